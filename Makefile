@@ -1,0 +1,110 @@
+# Each target prepares all it needs in build/, without root.
+#
+#   make demo       elevations of a real landscape, computed and compared with NumPy
+#   make test       the C tests (ctest) and the Python tests (pytest)
+#   make test-gpu   all that needs a GPU; fails without one
+#   make bench      against NumPy and what else is installed
+#   make lint       formatting, static analysis, types
+#   make check      lint, sanitizers, other builds, vectorization: what CI runs besides the tests
+#   make clean      removes build/ and what was built into pkg/
+#
+# PYTHON=python3.12       which Python to use
+# OFFLINE=1               install nothing: take what that Python has
+# CMAKE_ARGS, CUDA_HOME, MYLIB_CUDA and the like are the same as for pip; after changing them: make clean
+# PYTEST_ARGS, BENCH_ARGS, DEMO_ARGS    further arguments
+
+PYTHON ?= python3
+MYLIB_CUDA ?= AUTO
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+DEMO_ARGS ?=
+
+venv := $(CURDIR)/build/venv
+python := $(venv)/bin/python
+cbuild := $(CURDIR)/build/c
+prefix := $(CURDIR)/build/prefix
+stamps := build/stamps
+export PATH := $(venv)/bin:$(PATH)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
+
+ifdef OFFLINE
+venv_flags := --system-site-packages
+install = @: not installing $(1)
+else
+install = $(python) -m pip install --quiet --disable-pip-version-check $(1)
+endif
+
+sources := $(shell find libcalc pkg -name '*.c' -o -name '*.h' -o -name '*.cu') \
+    $(wildcard libcalc/cmake/*) CMakeLists.txt libcalc/CMakeLists.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-c test-py test-gpu bench lint check prepare clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
+
+# ---- Environment -------------------------------------------------------------------------------
+
+$(stamps)/venv: pyproject.toml setup.py
+	mkdir -p $(stamps)
+	$(PYTHON) -m venv $(venv_flags) $(venv)
+	$(call install,"setuptools>=77" "numpy>=2.0")
+	@# What the build needs and this machine lacks (CMake, Ninja), as the build itself says.
+	$(call install,"numpy>=2.0" $$($(python) -c \
+	    "from setuptools.build_meta import get_requires_for_build_editable as f; print(); print(*f())" | tail -1))
+	touch $@
+
+# ---- The library and the package ---------------------------------------------------------------
+
+$(cbuild)/CMakeCache.txt: $(stamps)/venv
+	cmake -S . -B $(cbuild) $$(command -v ninja >/dev/null && echo -GNinja) \
+	    -DMYLIB_CUDA=$(MYLIB_CUDA) $(CMAKE_ARGS)
+
+# The extension uses the library built above, so that the CUDA code is compiled once.
+$(stamps)/package: $(cbuild)/CMakeCache.txt $(sources)
+	cmake --build $(cbuild) --target mylib
+	cmake --install $(cbuild) --prefix $(prefix)
+	MYLIB_ROOT=$(prefix) $(python) -m pip install --quiet --disable-pip-version-check \
+	    --no-build-isolation --no-deps --editable .
+	touch $@
+
+# What pyproject.toml lists for testing and so on; the package itself is there already.
+$(stamps)/%-deps: pyproject.toml | $(stamps)/package
+	$(call install,"pipcudemo[$*]")
+	touch $@
+
+# ---- What people ask for -----------------------------------------------------------------------
+
+demo: $(stamps)/package $(stamps)/demo-deps
+	$(python) examples/demo.py $(DEMO_ARGS)
+
+test: test-c test-py
+
+test-c: $(cbuild)/CMakeCache.txt
+	cmake --build $(cbuild)
+	ctest --test-dir $(cbuild) --output-on-failure --no-tests=error
+
+test-py: $(stamps)/package $(stamps)/test-deps
+	$(python) -m pytest $(PYTEST_ARGS)
+
+test-gpu: $(stamps)/package $(stamps)/test-deps
+	cmake --build $(cbuild)
+	MYLIB_REQUIRE_GPU=1 ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu
+	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m gpu $(PYTEST_ARGS)
+	$(python) scripts/compute_sanitizer.py $(cbuild)
+
+bench: $(stamps)/package $(stamps)/bench-deps
+	$(python) benchmarks/run.py $(BENCH_ARGS)
+
+lint: prepare
+	$(python) -m pytest scripts/checks/test_lint.py $(PYTEST_ARGS)
+
+check: prepare
+	$(python) -m pytest scripts/checks $(PYTEST_ARGS)
+
+# All that a run of pytest over everything needs.
+prepare: $(stamps)/package $(stamps)/test-deps $(stamps)/lint-deps
+
+clean:
+	rm -rf build dist *.egg-info pkg/include pkg/lib pkg/*.so pkg/*.dylib

@@ -1,0 +1,287 @@
+/*
+ * arrays.c - checks arrays, broadcasts them into a layout (a nest of loops), and simplifies layouts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape)
+{
+    size_t used = 1;
+    strcpy(text, "(");
+    for (int d = 0; d < ndim; d++) {
+        char size[32];
+        int length = snprintf(size, sizeof size, d + 1 < ndim ? "%lld, " : "%lld", (long long)shape[d]);
+        if (used + (size_t)length + sizeof "...)" > MYLIB_SHAPE_TEXT) {
+            strcpy(text + used, "...");
+            used += 3;
+            break;
+        }
+        strcpy(text + used, size);
+        used += (size_t)length;
+    }
+    strcpy(text + used, ndim == 1 ? ",)" : ")");
+    return text;
+}
+
+const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
+{
+    if (device.kind == MYLIB_CPU)
+        snprintf(text, MYLIB_DEVICE_TEXT, "cpu");
+    else if (device.kind == MYLIB_CUDA)
+        snprintf(text, MYLIB_DEVICE_TEXT, "cuda:%d", (int)device.index);
+    else
+        snprintf(text, MYLIB_DEVICE_TEXT, "unknown device kind %d", (int)device.kind);
+    return text;
+}
+
+mylib_status mylib_check_device(mylib_device device)
+{
+    char text[MYLIB_DEVICE_TEXT];
+    if (device.kind != MYLIB_CPU && device.kind != MYLIB_CUDA)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: expected MYLIB_CPU or MYLIB_CUDA",
+                          mylib_device_text(text, device));
+    if (device.index < 0 || (device.kind == MYLIB_CPU && device.index != 0))
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "device index %d: expected 0 for the CPU, an ordinal >= 0 for CUDA",
+                          (int)device.index);
+    return MYLIB_OK;
+}
+
+mylib_status mylib_check_array(const char *name, const mylib_array *array)
+{
+    if (array == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", name);
+    if (mylib_type_name(array->type) == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: unknown element type %d", name, (int)array->type);
+    if (array->ndim < 0 || array->ndim > MYLIB_MAX_NDIM)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has %d dimensions: expected 0 to %d", name,
+                          (int)array->ndim, MYLIB_MAX_NDIM);
+    if (array->ndim > 0 && array->shape == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has %d dimensions, but its shape is NULL", name,
+                          (int)array->ndim);
+    int64_t nbytes = (int64_t)mylib_type_size(array->type);
+    int is_empty = 0;
+    for (int d = 0; d < array->ndim; d++) {
+        if (array->shape[d] < 0)
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: dimension %d has the negative size %lld", name,
+                              d, (long long)array->shape[d]);
+        is_empty |= array->shape[d] == 0;
+    }
+    for (int d = 0; d < array->ndim && !is_empty; d++)
+        if (__builtin_mul_overflow(nbytes, array->shape[d], &nbytes))
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has more than 2^63 bytes", name);
+    if (!is_empty && array->data == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has elements, but its data is NULL", name);
+    return mylib_check_device(array->device);
+}
+
+/* Strides of an array; C order without gaps when it gives none. */
+static void strides_of(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM])
+{
+    int64_t stride = (int64_t)mylib_type_size(array->type);
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        strides[d] = array->strides != NULL ? array->strides[d] : stride;
+        stride *= array->shape[d];
+    }
+}
+
+mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
+                               int inputs)
+{
+    mylib_status st = mylib_check_array("out", out);
+    if (st != MYLIB_OK)
+        return st;
+    if (in == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
+    int ndim = out->ndim;
+    layout->operands = 1 + inputs;
+    layout->count = 1;
+    for (int d = 0; d < ndim; d++)
+        layout->shape[d] = out->shape[d];
+    for (int d = 0; d < ndim; d++)
+        if (out->shape[d] == 0)
+            layout->count = 0;
+    for (int d = 0; d < ndim && layout->count != 0; d++)
+        layout->count *= out->shape[d];
+    layout->data[0] = (char *)out->data;
+    strides_of(out, layout->strides[0]);
+
+    for (int k = 0; k < inputs; k++) {
+        char name[16], given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
+        int64_t own[MYLIB_MAX_NDIM];
+        const mylib_array *a = &in[k];
+        snprintf(name, sizeof name, "in[%d]", k);
+        if ((st = mylib_check_array(name, a)) != MYLIB_OK)
+            return st;
+        strides_of(a, own);
+        int missing = ndim - a->ndim, fits = missing >= 0;
+        for (int d = 0; d < a->ndim && fits; d++)
+            fits = a->shape[d] == out->shape[missing + d] || a->shape[d] == 1;
+        if (!fits)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "in[%d] of shape %s does not broadcast to the shape %s of out", k,
+                              mylib_shape_text(given, a->ndim, a->shape),
+                              mylib_shape_text(expected, ndim, out->shape));
+        layout->data[1 + k] = (char *)a->data;
+        for (int d = 0; d < ndim; d++) {
+            int is_repeated = d < missing || a->shape[d - missing] == 1;
+            layout->strides[1 + k][d] = is_repeated ? 0 : own[d - missing];
+        }
+    }
+
+    layout->ndim = ndim;
+    if (ndim == 0) {
+        layout->ndim = 1;
+        layout->shape[0] = 1;
+        for (int k = 0; k <= inputs; k++)
+            layout->strides[k][0] = 0;
+    }
+    return MYLIB_OK;
+}
+
+/* ---- Simplifying ------------------------------------------------------------------------------ */
+
+static void move_dimension(mylib_layout *l, int from, int to)
+{
+    l->shape[to] = l->shape[from];
+    for (int k = 0; k < l->operands; k++)
+        l->strides[k][to] = l->strides[k][from];
+}
+
+static void swap_dimensions(mylib_layout *l, int d, int e)
+{
+    int64_t t = l->shape[d];
+    l->shape[d] = l->shape[e], l->shape[e] = t;
+    for (int k = 0; k < l->operands; k++) {
+        t = l->strides[k][d];
+        l->strides[k][d] = l->strides[k][e], l->strides[k][e] = t;
+    }
+}
+
+/* Whether dimension d belongs outside e: the first operand with different strides there decides. */
+static int is_outer(const mylib_layout *l, int d, int e)
+{
+    for (int k = 0; k < l->operands; k++) {
+        int64_t sd = llabs(l->strides[k][d]), se = llabs(l->strides[k][e]);
+        if (sd != se && sd != 0 && se != 0)
+            return sd > se;
+    }
+    return 1;
+}
+
+void mylib_layout_simplify(mylib_layout *l)
+{
+    if (l->count == 0)
+        return;
+    int kept = 0;
+    for (int d = 0; d < l->ndim; d++)
+        if (l->shape[d] != 1)
+            move_dimension(l, d, kept++);
+    if (kept == 0) {
+        l->shape[0] = 1;
+        for (int k = 0; k < l->operands; k++)
+            l->strides[k][0] = 0;
+        kept = 1;
+    }
+    l->ndim = kept;
+
+    for (int d = 0; d < l->ndim; d++) {
+        /* Walk the output upwards; when it does not move, the first input that does. */
+        int k = 0;
+        while (k < l->operands - 1 && l->strides[k][d] == 0)
+            k++;
+        if (l->strides[k][d] < 0) {
+            for (int j = 0; j < l->operands; j++) {
+                l->data[j] += l->strides[j][d] * (l->shape[d] - 1);
+                l->strides[j][d] = -l->strides[j][d];
+            }
+        }
+    }
+
+    /* Insertion sort: stable, and there are few dimensions, mostly in order. */
+    for (int d = 1; d < l->ndim; d++)
+        for (int e = d; e > 0 && !is_outer(l, e - 1, e); e--)
+            swap_dimensions(l, e - 1, e);
+
+    int last = 0;
+    for (int d = 1; d < l->ndim; d++) {
+        int merges = 1;
+        for (int k = 0; k < l->operands && merges; k++)
+            merges = l->strides[k][last] == l->strides[k][d] * l->shape[d];
+        if (merges) {
+            l->shape[last] *= l->shape[d];
+            for (int k = 0; k < l->operands; k++)
+                l->strides[k][last] = l->strides[k][d];
+        } else {
+            move_dimension(l, d, ++last);
+        }
+    }
+    l->ndim = last + 1;
+}
+
+/* ---- Overlap ---------------------------------------------------------------------------------- */
+
+void mylib_layout_extent(const mylib_layout *l, int k, size_t size, const char **begin,
+                         const char **end)
+{
+    const char *low = l->data[k], *high = l->data[k];
+    for (int d = 0; d < l->ndim; d++) {
+        int64_t reach = l->strides[k][d] * (l->shape[d] - 1);
+        if (reach < 0)
+            low += reach;
+        else
+            high += reach;
+    }
+    *begin = low;
+    *end = high + size;
+}
+
+mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size, size_t in_size)
+{
+    const char *out_begin, *out_end, *begin, *end;
+    mylib_layout_extent(l, 0, out_size, &out_begin, &out_end);
+    mylib_layout_extent(l, k, in_size, &begin, &end);
+    if ((uintptr_t)out_end <= (uintptr_t)begin || (uintptr_t)end <= (uintptr_t)out_begin)
+        return MYLIB_DISJOINT;
+    if (out_size == in_size && l->data[0] == l->data[k]) {
+        int same = 1;
+        for (int d = 0; d < l->ndim && same; d++)
+            same = l->shape[d] == 1 || (l->strides[0][d] == l->strides[k][d] && l->strides[0][d] != 0);
+        if (same)
+            return MYLIB_IDENTICAL;
+    }
+    return MYLIB_OVERLAP;
+}
+
+/* ---- Strided copies --------------------------------------------------------------------------- */
+
+#define COPY_OF(T)                                                                                    \
+    for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride) {                           \
+        T value;                                                                                      \
+        memcpy(&value, src, sizeof value);                                                            \
+        memcpy(dst, &value, sizeof value);                                                            \
+    }
+
+void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
+                        int64_t src_stride)
+{
+    if (dst_stride == (int64_t)size && src_stride == (int64_t)size) {
+        memcpy(dst, src, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1:
+        COPY_OF(uint8_t) break;
+    case 2:
+        COPY_OF(uint16_t) break;
+    case 4:
+        COPY_OF(uint32_t) break;
+    case 8:
+        COPY_OF(uint64_t) break;
+    default:
+        COPY_OF(t_c128) break;
+    }
+}

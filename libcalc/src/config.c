@@ -1,0 +1,90 @@
+/*
+ * config.c - version and build description; devices and memory calls that choose a backend.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "mylib_build.h"
+
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+#define VERSION STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
+
+const char *mylib_version(void) { return VERSION; }
+
+mylib_status mylib_get_config(mylib_config *config_ret)
+{
+    if (config_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "config_ret is NULL");
+    config_ret->version = VERSION;
+    config_ret->compiler = MYLIB_BUILD_COMPILER;
+    config_ret->has_cuda = MYLIB_BUILD_HAS_CUDA;
+    config_ret->cuda_version = MYLIB_BUILD_CUDA_VERSION;
+    config_ret->cuda_architectures = MYLIB_BUILD_CUDA_ARCHITECTURES;
+    config_ret->cuda_searched = MYLIB_BUILD_CUDA_SEARCHED;
+    config_ret->cpu_level = mylib_cpu()->name;
+#ifdef _OPENMP
+    config_ret->has_openmp = 1;
+#else
+    config_ret->has_openmp = 0;
+#endif
+    config_ret->threads = mylib_cpu_threads();
+    return MYLIB_OK;
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------- */
+
+mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void **ptr_ret)
+{
+    mylib_status st = mylib_check_device(device);
+    if (st != MYLIB_OK)
+        return st;
+    if (ptr_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
+    if (device.kind == MYLIB_CUDA)
+        return mylib_cuda_alloc(device.index, nbytes, stream, ptr_ret);
+    void *ptr = NULL;
+    if (posix_memalign(&ptr, 64, nbytes != 0 ? nbytes : 1) != 0)
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of host memory", nbytes);
+    *ptr_ret = ptr;
+    return MYLIB_OK;
+}
+
+mylib_status mylib_free(mylib_device device, void *ptr, void *stream)
+{
+    mylib_status st = mylib_check_device(device);
+    if (st != MYLIB_OK)
+        return st;
+    if (device.kind == MYLIB_CUDA)
+        return ptr == NULL ? MYLIB_OK : mylib_cuda_free(device.index, ptr, stream);
+    free(ptr);
+    return MYLIB_OK;
+}
+
+mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device, const void *src,
+                        size_t nbytes, void *stream)
+{
+    mylib_status st;
+    MYLIB_TRY(mylib_check_device(dst_device));
+    MYLIB_TRY(mylib_check_device(src_device));
+    if (nbytes == 0)
+        return MYLIB_OK;
+    if (dst == NULL || src == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
+    if (dst_device.kind == MYLIB_CPU && src_device.kind == MYLIB_CPU)
+        memcpy(dst, src, nbytes);
+    else
+        MYLIB_TRY(mylib_cuda_copy(dst_device, dst, src_device, src, nbytes, stream));
+    return MYLIB_OK;
+out:
+    return st;
+}
+
+mylib_status mylib_synchronize(mylib_device device, void *stream)
+{
+    mylib_status st = mylib_check_device(device);
+    if (st != MYLIB_OK || device.kind == MYLIB_CPU)
+        return st;
+    return mylib_cuda_synchronize(device.index, stream);
+}

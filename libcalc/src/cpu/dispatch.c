@@ -1,0 +1,88 @@
+/*
+ * dispatch.c - which compiled level of the CPU kernels this processor runs.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "internal.h"
+
+extern const mylib_cpu_level mylib_cpu_level_generic;
+#if defined(MYLIB_X86_LEVELS)
+extern const mylib_cpu_level mylib_cpu_level_v2;
+extern const mylib_cpu_level mylib_cpu_level_v3;
+extern const mylib_cpu_level mylib_cpu_level_v4;
+
+/*
+ * gcc makes fused multiply-adds out of complex arithmetic even when told not to contract; level v3 is
+ * built without them, but AVX-512 cannot be.  So v4 takes the complex kernels of v3.
+ */
+static mylib_kernel *v4_kernel(mylib_op op, mylib_type type)
+{
+    const mylib_cpu_level *level = type == MYLIB_C64 || type == MYLIB_C128 ? &mylib_cpu_level_v3
+                                                                           : &mylib_cpu_level_v4;
+    return level->kernel(op, type);
+}
+#endif
+
+/* Best first. */
+static int find_levels(mylib_cpu_level levels[4])
+{
+    int n = 0;
+#if defined(MYLIB_X86_LEVELS)
+    __builtin_cpu_init();
+    int v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    /* f16c and movbe have no name here; every processor with AVX2, BMI2 and FMA has them. */
+    int v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+             __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+    int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl");
+    if (v4) {
+        levels[n] = mylib_cpu_level_v4;
+        levels[n].kernel = v4_kernel;
+        levels[n++].name = "x86-64-v4";
+    }
+    if (v3) {
+        levels[n] = mylib_cpu_level_v3;
+        levels[n++].name = "x86-64-v3";
+    }
+    if (v2) {
+        levels[n] = mylib_cpu_level_v2;
+        levels[n++].name = "x86-64-v2";
+    }
+#endif
+    levels[n++] = mylib_cpu_level_generic;
+    return n;
+}
+
+static mylib_cpu_level levels[4];
+static int level_count;
+static _Atomic(const mylib_cpu_level *) current;
+
+/* Before anything else of the library runs, so that no call needs a lock. */
+__attribute__((constructor)) static void choose_level(void)
+{
+    level_count = find_levels(levels);
+    atomic_store(&current, &levels[0]);
+}
+
+const mylib_cpu_level *mylib_cpu(void) { return atomic_load_explicit(&current, memory_order_relaxed); }
+
+mylib_status mylib_set_cpu_level(const char *name)
+{
+    char known[80] = "";
+    if (name == NULL) {
+        atomic_store(&current, &levels[0]);
+        return MYLIB_OK;
+    }
+    for (int i = 0; i < level_count; i++) {
+        if (strcmp(name, levels[i].name) == 0) {
+            atomic_store(&current, &levels[i]);
+            return MYLIB_OK;
+        }
+        strcat(known, i == 0 ? "" : ", ");
+        strcat(known, levels[i].name);
+    }
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "CPU level \"%s\" is not available here: there are %s", name,
+                      known);
+}

@@ -1,0 +1,187 @@
+/*
+ * execute.c - runs a program over a layout in host memory.
+ *
+ * The elements are numbered in the layout's order and cut into ranges, one for each thread.  A range is walked
+ * row by row, a row block by block, a block instruction by instruction: intermediate values stay
+ * in the L1 cache.
+ */
+#include <fenv.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Bytes of an intermediate block; with two operands as large it fits the smallest L1 in use (32 KiB). */
+#define BLOCK_NBYTES 8192
+
+/* A thread that is woken for less than this much traffic costs more than it brings. */
+#define THREAD_MIN_NBYTES (256 * 1024)
+
+/* The most threads of one call, for the arrays on the stack; beyond, memory is the limit anyway. */
+#define MAX_THREADS 256
+
+/* One operand's position in a row, and how it moves. */
+typedef struct cursor {
+    char *data[MYLIB_MAX_OPERANDS];
+    int64_t stride[MYLIB_MAX_OPERANDS];
+} cursor;
+
+/* The result of n elements at the cursor goes to `out`. */
+static void run_block(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n, const cursor *c,
+                      char *out, int64_t out_stride)
+{
+    const char *acc = NULL;
+    int64_t acc_stride = 0;
+    for (int i = 0; i < p->instructions; i++) {
+        const mylib_instruction *code = &p->code[i];
+        int k = code->operand == MYLIB_NO_OPERAND ? 0 : 1 + code->operand;
+        const char *operand = c->data[k];
+        int64_t stride = c->stride[k];
+        if (code->opcode == MYLIB_OPCODE_LOAD) {
+            acc = operand;
+            acc_stride = stride;
+        } else {
+            cpu->kernel((mylib_op)code->opcode, (mylib_type)p->type)(n, out, out_stride, acc, acc_stride,
+                                                                     operand, stride);
+            acc = out;
+            acc_stride = out_stride;
+        }
+    }
+}
+
+/* n elements of one row; `bypass`: the output is contiguous and goes past the cache. */
+static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n, cursor c, int bypass)
+{
+    if (!bypass && p->instructions <= 2) {
+        run_block(p, cpu, n, &c, c.data[0], c.stride[0]);
+        return;
+    }
+    _Alignas(64) char buffer[BLOCK_NBYTES];
+    int64_t block = BLOCK_NBYTES / (int64_t)mylib_type_size((mylib_type)p->type);
+    while (n > 0) {
+        int64_t m = n < block ? n : block;
+        if (bypass) {
+            run_block(p, cpu, m, &c, buffer, c.stride[0]);
+            cpu->stream_copy(c.data[0], buffer, (size_t)(m * c.stride[0]));
+        } else {
+            run_block(p, cpu, m, &c, c.data[0], c.stride[0]);
+        }
+        for (int k = 0; k <= p->inputs; k++)
+            c.data[k] += m * c.stride[k];
+        n -= m;
+    }
+}
+
+/* Elements [begin, end) in the layout's order. */
+static void run_range(const mylib_program *p, const mylib_layout *l, int64_t begin, int64_t end, int bypass)
+{
+    const mylib_cpu_level *cpu = mylib_cpu();
+    int inner = l->ndim - 1;
+    int64_t index[MYLIB_MAX_NDIM], rest = begin;
+    cursor c;
+
+    for (int k = 0; k < l->operands; k++) {
+        c.data[k] = l->data[k];
+        c.stride[k] = l->strides[k][inner];
+    }
+    for (int d = inner; d >= 0; d--) {
+        index[d] = rest % l->shape[d];
+        rest /= l->shape[d];
+        for (int k = 0; k < l->operands; k++)
+            c.data[k] += index[d] * l->strides[k][d];
+    }
+    while (begin < end) {
+        int64_t n = l->shape[inner] - index[inner];
+        n = n < end - begin ? n : end - begin;
+        run_row(p, cpu, n, c, bypass);
+        begin += n;
+        if (begin == end)
+            break;
+        /* To the start of the next row. */
+        for (int k = 0; k < l->operands; k++)
+            c.data[k] -= index[inner] * l->strides[k][inner];
+        index[inner] = 0;
+        for (int d = inner - 1; d >= 0; d--) {
+            int wraps = ++index[d] == l->shape[d];
+            for (int k = 0; k < l->operands; k++)
+                c.data[k] += l->strides[k][d] * (wraps ? 1 - l->shape[d] : 1);
+            if (!wraps)
+                break;
+            index[d] = 0;
+        }
+    }
+}
+
+/* The size beyond which the last-level cache does not help a second pass over the operands. */
+static int64_t cache_nbytes(void)
+{
+    static int64_t known;
+    if (known == 0) {
+        long size = -1;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+        size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+        known = size > 0 ? size : 16 * 1024 * 1024; /* every thread writes the same value */
+    }
+    return known;
+}
+
+/* Whether to store past the cache: a large, contiguous output that is no input. */
+static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t nbytes)
+{
+    int inner = l->ndim - 1;
+    int64_t size = (int64_t)mylib_operand_size(p, 0);
+    if (nbytes < cache_nbytes() || l->strides[0][inner] != size || l->shape[inner] * size < 4096)
+        return 0;
+    for (int k = 1; k < l->operands; k++)
+        if (l->data[k] == l->data[0])
+            return 0;
+    return 1;
+}
+
+void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
+{
+    int64_t nbytes = 0;
+    for (int k = 0; k < l->operands; k++)
+        nbytes += l->count * (int64_t)mylib_operand_size(p, k);
+    if (nbytes < 2 * THREAD_MIN_NBYTES) {
+        run_range(p, l, 0, l->count, 0);
+        return;
+    }
+    int bypass = pays_to_bypass(p, l, nbytes);
+    int threads = mylib_cpu_threads();
+    threads = threads < MAX_THREADS ? threads : MAX_THREADS;
+    if (threads > nbytes / THREAD_MIN_NBYTES)
+        threads = (int)(nbytes / THREAD_MIN_NBYTES);
+    if (threads <= 1) {
+        run_range(p, l, 0, l->count, bypass);
+        return;
+    }
+#ifdef _OPENMP
+    /* Multiples of 4096 elements, so that no two threads store to one cache line of a contiguous output. */
+    int64_t share = (l->count / threads + 4095) / 4096 * 4096;
+    int flags = 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(| : flags)
+    for (int t = 0; t < threads; t++) {
+        int64_t begin = t * share, end = begin + share < l->count ? begin + share : l->count;
+        /* Flags are the thread's own: a worker hands them over, the caller raises them. */
+        fenv_t saved;
+        feholdexcept(&saved);
+        if (begin < end)
+            run_range(p, l, begin, end, bypass);
+        flags |= fetestexcept(FE_ALL_EXCEPT);
+        fesetenv(&saved);
+    }
+    feraiseexcept(flags);
+#endif
+}
+
+void mylib_cpu_execute_in_order(const mylib_program *p, const mylib_layout *l)
+{
+    /* Kernels with an output stride of 0 are plain loops, and keep the order by themselves. */
+    if (l->ndim == 1 && l->strides[0][0] == 0 && p->instructions <= 2 && p->type != MYLIB_F16) {
+        run_range(p, l, 0, l->count, 0);
+        return;
+    }
+    for (int64_t i = 0; i < l->count; i++)
+        run_range(p, l, i, i + 1, 0);
+}

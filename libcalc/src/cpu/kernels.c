@@ -1,0 +1,399 @@
+/*
+ * kernels.c - the CPU kernels: one loop for each operation and type, expanded from the table.
+ *
+ * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; the only symbol
+ * that leaves the file is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
+ *
+ * The loops are plain C that the compiler vectorizes: in the first three forms the strides are constants.
+ * Operands need no alignment.  `out` may be an input with the same
+ * stride; other overlap is the caller's business (cpu/execute.c), for the vector loops assume there is none.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "internal.h"
+#include "scalar_ops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+/* Loads and stores at any address; the compiler makes one unaligned move of each. */
+#define DT(s, S)                                                                                      \
+    static inline t_##s load_##s(const char *p)                                                       \
+    {                                                                                                 \
+        t_##s x;                                                                                      \
+        memcpy(&x, p, sizeof x);                                                                      \
+        return x;                                                                                     \
+    }
+MYLIB_TYPES(DT)
+#undef DT
+#define STORE(T, p, value)                                                                            \
+    do {                                                                                              \
+        T value_ = (value);                                                                           \
+        memcpy(p, &value_, sizeof value_);                                                            \
+    } while (0)
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_DEPENDENCE _Pragma("GCC ivdep")
+#elif defined(__clang__)
+#define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define NO_DEPENDENCE
+#endif
+
+/* ---- f16: whole blocks to and from f32 --------------------------------------------------------- */
+
+/* Three blocks of f32 and their f16 sources stay in the smallest L1 cache in use. */
+#define HALF_BLOCK 512
+
+static uint32_t bits_of_f32(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static float f32_of_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/*
+ * Widening is exact: the fields move, and a multiplication by 2^112 corrects the exponent's bias, of
+ * subnormals too.  Infinity and NaN get the largest exponent.
+ */
+static inline float f32_from_bits16(uint32_t h)
+{
+    uint32_t rest = (h & 0x7fff) << 13, special = rest >= 0x0f800000 ? 0x7f800000 : 0;
+    return f32_of_bits(bits_of_f32(f32_of_bits(rest) * 0x1p112f) | special | (h & 0x8000) << 16);
+}
+
+/*
+ * Narrowing.  A result that is subnormal in f16 is rounded by adding 1/2 in f32, whose last bit is then
+ * worth 2^-24; a normal one by adding just under half of the last bit kept, and one more when that bit is
+ * odd.  The carry may run into the exponent, up to infinity, which is right.
+ */
+static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *underflow)
+{
+    uint32_t u = bits_of_f32(x), rest = u & 0x7fffffff;
+    uint32_t normal = (rest - (112u << 23) + 0xfff + ((rest >> 13) & 1)) >> 13;
+    float rounded = f32_of_bits(rest) + 0.5f;
+    uint32_t subnormal = bits_of_f32(rounded) - bits_of_f32(0.5f);
+    uint32_t special = rest > 0x7f800000 ? 0x7e00 : 0x7c00;
+    uint32_t is_small = rest < 0x38800000, is_large = rest >= 0x477ff000;
+    *overflow |= is_large & (uint32_t)(rest < 0x7f800000);
+    *underflow |= is_small & (uint32_t)(bits_of_f32(rounded - 0.5f) != rest);
+    return (is_large ? special : is_small ? subnormal : normal) | ((u >> 16) & 0x8000);
+}
+
+static void widen(ptrdiff_t n, float *dst, const uint16_t *src)
+{
+    ptrdiff_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(src + i))));
+#endif
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + i))));
+    for (; i < n; i++)
+        dst[i] = _cvtsh_ss(src[i]);
+#else
+    for (; i < n; i++)
+        dst[i] = f32_from_bits16(src[i]);
+#endif
+}
+
+static void narrow(ptrdiff_t n, uint16_t *dst, const float *src)
+{
+    ptrdiff_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16)
+        _mm256_storeu_si256((__m256i *)(dst + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(dst + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++)
+        dst[i] = _cvtss_sh(src[i], _MM_FROUND_TO_NEAREST_INT);
+#else
+    uint32_t overflow = 0, underflow = 0;
+    for (; i < n; i++)
+        dst[i] = (uint16_t)bits16_from_f32(src[i], &overflow, &underflow);
+    if (overflow)
+        feraiseexcept(FE_OVERFLOW);
+    if (underflow)
+        feraiseexcept(FE_UNDERFLOW);
+#endif
+}
+
+static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t stride)
+{
+    uint16_t packed[HALF_BLOCK];
+    mylib_copy_strided(sizeof(uint16_t), n, (char *)packed, sizeof(uint16_t), src, stride);
+    widen(n, dst, packed);
+}
+
+static t_f16 f16_from_f32(float x)
+{
+    t_f16 h;
+    narrow(1, &h.bits, &x);
+    return h;
+}
+
+/* An f16 kernel is the f32 kernel between two conversions, block by block. */
+static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out, ptrdiff_t so,
+                        const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
+{
+    float fa[HALF_BLOCK], fb[HALF_BLOCK];
+    uint16_t packed[HALF_BLOCK];
+    const ptrdiff_t w = sizeof(float);
+
+    if (binary && sb == 0 && n > 0)
+        widen_strided(1, fb, b, 0);
+    while (n > 0) {
+        ptrdiff_t m = n < HALF_BLOCK ? n : HALF_BLOCK;
+        widen_strided(m, fa, a, sa);
+        if (binary && sb != 0)
+            widen_strided(m, fb, b, sb);
+        kernel(m, (char *)fa, w, (char *)fa, w, (char *)fb, sb == 0 ? 0 : w);
+        if (so == sizeof(uint16_t)) {
+            narrow(m, packed, fa);
+            memcpy(out, packed, (size_t)m * sizeof(uint16_t));
+        } else {
+            narrow(m, packed, fa);
+            mylib_copy_strided(sizeof(uint16_t), m, out, so, (char *)packed, sizeof(uint16_t));
+        }
+        n -= m;
+        out += m * so;
+        a += m * sa;
+        b += m * sb;
+    }
+}
+
+/* ---- Kernels ---------------------------------------------------------------------------------- */
+
+#define LOOP(T, SO, value)                                                                            \
+    for (ptrdiff_t i = 0; i < n; i++)                                                                 \
+    STORE(T, out + i * (SO), value)
+
+#define BINARY_PLAIN(op, s)                                                                           \
+    static void op##_kernel_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,    \
+                                const char *b, ptrdiff_t sb)                                          \
+    {                                                                                                 \
+        const ptrdiff_t w = sizeof(t_##s);                                                            \
+        if (so == w && sa == w && sb == w) {                                                          \
+            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(load_##s(a + i * w), load_##s(b + i * w)));                                                \
+        } else if (so == w && sa == w && sb == 0) {                                                   \
+            const t_##s b0 = load_##s(b);                                                             \
+            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(load_##s(a + i * w), b0));                          \
+        } else if (so == w && sa == 0 && sb == w) {                                                   \
+            const t_##s a0 = load_##s(a);                                                             \
+            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(a0, load_##s(b + i * w)));                          \
+        } else {                                                                                      \
+            LOOP(t_##s, so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));                    \
+        }                                                                                             \
+    }
+
+#define UNARY_PLAIN_TO(op, s, R)                                                                      \
+    static void op##_kernel_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,    \
+                                const char *b, ptrdiff_t sb)                                          \
+    {                                                                                                 \
+        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(R);                                            \
+        (void)b, (void)sb;                                                                            \
+        if (so == wo && sa == w) {                                                                    \
+            NO_DEPENDENCE LOOP(R, wo, op##_##s(load_##s(a + i * w)));                                 \
+        } else {                                                                                      \
+            LOOP(R, so, op##_##s(load_##s(a + i * sa)));                                              \
+        }                                                                                             \
+    }
+
+#define HALF(op, is_binary)                                                                           \
+    static void op##_kernel_f16(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,    \
+                                const char *b, ptrdiff_t sb)                                          \
+    {                                                                                                 \
+        half_kernel(op##_kernel_f32, is_binary, n, out, so, a, sa, b, sb);                            \
+    }
+
+#define BINARY_SIGNED(op, s) BINARY_PLAIN(op, s)
+#define BINARY_UNSIGNED(op, s) BINARY_PLAIN(op, s)
+#define BINARY_FLOAT(op, s) BINARY_PLAIN(op, s)
+#define BINARY_COMPLEX(op, s) BINARY_PLAIN(op, s)
+#define BINARY_HALF(op, s)
+#define UNARY_SIGNED(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_UNSIGNED(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_FLOAT(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_COMPLEX(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_HALF(op, s)
+#define UNARY_REAL_SIGNED(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_REAL_UNSIGNED(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_REAL_FLOAT(op, s) UNARY_PLAIN_TO(op, s, t_##s)
+#define UNARY_REAL_COMPLEX(op, s) UNARY_PLAIN_TO(op, s, real_##s)
+#define UNARY_REAL_HALF(op, s)
+
+#define BINARY_KERNEL(op, s) PASTE(BINARY_, MYLIB_CLASS_##s)(op, s)
+#define UNARY_KERNEL(op, s) PASTE(UNARY_, MYLIB_CLASS_##s)(op, s)
+#define UNARY_REAL_KERNEL(op, s) PASTE(UNARY_REAL_, MYLIB_CLASS_##s)(op, s)
+#define ROW(arity, op, set) MYLIB_SET_##set(arity##_KERNEL, op)
+MYLIB_OPS(ROW)
+#undef ROW
+
+/* The f16 kernels come last: they call the f32 ones. */
+#define HALF_BINARY(op, s) PASTE(HALF_BINARY_, MYLIB_CLASS_##s)(op)
+#define HALF_BINARY_SIGNED(op)
+#define HALF_BINARY_UNSIGNED(op)
+#define HALF_BINARY_FLOAT(op)
+#define HALF_BINARY_COMPLEX(op)
+#define HALF_BINARY_HALF(op) HALF(op, 1)
+#define HALF_UNARY(op, s) PASTE(HALF_UNARY_, MYLIB_CLASS_##s)(op)
+#define HALF_UNARY_SIGNED(op)
+#define HALF_UNARY_UNSIGNED(op)
+#define HALF_UNARY_FLOAT(op)
+#define HALF_UNARY_COMPLEX(op)
+#define HALF_UNARY_HALF(op) HALF(op, 0)
+#define HALF_UNARY_REAL(op, s) HALF_UNARY(op, s)
+#define ROW(arity, op, set) MYLIB_SET_##set(HALF_##arity, op)
+MYLIB_OPS(ROW)
+#undef ROW
+
+static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
+{
+#define DT(s, S) type_##s = MYLIB_##S,
+    enum { MYLIB_TYPES(DT) };
+#undef DT
+    switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
+#define CASE(op, s)                                                                                   \
+    case MYLIB_OP_##op * MYLIB_TYPE_COUNT + type_##s:                                                 \
+        return op##_kernel_##s;
+#define ROW(arity, op, set) MYLIB_SET_##set(CASE, op)
+        MYLIB_OPS(ROW)
+#undef ROW
+#undef CASE
+    default:
+        return NULL;
+    }
+}
+
+/* ---- Sums of one block ------------------------------------------------------------------------ */
+
+#define ADD_PLAIN(x, y) ((x) + (y))
+/*
+ * Rows of 256 lanes are added up lane by lane, then the lanes pairwise.  16 lanes at a time stay in
+ * registers over all full rows.
+ */
+#define SUM_OF(s, LOAD, ADD)                                                                          \
+    static void block_sum_##s(ptrdiff_t n, char *sum, const char *a, ptrdiff_t sa)                    \
+    {                                                                                                 \
+        sum_##s lane[MYLIB_SUM_LANES];                                                                \
+        ptrdiff_t lanes = n < MYLIB_SUM_LANES ? n : MYLIB_SUM_LANES;                                  \
+        ptrdiff_t rows = n / MYLIB_SUM_LANES;                                                         \
+        if (rows == 0) {                                                                              \
+            for (ptrdiff_t l = 0; l < lanes; l++)                                                     \
+                lane[l] = LOAD(s, a + l * sa);                                                        \
+        } else {                                                                                      \
+            for (ptrdiff_t l = 0; l < MYLIB_SUM_LANES; l += 16) {                                     \
+                sum_##s part[16];                                                                     \
+                for (ptrdiff_t k = 0; k < 16; k++)                                                    \
+                    part[k] = LOAD(s, a + (l + k) * sa);                                              \
+                for (ptrdiff_t r = 1; r < rows; r++) {                                                \
+                    const char *row = a + (r * MYLIB_SUM_LANES + l) * sa;                             \
+                    for (ptrdiff_t k = 0; k < 16; k++)                                                \
+                        part[k] = ADD(part[k], LOAD(s, row + k * sa));                                \
+                }                                                                                     \
+                memcpy(lane + l, part, sizeof part);                                                  \
+            }                                                                                         \
+            for (ptrdiff_t i = rows * MYLIB_SUM_LANES; i < n; i++)                                    \
+                lane[i % MYLIB_SUM_LANES] = ADD(lane[i % MYLIB_SUM_LANES], LOAD(s, a + i * sa));      \
+        }                                                                                             \
+        for (ptrdiff_t half = MYLIB_SUM_LANES / 2; half > 0; half /= 2)                               \
+            for (ptrdiff_t l = 0; l < half && l + half < lanes; l++)                                  \
+                lane[l] = ADD(lane[l], lane[l + half]);                                               \
+        memcpy(sum, lane, sizeof *lane);                                                              \
+    }
+
+#define LOAD_PLAIN(s, p) ((sum_##s)load_##s(p))
+#define LOAD_SAME(s, p) load_##s(p)
+#define LOAD_HALF(s, p) f32_from_bits16(load_f16(p).bits)
+#define ADD_c64(x, y) add_c64(x, y)
+#define ADD_c128(x, y) add_c128(x, y)
+#define ADD_WRAP(x, y) ((t_i64)((t_u64)(x) + (t_u64)(y)))
+
+#define SUM_SIGNED(s) SUM_OF(s, LOAD_PLAIN, ADD_WRAP)
+#define SUM_UNSIGNED(s) SUM_OF(s, LOAD_PLAIN, ADD_PLAIN)
+#define SUM_HALF(s) SUM_OF(s, LOAD_HALF, ADD_PLAIN)
+#define SUM_FLOAT(s) SUM_OF(s, LOAD_PLAIN, ADD_PLAIN)
+#define SUM_COMPLEX(s) SUM_OF(s, LOAD_SAME, ADD_##s)
+#define DT(s, S) PASTE(SUM_, MYLIB_CLASS_##s)(s)
+MYLIB_TYPES(DT)
+#undef DT
+
+static mylib_block_sum *lookup_block_sum(mylib_type type)
+{
+    switch (type) {
+#define DT(s, S)                                                                                      \
+    case MYLIB_##S:                                                                                   \
+        return block_sum_##s;
+        MYLIB_TYPES(DT)
+#undef DT
+    default:
+        return NULL;
+    }
+}
+
+/* ---- Stores past the cache -------------------------------------------------------------------- */
+
+/*
+ * Copies with non-temporal stores, which spare the memory the read of each line before it is
+ * overwritten.  The head and tail that do not fill an aligned vector are stored as usual.
+ */
+static void stream_copy(char *dst, const char *src, size_t nbytes)
+{
+#if defined(__AVX512F__)
+    typedef __m512i vector;
+#define LOAD_VECTOR(p) _mm512_loadu_si512(p)
+#define STREAM_VECTOR(p, v) _mm512_stream_si512((vector *)(p), v)
+#elif defined(__AVX__)
+    typedef __m256i vector;
+#define LOAD_VECTOR(p) _mm256_loadu_si256((const vector *)(p))
+#define STREAM_VECTOR(p, v) _mm256_stream_si256((vector *)(p), v)
+#elif defined(__SSE2__)
+    typedef __m128i vector;
+#define LOAD_VECTOR(p) _mm_loadu_si128((const vector *)(p))
+#define STREAM_VECTOR(p, v) _mm_stream_si128((vector *)(p), v)
+#endif
+#if defined(STREAM_VECTOR)
+    size_t head = (size_t)(-(uintptr_t)dst % sizeof(vector));
+    if (head > nbytes)
+        head = nbytes;
+    memcpy(dst, src, head);
+    size_t i = head;
+    for (; i + sizeof(vector) <= nbytes; i += sizeof(vector))
+        STREAM_VECTOR(dst + i, LOAD_VECTOR(src + i));
+    memcpy(dst + i, src + i, nbytes - i);
+    _mm_sfence();
+#else
+    memcpy(dst, src, nbytes);
+#endif
+}
+
+/* ---- The level -------------------------------------------------------------------------------- */
+
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+
+extern const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL);
+const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
+    .name = STRING(MYLIB_LEVEL),
+    .kernel = lookup_kernel,
+    .block_sum = lookup_block_sum,
+    .stream_copy = stream_copy,
+    .f16_from_f32 = f16_from_f32,
+};

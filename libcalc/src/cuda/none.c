@@ -1,0 +1,92 @@
+/*
+ * none.c - the CUDA backend of a library that was built without CUDA: every call says so.
+ */
+#include <stdlib.h>
+
+#include "internal.h"
+#include "mylib_build.h"
+
+static mylib_status no_cuda(void)
+{
+    return mylib_fail(MYLIB_ERR_NO_DEVICE,
+                      "this libmylib was built without CUDA (looked for a CUDA toolkit in: %s). Install "
+                      "a CUDA toolkit, set CUDA_HOME to it if it is elsewhere, and build again with "
+                      "MYLIB_CUDA=ON: pip install --force-reinstall --no-cache-dir pipcudemo",
+                      MYLIB_BUILD_CUDA_SEARCHED);
+}
+
+mylib_status mylib_cuda_device_count(int *count_ret)
+{
+    if (count_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "count_ret is NULL");
+    *count_ret = 0;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
+{
+    (void)index, (void)info_ret;
+    return no_cuda();
+}
+
+mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
+{
+    (void)nbytes, (void)ptr_ret;
+    return no_cuda();
+}
+
+mylib_status mylib_free_pinned(void *ptr) { return ptr == NULL ? MYLIB_OK : no_cuda(); }
+
+mylib_status mylib_free_cached(void) { return MYLIB_OK; }
+
+mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
+{
+    (void)device, (void)nbytes, (void)stream, (void)ptr_ret;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
+{
+    (void)device, (void)ptr, (void)stream;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device, const void *src,
+                             size_t nbytes, void *stream)
+{
+    (void)dst_device, (void)dst, (void)src_device, (void)src, (void)nbytes, (void)stream;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_synchronize(int device, void *stream)
+{
+    (void)device, (void)stream;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program, mylib_layout *layout)
+{
+    (void)device, (void)stream, (void)program, (void)layout;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
+{
+    (void)device, (void)program, (void)layout;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n, const char *a,
+                            int64_t a_stride, int in_host_memory, void *sum)
+{
+    (void)device, (void)stream, (void)type, (void)n, (void)a, (void)a_stride, (void)in_host_memory;
+    (void)sum;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a, const void *b,
+                               void *result)
+{
+    (void)device, (void)op, (void)type, (void)a, (void)b, (void)result;
+    return no_cuda();
+}

@@ -1,0 +1,125 @@
+/*
+ * scalar.c - operations on plain numbers.
+ */
+#include <inttypes.h>
+
+#include "internal.h"
+#include "scalar_ops.h"
+
+/* The message for a status that a scalar operation gave, on either device. */
+static mylib_status explain(mylib_status st, mylib_op op)
+{
+    switch (st) {
+    case MYLIB_ERR_OVERFLOW:
+        return mylib_fail(st, "the result of %s does not fit in 64 bits", mylib_op_name(op));
+    case MYLIB_ERR_ZERO_DIVIDE:
+        return mylib_fail(st, "%s by zero", mylib_op_name(op));
+    case MYLIB_ERR_DOMAIN:
+        return mylib_fail(st, "%s of a negative number is not real", mylib_op_name(op));
+    default:
+        return st; /* the GPU backend has set its own message */
+    }
+}
+
+static mylib_status exact(mylib_op op, t_i64 a, t_i64 b, t_i64 *result)
+{
+    switch ((int)op) {
+#define CASE_SIGNED(op)                                                                               \
+    case MYLIB_OP_##op:                                                                               \
+        return exact_##op(a, b, result);
+#define CASES_INT(op) CASE_SIGNED(op)
+#define CASES_REAL(op) CASE_SIGNED(op)
+#define CASES_ALL(op) CASE_SIGNED(op)
+#define CASES_INEXACT(op)
+#define CASES_FLOAT(op)
+#define ROW(arity, op, set) CASES_##set(op)
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return MYLIB_ERR_UNSUPPORTED;
+}
+
+static mylib_status check(mylib_op op, mylib_device device, mylib_type type, const void *a,
+                          const void *b, const void *result_ret)
+{
+    mylib_status st = mylib_op_result_type(op, type, NULL);
+    if (st == MYLIB_OK)
+        st = mylib_check_device(device);
+    if (st == MYLIB_OK && (a == NULL || result_ret == NULL || (b == NULL && mylib_op_arity(op) == 2)))
+        st = mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
+                        a == NULL ? "a" : result_ret == NULL ? "result_ret" : "b");
+    return st;
+}
+
+mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
+                              int64_t *result_ret)
+{
+    int64_t result;
+    mylib_status st;
+    MYLIB_TRY(check(op, device, MYLIB_I64, &a, &b, result_ret));
+    if (device.kind == MYLIB_CPU)
+        MYLIB_TRY(exact(op, a, b, &result));
+    else
+        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_I64, &a, &b, &result));
+    *result_ret = result;
+    return MYLIB_OK;
+out:
+    return explain(st, op);
+}
+
+/* One element through the kernel of its type. */
+static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
+{
+    mylib_cpu()->kernel(op, type)(1, result, 0, a, 0, b, 0);
+}
+
+mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b, double *result_ret)
+{
+    double result;
+    mylib_status st;
+    MYLIB_TRY(check(op, device, MYLIB_F64, &a, &b, result_ret));
+    MYLIB_TRY(scalar_domain(op, b == 0, a < 0));
+    if (device.kind == MYLIB_CPU)
+        run_kernel(op, MYLIB_F64, &a, &b, &result);
+    else
+        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_F64, &a, &b, &result));
+    *result_ret = result;
+    return MYLIB_OK;
+out:
+    return explain(st, op);
+}
+
+mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2], const double b[2],
+                               double result_ret[2])
+{
+    double result[2] = {0, 0};
+    mylib_status st;
+    MYLIB_TRY(check(op, device, MYLIB_C128, a, b, result_ret));
+    MYLIB_TRY(scalar_domain(op, mylib_op_arity(op) == 2 && b[0] == 0 && b[1] == 0, 0));
+    if (device.kind == MYLIB_CPU)
+        run_kernel(op, MYLIB_C128, a, b, result);
+    else
+        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_C128, a, b, result));
+    result_ret[0] = result[0];
+    result_ret[1] = result[1];
+    return MYLIB_OK;
+out:
+    return explain(st, op);
+}
+
+mylib_status mylib_fib(uint64_t n, uint64_t *result_ret)
+{
+    if (result_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "result_ret is NULL");
+    if (n > 93)
+        return mylib_fail(MYLIB_ERR_OVERFLOW,
+                          "F(%" PRIu64 ") does not fit in 64 bits: the largest that does is F(93)", n);
+    uint64_t current = 0, next = 1;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t sum = current + next; /* may wrap after F(93), which is not used */
+        current = next;
+        next = sum;
+    }
+    *result_ret = current;
+    return MYLIB_OK;
+}

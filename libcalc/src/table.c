@@ -1,0 +1,145 @@
+/*
+ * table.c - what the table of ops.h says: names, sizes, arities, result types.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* Every enumerator has its row, and the rows are in the enumerators' order. */
+enum {
+#define ROW(arity, op, set) row_##op,
+    MYLIB_OPS(ROW)
+#undef ROW
+        row_count
+};
+#define ROW(arity, op, set)                                                                           \
+    _Static_assert((int)row_##op == (int)MYLIB_OP_##op, "ops.h and mylib.h disagree on " #op);
+MYLIB_OPS(ROW)
+#undef ROW
+_Static_assert(row_count == MYLIB_OP_COUNT, "an operation of mylib.h has no row in ops.h");
+#define DT(s, S) +1
+_Static_assert(MYLIB_TYPES(DT) == MYLIB_TYPE_COUNT, "a type of mylib.h has no row in ops.h");
+#undef DT
+
+const char *mylib_type_name(mylib_type type)
+{
+    switch (type) {
+#define DT(s, S)                                                                                      \
+    case MYLIB_##S:                                                                                   \
+        return #s;
+        MYLIB_TYPES(DT)
+#undef DT
+    }
+    return NULL;
+}
+
+size_t mylib_type_size(mylib_type type)
+{
+    switch (type) {
+#define DT(s, S)                                                                                      \
+    case MYLIB_##S:                                                                                   \
+        return sizeof(t_##s);
+        MYLIB_TYPES(DT)
+#undef DT
+    }
+    return 0;
+}
+
+const char *mylib_op_name(mylib_op op)
+{
+    switch (op) {
+#define ROW(arity, op, set)                                                                           \
+    case MYLIB_OP_##op:                                                                               \
+        return #op;
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return NULL;
+}
+
+int mylib_op_arity(mylib_op op)
+{
+    enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1 };
+    switch (op) {
+#define ROW(arity, op, set)                                                                           \
+    case MYLIB_OP_##op:                                                                               \
+        return arity;
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return 0;
+}
+
+/* Bit t is set when the operation is defined for type t. */
+static unsigned types_of(mylib_op op)
+{
+#define DT(s, S) bit_##s = 1 << MYLIB_##S,
+    enum { MYLIB_TYPES(DT) };
+#undef DT
+    switch (op) {
+#define BIT(op, s) | bit_##s
+#define ROW(arity, op, set)                                                                           \
+    case MYLIB_OP_##op:                                                                               \
+        return 0 MYLIB_SET_##set(BIT, op);
+        MYLIB_OPS(ROW)
+#undef ROW
+#undef BIT
+    }
+    return 0;
+}
+
+/* The result type, by the arity column of the table. */
+static mylib_type result_type(mylib_op op, mylib_type type)
+{
+    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 1 };
+    int is_real = 0;
+    switch (op) {
+#define ROW(arity, op, set)                                                                           \
+    case MYLIB_OP_##op:                                                                               \
+        is_real = arity;                                                                              \
+        break;
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return !is_real ? type : type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
+}
+
+mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret)
+{
+    if (mylib_op_name(op) == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown operation %d: operations are 0 to %d (mylib_op)",
+                          (int)op, MYLIB_OP_COUNT - 1);
+    if (mylib_type_name(type) == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
+                          MYLIB_TYPE_COUNT - 1);
+    unsigned types = types_of(op);
+    if (!(types >> type & 1)) {
+        char list[MYLIB_TYPE_COUNT * 6] = "";
+        for (int t = 0; t < MYLIB_TYPE_COUNT; t++) {
+            if (types >> t & 1) {
+                size_t used = strlen(list);
+                snprintf(list + used, sizeof list - used, "%s%s", used ? " " : "",
+                         mylib_type_name((mylib_type)t));
+            }
+        }
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for %s; it is defined for %s",
+                          mylib_op_name(op), mylib_type_name(type), list);
+    }
+    if (result_ret != NULL)
+        *result_ret = result_type(op, type);
+    return MYLIB_OK;
+}
+
+mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
+{
+    if (mylib_type_name(type) == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
+                          MYLIB_TYPE_COUNT - 1);
+    if (sum_type_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_type_ret is NULL");
+    *sum_type_ret = type <= MYLIB_I64 ? MYLIB_I64 : type <= MYLIB_U64 ? MYLIB_U64 : type;
+    return MYLIB_OK;
+}

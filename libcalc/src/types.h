@@ -1,0 +1,60 @@
+/*
+ * types.h - the C type of each element type: t_i8 ... t_c128.  Compiles as C and as CUDA C++.
+ */
+#ifndef MYLIB_TYPES_H
+#define MYLIB_TYPES_H
+
+#include <stdint.h>
+
+typedef int8_t t_i8;
+typedef int16_t t_i16;
+typedef int32_t t_i32;
+typedef int64_t t_i64;
+typedef uint8_t t_u8;
+typedef uint16_t t_u16;
+typedef uint32_t t_u32;
+typedef uint64_t t_u64;
+/* A structure, so that arithmetic on the bits does not compile. */
+typedef struct t_f16 {
+    uint16_t bits;
+} t_f16;
+typedef float t_f32;
+typedef double t_f64;
+typedef struct t_c64 {
+    float re, im;
+} t_c64;
+typedef struct t_c128 {
+    double re, im;
+} t_c128;
+
+/* real_s: the type of the modulus of an s; s itself unless s is complex. */
+typedef t_i8 real_i8;
+typedef t_i16 real_i16;
+typedef t_i32 real_i32;
+typedef t_i64 real_i64;
+typedef t_u8 real_u8;
+typedef t_u16 real_u16;
+typedef t_u32 real_u32;
+typedef t_u64 real_u64;
+typedef t_f16 real_f16;
+typedef t_f32 real_f32;
+typedef t_f64 real_f64;
+typedef t_f32 real_c64;
+typedef t_f64 real_c128;
+
+/* sum_s: the type in which a sum of s is accumulated. */
+typedef t_i64 sum_i8;
+typedef t_i64 sum_i16;
+typedef t_i64 sum_i32;
+typedef t_i64 sum_i64;
+typedef t_u64 sum_u8;
+typedef t_u64 sum_u16;
+typedef t_u64 sum_u32;
+typedef t_u64 sum_u64;
+typedef t_f32 sum_f16;
+typedef t_f32 sum_f32;
+typedef t_f64 sum_f64;
+typedef t_c64 sum_c64;
+typedef t_c128 sum_c128;
+
+#endif /* MYLIB_TYPES_H */

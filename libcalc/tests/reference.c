@@ -1,0 +1,733 @@
+#include "reference.h"
+
+#include <float.h>
+#include <math.h>
+
+__extension__ typedef __int128 i128;
+
+/* 113 bits: a sum, product, quotient or root of two numbers of 53 bits can be rounded from it. */
+#if LDBL_MANT_DIG >= 113
+typedef long double quad;
+#else
+__extension__ typedef __float128 quad;
+#endif
+
+/* ---- Elements in memory ----------------------------------------------------------------------- */
+
+static double half_to_double(uint16_t bits)
+{
+    int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    double magnitude;
+    if (exponent == 31)
+        magnitude = fraction != 0 ? NAN : INFINITY;
+    else if (exponent == 0)
+        magnitude = ldexp(fraction, -24);
+    else
+        magnitude = ldexp(1024 + fraction, exponent - 25);
+    return (bits & 0x8000) ? -magnitude : magnitude;
+}
+
+/* Rounded to nearest, ties to even: nearbyint() does it on a whole number of the last place. */
+static uint16_t half_from_double(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    double magnitude = fabs(value);
+    if (isnan(value))
+        return sign | 0x7e00;
+    if (magnitude >= 65520)
+        return sign | 0x7c00;
+    if (magnitude < 0x1p-14)
+        return sign | (uint16_t)nearbyint(magnitude * 0x1p24);
+    int exponent;
+    double fraction = nearbyint(frexp(magnitude, &exponent) * 2048);
+    return (uint16_t)(sign + ((exponent + 14) << 10) + ((int)fraction - 1024));
+}
+
+static i128 load_integer(mylib_type type, const void *p)
+{
+    union {
+        int8_t i8;
+        int16_t i16;
+        int32_t i32;
+        int64_t i64;
+        uint8_t u8;
+        uint16_t u16;
+        uint32_t u32;
+        uint64_t u64;
+    } v;
+    memcpy(&v, p, (size_t)test_size(type));
+    switch (type) {
+    case MYLIB_I8: return v.i8;
+    case MYLIB_I16: return v.i16;
+    case MYLIB_I32: return v.i32;
+    case MYLIB_I64: return v.i64;
+    case MYLIB_U8: return v.u8;
+    case MYLIB_U16: return v.u16;
+    case MYLIB_U32: return v.u32;
+    case MYLIB_U64: return v.u64;
+    default: test_give_up("not an integer type");
+    }
+}
+
+/* Keeps the low bits: that is what wrapping means. */
+static void store_integer(mylib_type type, i128 value, void *p)
+{
+    uint8_t v1 = (uint8_t)value;
+    uint16_t v2 = (uint16_t)value;
+    uint32_t v4 = (uint32_t)value;
+    uint64_t v8 = (uint64_t)value;
+    switch (test_size(type)) {
+    case 1: memcpy(p, &v1, sizeof v1); break;
+    case 2: memcpy(p, &v2, sizeof v2); break;
+    case 4: memcpy(p, &v4, sizeof v4); break;
+    default: memcpy(p, &v8, sizeof v8); break;
+    }
+}
+
+static double load_real(mylib_type type, const void *p)
+{
+    uint16_t half;
+    float single;
+    double value;
+    switch (type) {
+    case MYLIB_F16: memcpy(&half, p, sizeof half); return half_to_double(half);
+    case MYLIB_F32: memcpy(&single, p, sizeof single); return single;
+    default: memcpy(&value, p, sizeof value); return value;
+    }
+}
+
+static void store_real(mylib_type type, double value, void *p)
+{
+    uint16_t half;
+    float single;
+    switch (type) {
+    case MYLIB_F16: half = half_from_double(value); memcpy(p, &half, sizeof half); break;
+    case MYLIB_F32: single = (float)value; memcpy(p, &single, sizeof single); break;
+    default: memcpy(p, &value, sizeof value); break;
+    }
+}
+
+/* One rounding to the type that 'type' is computed in: f16 is computed in f32. */
+static double round_to(mylib_type type, quad value)
+{
+    return type == MYLIB_F64 ? (double)value : (double)(float)value;
+}
+
+/* Half a unit in the last place of 1, and the smallest number, of a real type. */
+static double half_unit(mylib_type type)
+{
+    return type == MYLIB_F64 ? 0x1p-53 : 0x1p-24;
+}
+
+static double smallest(mylib_type type)
+{
+    return type == MYLIB_F64 ? 0x1p-1074 : 0x1p-149;
+}
+
+/* The root to nearly all of 113 bits, by Newton from an approximation of 53. */
+static quad quad_sqrt(quad x)
+{
+    quad scale = 1;
+    if (!(x > 0))
+        return x;
+    for (; x > 0x1p512; x *= 0x1p-512)
+        scale *= 0x1p256;
+    for (; x < 0x1p-512; x *= 0x1p512)
+        scale *= 0x1p-256;
+    quad root = sqrt((double)x);
+    for (int i = 0; i < 3; i++)
+        root = (root + x / root) / 2;
+    return root * scale;
+}
+
+/* ---- Integers --------------------------------------------------------------------------------- */
+
+static i128 integer_add(i128 a, i128 b) { return a + b; }
+static i128 integer_subtract(i128 a, i128 b) { return a - b; }
+/* Unsigned: the product of two u64 does not fit in a signed number of 128 bits. */
+static i128 integer_multiply(i128 a, i128 b)
+{
+    __extension__ typedef unsigned __int128 u128;
+    return (i128)((u128)a * (u128)b);
+}
+static i128 integer_divide(i128 a, i128 b) { return b == 0 ? 0 : a / b; }
+static i128 integer_remainder(i128 a, i128 b)
+{
+    i128 rest = b == 0 ? 0 : a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+static i128 integer_floor_divide(i128 a, i128 b)
+{
+    return b == 0 ? 0 : (a - integer_remainder(a, b)) / b;
+}
+static i128 integer_minimum(i128 a, i128 b) { return a < b ? a : b; }
+static i128 integer_maximum(i128 a, i128 b) { return a > b ? a : b; }
+static i128 integer_negative(i128 a, i128 b) { return (void)b, -a; }
+static i128 integer_absolute(i128 a, i128 b) { return (void)b, a < 0 ? -a : a; }
+static i128 integer_square(i128 a, i128 b) { return (void)b, integer_multiply(a, a); }
+
+static void integer_element(i128 (*function)(i128, i128), mylib_type type, const void *a,
+                            const void *b, reference *expected)
+{
+    store_integer(type, function(load_integer(type, a), load_integer(type, b)), expected->bits);
+    memcpy(expected->other, expected->bits, sizeof expected->bits);
+}
+
+/* ---- Real numbers ----------------------------------------------------------------------------- */
+
+static quad real_add(mylib_type type, double a, double b) { return (void)type, (quad)a + b; }
+static quad real_subtract(mylib_type type, double a, double b) { return (void)type, (quad)a - b; }
+static quad real_multiply(mylib_type type, double a, double b) { return (void)type, (quad)a * b; }
+static quad real_divide(mylib_type type, double a, double b) { return (void)type, (quad)a / b; }
+
+/*
+ * Python's divmod, each step rounded to the type.  Where the quotient is small enough for the steps to
+ * be exact, they must give what floor means; if not, the reference itself is wrong.
+ */
+static double real_divmod(mylib_type type, double a, double b, double *rest_ret)
+{
+    double rest = fmod(a, b), quotient, whole;
+    if (b == 0) {
+        *rest_ret = NAN;
+        return (double)((quad)a / b);
+    }
+    quotient = round_to(type, (quad)round_to(type, (quad)a - rest) / b);
+    if (rest == 0) {
+        rest = copysign(0, b);
+    } else if ((b < 0) != (rest < 0)) {
+        rest = round_to(type, (quad)rest + b);
+        quotient = round_to(type, (quad)quotient - 1);
+    }
+    if (quotient == 0) {
+        whole = copysign(0, (double)((quad)a / b));
+    } else {
+        whole = floor(quotient);
+        if (quotient - whole > 0.5)
+            whole += 1;
+    }
+    *rest_ret = rest;
+
+    double small = type == MYLIB_F64 ? 0x1p48 : 0x1p20;
+    if (isfinite(a) && isfinite(b) && fabs(whole) < small) {
+        quad exact = ((quad)a - fmod(a, b)) / b;
+        if (fmod(a, b) != 0 && (fmod(a, b) < 0) != (b < 0))
+            exact -= 1;
+        if (exact != whole)
+            test_give_up("the reference of floor_divide is wrong");
+    }
+    return whole;
+}
+
+static quad real_floor_divide(mylib_type type, double a, double b)
+{
+    double rest;
+    return real_divmod(type, a, b, &rest);
+}
+
+static quad real_remainder(mylib_type type, double a, double b)
+{
+    double rest;
+    real_divmod(type, a, b, &rest);
+    return rest;
+}
+
+static quad real_minimum(mylib_type type, double a, double b)
+{
+    (void)type;
+    return isnan(a) || isnan(b) ? (quad)NAN : a < b ? a : b;
+}
+
+static quad real_maximum(mylib_type type, double a, double b)
+{
+    (void)type;
+    return isnan(a) || isnan(b) ? (quad)NAN : a > b ? a : b;
+}
+
+static quad real_negative(mylib_type type, double a, double b) { return (void)type, (void)b, -a; }
+static quad real_absolute(mylib_type type, double a, double b) { return (void)type, (void)b, fabs(a); }
+static quad real_square(mylib_type type, double a, double b) { return (void)type, (void)b, (quad)a * a; }
+static quad real_sqrt(mylib_type type, double a, double b)
+{
+    (void)type;
+    (void)b;
+    return a < 0 ? (quad)NAN : isinf(a) ? (quad)a : quad_sqrt(a);
+}
+
+typedef quad real_function(mylib_type type, double a, double b);
+
+static void real_element(real_function *function, mylib_type type, const void *a, const void *b,
+                         reference *expected)
+{
+    double x = load_real(type, a), y = load_real(type, b);
+    store_real(type, round_to(type, function(type, x, y)), expected->bits);
+    memcpy(expected->other, expected->bits, sizeof expected->bits);
+    /* Two zeros of different sign are equal, and either is the smaller. */
+    if ((function == real_minimum || function == real_maximum) && x == y)
+        memcpy(expected->other, a, (size_t)test_size(type));
+}
+
+/* ---- Complex numbers -------------------------------------------------------------------------- */
+
+typedef struct complex_result {
+    double value[2], other[2], slack[2];
+} complex_result;
+
+typedef void complex_function(mylib_type type, const double *a, const double *b, complex_result *r);
+
+static void by_component(real_function *function, mylib_type type, const double *a, const double *b,
+                         complex_result *r)
+{
+    for (int i = 0; i < 2; i++)
+        r->other[i] = r->value[i] = round_to(type, function(type, a[i], b[i]));
+}
+
+static void complex_add(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_add, type, a, b, r);
+}
+
+static void complex_subtract(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_subtract, type, a, b, r);
+}
+
+static void complex_negative(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_negative, type, a, b, r);
+}
+
+/* Four products and two sums, each rounded; the bound is that of the products and the sum. */
+static void complex_multiply(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    double rr = round_to(type, (quad)a[0] * b[0]), ii = round_to(type, (quad)a[1] * b[1]);
+    double ri = round_to(type, (quad)a[0] * b[1]), ir = round_to(type, (quad)a[1] * b[0]);
+    double unit = 4 * half_unit(type);
+    r->value[0] = round_to(type, (quad)rr - ii);
+    r->value[1] = round_to(type, (quad)ri + ir);
+    r->slack[0] = unit * fabs(rr) + unit * fabs(ii) + 2 * smallest(type);
+    r->slack[1] = unit * fabs(ri) + unit * fabs(ir) + 2 * smallest(type);
+    memcpy(r->other, r->value, sizeof r->other);
+}
+
+static void complex_square(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    (void)b;
+    complex_multiply(type, a, a, r);
+}
+
+/* Far enough from both ends of the type that no step of any method gets there. */
+static int is_moderate(mylib_type type, double x)
+{
+    double top = type == MYLIB_F64 ? 0x1p240 : 0x1p28;
+    return x == 0 || (fabs(x) < top && fabs(x) > 1 / top);
+}
+
+/*
+ * Ordinary numbers: the exact quotient, and a bound of eight units in the last place of its modulus.
+ * Elsewhere infinities, NaN and underflow are those of Smith's method, as in NumPy.
+ */
+static void complex_divide(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    int moderate = is_moderate(type, a[0]) && is_moderate(type, a[1]) && is_moderate(type, b[0]) &&
+                   is_moderate(type, b[1]) && (b[0] != 0 || b[1] != 0);
+    if (moderate) {
+        quad modulus = (quad)b[0] * b[0] + (quad)b[1] * b[1];
+        r->value[0] = round_to(type, ((quad)a[0] * b[0] + (quad)a[1] * b[1]) / modulus);
+        r->value[1] = round_to(type, ((quad)a[1] * b[0] - (quad)a[0] * b[1]) / modulus);
+    } else if (b[0] == 0 && b[1] == 0) {
+        r->value[0] = (double)((quad)a[0] / fabs(b[0]));
+        r->value[1] = (double)((quad)a[1] / fabs(b[0]));
+    } else {
+        /* The larger part of b is divided by; with the parts swapped it is the same method. */
+        int large = !(fabs(b[0]) >= fabs(b[1]));
+        double ratio = round_to(type, (quad)b[1 - large] / b[large]);
+        double whole = round_to(type, (quad)b[large] +
+                                          round_to(type, (quad)b[1 - large] * ratio));
+        double scale = round_to(type, (quad)1 / whole);
+        double first, second;
+        if (large == 0) {
+            first = round_to(type, (quad)a[0] + round_to(type, (quad)a[1] * ratio));
+            second = round_to(type, (quad)a[1] - round_to(type, (quad)a[0] * ratio));
+        } else {
+            first = round_to(type, (quad)a[1] + round_to(type, (quad)a[0] * ratio));
+            second = round_to(type, (quad)round_to(type, (quad)a[1] * ratio) - a[0]);
+        }
+        r->value[0] = round_to(type, (quad)first * scale);
+        r->value[1] = round_to(type, (quad)second * scale);
+    }
+    double unit = 16 * half_unit(type);
+    r->slack[0] = r->slack[1] =
+        unit * fabs(r->value[0]) + unit * fabs(r->value[1]) + 4 * smallest(type);
+    memcpy(r->other, r->value, sizeof r->other);
+}
+
+/* One of the two, as a whole: the first with a NaN, else by the real, then the imaginary part. */
+static void complex_choose(const double *a, const double *b, int a_wins, complex_result *r)
+{
+    int a_nan = isnan(a[0]) || isnan(a[1]), b_nan = isnan(b[0]) || isnan(b[1]);
+    const double *chosen = a_nan ? a : b_nan ? b : a_wins ? a : b;
+    int equal = a[0] == b[0] && a[1] == b[1];
+    memcpy(r->value, chosen, sizeof r->value);
+    memcpy(r->other, equal ? b : chosen, sizeof r->other);
+}
+
+static void complex_minimum(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    (void)type;
+    complex_choose(a, b, a[0] < b[0] || (a[0] == b[0] && a[1] <= b[1]), r);
+}
+
+static void complex_maximum(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    (void)type;
+    complex_choose(a, b, a[0] > b[0] || (a[0] == b[0] && a[1] >= b[1]), r);
+}
+
+/* An infinite part makes the modulus infinite even beside a NaN. */
+static void complex_absolute(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    (void)b;
+    if (isinf(a[0]) || isinf(a[1]))
+        r->value[0] = INFINITY;
+    else
+        r->value[0] = round_to(type, quad_sqrt((quad)a[0] * a[0] + (quad)a[1] * a[1]));
+    r->value[1] = 0;
+    r->slack[0] = 4 * half_unit(type) * r->value[0] + smallest(type);
+    memcpy(r->other, r->value, sizeof r->other);
+}
+
+/* The special values are those of C's csqrt, Annex G. */
+static void complex_sqrt(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    double re = a[0], im = a[1];
+    (void)b;
+    if (isinf(im)) {
+        r->value[0] = INFINITY;
+        r->value[1] = im;
+    } else if (isnan(re)) {
+        r->value[0] = r->value[1] = NAN;
+    } else if (isinf(re)) {
+        r->value[0] = re > 0 ? re : isnan(im) ? NAN : 0;
+        r->value[1] = isnan(im) && re > 0 ? NAN : copysign(re > 0 ? 0 : INFINITY, im);
+        if (isnan(im) && re < 0) { /* an infinity of either sign */
+            r->other[0] = r->value[0];
+            r->other[1] = -r->value[1];
+            return;
+        }
+    } else if (isnan(im)) {
+        r->value[0] = r->value[1] = NAN;
+    } else if (re == 0 && im == 0) {
+        r->value[0] = 0;
+        r->value[1] = im;
+    } else {
+        quad modulus = quad_sqrt((quad)re * re + (quad)im * im);
+        quad large = quad_sqrt((modulus + (quad)fabs(re)) / 2);
+        quad small = (quad)fabs(im) / (2 * large);
+        r->value[0] = round_to(type, re >= 0 ? large : small);
+        r->value[1] = copysign(round_to(type, re >= 0 ? small : large), im);
+        for (int i = 0; i < 2; i++)
+            r->slack[i] = 8 * half_unit(type) * fabs(r->value[i]) + smallest(type);
+    }
+    memcpy(r->other, r->value, sizeof r->other);
+}
+
+static void complex_element(complex_function *function, mylib_type type, const void *a,
+                            const void *b, reference *expected)
+{
+    mylib_type real = test_real_type(type);
+    int64_t size = test_size(real);
+    double x[2], y[2];
+    complex_result r = {{0, 0}, {0, 0}, {0, 0}};
+    for (int i = 0; i < 2; i++) {
+        x[i] = load_real(real, (const char *)a + i * size);
+        y[i] = load_real(real, (const char *)b + i * size);
+    }
+    function(real, x, y, &r);
+    for (int i = 0; i < 2; i++) {
+        store_real(real, r.value[i], expected->bits + i * size);
+        store_real(real, r.other[i], expected->other + i * size);
+        expected->slack[i] = r.slack[i];
+    }
+}
+
+/* ---- Any operation ---------------------------------------------------------------------------- */
+
+/* i8 is computed by integer_add() and so on: a new row of the table needs its functions above. */
+#define KIND_i8 integer
+#define KIND_i16 integer
+#define KIND_i32 integer
+#define KIND_i64 integer
+#define KIND_u8 integer
+#define KIND_u16 integer
+#define KIND_u32 integer
+#define KIND_u64 integer
+#define KIND_f16 real
+#define KIND_f32 real
+#define KIND_f64 real
+#define KIND_c64 complex
+#define KIND_c128 complex
+
+#define ELEMENT(kind, op) kind##_element(kind##_##op, type, a, b, expected)
+#define ELEMENT_OF(kind, op) ELEMENT(kind, op)
+#define CASE(op, s)                                                                                    \
+    case MYLIB_OP_##op * 32 + TEST_##s: ELEMENT_OF(KIND_##s, op); break;
+#define CASES(arity, op, set) MYLIB_SET_##set(CASE, op)
+
+void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
+                       reference *expected)
+{
+    memset(expected, 0, sizeof *expected);
+    switch ((int)op * 32 + (int)type) {
+        MYLIB_OPS(CASES)
+    default: test_give_up("no such operation for the type");
+    }
+}
+
+int same_value(mylib_type type, const void *x, const void *y)
+{
+    size_t size = (size_t)test_size(type);
+    mylib_type real = test_real_type(type);
+    if (memcmp(x, y, size) == 0)
+        return 1;
+    if (test_is_integer(type))
+        return 0;
+    for (size_t i = 0; i < size; i += (size_t)test_size(real)) {
+        const char *p = (const char *)x + i, *q = (const char *)y + i;
+        if (memcmp(p, q, (size_t)test_size(real)) != 0 &&
+            !(isnan(load_real(real, p)) && isnan(load_real(real, q))))
+            return 0;
+    }
+    return 1;
+}
+
+int reference_accepts(mylib_type result_type, const reference *expected, const void *got)
+{
+    mylib_type real = test_real_type(result_type);
+    size_t size = (size_t)test_size(real), count = (size_t)test_size(result_type) / size;
+    if (same_value(result_type, expected->bits, got) || same_value(result_type, expected->other, got))
+        return 1;
+    if (expected->slack[0] == 0 && expected->slack[1] == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *p = (const char *)got + i * size;
+        const unsigned char *q = expected->bits + i * size;
+        if (!same_value(real, p, q) &&
+            !(fabs(load_real(real, p) - load_real(real, q)) <= expected->slack[i]))
+            return 0;
+    }
+    return 1;
+}
+
+int64_t first_difference(mylib_type type, int64_t n, const void *x, const void *y)
+{
+    int64_t size = test_size(type);
+    if (memcmp(x, y, (size_t)(n * size)) == 0)
+        return n;
+    for (int64_t i = 0; i < n; i++)
+        if (!same_value(type, (const char *)x + i * size, (const char *)y + i * size))
+            return i;
+    return n;
+}
+
+const char *describe(mylib_type type, const void *value)
+{
+    static _Thread_local char texts[6][120];
+    static _Thread_local unsigned next;
+    char *text = texts[next++ % 6];
+    mylib_type real = test_real_type(type);
+    size_t used = 0, room = sizeof texts[0];
+    if (test_is_integer(type)) {
+        i128 number = load_integer(type, value);
+        if (number < 0)
+            snprintf(text, room, "%lld", (long long)number);
+        else
+            snprintf(text, room, "%llu", (unsigned long long)number);
+        return text;
+    }
+    int64_t size = test_size(real), whole = test_size(type);
+    for (int64_t i = 0; i < whole; i += size) {
+        double number = load_real(real, (const char *)value + i);
+        used += (size_t)snprintf(text + used, room - used, i > 0 ? ", %.17g" : "%.17g", number);
+    }
+    used += (size_t)snprintf(text + used, room - used, " (0x");
+    for (int64_t i = whole - 1; i >= 0; i--)
+        used += (size_t)snprintf(text + used, room - used, "%02x", ((const unsigned char *)value)[i]);
+    snprintf(text + used, room - used, ")");
+    return text;
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------- */
+
+mylib_type reference_sum_type(mylib_type type)
+{
+    if (!test_is_integer(type))
+        return type;
+    return type <= MYLIB_I64 ? MYLIB_I64 : MYLIB_U64;
+}
+
+#define BLOCK 2048
+#define LANES 256
+
+/* One block of at most BLOCK terms, lane by lane as the header tells it. */
+static double sum_block(mylib_type type, int64_t n, const char *terms, int64_t stride)
+{
+    double lanes[LANES];
+    int64_t present = n < LANES ? n : LANES;
+    for (int64_t lane = 0; lane < present; lane++) {
+        lanes[lane] = load_real(type, terms + lane * stride);
+        for (int64_t i = lane + LANES; i < n; i += LANES)
+            lanes[lane] = round_to(type, (quad)lanes[lane] + load_real(type, terms + i * stride));
+    }
+    for (int64_t step = LANES / 2; step > 0; step /= 2) {
+        for (int64_t lane = 0; lane < step && lane + step < present; lane++)
+            lanes[lane] = round_to(type, (quad)lanes[lane] + lanes[lane + step]);
+        if (present > step)
+            present = step;
+    }
+    return lanes[0];
+}
+
+static double sum_real(mylib_type type, int64_t n, const char *terms, int64_t stride)
+{
+    int64_t blocks = (n + BLOCK - 1) / BLOCK;
+    if (n == 0)
+        return 0;
+    double *sums = test_malloc((size_t)blocks * sizeof *sums);
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t rest = n - i * BLOCK;
+        sums[i] = sum_block(type, rest < BLOCK ? rest : BLOCK, terms + i * BLOCK * stride, stride);
+    }
+    while (blocks > 1) {
+        int64_t pairs = blocks / 2;
+        for (int64_t i = 0; i < pairs; i++)
+            sums[i] = round_to(type, (quad)sums[2 * i] + sums[2 * i + 1]);
+        if (blocks % 2 != 0)
+            sums[pairs] = sums[blocks - 1];
+        blocks = pairs + blocks % 2;
+    }
+    double sum = sums[0];
+    free(sums);
+    return sum;
+}
+
+void reference_sum(mylib_type type, int64_t n, const void *terms, int64_t stride, void *sum)
+{
+    mylib_type real = test_real_type(type);
+    int64_t size = test_size(real);
+    if (test_is_integer(type)) {
+        i128 total = 0;
+        for (int64_t i = 0; i < n; i++)
+            total += load_integer(type, (const char *)terms + i * stride);
+        store_integer(reference_sum_type(type), total, sum);
+        return;
+    }
+    for (int64_t part = 0; part < test_size(type); part += size)
+        store_real(real, sum_real(real, n, (const char *)terms + part, stride), (char *)sum + part);
+}
+
+void reference_fold(mylib_type type, int64_t n, const void *terms, int64_t stride, void *value)
+{
+    mylib_type real = test_real_type(type);
+    int64_t size = test_size(real);
+    if (test_is_integer(type)) {
+        unsigned char sum[8];
+        reference_sum(type, n, terms, stride, sum);
+        i128 total = load_integer(type, value) + load_integer(reference_sum_type(type), sum);
+        store_integer(type, total, value);
+        return;
+    }
+    for (int64_t part = 0; part < test_size(type); part += size) {
+        char *place = (char *)value + part;
+        double sum = sum_real(real, n, (const char *)terms + part, stride);
+        store_real(real, round_to(real, (quad)load_real(real, place) + sum), place);
+    }
+}
+
+/* ---- Values ----------------------------------------------------------------------------------- */
+
+static void random_integer(rng *r, mylib_type type, void *p)
+{
+    int bits = (int)test_size(type) * 8;
+    i128 one = 1, number;
+    i128 min = type <= MYLIB_I64 ? -(one << (bits - 1)) : 0;
+    i128 max = type <= MYLIB_I64 ? (one << (bits - 1)) - 1 : (one << bits) - 1;
+    switch (rng_below(r, 8)) {
+    case 0: number = 0; break;
+    case 1: number = rng_below(r, 2) ? min + rng_below(r, 3) : max - rng_below(r, 3); break;
+    case 2: number = (one << rng_below(r, bits)) - rng_below(r, 2); break;
+    case 3:
+    case 4: number = rng_below(r, 41) - 20; break;
+    default: number = (i128)rng_next(r); break;
+    }
+    store_integer(type, number, p);
+}
+
+/* The numbers at the edges of a type with 'digits' bits, largest exponent 'top', smallest 2^'bottom'. */
+static double special_real(rng *r, mylib_type type)
+{
+    int digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
+    int top = type == MYLIB_F16 ? 16 : type == MYLIB_F32 ? 128 : 1024;
+    double epsilon = ldexp(1, 1 - digits), max = ldexp(2 - epsilon, top - 1);
+    double normal = ldexp(1, 2 - top), tiny = normal * epsilon;
+    const double numbers[] = {
+        0,   0,       1,           2,         0.5,      1.5,
+        3,   7,       10,          1 / 3.0,   0.1,      5.5,
+        INFINITY,     INFINITY,    NAN,       NAN,      max,
+        max / 2,      normal,      tiny,      normal - tiny,
+        2 * tiny,     1 + epsilon, 1 - epsilon / 2,     1 / epsilon,
+        2 / epsilon,  sqrt(max),   sqrt(normal),
+    };
+    double number = numbers[rng_below(r, sizeof numbers / sizeof *numbers)];
+    return rng_below(r, 2) ? -number : number;
+}
+
+static void random_real(rng *r, mylib_type type, void *p)
+{
+    uint64_t bits = rng_next(r);
+    switch (rng_below(r, 8)) {
+    case 0:
+    case 1: store_real(type, special_real(r, type), p); break;
+    case 2:
+    case 3: memcpy(p, &bits, (size_t)test_size(type)); break;
+    case 4:
+    case 5: store_real(type, (double)(rng_below(r, 81) - 40) / 2, p); break;
+    default:
+        store_real(type, ldexp((double)(int64_t)bits, (int)rng_below(r, 9) - 67), p);
+        break;
+    }
+}
+
+void fill_values(rng *r, mylib_type type, int64_t n, void *values)
+{
+    mylib_type real = test_real_type(type);
+    int64_t size = test_size(real), end = n * test_size(type);
+    for (int64_t i = 0; i < end; i += size) {
+        if (test_is_integer(type))
+            random_integer(r, type, (char *)values + i);
+        else
+            random_real(r, real, (char *)values + i);
+    }
+}
+
+void fill_ordinary(rng *r, mylib_type type, int64_t n, void *values)
+{
+    mylib_type real = test_real_type(type);
+    int64_t size = test_size(real), end = n * test_size(type);
+    for (int64_t i = 0; i < end; i += size) {
+        if (test_is_integer(type))
+            store_integer(type, 1 + rng_below(r, 9), (char *)values + i);
+        else
+            store_real(real, 1 + (double)(rng_next(r) >> 11) * 0x1p-50, (char *)values + i);
+    }
+}
+
+void put_number(mylib_type type, double number, void *value)
+{
+    mylib_type real = test_real_type(type);
+    if (test_is_integer(type)) {
+        store_integer(type, (i128)number, value);
+        return;
+    }
+    for (int64_t i = 0; i < test_size(type); i += test_size(real))
+        store_real(real, number, (char *)value + i);
+}

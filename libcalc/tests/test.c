@@ -1,0 +1,121 @@
+#include "test.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_FAILURES 20
+
+test_state test_global;
+
+static _Thread_local char current_case[320];
+
+void test_set_case(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(current_case, sizeof current_case, format, arguments);
+    va_end(arguments);
+}
+
+void test_fail(const char *file, int line, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fflush(stdout);
+    fprintf(stderr, "%s:%d: [%s] %s\n", file, line, current_case, text);
+    if (atomic_fetch_add(&test_global.failures, 1) + 1 >= MAX_FAILURES) {
+        fprintf(stderr, "%s: stopped after %d failures (MYLIB_TEST_SEED=%llu)\n", test_global.name,
+                MAX_FAILURES, (unsigned long long)test_global.seed);
+        _exit(1);
+    }
+}
+
+int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
+                      int line)
+{
+    const char *message = mylib_last_message();
+    size_t length = strlen(message);
+    atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed);
+    if (got != expected) {
+        test_fail(file, line, "%s\n    gave %s, not %s%s%s", call, mylib_status_name(got),
+                  mylib_status_name(expected), got == MYLIB_OK ? "" : ": ",
+                  got == MYLIB_OK ? "" : message);
+        return 0;
+    }
+    if (expected != MYLIB_OK && (length == 0 || message[length - 1] == '\n'))
+        test_fail(file, line, "%s\n    gave %s with the message \"%s\"", call, mylib_status_name(got),
+                  message);
+    return 1;
+}
+
+void test_give_up(const char *what)
+{
+    fprintf(stderr, "%s: [%s] cannot go on: %s\n", test_global.name, current_case, what);
+    _exit(1);
+}
+
+void *test_malloc(size_t nbytes)
+{
+    void *memory = malloc(nbytes > 0 ? nbytes : 1);
+    if (memory == NULL)
+        test_give_up("out of memory");
+    return memory;
+}
+
+/* Only what a signal handler may call; the signal then takes its usual course. */
+static void on_crash(int number)
+{
+    static const char start[] = "crash in the case: ";
+    ssize_t written = write(STDERR_FILENO, start, sizeof start - 1);
+    written += write(STDERR_FILENO, current_case, strlen(current_case));
+    written += write(STDERR_FILENO, "\n", 1);
+    (void)written;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void test_begin(const char *name)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    const char *text = getenv("MYLIB_TEST_SEED");
+    test_global.name = name;
+    if (text != NULL && *text != '\0')
+        test_global.seed = strtoull(text, NULL, 0);
+    else
+        test_global.seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
+    test_set_case("start");
+    printf("%s: MYLIB_TEST_SEED=%llu\n", name, (unsigned long long)test_global.seed);
+    fflush(stdout);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], on_crash);
+}
+
+int test_end(void)
+{
+    long checks = atomic_load(&test_global.checks);
+    int failures = atomic_load(&test_global.failures);
+    if (checks == 0)
+        fprintf(stderr, "%s: nothing was checked\n", test_global.name);
+    printf("%s: %ld checks, %d failures\n", test_global.name, checks, failures);
+    return failures > 0 || checks == 0;
+}
+
+rng rng_make(uint64_t stream)
+{
+    rng r = {test_global.seed + stream * 0xd1342543de82ef95u};
+    r.state = rng_next(&r);
+    return r;
+}
+
+uint64_t rng_next(rng *r)
+{
+    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}

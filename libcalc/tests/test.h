@@ -1,0 +1,194 @@
+/*
+ * test.h - what the tests of libmylib share: checks that name their case, a seeded generator of
+ * numbers, and the tables of element types and operations.
+ *
+ * The tables are expansions of ops.h, so that a new row meets every test, and does not compile before
+ * the tests know its reference.
+ */
+#ifndef MYLIB_TEST_H
+#define MYLIB_TEST_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "mylib.h"
+#include "ops.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Checks ----------------------------------------------------------------------------------- */
+
+typedef struct test_state {
+    const char *name;
+    uint64_t seed;
+    atomic_long checks;
+    atomic_int failures;
+} test_state;
+
+extern test_state test_global;
+
+/* First in main(): the seed is MYLIB_TEST_SEED, or a new one each time, and is printed. */
+void test_begin(const char *name);
+
+/* Last in main(): the exit status. */
+int test_end(void);
+
+/* What this thread is doing now: printed by each failure, and by a crash. */
+__attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...);
+
+/* CHECK(condition, format, ...): the message says what was expected and what was found. */
+#define CHECK(condition, ...)                                                                          \
+    do {                                                                                               \
+        atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed);                       \
+        if (!(condition))                                                                              \
+            test_fail(__FILE__, __LINE__, __VA_ARGS__);                                                \
+    } while (0)
+
+__attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line, const char *format,
+                                                     ...);
+
+/* CHECK_STATUS(call, status) is true when the call gave 'status', with a message if it is a failure. */
+#define CHECK_STATUS(call, expected) test_check_status((call), (expected), #call, __FILE__, __LINE__)
+#define CHECK_OK(call) CHECK_STATUS(call, MYLIB_OK)
+
+int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
+                      int line);
+
+/* For what the test itself needs and does not get: nothing can be said about the library then. */
+__attribute__((noreturn)) void test_give_up(const char *what);
+
+void *test_malloc(size_t nbytes);
+
+/* ---- Random numbers --------------------------------------------------------------------------- */
+
+typedef struct rng {
+    uint64_t state;
+} rng;
+
+/* A generator of its own for each use, so that one part of a test does not move the others. */
+rng rng_make(uint64_t stream);
+
+uint64_t rng_next(rng *r);
+
+/* 0 to n - 1 */
+static inline int64_t rng_below(rng *r, int64_t n)
+{
+    return (int64_t)(rng_next(r) % (uint64_t)n);
+}
+
+/* True once in n times. */
+static inline int rng_once_in(rng *r, int64_t n)
+{
+    return rng_below(r, n) == 0;
+}
+
+/* ---- Tables ----------------------------------------------------------------------------------- */
+
+#define TEST_SIZE_i8 1
+#define TEST_SIZE_i16 2
+#define TEST_SIZE_i32 4
+#define TEST_SIZE_i64 8
+#define TEST_SIZE_u8 1
+#define TEST_SIZE_u16 2
+#define TEST_SIZE_u32 4
+#define TEST_SIZE_u64 8
+#define TEST_SIZE_f16 2
+#define TEST_SIZE_f32 4
+#define TEST_SIZE_f64 8
+#define TEST_SIZE_c64 8
+#define TEST_SIZE_c128 16
+
+#define TEST_MAX_SIZE 16
+
+/* TEST_i8 and so on: the enumerator that belongs to a suffix of the table. */
+#define TEST_ENUMERATOR(s, E) TEST_##s = MYLIB_##E,
+enum { MYLIB_TYPES(TEST_ENUMERATOR) };
+#undef TEST_ENUMERATOR
+
+typedef struct test_type {
+    mylib_type type;
+    const char *name;
+    int64_t size;
+} test_type;
+
+#define TEST_TYPE(s, E) {MYLIB_##E, #s, TEST_SIZE_##s},
+static const test_type test_types[] = {MYLIB_TYPES(TEST_TYPE)};
+#undef TEST_TYPE
+
+_Static_assert(sizeof test_types / sizeof *test_types == MYLIB_TYPE_COUNT,
+               "MYLIB_TYPE_COUNT counts the rows of the table");
+
+typedef struct test_op {
+    mylib_op op;
+    const char *name;
+    int arity;
+    int real_result; /* complex inputs give the real type */
+    uint32_t types;  /* bit t: defined for type t */
+} test_op;
+
+#define TEST_ARITY_BINARY 2
+#define TEST_ARITY_UNARY 1
+#define TEST_ARITY_UNARY_REAL 1
+#define TEST_REAL_BINARY 0
+#define TEST_REAL_UNARY 0
+#define TEST_REAL_UNARY_REAL 1
+#define TEST_BIT(op, s) | (1u << TEST_##s)
+#define TEST_OP(arity, op, set)                                                                        \
+    {MYLIB_OP_##op, #op, TEST_ARITY_##arity, TEST_REAL_##arity, 0u MYLIB_SET_##set(TEST_BIT, op)},
+static const test_op test_ops[] = {MYLIB_OPS(TEST_OP)};
+#undef TEST_OP
+#undef TEST_BIT
+
+_Static_assert(sizeof test_ops / sizeof *test_ops == MYLIB_OP_COUNT,
+               "MYLIB_OP_COUNT counts the rows of the table");
+
+static inline int test_defined(const test_op *op, mylib_type type)
+{
+    return (op->types >> type) & 1;
+}
+
+static inline mylib_type test_real_type(mylib_type type)
+{
+    return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
+}
+
+static inline mylib_type test_result_type(const test_op *op, mylib_type type)
+{
+    return op->real_result ? test_real_type(type) : type;
+}
+
+static inline int test_is_integer(mylib_type type)
+{
+    return type <= MYLIB_U64;
+}
+
+static inline int64_t test_size(mylib_type type)
+{
+    return test_types[type].size;
+}
+
+/* for (op, type) of every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
+#define FOR_EACH_PAIR(op, t)                                                                           \
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                           \
+        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)                  \
+            if (test_defined(op, t->type))
+
+/* ---- CPU levels ------------------------------------------------------------------------------- */
+
+static const char *const test_levels[] = {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+#define TEST_LEVEL_COUNT 4
+
+/* Restricts the kernels to a level; false when this machine or build does not have it. */
+static inline int test_use_level(int level)
+{
+    return mylib_set_cpu_level(test_levels[level]) == MYLIB_OK;
+}
+
+static const mylib_device test_cpu = {MYLIB_CPU, 0};
+
+#endif /* MYLIB_TEST_H */

@@ -1,0 +1,474 @@
+/*
+ * Every error that the header documents: its status, a message of its own, and results that are left
+ * alone.  What depends on a GPU is tested as far as it goes without one.
+ */
+#include "reference.h"
+
+#include <pthread.h>
+
+#define LENGTH 6
+#define POISON 0xa5
+
+static const mylib_device no_such_kind = {99, 0};
+static const mylib_device far_gpu = {MYLIB_CUDA, 4711};
+static const mylib_device first_gpu = {MYLIB_CUDA, 0};
+
+static double out[LENGTH], a[LENGTH], b[LENGTH];
+static int64_t shape_of_6[1] = {6};
+
+/* So that a message left from here is known not to be the call's own. */
+static void set_old_message(void)
+{
+    uint64_t unused;
+    memset(out, POISON, sizeof out);
+    if (mylib_fib(1000, &unused) == MYLIB_OK)
+        test_give_up("F(1000) must not fit");
+}
+
+static int is_poison(const void *p, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++)
+        if (((const unsigned char *)p)[i] != POISON)
+            return 0;
+    return 1;
+}
+
+/* The status, a message of its own that holds 'part', and poisoned results. */
+#define EXPECT_WITH(call, status, part)                                                                \
+    do {                                                                                               \
+        char old[1024];                                                                                \
+        set_old_message();                                                                             \
+        snprintf(old, sizeof old, "%s", mylib_last_message());                                         \
+        if (CHECK_STATUS(call, status)) {                                                              \
+            CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call", #call); \
+            CHECK(strstr(mylib_last_message(), part) != NULL, "%s: the message lacks \"%s\": %s",      \
+                  #call, part, mylib_last_message());                                                  \
+        }                                                                                              \
+        CHECK(is_poison(out, sizeof out), "%s wrote to the result", #call);                            \
+    } while (0)
+
+#define EXPECT(call, status) EXPECT_WITH(call, status, "")
+
+static mylib_array array_of(double *data)
+{
+    mylib_array array = {data, test_cpu, MYLIB_F64, 1, shape_of_6, NULL};
+    return array;
+}
+
+/* ---- Names and tables ------------------------------------------------------------------------- */
+
+static void test_statuses(void)
+{
+    static const struct {
+        mylib_status status;
+        int value;
+        const char *name;
+    } rows[] = {
+        {MYLIB_OK, 0, "MYLIB_OK"},
+        {MYLIB_ERR_ARGUMENT, 1, "MYLIB_ERR_ARGUMENT"},
+        {MYLIB_ERR_UNSUPPORTED, 2, "MYLIB_ERR_UNSUPPORTED"},
+        {MYLIB_ERR_NO_MEMORY, 3, "MYLIB_ERR_NO_MEMORY"},
+        {MYLIB_ERR_NO_DEVICE, 4, "MYLIB_ERR_NO_DEVICE"},
+        {MYLIB_ERR_CUDA, 5, "MYLIB_ERR_CUDA"},
+        {MYLIB_ERR_OVERFLOW, 6, "MYLIB_ERR_OVERFLOW"},
+        {MYLIB_ERR_ZERO_DIVIDE, 7, "MYLIB_ERR_ZERO_DIVIDE"},
+        {MYLIB_ERR_DOMAIN, 8, "MYLIB_ERR_DOMAIN"},
+        {MYLIB_ERR_FORKED, 9, "MYLIB_ERR_FORKED"},
+    };
+    test_set_case("statuses");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK((int)rows[i].status == rows[i].value, "%s is no longer %d", rows[i].name, rows[i].value);
+        CHECK(strcmp(mylib_status_name(rows[i].status), rows[i].name) == 0, "%d is called %s", (int)i,
+              mylib_status_name(rows[i].status));
+    }
+    CHECK(mylib_status_name((mylib_status)-1) != NULL, "no name for -1");
+    CHECK(mylib_status_name((mylib_status)12345) != NULL, "no name for 12345");
+
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", MYLIB_VERSION_MAJOR, MYLIB_VERSION_MINOR,
+             MYLIB_VERSION_PATCH);
+    CHECK(strcmp(mylib_version(), version) == 0, "the library is %s, the header %s", mylib_version(),
+          version);
+}
+
+static void test_tables(void)
+{
+    static const int wrong[] = {-1, MYLIB_TYPE_COUNT, 1 << 20, INT32_MIN};
+    test_set_case("tables");
+    for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) {
+        CHECK((int)t->type == (int)(t - test_types), "%s is not number %d", t->name,
+              (int)(t - test_types));
+        CHECK(strcmp(mylib_type_name(t->type), t->name) == 0, "%s is called %s", t->name,
+              mylib_type_name(t->type));
+        CHECK(mylib_type_size(t->type) == (size_t)t->size, "%s has %zu bytes", t->name,
+              mylib_type_size(t->type));
+    }
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
+        CHECK((int)op->op == (int)(op - test_ops), "%s is not number %d", op->name,
+              (int)(op - test_ops));
+        CHECK(strcmp(mylib_op_name(op->op), op->name) == 0, "%s is called %s", op->name,
+              mylib_op_name(op->op));
+        CHECK(mylib_op_arity(op->op) == op->arity, "%s has %d inputs", op->name,
+              mylib_op_arity(op->op));
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(mylib_type_name((mylib_type)wrong[i]) == NULL, "type %d has a name", wrong[i]);
+        CHECK(mylib_type_size((mylib_type)wrong[i]) == 0, "type %d has a size", wrong[i]);
+        CHECK(mylib_op_name((mylib_op)wrong[i]) == NULL, "operation %d has a name", wrong[i]);
+        CHECK(mylib_op_arity((mylib_op)wrong[i]) == 0, "operation %d has inputs", wrong[i]);
+    }
+}
+
+static void test_result_types(void)
+{
+    mylib_type result;
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
+        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) {
+            test_set_case("result of %s of %s", op->name, t->name);
+            result = (mylib_type)77;
+            if (test_defined(op, t->type)) {
+                CHECK_OK(mylib_op_result_type(op->op, t->type, &result));
+                CHECK(result == test_result_type(op, t->type), "it is %d", (int)result);
+                CHECK_OK(mylib_op_result_type(op->op, t->type, NULL));
+                continue;
+            }
+            EXPECT_WITH(mylib_op_result_type(op->op, t->type, &result), MYLIB_ERR_UNSUPPORTED,
+                        op->name);
+            /* Types for which it is defined are listed. */
+            for (const test_type *u = test_types; u < test_types + MYLIB_TYPE_COUNT; u++)
+                if (test_defined(op, u->type))
+                    CHECK(strstr(mylib_last_message(), u->name) != NULL, "\"%s\" lacks %s",
+                          mylib_last_message(), u->name);
+            EXPECT(mylib_op_result_type(op->op, t->type, NULL), MYLIB_ERR_UNSUPPORTED);
+            CHECK((int)result == 77, "the result was written");
+            EXPECT(mylib_map1(op->op, t->type, 1, out, 8, a, 8, b, 8), MYLIB_ERR_UNSUPPORTED);
+            mylib_array array = {out, test_cpu, t->type, 0, NULL, NULL};
+            mylib_array in[2] = {{a, test_cpu, t->type, 0, NULL, NULL},
+                                 {b, test_cpu, t->type, 0, NULL, NULL}};
+            EXPECT(mylib_map(op->op, test_cpu, NULL, &array, in), MYLIB_ERR_UNSUPPORTED);
+        }
+    }
+    test_set_case("unknown operations and types");
+    result = (mylib_type)77;
+    EXPECT(mylib_op_result_type((mylib_op)MYLIB_OP_COUNT, MYLIB_F64, &result), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_op_result_type((mylib_op)-1, MYLIB_F64, &result), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_op_result_type(MYLIB_OP_add, (mylib_type)MYLIB_TYPE_COUNT, &result),
+           MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_op_result_type(MYLIB_OP_add, (mylib_type)-1, &result), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_sum_type((mylib_type)MYLIB_TYPE_COUNT, &result), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_sum_type(MYLIB_F64, NULL), MYLIB_ERR_ARGUMENT);
+    CHECK((int)result == 77, "the result was written");
+}
+
+/* ---- Messages --------------------------------------------------------------------------------- */
+
+static void *see_own_message(void *first)
+{
+    uint64_t unused;
+    *(int *)first = mylib_last_message()[0] == '\0';
+    mylib_fib(94, &unused);
+    return NULL;
+}
+
+static void test_messages(void)
+{
+    char mine[1024];
+    int was_empty = 0;
+    pthread_t thread;
+    test_set_case("messages of two threads");
+    CHECK_STATUS(mylib_sum_type(MYLIB_F64, NULL), MYLIB_ERR_ARGUMENT);
+    snprintf(mine, sizeof mine, "%s", mylib_last_message());
+    if (pthread_create(&thread, NULL, see_own_message, &was_empty) != 0)
+        test_give_up("pthread_create failed");
+    pthread_join(thread, NULL);
+    CHECK(was_empty, "a new thread starts with a message");
+    CHECK(strcmp(mine, mylib_last_message()) == 0, "another thread's failure changed the message");
+    CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, LENGTH, out, 8, a, 8, b, 8));
+    CHECK(strcmp(mine, mylib_last_message()) == 0, "a success changed the message");
+}
+
+/* ---- map -------------------------------------------------------------------------------------- */
+
+static void test_map(void)
+{
+    mylib_array good = array_of(out), in[2] = {array_of(a), array_of(b)}, bad;
+    const mylib_op add = MYLIB_OP_add;
+    test_set_case("mylib_map");
+
+    EXPECT(mylib_map(add, test_cpu, NULL, NULL, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map(add, test_cpu, NULL, &good, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map((mylib_op)MYLIB_OP_COUNT, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map((mylib_op)-5, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map(add, no_such_kind, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map(add, (mylib_device){MYLIB_CPU, 1}, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map(add, (mylib_device){MYLIB_CUDA, -1}, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map(add, far_gpu, NULL, &good, in), MYLIB_ERR_NO_DEVICE);
+
+    /* Each field of out, and of either input. */
+    for (int which = 0; which < 3; which++) {
+        static int64_t negative[1] = {-1}, huge[3] = {INT64_MAX / 2, 8, 1}, more[65];
+        for (int d = 0; d < 65; d++)
+            more[d] = 1;
+        for (int field = 0; field < 11; field++) {
+            mylib_array arrays[3] = {good, in[0], in[1]};
+            mylib_array *array = &arrays[which];
+            switch (field) {
+            case 0: array->data = NULL; break;
+            case 1: array->shape = NULL; break;
+            case 2: array->shape = negative; break;
+            case 3: array->ndim = -1; break;
+            case 4: array->ndim = MYLIB_MAX_NDIM + 1, array->shape = more; break;
+            case 5: array->type = (mylib_type)MYLIB_TYPE_COUNT; break;
+            case 6: array->type = (mylib_type)-1; break;
+            case 7: array->type = MYLIB_F32; break; /* does not agree with the others */
+            case 8: array->device = no_such_kind; break;
+            case 9: array->device = first_gpu; break; /* the others are on the CPU */
+            default: array->ndim = 3, array->shape = huge; break;
+            }
+            test_set_case("mylib_map, %s, field %d",
+                          which == 0 ? "out" : which == 1 ? "in[0]" : "in[1]", field);
+            EXPECT(mylib_map(add, test_cpu, NULL, &arrays[0], &arrays[1]), MYLIB_ERR_ARGUMENT);
+        }
+    }
+
+    test_set_case("mylib_map, all on a GPU but computed on the CPU");
+    bad = good;
+    bad.device = in[0].device = in[1].device = first_gpu;
+    EXPECT(mylib_map(add, test_cpu, NULL, &bad, in), MYLIB_ERR_ARGUMENT);
+    in[0].device = in[1].device = test_cpu;
+
+    test_set_case("mylib_map, the type of the result");
+    bad = good;
+    bad.type = MYLIB_C128;
+    in[0].type = in[1].type = MYLIB_C128;
+    bad.ndim = in[0].ndim = 0;
+    EXPECT(mylib_map(MYLIB_OP_absolute, test_cpu, NULL, &bad, in), MYLIB_ERR_ARGUMENT);
+}
+
+static void test_shapes(void)
+{
+    static const struct {
+        int out_ndim, in_ndim;
+        int64_t out[3], in[3];
+    } rows[] = {
+        {2, 1, {2, 3}, {4}},          {2, 2, {2, 3}, {3, 2}},     {1, 2, {6}, {1, 6}},
+        {0, 1, {0}, {6}},             {3, 2, {1, 2, 3}, {2, 2}},  {1, 1, {1}, {6}},
+        {1, 1, {0}, {6}},             {2, 2, {1, 1}, {1, 0}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        mylib_array array = {out, test_cpu, MYLIB_F64, rows[i].out_ndim, rows[i].out, NULL};
+        mylib_array wrong = {a, test_cpu, MYLIB_F64, rows[i].in_ndim, rows[i].in, NULL};
+        mylib_array right = {b, test_cpu, MYLIB_F64, 0, NULL, NULL};
+        mylib_array in[2][2] = {{wrong, right}, {right, wrong}};
+        for (int k = 0; k < 2; k++) {
+            test_set_case("shapes that do not broadcast, row %d, in[%d]", (int)i, k);
+            EXPECT(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in[k]), MYLIB_ERR_ARGUMENT);
+            /* Both shapes, written as Python writes them. */
+            for (int part = 0; part < 2; part++) {
+                int ndim = part == 0 ? rows[i].out_ndim : rows[i].in_ndim;
+                const int64_t *shape = part == 0 ? rows[i].out : rows[i].in;
+                char text[80] = "(";
+                for (int d = 0; d < ndim; d++)
+                    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", d ? ", " : "",
+                             (int)shape[d]);
+                snprintf(text + strlen(text), sizeof text - strlen(text), ndim == 1 ? ",)" : ")");
+                CHECK(strstr(mylib_last_message(), text) != NULL, "\"%s\" lacks %s",
+                      mylib_last_message(), text);
+            }
+        }
+    }
+    /* The longest shapes there are fit into a message, or are cut. */
+    int64_t large[MYLIB_MAX_NDIM], ones[MYLIB_MAX_NDIM];
+    for (int d = 0; d < MYLIB_MAX_NDIM; d++)
+        large[d] = INT64_MAX, ones[d] = 2;
+    large[0] = ones[0] = 0;
+    mylib_array array = {out, test_cpu, MYLIB_F64, MYLIB_MAX_NDIM, ones, NULL};
+    mylib_array in = {a, test_cpu, MYLIB_F64, MYLIB_MAX_NDIM, large, NULL};
+    test_set_case("the longest shapes");
+    EXPECT(mylib_map(MYLIB_OP_negative, test_cpu, NULL, &array, &in), MYLIB_ERR_ARGUMENT);
+}
+
+static void test_map1(void)
+{
+    const mylib_op add = MYLIB_OP_add;
+    const mylib_type f64 = MYLIB_F64;
+    test_set_case("mylib_map1");
+    EXPECT(mylib_map1(add, f64, LENGTH, NULL, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1(add, f64, LENGTH, out, 8, NULL, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1(add, f64, LENGTH, out, 8, a, 8, NULL, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1(add, f64, -1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1(add, f64, INT64_MIN, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1((mylib_op)MYLIB_OP_COUNT, f64, 1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1(add, (mylib_type)MYLIB_TYPE_COUNT, 1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    CHECK_OK(mylib_map1(MYLIB_OP_negative, f64, 1, out, 8, a, 8, NULL, 0));
+}
+
+/* ---- The rest --------------------------------------------------------------------------------- */
+
+static void test_trace(void)
+{
+    static int64_t square[3] = {2, 2, 1}, negative[2] = {2, -2};
+    mylib_array good = {a, test_cpu, MYLIB_F64, 2, square, NULL}, bad = good;
+    test_set_case("mylib_trace");
+    EXPECT(mylib_trace(test_cpu, NULL, NULL, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_trace(test_cpu, NULL, &good, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_trace(no_such_kind, NULL, &good, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_trace(far_gpu, NULL, &good, out), MYLIB_ERR_NO_DEVICE);
+    for (int ndim = 0; ndim <= 3; ndim++) {
+        bad.ndim = ndim;
+        if (ndim != 2)
+            EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+    }
+    bad = good, bad.shape = negative;
+    EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+    bad = good, bad.shape = NULL;
+    EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+    bad = good, bad.data = NULL;
+    EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+    bad = good, bad.type = (mylib_type)MYLIB_TYPE_COUNT;
+    EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+    bad = good, bad.device = first_gpu;
+    EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+}
+
+static void test_scalars(void)
+{
+    const mylib_op add = MYLIB_OP_add;
+    int64_t i64;
+    memset(&i64, POISON, sizeof i64);
+    test_set_case("scalars");
+    EXPECT(mylib_scalar_i64(add, test_cpu, 1, 2, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_f64(add, test_cpu, 1, 2, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_c128(add, test_cpu, a, b, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_c128(add, test_cpu, NULL, b, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_c128(add, test_cpu, a, NULL, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_i64((mylib_op)MYLIB_OP_COUNT, test_cpu, 1, 2, &i64), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_f64((mylib_op)MYLIB_OP_COUNT, test_cpu, 1, 2, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_c128((mylib_op)-1, test_cpu, a, b, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_i64(MYLIB_OP_sqrt, test_cpu, 4, 0, &i64), MYLIB_ERR_UNSUPPORTED);
+    EXPECT(mylib_scalar_c128(MYLIB_OP_remainder, test_cpu, a, b, out), MYLIB_ERR_UNSUPPORTED);
+    EXPECT(mylib_scalar_i64(add, no_such_kind, 1, 2, &i64), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_f64(add, no_such_kind, 1, 2, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_c128(add, no_such_kind, a, b, out), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_scalar_i64(add, far_gpu, 1, 2, &i64), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_f64(add, far_gpu, 1, 2, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_c128(add, far_gpu, a, b, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_fib(3, NULL), MYLIB_ERR_ARGUMENT);
+    CHECK(is_poison(&i64, sizeof i64), "the integer result was written");
+}
+
+static void test_memory(void)
+{
+    void *ptr = out;
+    test_set_case("memory");
+    EXPECT(mylib_alloc(test_cpu, 8, NULL, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_alloc(no_such_kind, 8, NULL, &ptr), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_alloc(far_gpu, 8, NULL, &ptr), MYLIB_ERR_NO_DEVICE);
+    /* The message names the size. */
+    EXPECT_WITH(mylib_alloc(test_cpu, (size_t)1 << 60, NULL, &ptr), MYLIB_ERR_NO_MEMORY,
+                "1152921504606846976");
+    EXPECT(mylib_alloc(test_cpu, SIZE_MAX, NULL, &ptr), MYLIB_ERR_NO_MEMORY);
+    CHECK(ptr == out, "the pointer was written");
+    CHECK_OK(mylib_free(test_cpu, NULL, NULL));
+    CHECK_OK(mylib_free_pinned(NULL));
+    EXPECT(mylib_free(no_such_kind, NULL, NULL), MYLIB_ERR_ARGUMENT);
+    CHECK_OK(mylib_free_cached());
+
+    static const size_t sizes[] = {0, 1, 63, 64, 4097, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        ptr = NULL;
+        CHECK_OK(mylib_alloc(test_cpu, sizes[i], NULL, &ptr));
+        CHECK(ptr != NULL && (uintptr_t)ptr % 64 == 0, "%zu bytes at %p", sizes[i], ptr);
+        memset(ptr, 1, sizes[i]);
+        CHECK_OK(mylib_free(test_cpu, ptr, NULL));
+    }
+
+    CHECK_OK(mylib_copy(test_cpu, out, test_cpu, a, sizeof out, NULL));
+    CHECK(memcmp(out, a, sizeof out) == 0, "the copy differs");
+    CHECK_OK(mylib_copy(test_cpu, NULL, test_cpu, NULL, 0, NULL));
+    EXPECT(mylib_copy(test_cpu, NULL, test_cpu, a, 8, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_copy(test_cpu, out, test_cpu, NULL, 8, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_copy(no_such_kind, out, test_cpu, a, 8, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_copy(test_cpu, out, no_such_kind, a, 8, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_copy(far_gpu, out, test_cpu, a, 8, NULL), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_copy(test_cpu, out, far_gpu, a, 8, NULL), MYLIB_ERR_NO_DEVICE);
+    CHECK_OK(mylib_synchronize(test_cpu, NULL));
+    EXPECT(mylib_synchronize(no_such_kind, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_synchronize(far_gpu, NULL), MYLIB_ERR_NO_DEVICE);
+}
+
+static void test_devices(void)
+{
+    mylib_device_info info;
+    mylib_config config;
+    int count = -1;
+    test_set_case("devices");
+    EXPECT(mylib_cuda_device_count(NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_get_config(NULL), MYLIB_ERR_ARGUMENT);
+    memset(&info, POISON, sizeof info);
+    EXPECT(mylib_cuda_device_info(-1, &info), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_cuda_device_info(4711, &info), MYLIB_ERR_NO_DEVICE);
+    CHECK(is_poison(&info, sizeof info), "the info was written");
+
+    if (!CHECK_OK(mylib_get_config(&config)))
+        return;
+    CHECK(strcmp(config.version, mylib_version()) == 0, "version \"%s\"", config.version);
+    CHECK(config.compiler != NULL && config.compiler[0] != '\0', "no compiler");
+    CHECK(config.cpu_level != NULL && config.cpu_level[0] != '\0', "no cpu_level");
+    CHECK(config.cuda_version != NULL && config.cuda_architectures != NULL, "CUDA strings are NULL");
+    CHECK((config.cuda_version[0] != '\0') == config.has_cuda, "has_cuda %d, cuda_version \"%s\"",
+          config.has_cuda, config.cuda_version);
+    CHECK(config.threads >= 1, "%d threads", config.threads);
+    CHECK(config.has_openmp || config.threads == 1, "%d threads without OpenMP", config.threads);
+
+    mylib_status status = mylib_cuda_device_count(&count);
+    CHECK(status == MYLIB_OK ? count > 0 : status == MYLIB_ERR_NO_DEVICE && count == 0,
+          "%s and %d devices", mylib_status_name(status), count);
+    if (status == MYLIB_OK) {
+        EXPECT(mylib_cuda_device_info(0, NULL), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_alloc_pinned(8, NULL), MYLIB_ERR_ARGUMENT);
+        CHECK_OK(mylib_cuda_device_info(0, &info));
+        CHECK(info.name[0] != '\0' && info.total_nbytes >= info.free_nbytes, "strange info");
+        return;
+    }
+
+    /* Without a GPU everything that asks for one says why. */
+    printf("errors: no GPU: %s\n", mylib_last_message());
+    const char *reason = config.has_cuda ? "" : "built without CUDA";
+    mylib_array array = array_of(out), in[2] = {array_of(a), array_of(b)};
+    void *ptr = out;
+    int64_t i64 = -77, square[2] = {2, 3};
+    mylib_array matrix = {a, test_cpu, MYLIB_F64, 2, square, NULL};
+    EXPECT_WITH(mylib_map(MYLIB_OP_add, first_gpu, NULL, &array, in), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_trace(first_gpu, NULL, &matrix, out), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_scalar_f64(MYLIB_OP_add, first_gpu, 1, 2, out), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_scalar_i64(MYLIB_OP_add, first_gpu, 1, 2, &i64), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_alloc(first_gpu, 8, NULL, &ptr), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_alloc_pinned(8, &ptr), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_synchronize(first_gpu, NULL), MYLIB_ERR_NO_DEVICE, reason);
+    EXPECT_WITH(mylib_copy(first_gpu, out, test_cpu, a, 8, NULL), MYLIB_ERR_NO_DEVICE, reason);
+    CHECK_OK(mylib_free(first_gpu, NULL, NULL));
+    array.device = in[0].device = in[1].device = first_gpu;
+    EXPECT_WITH(mylib_map(MYLIB_OP_add, first_gpu, NULL, &array, in), MYLIB_ERR_NO_DEVICE, reason);
+    CHECK(ptr == out && i64 == -77, "a result was written");
+}
+
+int main(void)
+{
+    test_begin("errors");
+    rng r = rng_make(1);
+    fill_ordinary(&r, MYLIB_F64, LENGTH, a);
+    fill_ordinary(&r, MYLIB_F64, LENGTH, b);
+    test_statuses();
+    test_tables();
+    test_result_types();
+    test_messages();
+    test_map();
+    test_shapes();
+    test_map1();
+    test_trace();
+    test_scalars();
+    test_memory();
+    test_devices();
+    return test_end();
+}

@@ -1,0 +1,165 @@
+/*
+ * Floating-point flags, which become NumPy's warnings: raised by what raises them and by nothing else,
+ * at every CPU level, at every place in the array; and those that were up before stay up.
+ */
+#include "reference.h"
+
+#include <fenv.h>
+#include <math.h>
+
+#define MAX_LENGTH 200
+#define FLAGS (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW)
+
+static unsigned char a[MAX_LENGTH * TEST_MAX_SIZE], b[MAX_LENGTH * TEST_MAX_SIZE];
+static unsigned char out[MAX_LENGTH * TEST_MAX_SIZE];
+
+static const char *flags_text(int flags)
+{
+    static const char *const names[] = {"none",
+                                        "DIVBYZERO",
+                                        "INVALID",
+                                        "DIVBYZERO INVALID",
+                                        "OVERFLOW",
+                                        "DIVBYZERO OVERFLOW",
+                                        "INVALID OVERFLOW",
+                                        "DIVBYZERO INVALID OVERFLOW"};
+    return names[(flags & FE_DIVBYZERO ? 1 : 0) + (flags & FE_INVALID ? 2 : 0) +
+                 (flags & FE_OVERFLOW ? 4 : 0)];
+}
+
+/* The flags that one call raises; 'spread' takes every other element. */
+static int raised(mylib_op op, mylib_type type, int64_t n, int spread)
+{
+    int64_t stride = test_size(type) << spread;
+    int64_t out_stride = test_size(test_result_type(&test_ops[op], type)) << spread;
+    feclearexcept(FE_ALL_EXCEPT);
+    mylib_status status = mylib_map1(op, type, n, out, out_stride, a, stride, b, stride);
+    int flags = fetestexcept(FLAGS);
+    CHECK_OK(status);
+    return flags;
+}
+
+/* ---- What must raise nothing ------------------------------------------------------------------ */
+
+static void test_quiet(const test_op *op, const test_type *t, const char *level, rng *r)
+{
+    for (int64_t n = 0; n <= MAX_LENGTH / 2; n++) {
+        fill_ordinary(r, t->type, MAX_LENGTH, a);
+        fill_ordinary(r, t->type, MAX_LENGTH, b);
+        for (int spread = 0; spread < 2; spread++) {
+            test_set_case("%s, %s of %s, ordinary numbers, n = %lld, spread %d", level, op->name,
+                          t->name, (long long)n, spread);
+            int flags = raised(op->op, t->type, n, spread);
+            CHECK(flags == 0, "raised %s", flags_text(flags));
+            if (flags != 0)
+                return;
+        }
+    }
+}
+
+/* A quiet NaN is a value like any other for everything but divmod, where fmod may take offence. */
+static void test_quiet_nan(const test_op *op, const test_type *t, const char *level, rng *r)
+{
+    if (test_is_integer(t->type))
+        return;
+    for (int64_t n = 1; n <= 40; n++) {
+        fill_ordinary(r, t->type, MAX_LENGTH, a);
+        fill_ordinary(r, t->type, MAX_LENGTH, b);
+        put_number(t->type, NAN, a + rng_below(r, n) * t->size);
+        put_number(t->type, NAN, b + rng_below(r, n) * t->size);
+        test_set_case("%s, %s of %s, a quiet NaN, n = %lld", level, op->name, t->name, (long long)n);
+        int flags = raised(op->op, t->type, n, 0);
+        CHECK(flags == 0, "raised %s", flags_text(flags));
+        if (flags != 0)
+            return;
+    }
+}
+
+/* ---- What must raise its flag, wherever it stands ------------------------------------------------ */
+
+static void expect_flag(mylib_op op, const test_type *t, double x, double y, int flag,
+                        const char *level, rng *r)
+{
+    for (int64_t n = 1; n <= MAX_LENGTH / 2; n++) {
+        int64_t at = rng_below(r, n);
+        for (int spread = 0; spread < 2; spread++) {
+            fill_ordinary(r, t->type, MAX_LENGTH, a);
+            fill_ordinary(r, t->type, MAX_LENGTH, b);
+            put_number(t->type, x, a + (at << spread) * t->size);
+            put_number(t->type, y, b + (at << spread) * t->size);
+            test_set_case("%s, %s of %s, (%g, %g) at %lld of %lld, spread %d", level,
+                          test_ops[op].name, t->name, x, y, (long long)at, (long long)n, spread);
+            int flags = raised(op, t->type, n, spread);
+            CHECK(flags == flag, "raised %s, not %s", flags_text(flags), flags_text(flag));
+            if (flags != flag)
+                return;
+        }
+    }
+}
+
+static void test_integers(const test_type *t, const char *level, rng *r)
+{
+    int is_signed = t->type <= MYLIB_I64;
+    expect_flag(MYLIB_OP_divide, t, 5, 0, FE_DIVBYZERO, level, r);
+    expect_flag(MYLIB_OP_divide, t, 0, 0, FE_DIVBYZERO, level, r);
+    expect_flag(MYLIB_OP_floor_divide, t, 5, 0, FE_DIVBYZERO, level, r);
+    expect_flag(MYLIB_OP_remainder, t, 5, 0, FE_DIVBYZERO, level, r);
+    if (is_signed) {
+        double min = -ldexp(1, (int)t->size * 8 - 1);
+        expect_flag(MYLIB_OP_divide, t, min, -1, FE_OVERFLOW, level, r);
+        expect_flag(MYLIB_OP_floor_divide, t, min, -1, FE_OVERFLOW, level, r);
+        expect_flag(MYLIB_OP_divide, t, min, 0, FE_DIVBYZERO, level, r);
+        expect_flag(MYLIB_OP_divide, t, min / 2, -1, 0, level, r);
+    }
+}
+
+static void test_reals(const test_type *t, const char *level, rng *r)
+{
+    double large = t->type == MYLIB_F16 ? 60000 : t->type == MYLIB_F32 ? 0x1p127 : 0x1p1023;
+    expect_flag(MYLIB_OP_divide, t, 1, 0, FE_DIVBYZERO, level, r);
+    expect_flag(MYLIB_OP_divide, t, 0, 0, FE_INVALID, level, r);
+    expect_flag(MYLIB_OP_floor_divide, t, 1, 0, FE_DIVBYZERO, level, r);
+    expect_flag(MYLIB_OP_remainder, t, 1, 0, FE_INVALID, level, r);
+    expect_flag(MYLIB_OP_subtract, t, INFINITY, INFINITY, FE_INVALID, level, r);
+    expect_flag(MYLIB_OP_multiply, t, INFINITY, 0, FE_INVALID, level, r);
+    expect_flag(MYLIB_OP_add, t, large, large, FE_OVERFLOW, level, r);
+    expect_flag(MYLIB_OP_add, t, large, INFINITY, 0, level, r);
+    expect_flag(MYLIB_OP_multiply, t, large, large, FE_OVERFLOW, level, r);
+    expect_flag(MYLIB_OP_square, t, large, 1, FE_OVERFLOW, level, r);
+    expect_flag(MYLIB_OP_sqrt, t, -1, 1, FE_INVALID, level, r);
+}
+
+/* Flags that the caller had raised are not taken away. */
+static void test_kept(const char *level, rng *r)
+{
+    fill_ordinary(r, MYLIB_F64, MAX_LENGTH, a);
+    fill_ordinary(r, MYLIB_F64, MAX_LENGTH, b);
+    test_set_case("%s, flags raised before", level);
+    feclearexcept(FE_ALL_EXCEPT);
+    feraiseexcept(FE_INVALID | FE_DIVBYZERO);
+    CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, MAX_LENGTH, out, 8, a, 8, b, 8));
+    int flags = fetestexcept(FLAGS);
+    CHECK(flags == (FE_INVALID | FE_DIVBYZERO), "left %s", flags_text(flags));
+}
+
+int main(void)
+{
+    test_begin("flags");
+    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
+        rng r = rng_make((uint64_t)level);
+        if (!test_use_level(level))
+            continue;
+        FOR_EACH_PAIR(op, t) {
+            test_quiet(op, t, test_levels[level], &r);
+            test_quiet_nan(op, t, test_levels[level], &r);
+        }
+        for (int i = 0; i < MYLIB_TYPE_COUNT; i++) {
+            if (test_is_integer(test_types[i].type))
+                test_integers(&test_types[i], test_levels[level], &r);
+            else if (test_types[i].type <= MYLIB_F64)
+                test_reals(&test_types[i], test_levels[level], &r);
+        }
+        test_kept(test_levels[level], &r);
+    }
+    return test_end();
+}

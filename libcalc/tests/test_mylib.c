@@ -1,0 +1,368 @@
+/*
+ * test_mylib: shows that the library works, with nothing but its header:
+ *
+ *     cc test_mylib.c -lmylib -o test_mylib && ./test_mylib
+ *
+ * Prints what it checks for each device present and ends with "Test passed." and exit status 0, or names
+ * what failed and exits with status 1; 2 for an option that it does not know.
+ */
+#include <mylib.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+
+static const mylib_device cpu = {MYLIB_CPU, 0};
+
+/* Prints one line of what was computed; 'right' says whether it is what it should be. */
+static void show(int right, const char *text)
+{
+    printf("  %s%s\n", text, right ? "" : "   <-- wrong");
+    failures += !right;
+}
+
+/* False, with the reason, when a call did not give the status that it should. */
+static int expect(const char *what, mylib_status got, mylib_status expected)
+{
+    if (got == expected)
+        return 1;
+    printf("  %s: %s instead of %s%s%s   <-- wrong\n", what, mylib_status_name(got),
+           mylib_status_name(expected), got == MYLIB_OK ? "" : ": ",
+           got == MYLIB_OK ? "" : mylib_last_message());
+    failures++;
+    return 0;
+}
+
+static int ok(const char *what, mylib_status got)
+{
+    return expect(what, got, MYLIB_OK);
+}
+
+/* ---- Scalars ---------------------------------------------------------------------------------- */
+
+static void check_integer(mylib_device device, mylib_op op, const char *sign, int64_t a, int64_t b,
+                          int64_t right)
+{
+    char text[160];
+    int64_t result;
+    if (!ok(mylib_op_name(op), mylib_scalar_i64(op, device, a, b, &result)))
+        return;
+    snprintf(text, sizeof text, "%lld %s %lld = %lld", (long long)a, sign, (long long)b,
+             (long long)result);
+    show(result == right, text);
+}
+
+static void check_number(mylib_device device, mylib_op op, const char *sign, double a, double b,
+                         double right)
+{
+    char text[160];
+    double result;
+    if (!ok(mylib_op_name(op), mylib_scalar_f64(op, device, a, b, &result)))
+        return;
+    if (mylib_op_arity(op) == 1)
+        snprintf(text, sizeof text, "%s(%g) = %g", sign, a, result);
+    else
+        snprintf(text, sizeof text, "%g %s %g = %g", a, sign, b, result);
+    show(result == right, text);
+}
+
+static void check_scalars(mylib_device device)
+{
+    check_integer(device, MYLIB_OP_add, "+", 3, 3, 6);
+    check_integer(device, MYLIB_OP_subtract, "-", 3, 10, -7);
+    check_integer(device, MYLIB_OP_multiply, "*", 111, 9, 999);
+    check_integer(device, MYLIB_OP_divide, "/", 999, 9, 111);
+    check_integer(device, MYLIB_OP_divide, "/", -7, 2, -3);
+    check_integer(device, MYLIB_OP_floor_divide, "//", -7, 2, -4);
+    check_integer(device, MYLIB_OP_remainder, "%", -7, 2, 1);
+    check_integer(device, MYLIB_OP_maximum, "max", -7, 2, 2);
+    check_number(device, MYLIB_OP_add, "+", 0.5, 0.25, 0.75);
+    check_number(device, MYLIB_OP_divide, "/", 1, 8, 0.125);
+    check_number(device, MYLIB_OP_floor_divide, "//", -5.5, 2, -3);
+    check_number(device, MYLIB_OP_remainder, "%", -5.5, 2, 0.5);
+    check_number(device, MYLIB_OP_sqrt, "sqrt", 2.25, 0, 1.5);
+    check_number(device, MYLIB_OP_absolute, "abs", -2.5, 0, 2.5);
+
+    const double a[2] = {1, 2}, b[2] = {3, -1};
+    double z[2];
+    char text[160];
+    if (ok("(1+2i) * (3-1i)", mylib_scalar_c128(MYLIB_OP_multiply, device, a, b, z))) {
+        snprintf(text, sizeof text, "(1+2i) * (3-1i) = %g%+gi", z[0], z[1]);
+        show(z[0] == 5 && z[1] == 5, text);
+    }
+}
+
+/* ---- Arrays ----------------------------------------------------------------------------------- */
+
+#define LENGTH 1000
+
+/* a[i] = i % 100 + 1 and b[i] = 2, in each C type; f16 is given as bits, and has no arithmetic in C. */
+#define FILL(T)                                                                                        \
+    static void fill_##T(void *p, int start, int step)                                                 \
+    {                                                                                                  \
+        for (int i = 0; i < LENGTH; i++)                                                               \
+            ((T *)p)[i] = (T)(start + step * (i % 100));                                               \
+    }                                                                                                  \
+    static double get_##T(const void *p, int i) { return (double)((const T *)p)[i]; }
+
+FILL(int8_t)
+FILL(int16_t)
+FILL(int32_t)
+FILL(int64_t)
+FILL(uint8_t)
+FILL(uint64_t)
+FILL(float)
+FILL(double)
+
+static const struct element {
+    mylib_type type;
+    void (*fill)(void *p, int start, int step);
+    double (*get)(const void *p, int i);
+} elements[] = {
+    {MYLIB_I8, fill_int8_t, get_int8_t},    {MYLIB_I16, fill_int16_t, get_int16_t},
+    {MYLIB_I32, fill_int32_t, get_int32_t}, {MYLIB_I64, fill_int64_t, get_int64_t},
+    {MYLIB_U8, fill_uint8_t, get_uint8_t},  {MYLIB_U64, fill_uint64_t, get_uint64_t},
+    {MYLIB_F32, fill_float, get_float},     {MYLIB_F64, fill_double, get_double},
+};
+
+static void check_vectors(mylib_device device)
+{
+    static double a[LENGTH], b[LENGTH], out[LENGTH];
+    static const int64_t shape[1] = {LENGTH};
+    for (size_t k = 0; k < sizeof elements / sizeof *elements; k++) {
+        const struct element *e = &elements[k];
+        mylib_array result = {out, cpu, e->type, 1, shape, NULL};
+        mylib_array in[2] = {{a, cpu, e->type, 1, shape, NULL}, {b, cpu, e->type, 1, shape, NULL}};
+        char text[160];
+        int sums = 0, quotients = 0;
+        e->fill(a, 1, 1);
+        e->fill(b, 2, 0);
+        if (!ok("vector + vector", mylib_map(MYLIB_OP_add, device, NULL, &result, in)))
+            continue;
+        for (int i = 0; i < LENGTH; i++)
+            sums += e->get(out, i) == i % 100 + 3;
+        if (!ok("vector // vector", mylib_map(MYLIB_OP_floor_divide, device, NULL, &result, in)))
+            continue;
+        for (int i = 0; i < LENGTH; i++)
+            quotients += e->get(out, i) == (i % 100 + 1) / 2;
+        snprintf(text, sizeof text, "%-3s vectors of %d: + right in %d places, // in %d",
+                 mylib_type_name(e->type), LENGTH, sums, quotients);
+        show(sums == LENGTH && quotients == LENGTH, text);
+    }
+
+    /* f16: 1.0 + 2.0 = 3.0, in bits. */
+    uint16_t h[3] = {0x3c00, 0x4000, 0};
+    mylib_array result = {&h[2], cpu, MYLIB_F16, 0, NULL, NULL};
+    mylib_array in[2] = {{&h[0], cpu, MYLIB_F16, 0, NULL, NULL}, {&h[1], cpu, MYLIB_F16, 0, NULL, NULL}};
+    if (ok("f16", mylib_map(MYLIB_OP_add, device, NULL, &result, in)))
+        show(h[2] == 0x4200, "f16 1 + 2 = 3");
+
+    /* c64: the modulus of 3 + 4i is a real number. */
+    float z[2] = {3, 4}, modulus = 0;
+    mylib_array real = {&modulus, cpu, MYLIB_F32, 0, NULL, NULL};
+    mylib_array complex = {z, cpu, MYLIB_C64, 0, NULL, NULL};
+    if (ok("c64", mylib_map(MYLIB_OP_absolute, device, NULL, &real, &complex)))
+        show(modulus == 5, "c64 |3+4i| = 5");
+}
+
+/* A column and a row give a table; the row is read backwards. */
+static void check_broadcasting(mylib_device device)
+{
+    int32_t column[3] = {10, 20, 30}, row[4] = {4, 3, 2, 1}, table[3][4];
+    const int64_t shape[2] = {3, 4}, column_shape[2] = {3, 1}, row_shape[1] = {4};
+    const int64_t backwards[1] = {-(int64_t)sizeof *row};
+    mylib_array out = {table, cpu, MYLIB_I32, 2, shape, NULL};
+    mylib_array in[2] = {{column, cpu, MYLIB_I32, 2, column_shape, NULL},
+                         {&row[3], cpu, MYLIB_I32, 1, row_shape, backwards}};
+    int right = 1;
+    if (!ok("broadcasting", mylib_map(MYLIB_OP_add, device, NULL, &out, in)))
+        return;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 4; j++)
+            right = right && table[i][j] == 10 * (i + 1) + j + 1;
+    show(right, "(3, 1) + (4,) gives (3, 4), the row read backwards");
+}
+
+static void check_trace(mylib_device device)
+{
+    double matrix[3][4];
+    const int64_t shape[2] = {3, 4}, transposed[2] = {4, 3}, strides[2] = {8, 32};
+    mylib_array array = {matrix, cpu, MYLIB_F64, 2, shape, NULL};
+    double sum = 0;
+    char text[160];
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 4; j++)
+            matrix[i][j] = i == j ? i + 0.5 : 99;
+    if (ok("trace", mylib_trace(device, NULL, &array, &sum))) {
+        snprintf(text, sizeof text, "trace of a 3 x 4 matrix = %g", sum);
+        show(sum == 4.5, text);
+    }
+    array.shape = transposed;
+    array.strides = strides;
+    if (ok("trace", mylib_trace(device, NULL, &array, &sum))) {
+        snprintf(text, sizeof text, "trace of its transpose = %g", sum);
+        show(sum == 4.5, text);
+    }
+}
+
+/* Memory of the device itself: there and back, and computed with in place. */
+static void check_memory(mylib_device device)
+{
+    static float host[LENGTH];
+    const int64_t shape[1] = {LENGTH};
+    void *data = NULL;
+    int right = 0;
+    for (int i = 0; i < LENGTH; i++)
+        host[i] = (float)i;
+    if (!ok("mylib_alloc", mylib_alloc(device, sizeof host, NULL, &data)))
+        return;
+    mylib_array array = {data, device, MYLIB_F32, 1, shape, NULL};
+    mylib_array in[2] = {array, array};
+    if (ok("copy to the device", mylib_copy(device, data, cpu, host, sizeof host, NULL)) &&
+        ok("in place", mylib_map(MYLIB_OP_add, device, NULL, &array, in)) &&
+        ok("copy back", mylib_copy(cpu, host, device, data, sizeof host, NULL))) {
+        for (int i = 0; i < LENGTH; i++)
+            right += host[i] == 2 * (float)i;
+        show(right == LENGTH, "x + x in the device's own memory");
+    }
+    ok("mylib_synchronize", mylib_synchronize(device, NULL));
+    ok("mylib_free", mylib_free(device, data, NULL));
+}
+
+/* ---- Errors ----------------------------------------------------------------------------------- */
+
+static void check_errors(mylib_device device)
+{
+    int64_t i64 = 0;
+    double f64 = 0, data[6] = {0};
+    const int64_t shape[2] = {2, 3}, other[1] = {2};
+    mylib_array out = {data, cpu, MYLIB_F64, 2, shape, NULL};
+    mylib_array in[2] = {out, {data, cpu, MYLIB_F64, 1, other, NULL}};
+    int before = failures;
+    expect("1 / 0", mylib_scalar_i64(MYLIB_OP_divide, device, 1, 0, &i64), MYLIB_ERR_ZERO_DIVIDE);
+    expect("MIN / -1", mylib_scalar_i64(MYLIB_OP_divide, device, INT64_MIN, -1, &i64),
+           MYLIB_ERR_OVERFLOW);
+    expect("MAX + 1", mylib_scalar_i64(MYLIB_OP_add, device, INT64_MAX, 1, &i64), MYLIB_ERR_OVERFLOW);
+    expect("sqrt(-1)", mylib_scalar_f64(MYLIB_OP_sqrt, device, -1, 0, &f64), MYLIB_ERR_DOMAIN);
+    expect("sqrt of an i64", mylib_scalar_i64(MYLIB_OP_sqrt, device, 4, 0, &i64),
+           MYLIB_ERR_UNSUPPORTED);
+    if (expect("(2, 3) + (2,)", mylib_map(MYLIB_OP_add, device, NULL, &out, in), MYLIB_ERR_ARGUMENT) &&
+        strstr(mylib_last_message(), "(2, 3)") == NULL)
+        show(0, "the message does not name the shape");
+    show(failures == before, "errors are told: division by zero, overflow, domain, type, shapes");
+}
+
+static void check_fib(void)
+{
+    uint64_t result = 0;
+    char text[160];
+    if (ok("fib(10)", mylib_fib(10, &result)))
+        show(result == 55, "fib(10) = 55");
+    if (ok("fib(93)", mylib_fib(93, &result))) {
+        snprintf(text, sizeof text, "fib(93) = %llu", (unsigned long long)result);
+        show(result == UINT64_C(12200160415121876738), text);
+    }
+    if (expect("fib(94)", mylib_fib(94, &result), MYLIB_ERR_OVERFLOW))
+        show(1, "fib(94) does not fit, and says so");
+}
+
+/* ---- main ------------------------------------------------------------------------------------- */
+
+static void check_device(mylib_device device)
+{
+    check_scalars(device);
+    check_vectors(device);
+    check_broadcasting(device);
+    check_trace(device);
+    check_memory(device);
+    check_errors(device);
+}
+
+static void check_cpu(void)
+{
+    mylib_config config;
+    if (!ok("mylib_get_config", mylib_get_config(&config)))
+        return;
+    printf("cpu (%s, %d thread%s)\n", config.cpu_level, config.threads,
+           config.threads == 1 ? "" : "s");
+    check_device(cpu);
+    check_fib();
+}
+
+/* Every GPU; why there is none is a failure only when they were asked for. */
+static void check_cuda(int asked_for)
+{
+    int count = 0;
+    mylib_status status = mylib_cuda_device_count(&count);
+    if (status != MYLIB_OK) {
+        printf("cuda: none (%s)\n", mylib_last_message());
+        failures += asked_for || status != MYLIB_ERR_NO_DEVICE;
+    }
+    for (int i = 0; i < count; i++) {
+        mylib_device device = {MYLIB_CUDA, i};
+        mylib_device_info info;
+        if (!ok("mylib_cuda_device_info", mylib_cuda_device_info(i, &info)))
+            continue;
+        printf("cuda:%d (%s)\n", i, info.name);
+        check_device(device);
+    }
+}
+
+static void print_usage(FILE *stream)
+{
+    fputs("Usage: test_mylib [--device cpu|cuda]\n"
+          "Computes on every device present, or on those of one kind, and checks the results.\n"
+          "\n"
+          "  --device cpu    only the CPU\n"
+          "  --device cuda   only the GPUs; that there is none is then a failure\n"
+          "  --help          this text\n"
+          "\n"
+          "Exit status: 0 passed, 1 failed, 2 wrong usage.\n",
+          stream);
+}
+
+int main(int argc, char **argv)
+{
+    int on_cpu = 1, on_cuda = 1;
+    for (int i = 1; i < argc; i++) {
+        const char *device = NULL;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_usage(stdout);
+            return 0;
+        }
+        if (strncmp(argv[i], "--device=", 9) == 0)
+            device = argv[i] + 9;
+        else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc)
+            device = argv[++i];
+        if (device == NULL || (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)) {
+            fprintf(stderr, "test_mylib: %s \"%s\"\n", device == NULL ? "unknown or incomplete option"
+                                                                      : "unknown device",
+                    device == NULL ? argv[i] : device);
+            print_usage(stderr);
+            return 2;
+        }
+        on_cpu = strcmp(device, "cpu") == 0;
+        on_cuda = !on_cpu;
+    }
+
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", MYLIB_VERSION_MAJOR, MYLIB_VERSION_MINOR,
+             MYLIB_VERSION_PATCH);
+    printf("mylib %s\n", mylib_version());
+    if (strcmp(version, mylib_version()) != 0) {
+        printf("  the header is of version %s   <-- wrong\n", version);
+        failures++;
+    }
+    if (on_cpu)
+        check_cpu();
+    if (on_cuda)
+        check_cuda(!on_cpu);
+    if (failures > 0) {
+        printf("Test failed: %d failure%s, marked above.\n", failures, failures == 1 ? "" : "s");
+        return 1;
+    }
+    printf("Test passed.\n");
+    return 0;
+}

@@ -1,0 +1,219 @@
+/*
+ * Scalars: int64 exact to its last value or an error, the domain errors of f64 and c128, Fibonacci
+ * numbers.
+ */
+#include "reference.h"
+
+#include <math.h>
+
+__extension__ typedef __int128 i128;
+
+/* ---- int64 ------------------------------------------------------------------------------------ */
+
+/* The true result, and the status that it deserves. */
+static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
+{
+    i128 rest;
+    switch (op) {
+    case MYLIB_OP_add: *result = a + b; break;
+    case MYLIB_OP_subtract: *result = a - b; break;
+    case MYLIB_OP_multiply: *result = a * b; break;
+    case MYLIB_OP_minimum: *result = a < b ? a : b; break;
+    case MYLIB_OP_maximum: *result = a > b ? a : b; break;
+    case MYLIB_OP_negative: *result = -a; break;
+    case MYLIB_OP_absolute: *result = a < 0 ? -a : a; break;
+    case MYLIB_OP_square: *result = a * a; break;
+    case MYLIB_OP_divide:
+    case MYLIB_OP_floor_divide:
+    case MYLIB_OP_remainder:
+        if (b == 0)
+            return MYLIB_ERR_ZERO_DIVIDE;
+        rest = a % b;
+        if (op == MYLIB_OP_divide)
+            *result = a / b;
+        else if (op == MYLIB_OP_floor_divide)
+            *result = a / b - (rest != 0 && (rest < 0) != (b < 0));
+        else
+            *result = rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+        break;
+    default: return MYLIB_ERR_UNSUPPORTED;
+    }
+    return *result < INT64_MIN || *result > INT64_MAX ? MYLIB_ERR_OVERFLOW : MYLIB_OK;
+}
+
+static void run_i64(const test_op *op, int64_t a, int64_t b)
+{
+    i128 right = 0;
+    int64_t got = -77;
+    mylib_status status = exact(op->op, a, b, &right);
+    test_set_case("%s of i64 %lld, %lld", op->name, (long long)a, (long long)b);
+    if (!CHECK_STATUS(mylib_scalar_i64(op->op, test_cpu, a, b, &got), status))
+        return;
+    if (status != MYLIB_OK)
+        right = -77; /* left alone */
+    CHECK(got == (int64_t)right, "it is %lld, not %lld", (long long)got, (long long)right);
+}
+
+static void test_i64(void)
+{
+    static const int64_t edges[] = {0,
+                                    1,
+                                    -1,
+                                    2,
+                                    -2,
+                                    3,
+                                    -3,
+                                    7,
+                                    10,
+                                    -10,
+                                    INT32_MAX,
+                                    INT32_MIN,
+                                    (int64_t)UINT32_MAX,
+                                    (int64_t)1 << 32,
+                                    -((int64_t)1 << 32),
+                                    3037000499, /* the largest whose square fits */
+                                    3037000500,
+                                    -3037000499,
+                                    -3037000500,
+                                    INT64_MAX / 2,
+                                    INT64_MAX / 2 + 1,
+                                    INT64_MIN / 2,
+                                    INT64_MIN / 2 - 1,
+                                    INT64_MAX - 1,
+                                    INT64_MAX,
+                                    INT64_MIN + 1,
+                                    INT64_MIN};
+    const int count = sizeof edges / sizeof *edges;
+    rng r = rng_make(1);
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
+        for (int i = 0; i < count; i++)
+            for (int j = 0; j < count; j++)
+                run_i64(op, edges[i], edges[j]);
+        for (int i = 0; i < 5000; i++) {
+            int64_t pair[2];
+            fill_values(&r, MYLIB_I64, 2, pair);
+            run_i64(op, pair[0], pair[1]);
+            /* Products near the limit. */
+            run_i64(op, pair[0] >> rng_below(&r, 64), pair[1] >> rng_below(&r, 64));
+            if (pair[1] != 0 && pair[1] != -1)
+                run_i64(op, INT64_MAX / pair[1] + rng_below(&r, 3) - 1, pair[1]);
+        }
+    }
+}
+
+/* ---- f64 and c128 ----------------------------------------------------------------------------- */
+
+static int divides(mylib_op op)
+{
+    return op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder;
+}
+
+static void run_f64(const test_op *op, double a, double b)
+{
+    double got = -77, kept = -77;
+    reference right;
+    mylib_status status = divides(op->op) && b == 0              ? MYLIB_ERR_ZERO_DIVIDE
+                          : op->op == MYLIB_OP_sqrt && a < 0     ? MYLIB_ERR_DOMAIN
+                                                                 : MYLIB_OK;
+    test_set_case("%s of f64 %.17g, %.17g", op->name, a, b);
+    if (!CHECK_STATUS(mylib_scalar_f64(op->op, test_cpu, a, b, &got), status))
+        return;
+    if (status != MYLIB_OK) {
+        CHECK(got == kept, "the result was written");
+        return;
+    }
+    reference_compute(op->op, MYLIB_F64, &a, &b, &right);
+    CHECK(reference_accepts(MYLIB_F64, &right, &got), "it is %s, not %s", describe(MYLIB_F64, &got),
+          describe(MYLIB_F64, right.bits));
+}
+
+static void run_c128(const test_op *op, const double *a, const double *b)
+{
+    double got[2] = {-77, -77};
+    reference right;
+    mylib_status status = MYLIB_OK;
+    if (!test_defined(op, MYLIB_C128))
+        status = MYLIB_ERR_UNSUPPORTED;
+    else if (op->op == MYLIB_OP_divide && b[0] == 0 && b[1] == 0)
+        status = MYLIB_ERR_ZERO_DIVIDE;
+    test_set_case("%s of c128 %s, %s", op->name, describe(MYLIB_C128, a), describe(MYLIB_C128, b));
+    if (!CHECK_STATUS(mylib_scalar_c128(op->op, test_cpu, a, b, got), status))
+        return;
+    if (status != MYLIB_OK) {
+        CHECK(got[0] == -77 && got[1] == -77, "the result was written");
+        return;
+    }
+    reference_compute(op->op, MYLIB_C128, a, b, &right);
+    if (op->real_result) {
+        CHECK(got[1] == 0 && !signbit(got[1]), "the imaginary part is %g", got[1]);
+        CHECK(reference_accepts(MYLIB_F64, &right, got), "it is %s, not %s",
+              describe(MYLIB_F64, got), describe(MYLIB_F64, right.bits));
+    } else {
+        CHECK(reference_accepts(MYLIB_C128, &right, got), "it is %s, not %s",
+              describe(MYLIB_C128, got), describe(MYLIB_C128, right.bits));
+    }
+}
+
+static void test_inexact(void)
+{
+    static const double edges[] = {0.0, -0.0, 1,  -1,        0.5,      -2.5,    3,      1e308,
+                                   -1e308, 5e-324, -5e-324, INFINITY, -INFINITY, NAN};
+    const int count = sizeof edges / sizeof *edges;
+    rng r = rng_make(2);
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
+        for (int i = 0; i < count; i++) {
+            for (int j = 0; j < count; j++) {
+                run_f64(op, edges[i], edges[j]);
+                const double pair[2] = {edges[i], edges[j]};
+                for (int k = 0; k < count; k++) {
+                    const double other[2] = {edges[k], edges[(i + k) % count]};
+                    run_c128(op, pair, other);
+                }
+            }
+        }
+        for (int i = 0; i < 3000; i++) {
+            double four[4];
+            fill_values(&r, MYLIB_F64, 4, four);
+            run_f64(op, four[0], four[1]);
+            run_c128(op, four, four + 2);
+        }
+    }
+    /* A result may be written over an operand. */
+    double z[2] = {3, -4};
+    test_set_case("c128 in place");
+    CHECK_OK(mylib_scalar_c128(MYLIB_OP_multiply, test_cpu, z, z, z));
+    CHECK(z[0] == -7 && z[1] == -24, "(3 - 4i)^2 is %g, %g", z[0], z[1]);
+    CHECK_OK(mylib_scalar_c128(MYLIB_OP_negative, test_cpu, z, NULL, z));
+    CHECK(z[0] == 7 && z[1] == 24, "its negative is %g, %g", z[0], z[1]);
+}
+
+/* ---- Fibonacci -------------------------------------------------------------------------------- */
+
+static void test_fib(void)
+{
+    i128 previous = 1, current = 0; /* F(-1), F(0) */
+    uint64_t got;
+    for (uint64_t n = 0; n <= 93; n++) {
+        test_set_case("fib(%d)", (int)n);
+        got = 77;
+        CHECK_OK(mylib_fib(n, &got));
+        CHECK((i128)got == current, "it is %llu", (unsigned long long)got);
+        i128 next = previous + current;
+        previous = current;
+        current = next;
+    }
+    CHECK(got == UINT64_C(12200160415121876738), "F(93) is %llu", (unsigned long long)got);
+    got = 77;
+    CHECK_STATUS(mylib_fib(94, &got), MYLIB_ERR_OVERFLOW);
+    CHECK_STATUS(mylib_fib(UINT64_MAX, &got), MYLIB_ERR_OVERFLOW);
+    CHECK(got == 77, "the result was written");
+}
+
+int main(void)
+{
+    test_begin("scalar");
+    test_i64();
+    test_inexact();
+    test_fib();
+    return test_end();
+}

@@ -1,0 +1,109 @@
+"""The docstrings of the operations: what each computes, with an example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: name: (what it computes, more about it, an example that runs as a doctest).
+TEXTS: dict[str, tuple[str, str, str]] = {
+    "add": (
+        "a + b",
+        "Integers wrap, as in NumPy.  Python ints are exact: OverflowError outside 64 bits.",
+        ">>> pcd.add(1, 2)\n3\n>>> pcd.add(np.array([1.0, 2.0]), [10, 20])\narray([11., 22.])",
+    ),
+    "subtract": ("a - b", "Integers wrap, as in NumPy.", ">>> pcd.subtract([5, 6], 1)\narray([4, 5])"),
+    "multiply": (
+        "a * b",
+        "Integers wrap, as in NumPy.",
+        ">>> pcd.multiply(np.float32(3), np.ones(2, np.float32))\narray([3., 3.], dtype=float32)",
+    ),
+    "divide": (
+        "a / b",
+        "Integers divide as in C: truncated toward zero, and the result is an integer; an integer divided by\n"
+        "zero gives 0, and NumPy's warning.  Python numbers raise ZeroDivisionError.",
+        ">>> pcd.divide(999, 9)\n111\n>>> pcd.divide(np.array([7, -7]), 2)\narray([ 3, -3])",
+    ),
+    "floor_divide": ("a // b", "The quotient, rounded down.", ">>> pcd.floor_divide([7, -7], 2)\narray([ 3, -4])"),
+    "remainder": (
+        "a % b",
+        "The remainder of floor_divide: it has the sign of b.",
+        ">>> pcd.remainder([7, -7], 3)\narray([1, 2])",
+    ),
+    "minimum": (
+        "the smaller of a and b",
+        "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part.",
+        ">>> pcd.minimum([1, 5], [3, 2])\narray([1, 2])",
+    ),
+    "maximum": (
+        "the larger of a and b",
+        "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part.",
+        ">>> pcd.maximum([1, 5], [3, 2])\narray([3, 5])",
+    ),
+    "negative": ("-a", "Integers wrap.", ">>> pcd.negative([1, -2])\narray([-1,  2])"),
+    "absolute": (
+        "|a|",
+        "Of complex numbers the modulus, of the real type.",
+        ">>> pcd.absolute([3 + 4j])\narray([5.])",
+    ),
+    "square": ("a * a", "Integers wrap.", ">>> pcd.square(12)\n144"),
+    "sqrt": (
+        "the square root of a",
+        "Integers become floats.  NaN, and NumPy's warning, for negative elements; ValueError for a negative\n"
+        "Python number.",
+        ">>> pcd.sqrt([4.0, 9.0])\narray([2., 3.])\n>>> pcd.sqrt(2.25)\n1.5",
+    ),
+}
+
+_TEMPLATE = """{name}({inputs}, /, out=None, *, where=True, dtype=None, casting='same_kind', order='K', device=None)
+
+{formula}, element by element.
+
+{more}
+
+Parameters
+----------
+{inputs} : number or array_like
+    Broadcast against each other.  Python numbers alone give a Python number.
+out : ndarray, optional
+    Where the result goes; of the shape of the result.
+where, dtype, casting, order
+    As for NumPy's ufuncs.
+device : "cpu", "cuda" or "cuda:N", optional
+    Where to compute; the results are the same.  Otherwise the `pkg.default_device`, else the CPU.
+
+Returns
+-------
+A Python number, a NumPy scalar or an ndarray of the broadcast shape, of the type that NumPy gives;
+pandas, xarray and Dask objects come back as their own kind.
+
+Raises
+------
+TypeError
+    The operation is not defined for these types; supported are {types}.
+ValueError
+    The shapes do not broadcast, or `device` is unknown.
+CudaError
+    The GPU is not there, or failed.
+
+Examples
+--------
+>>> import numpy as np
+>>> import pkg as pcd
+{example}
+"""
+
+
+def document(operation: Any) -> str:
+    """The docstring of an operation.  KeyError for one without a text here."""
+    import numpy as np
+
+    formula, more, example = TEXTS[operation.__name__]
+    types = [np.dtype(kinds[0]).name for kinds in operation.types]
+    return _TEMPLATE.format(
+        name=operation.__name__,
+        inputs="a, b" if operation.nin == 2 else "a",
+        formula=formula[0].upper() + formula[1:] if formula[1:2].isalpha() else formula,
+        more=more,
+        types=", ".join(types),
+        example=example,
+    )

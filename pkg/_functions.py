@@ -1,0 +1,136 @@
+"""The functions that are no element-wise operations."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from . import core
+
+_operations = {operation.__name__: operation for operation in core.operations}
+
+
+def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
+    vectors = [np.asanyarray(x) for x in (a, b)]
+    for given, x in zip("ab", vectors, strict=True):
+        if x.ndim != 1:
+            raise ValueError(
+                f"vector_{name}: {given} must have one dimension, not {x.ndim} (its shape is {x.shape})"
+            )
+    if vectors[0].shape != vectors[1].shape:
+        raise ValueError(
+            f"vector_{name}: a has {vectors[0].size} elements and b has {vectors[1].size}: "
+            "the lengths must be equal"
+        )
+    return _operations[name](*vectors, device=device)
+
+
+def vector_add(a: Any, b: Any, device: str | None = None) -> Any:
+    """The sum of two vectors, strictly: one dimension each and equal lengths, else ValueError.
+
+    >>> vector_add([1, 2, 3], [10, 20, 30])
+    array([11, 22, 33])
+    """
+    return _vector("add", a, b, device)
+
+
+def vector_subtract(a: Any, b: Any, device: str | None = None) -> Any:
+    """The difference of two vectors; strict as `vector_add`.
+
+    >>> vector_subtract([1, 2, 3], [3, 2, 1])
+    array([-2,  0,  2])
+    """
+    return _vector("subtract", a, b, device)
+
+
+def vector_multiply(a: Any, b: Any, device: str | None = None) -> Any:
+    """The element-wise product of two vectors; strict as `vector_add`.
+
+    >>> vector_multiply([1, 2, 3], [3, 2, 1])
+    array([3, 4, 3])
+    """
+    return _vector("multiply", a, b, device)
+
+
+def vector_divide(a: Any, b: Any, device: str | None = None) -> Any:
+    """The element-wise quotient of two vectors; strict as `vector_add`.  Integers divide as in C.
+
+    >>> vector_divide([7, -7], [2, 2])
+    array([ 3, -3])
+    """
+    return _vector("divide", a, b, device)
+
+
+def vector_add_cpu(a: Any, b: Any) -> Any:
+    """`vector_add` on the CPU, whatever the default device is."""
+    return vector_add(a, b, device="cpu")
+
+
+def vector_add_cuda(a: Any, b: Any) -> Any:
+    """`vector_add` on the first GPU; CudaError without one."""
+    return vector_add(a, b, device="cuda")
+
+
+def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
+    """The sum of a diagonal of a two-dimensional array, rectangular too.
+
+    `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed or
+    unsigned as the elements; other types in their own.  The order of a floating-point sum depends on
+    its length alone, so that the bits are the same on every device; the error is no larger than that of
+    ``numpy.trace``.  ValueError when `matrix` is not two-dimensional.
+
+    >>> import numpy as np
+    >>> trace(np.arange(9).reshape(3, 3))
+    np.int64(12)
+    """
+    array = np.asarray(matrix)
+    if array.ndim != 2:
+        raise ValueError(f"trace: the array must have two dimensions, not {array.ndim} (its shape is {array.shape})")
+    if array.dtype == np.bool_:
+        array = array.view(np.int8)
+    offset = operator.index(offset)
+    array = array[:, offset:] if offset >= 0 else array[-offset:, :]
+    if array.dtype.char not in "bhilqBHILQefdFD":
+        supported = "int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
+        raise TypeError(f"trace: elements of type {array.dtype} are not supported; supported are {supported}")
+    if not array.dtype.isnative:
+        diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
+        array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
+    return core.trace(array.view(np.ndarray), core.parse_device(device))
+
+
+def fib(n: int) -> int:
+    """The Fibonacci number F(n), exact for every n >= 0; F(0) = 0 and F(1) = 1.
+
+    TypeError when `n` is no integer, ValueError when it is negative.
+
+    >>> fib(10)
+    55
+    >>> len(str(fib(10_000)))
+    2090
+    """
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"fib: n must be 0 or more, not {n}")
+    if n <= 93:
+        return core.fib(n)
+    # Fast doubling, from the highest bit of n down: F(2k) and F(2k + 1) from a = F(k) and b = F(k + 1).
+    # The six highest bits are the library's.
+    shift = max(n.bit_length() - 6, 0)
+    a, b = core.fib(n >> shift), core.fib((n >> shift) + 1)
+    for bit in range(shift - 1, -1, -1):
+        a, b = a * (2 * b - a), a * a + b * b
+        if n >> bit & 1:
+            a, b = b, a + b
+    return a
+
+
+def helloworld() -> None:
+    """Prints a greeting, through Python, so that notebooks show it.
+
+    >>> helloworld()
+    Hello, world!
+    """
+    print("Hello, world!")

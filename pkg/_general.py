@@ -1,0 +1,145 @@
+"""The general path of the operations: devices other than the CPU, and operands that need preparing.
+
+`pkg.core` handles plain numbers, and arrays of one type, by itself; what it does not, comes here.
+NumPy's iterator prepares the operands (promotion, casting, byte order, alignment, broadcasting,
+overlap), and one call of `core.map` computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import core, ufuncs
+
+#: Keyword arguments that this path understands; anything else is the ufunc's to judge.
+_KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
+
+_NUMBERS = (bool, int, float, complex)
+
+#: From this many elements on threads pay (as in operation.c).
+_LARGE = 65536
+
+
+def _has_own_rules(operand: Any) -> bool:
+    """Whether an operand brings its own implementation of ufuncs, or is a kind of ndarray."""
+    kind = type(operand)
+    if kind is np.ndarray or kind in _NUMBERS:
+        return False
+    if isinstance(operand, np.ndarray):
+        return True
+    own = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return own is not np.ndarray.__array_ufunc__ and not isinstance(operand, np.generic)
+
+
+def explain(operation: Any, error: TypeError) -> TypeError:
+    """A better TypeError for element types that an operation does not have; else the same."""
+    no_loop = type(error).__name__ == "_UFuncNoLoopError"
+    if not no_loop and "not supported for the input types" not in str(error):
+        return error
+    supported = ", ".join(np.dtype(types[0]).name for types in operation.types)
+    better = TypeError(
+        f"{operation.__name__}() is not defined for these operands; it is defined for {supported} "
+        f"and what casts to them safely ({error})"
+    )
+    better.__cause__ = error
+    return better
+
+
+def _call_ufunc(operation: Any, ufunc: np.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return ufunc(*args, **kwargs)
+    except TypeError as error:
+        raise explain(operation, error) from error.__cause__
+
+
+def _resolve(operation: Any, operands: list[Any], out: Any, dtype: Any, casting: str) -> tuple[Any, ...]:
+    """The element types of the inputs and the output, as the ufunc would choose them."""
+    kinds = [type(x) if type(x) in _NUMBERS[1:] else x.dtype for x in operands]
+    signature = None if dtype is None else (None,) * operation.nin + (np.dtype(dtype),)
+    try:
+        # Numbers alone have no type to be weak against.
+        if all(isinstance(kind, type) for kind in kinds):
+            kinds = [np.dtype(kind) for kind in kinds]
+        out_dtype = None if out is None else out.dtype
+        return operation.ufunc.resolve_dtypes((*kinds, out_dtype), signature=signature, casting=casting)
+    except TypeError as error:
+        raise explain(operation, error) from error.__cause__
+
+
+def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Computes with one `core.map` on operands that are numbers, ndarrays or array-like."""
+    out = kwargs.get("out")
+    where = kwargs.get("where", True)
+    casting = kwargs.get("casting", "same_kind")
+    operands = [x if type(x) in _NUMBERS[1:] else np.asarray(x) for x in args]
+    dtypes = _resolve(operation, operands, out, kwargs.get("dtype"), casting)
+    # A weak number takes the resolved type here, or raises OverflowError as NumPy does.
+    arrays = [
+        np.asarray(x, dtype) if type(x) in _NUMBERS else x
+        for x, dtype in zip(operands, dtypes, strict=False)
+    ]
+    target = out if where is True else None
+    iterator = np.nditer(
+        [target, *arrays],
+        flags=["zerosize_ok", "copy_if_overlap"],
+        op_flags=[
+            ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
+            *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
+        ],
+        op_dtypes=[dtypes[-1], *dtypes[:-1]],
+        order=kwargs.get("order", "K"),
+        casting=casting,
+    )
+    with iterator:
+        result = iterator.operands[0]
+        flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
+    if flags:
+        operation.report_flags(flags)
+    if where is not True:
+        mask = np.asarray(where)
+        if mask.dtype != np.bool_:
+            raise TypeError(f"where must be an array of bool, not {mask.dtype}")
+        if out is None:
+            out = np.empty(np.broadcast_shapes(result.shape, mask.shape), result.dtype)
+        np.copyto(out, result, where=mask, casting=casting)
+    if out is not None:
+        return out
+    return result if result.ndim else result[()]
+
+
+def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`operation(*args, **kwargs)`, when `pkg.core` leaves it to Python."""
+    ordinal = core.parse_device(kwargs.pop("device", None))
+    nin = operation.nin
+    if len(args) == nin + 1 and "out" not in kwargs:
+        args, kwargs = args[:nin], {**kwargs, "out": args[nin]}
+    out = kwargs.get("out")
+    if isinstance(out, tuple) and len(out) == 1:
+        out = kwargs["out"] = out[0]
+    if out is None:
+        kwargs.pop("out", None)
+    regular = (
+        len(args) == nin
+        and kwargs.keys() <= _KNOWN
+        and (out is None or type(out) is np.ndarray)
+        and not any(_has_own_rules(x) for x in (*args, kwargs.get("where", True)))
+    )
+    if ordinal < 0:
+        if not kwargs and len(args) == nin and all(type(x) in _NUMBERS for x in args):
+            return operation(*args)
+        # One type, and only the layout in the way of threads; NumPy converts in small pieces, which
+        # is better than the whole copies made here.
+        if regular and kwargs.keys() <= {"out"}:
+            arrays = [x for x in args if type(x) not in _NUMBERS]
+            if len({getattr(x, "dtype", None) for x in arrays}) == 1 and max(np.size(x) for x in arrays) >= _LARGE:
+                return _map(operation, ordinal, args, kwargs)
+        return _call_ufunc(operation, operation.ufunc, args, kwargs)
+    core.check_device(ordinal)
+    if regular:
+        return _map(operation, ordinal, args, kwargs)
+    return _call_ufunc(operation, ufuncs.on_device(operation, ordinal), args, kwargs)
+
+
+core.set_hooks(call, explain)

@@ -1,0 +1,583 @@
+/*
+ * core.c - the module pkg.core: the binding of libmylib to Python and NumPy.
+ *
+ * It computes nothing: it converts arguments, calls mylib_*, and turns statuses into exceptions.
+ *
+ *   1. errors, types, devices
+ *   2. ufuncs: one inner loop for every operation and type
+ *   3. the module's functions
+ *   4. initialisation
+ *
+ * operation.c has the type of pcd.add and its sisters.
+ */
+#define PKG_CORE_MAIN
+#include "core.h"
+
+#include <fenv.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+/* Of the header that this file is compiled with. */
+#define VERSION_TEXT                                                                                  \
+    STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
+
+/* ---- 1. Errors, types, devices ------------------------------------------------------------------ */
+
+core_state *core_state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
+
+PyObject *raise_status(core_state *state, mylib_status status)
+{
+    PyObject *type;
+    switch (status) {
+    case MYLIB_ERR_ARGUMENT:
+    case MYLIB_ERR_DOMAIN:
+        type = PyExc_ValueError;
+        break;
+    case MYLIB_ERR_UNSUPPORTED:
+        type = PyExc_TypeError;
+        break;
+    case MYLIB_ERR_NO_MEMORY:
+        type = PyExc_MemoryError;
+        break;
+    case MYLIB_ERR_OVERFLOW:
+        type = PyExc_OverflowError;
+        break;
+    case MYLIB_ERR_ZERO_DIVIDE:
+        type = PyExc_ZeroDivisionError;
+        break;
+    case MYLIB_ERR_NO_DEVICE:
+    case MYLIB_ERR_CUDA:
+    case MYLIB_ERR_FORKED:
+        type = state != NULL ? state->cuda_error : PyExc_RuntimeError;
+        break;
+    default:
+        type = PyExc_SystemError;
+        break;
+    }
+    PyErr_SetString(type, mylib_last_message());
+    return NULL;
+}
+
+int num_of_type(mylib_type type)
+{
+    static const int nums[MYLIB_TYPE_COUNT] = {
+        NPY_INT8,   NPY_INT16,   NPY_INT32,   NPY_INT64,   NPY_UINT8,     NPY_UINT16,    NPY_UINT32,
+        NPY_UINT64, NPY_FLOAT16, NPY_FLOAT32, NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128};
+    return nums[type];
+}
+
+int type_of_num(int type_num, mylib_type *type_ret)
+{
+    /* C has more integer types than sizes: on Linux both long and long long are 64 bits wide. */
+    switch (type_num) {
+    case NPY_BYTE:
+    case NPY_SHORT:
+    case NPY_INT:
+    case NPY_LONG:
+    case NPY_LONGLONG:
+    case NPY_UBYTE:
+    case NPY_USHORT:
+    case NPY_UINT:
+    case NPY_ULONG:
+    case NPY_ULONGLONG: {
+        size_t size = type_num == NPY_BYTE || type_num == NPY_UBYTE     ? 1
+                      : type_num == NPY_SHORT || type_num == NPY_USHORT ? sizeof(short)
+                      : type_num == NPY_INT || type_num == NPY_UINT     ? sizeof(int)
+                      : type_num == NPY_LONG || type_num == NPY_ULONG   ? sizeof(long)
+                                                                        : sizeof(long long);
+        int base = PyTypeNum_ISUNSIGNED(type_num) ? MYLIB_U8 : MYLIB_I8;
+        *type_ret = (mylib_type)(base + (size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3));
+        return 1;
+    }
+    case NPY_HALF:
+        *type_ret = MYLIB_F16;
+        return 1;
+    case NPY_FLOAT:
+        *type_ret = MYLIB_F32;
+        return 1;
+    case NPY_DOUBLE:
+        *type_ret = MYLIB_F64;
+        return 1;
+    case NPY_CFLOAT:
+        *type_ret = MYLIB_C64;
+        return 1;
+    case NPY_CDOUBLE:
+        *type_ret = MYLIB_C128;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret)
+{
+    _Static_assert(sizeof(npy_intp) == sizeof(int64_t), "a 64-bit platform is needed");
+    array_ret->data = PyArray_DATA(array);
+    array_ret->device = (mylib_device){MYLIB_CPU, 0};
+    array_ret->type = type;
+    array_ret->ndim = PyArray_NDIM(array);
+    array_ret->shape = (const int64_t *)PyArray_DIMS(array);
+    array_ret->strides = (const int64_t *)PyArray_STRIDES(array);
+}
+
+int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
+{
+    PyObject *value = NULL;
+    int result = -1;
+
+    *device_ret = (mylib_device){MYLIB_CPU, 0};
+    if (object == NULL || object == Py_None) {
+        if (PyContextVar_Get(state->default_device, Py_None, &value) < 0)
+            return -1;
+        object = value;
+        if (object == Py_None) {
+            Py_DECREF(value);
+            return 0;
+        }
+    }
+    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
+    if (text == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "device must be a string (\"cpu\", \"cuda\", \"cuda:N\") or None, not %.100s",
+                         Py_TYPE(object)->tp_name);
+    } else if (strcmp(text, "cpu") == 0) {
+        result = 0;
+    } else if (strcmp(text, "cuda") == 0) {
+        device_ret->kind = MYLIB_CUDA;
+        result = 0;
+    } else if (strncmp(text, "cuda:", 5) == 0 && text[5] != '\0' && strlen(text) <= 5 + 4 &&
+               strspn(text + 5, "0123456789") == strlen(text + 5)) {
+        device_ret->kind = MYLIB_CUDA;
+        device_ret->index = (int32_t)strtol(text + 5, NULL, 10);
+        result = 0;
+    } else {
+        PyErr_Format(PyExc_ValueError, "unknown device %R: expected \"cpu\", \"cuda\" or \"cuda:N\"", object);
+    }
+    Py_XDECREF(value);
+    return result;
+}
+
+/* ---- 2. Ufuncs ------------------------------------------------------------------------------------ */
+
+typedef struct loop_info {
+    mylib_op op;
+    mylib_type type;
+    mylib_device device;
+} loop_info;
+
+/*
+ * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension; reduce and
+ * accumulate let the output overlap the first input, which mylib_map1() understands.
+ */
+static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
+{
+    const loop_info *info = data;
+    int nin = mylib_op_arity(info->op);
+    mylib_status status;
+
+    if (info->device.kind == MYLIB_CPU) {
+        status = mylib_map1(info->op, info->type, dims[0], args[nin], steps[nin], args[0], steps[0],
+                            nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
+    } else {
+        int64_t shape = dims[0];
+        int64_t strides[3];
+        mylib_array arrays[3];
+        for (int k = 0; k <= nin; k++) {
+            strides[k] = steps[k];
+            arrays[k] = (mylib_array){args[k], {MYLIB_CPU, 0}, info->type, 1, &shape, &strides[k]};
+        }
+        mylib_op_result_type(info->op, info->type, &arrays[nin].type);
+        status = mylib_map(info->op, info->device, NULL, &arrays[nin], arrays);
+    }
+    if (status != MYLIB_OK) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        PyObject *module = PyImport_ImportModule("pkg.core");
+        if (module != NULL)
+            raise_status(PyModule_GetState(module), status);
+        Py_XDECREF(module);
+        PyGILState_Release(gil);
+    }
+}
+
+/* NumPy keeps pointers to these arrays for as long as the ufunc lives, which is for ever. */
+typedef struct ufunc_tables {
+    loop_info info[MYLIB_TYPE_COUNT];
+    void *data[MYLIB_TYPE_COUNT];
+    PyUFuncGenericFunction loops[MYLIB_TYPE_COUNT];
+    char types[MYLIB_TYPE_COUNT * 3];
+    char name[64];
+} ufunc_tables;
+
+PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
+{
+    /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
+    static const mylib_type search_order[MYLIB_TYPE_COUNT] = {
+        MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
+        MYLIB_U64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    int nin = mylib_op_arity(op), loops = 0, identity = PyUFunc_None;
+    ufunc_tables *t = PyMem_RawCalloc(1, sizeof *t);
+    if (t == NULL)
+        return PyErr_NoMemory();
+    for (int i = 0; i < MYLIB_TYPE_COUNT; i++) {
+        mylib_type type = search_order[i], result;
+        if (mylib_op_result_type(op, type, &result) != MYLIB_OK)
+            continue;
+        t->info[loops] = (loop_info){op, type, device};
+        t->data[loops] = &t->info[loops];
+        t->loops[loops] = ufunc_loop;
+        for (int k = 0; k < nin; k++)
+            t->types[loops * (nin + 1) + k] = (char)num_of_type(type);
+        t->types[loops * (nin + 1) + nin] = (char)num_of_type(result);
+        loops++;
+    }
+    if (op == MYLIB_OP_add)
+        identity = PyUFunc_Zero;
+    else if (op == MYLIB_OP_multiply)
+        identity = PyUFunc_One;
+    else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum)
+        identity = PyUFunc_ReorderableNone;
+    PyOS_snprintf(t->name, sizeof t->name, "%s", name);
+    PyObject *ufunc = PyUFunc_FromFuncAndData(t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
+                                              "An operation of libmylib as a NumPy ufunc.", 0);
+    if (ufunc == NULL)
+        PyMem_RawFree(t);
+    return ufunc;
+}
+
+/* ---- 3. Functions --------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(make_ufunc_doc,
+             "make_ufunc(op, ordinal, name)\n--\n\n"
+             "A NumPy ufunc that computes operation number `op` on cuda:`ordinal`, or on the CPU when it is -1.");
+static PyObject *make_ufunc(PyObject *module, PyObject *args)
+{
+    int op, ordinal;
+    const char *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iis:make_ufunc", &op, &ordinal, &name))
+        return NULL;
+    if (op < 0 || op >= MYLIB_OP_COUNT)
+        return PyErr_Format(PyExc_ValueError, "there is no operation %d", op);
+    mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : ordinal};
+    return new_ufunc((mylib_op)op, device, name);
+}
+
+PyDoc_STRVAR(parse_device_doc, "parse_device(device)\n--\n\n"
+                               "The CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.");
+static PyObject *parse_device_function(PyObject *module, PyObject *object)
+{
+    mylib_device device;
+    if (parse_device(PyModule_GetState(module), object, &device) < 0)
+        return NULL;
+    return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
+}
+
+PyDoc_STRVAR(map_doc,
+             "map(op, ordinal, out, *inputs)\n--\n\n"
+             "out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All are NumPy arrays in "
+             "native byte order, of the operation's types, and broadcast to `out`.");
+static PyObject *map_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
+    mylib_array arrays[3];
+
+    if (count < 4 || count > 5) {
+        PyErr_SetString(PyExc_TypeError, "map() takes an operation, an ordinal, out, and one or two inputs");
+        return NULL;
+    }
+    long op = PyLong_AsLong(PyTuple_GET_ITEM(args, 0)), ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
+    if ((op == -1 || ordinal == -1) && PyErr_Occurred())
+        return NULL;
+    if (count - 3 != mylib_op_arity((mylib_op)op)) {
+        PyErr_SetString(PyExc_TypeError, "map(): the number of inputs is not the operation's");
+        return NULL;
+    }
+    for (Py_ssize_t k = 2; k < count; k++) {
+        PyObject *object = PyTuple_GET_ITEM(args, k);
+        mylib_type type;
+        if (!PyArray_Check(object) || !PyArray_ISNOTSWAPPED((PyArrayObject *)object) ||
+            !type_of_num(PyArray_TYPE((PyArrayObject *)object), &type)) {
+            PyErr_SetString(PyExc_TypeError, "map() takes NumPy arrays of supported types");
+            return NULL;
+        }
+        describe_array((PyArrayObject *)object, type, &arrays[k - 2]);
+    }
+    if (!PyArray_ISWRITEABLE((PyArrayObject *)PyTuple_GET_ITEM(args, 2))) {
+        PyErr_SetString(PyExc_ValueError, "map(): out is read-only");
+        return NULL;
+    }
+    mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : (int32_t)ordinal};
+    mylib_status status;
+    int flags;
+    Py_BEGIN_ALLOW_THREADS
+    feclearexcept(FE_ALL_EXCEPT);
+    status = mylib_map((mylib_op)op, device, NULL, &arrays[0], &arrays[1]);
+    flags = fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(state, status);
+    return PyLong_FromLong(flags);
+}
+
+PyDoc_STRVAR(trace_doc, "trace(matrix, ordinal)\n--\n\n"
+                        "The sum of the diagonal of a two-dimensional NumPy array, as a NumPy scalar.");
+static PyObject *trace_function(PyObject *module, PyObject *args)
+{
+    PyArrayObject *matrix;
+    int ordinal;
+    mylib_type type, sum_type;
+    mylib_array array;
+    mylib_status status;
+    char sum[16];
+
+    if (!PyArg_ParseTuple(args, "O!i:trace", &PyArray_Type, &matrix, &ordinal))
+        return NULL;
+    if (!PyArray_ISNOTSWAPPED(matrix) || !type_of_num(PyArray_TYPE(matrix), &type)) {
+        PyErr_SetString(PyExc_TypeError, "trace() takes an array of a supported type");
+        return NULL;
+    }
+    describe_array(matrix, type, &array);
+    mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : ordinal};
+    Py_BEGIN_ALLOW_THREADS
+    status = mylib_trace(device, NULL, &array, sum);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    mylib_sum_type(type, &sum_type);
+    PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(sum_type));
+    PyObject *result = PyArray_Scalar(sum, descr, NULL);
+    Py_DECREF(descr);
+    return result;
+}
+
+PyDoc_STRVAR(fib_doc, "fib(n)\n--\n\nThe Fibonacci number F(n) for 0 <= n <= 93.");
+static PyObject *fib_function(PyObject *module, PyObject *n)
+{
+    uint64_t result;
+    unsigned long long value = PyLong_AsUnsignedLongLong(n);
+    if (value == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    mylib_status status = mylib_fib(value, &result);
+    return status == MYLIB_OK ? PyLong_FromUnsignedLongLong(result)
+                              : raise_status(PyModule_GetState(module), status);
+}
+
+PyDoc_STRVAR(device_count_doc, "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
+static PyObject *device_count_function(PyObject *module, PyObject *unused)
+{
+    int count;
+    mylib_status status;
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    status = mylib_cuda_device_count(&count);
+    Py_END_ALLOW_THREADS
+    return status == MYLIB_OK ? Py_BuildValue("(iO)", count, Py_None)
+                              : Py_BuildValue("(is)", 0, mylib_last_message());
+}
+
+PyDoc_STRVAR(device_info_doc, "device_info(ordinal)\n--\n\nDescribes a CUDA GPU, as a dict.");
+static PyObject *device_info_function(PyObject *module, PyObject *object)
+{
+    mylib_device_info info;
+    mylib_status status;
+    long ordinal = PyLong_AsLong(object);
+    if (ordinal == -1 && PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = mylib_cuda_device_info((int)ordinal, &info);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    return Py_BuildValue("{sssNsisisisKsK}", "name", info.name, "compute_capability",
+                         PyUnicode_FromFormat("%d.%d", info.compute_major, info.compute_minor), "multiprocessors",
+                         info.multiprocessors, "driver_version", info.driver_version, "runtime_version",
+                         info.runtime_version, "total_nbytes", (unsigned long long)info.total_nbytes,
+                         "free_nbytes", (unsigned long long)info.free_nbytes);
+}
+
+PyDoc_STRVAR(check_device_doc, "check_device(ordinal)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
+static PyObject *check_device_function(PyObject *module, PyObject *object)
+{
+    mylib_device device = {MYLIB_CUDA, (int32_t)PyLong_AsLong(object)};
+    if (device.index == -1 && PyErr_Occurred())
+        return NULL;
+    mylib_status status = mylib_synchronize(device, (void *)0);
+    return status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(PyModule_GetState(module), status);
+}
+
+PyDoc_STRVAR(config_doc, "config()\n--\n\nHow libmylib was built and what it chose here, as a dict.");
+static PyObject *config_function(PyObject *module, PyObject *unused)
+{
+    mylib_config c;
+    (void)unused;
+    mylib_status status = mylib_get_config(&c);
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    return Py_BuildValue("{sssssNsssssssssNsi}", "version", c.version, "compiler", c.compiler, "has_cuda",
+                         PyBool_FromLong(c.has_cuda), "cuda_version", c.cuda_version, "cuda_architectures",
+                         c.cuda_architectures, "cuda_searched", c.cuda_searched, "cpu_level", c.cpu_level,
+                         "has_openmp", PyBool_FromLong(c.has_openmp), "threads", c.threads);
+}
+
+PyDoc_STRVAR(set_cpu_level_doc, "set_cpu_level(level)\n--\n\n"
+                                "Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests.");
+static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
+{
+    const char *name = NULL;
+    if (level != Py_None && (name = PyUnicode_AsUTF8(level)) == NULL)
+        return NULL;
+    mylib_status status = mylib_set_cpu_level(name);
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(free_cached_doc, "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
+static PyObject *free_cached_function(PyObject *module, PyObject *unused)
+{
+    mylib_status status;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+    status = mylib_free_cached();
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain)\n--\n\nThe Python half of the operations (pkg._general).");
+static PyObject *set_hooks(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *call_general, *explain;
+    if (!PyArg_ParseTuple(args, "OO:set_hooks", &call_general, &explain))
+        return NULL;
+    Py_XSETREF(state->call_general, Py_NewRef(call_general));
+    Py_XSETREF(state->explain, Py_NewRef(explain));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"make_ufunc", make_ufunc, METH_VARARGS, make_ufunc_doc},
+    {"parse_device", parse_device_function, METH_O, parse_device_doc},
+    {"map", map_function, METH_VARARGS, map_doc},
+    {"trace", trace_function, METH_VARARGS, trace_doc},
+    {"fib", fib_function, METH_O, fib_doc},
+    {"device_count", device_count_function, METH_NOARGS, device_count_doc},
+    {"device_info", device_info_function, METH_O, device_info_doc},
+    {"check_device", check_device_function, METH_O, check_device_doc},
+    {"config", config_function, METH_NOARGS, config_doc},
+    {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
+    {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},
+    {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- 4. Initialisation ------------------------------------------------------------------------------ */
+
+/* pandas replaces a ufunc named "divide" by its own true division; ours truncates integers. */
+static const char *ufunc_name(mylib_op op)
+{
+    return op == MYLIB_OP_divide ? "trunc_divide" : mylib_op_name(op);
+}
+
+static int add_operations(PyObject *module, core_state *state)
+{
+    PyObject *operations = PyTuple_New(MYLIB_OP_COUNT);
+    if (operations == NULL)
+        return -1;
+    for (int op = 0; op < MYLIB_OP_COUNT; op++) {
+        PyObject *ufunc = new_ufunc((mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
+        PyObject *operation = ufunc != NULL ? new_operation(state, (mylib_op)op, ufunc) : NULL;
+        Py_XDECREF(ufunc);
+        if (operation == NULL) {
+            Py_DECREF(operations);
+            return -1;
+        }
+        PyTuple_SET_ITEM(operations, op, operation);
+    }
+    int result = PyModule_AddObjectRef(module, "operations", operations);
+    Py_DECREF(operations);
+    return result;
+}
+
+static int core_exec(PyObject *module)
+{
+    core_state *state = PyModule_GetState(module);
+    const char *version = mylib_version();
+
+    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0)
+        return -1;
+    if (strcmp(version, VERSION_TEXT) != 0) {
+        PyErr_Format(PyExc_ImportError,
+                     "pkg.core was built for libmylib %s but the libmylib.so that was loaded is %s: reinstall the package",
+                     VERSION_TEXT, version);
+        return -1;
+    }
+    if (PyModule_AddStringConstant(module, "__version__", version) < 0)
+        return -1;
+    state->cuda_error = PyErr_NewExceptionWithDoc(
+        "pkg.CudaError",
+        "The GPU cannot be used, or a CUDA call failed; the text names the reason and what would help.",
+        PyExc_RuntimeError, NULL);
+    if (state->cuda_error == NULL || PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0)
+        return -1;
+    state->default_device = PyContextVar_New("pkg.default_device", NULL);
+    if (state->default_device == NULL ||
+        PyModule_AddObjectRef(module, "default_device", state->default_device) < 0)
+        return -1;
+    state->operation = (PyTypeObject *)PyType_FromModuleAndSpec(module, &operation_spec, NULL);
+    if (state->operation == NULL || PyModule_AddType(module, state->operation) < 0)
+        return -1;
+    return add_operations(module, state);
+}
+
+static int core_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    core_state *state = PyModule_GetState(module);
+    Py_VISIT(state->cuda_error);
+    Py_VISIT(state->operation);
+    Py_VISIT(state->default_device);
+    Py_VISIT(state->call_general);
+    Py_VISIT(state->explain);
+    return 0;
+}
+
+static int core_clear(PyObject *module)
+{
+    core_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->cuda_error);
+    Py_CLEAR(state->operation);
+    Py_CLEAR(state->default_device);
+    Py_CLEAR(state->call_general);
+    Py_CLEAR(state->explain);
+    return 0;
+}
+
+static void core_free(void *module) { (void)core_clear(module); }
+
+static PyModuleDef_Slot core_slots[] = {
+    {Py_mod_exec, core_exec},
+#if PY_VERSION_HEX >= 0x030C0000
+    /* As NumPy, whose types the module uses. */
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+struct PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "pkg.core",
+    .m_doc = "The binding of libmylib; the public interface is the package pkg.",
+    .m_size = sizeof(core_state),
+    .m_methods = functions,
+    .m_slots = core_slots,
+    .m_traverse = core_traverse,
+    .m_clear = core_clear,
+    .m_free = core_free,
+};
+
+PyMODINIT_FUNC PyInit_core(void) { return PyModuleDef_Init(&core_module); }

@@ -1,0 +1,56 @@
+/*
+ * core.h - what the files of pkg.core share.
+ */
+#ifndef PKG_CORE_H
+#define PKG_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL pkg_ARRAY_API
+#define PY_UFUNC_UNIQUE_SYMBOL pkg_UFUNC_API
+#ifndef PKG_CORE_MAIN
+#define NO_IMPORT_ARRAY
+#define NO_IMPORT_UFUNC
+#endif
+#include <numpy/arrayobject.h>
+#include <numpy/ufuncobject.h>
+
+#include <mylib.h>
+
+typedef struct core_state {
+    PyObject *cuda_error;     /* the exception CudaError */
+    PyTypeObject *operation;  /* the type of pcd.add and its sisters */
+    PyObject *default_device; /* a ContextVar; its values are None or strings */
+    PyObject *call_general;   /* pkg._general.call, set when the package is imported */
+    PyObject *explain;        /* pkg._general.explain */
+} core_state;
+
+extern struct PyModuleDef core_module;
+
+/* The state of the module that 'type' or its base belongs to. */
+core_state *core_state_of(PyTypeObject *type);
+
+/* The one place where a failed status becomes an exception; returns NULL. */
+PyObject *raise_status(core_state *state, mylib_status status);
+
+/* The element type of a NumPy type number in native byte order; 0 when the library has none. */
+int type_of_num(int type_num, mylib_type *type_ret);
+int num_of_type(mylib_type type);
+
+/* Describes a NumPy array in host memory; the result points into the array. */
+void describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret);
+
+/* "cpu", "cuda", "cuda:N" or None (the default device) as a device; -1 and an exception on failure. */
+int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
+
+/* A ufunc that computes 'op' on 'device', through the one inner loop.  New reference. */
+PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name);
+
+/* operation.c */
+extern PyType_Spec operation_spec;
+PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc);
+
+#endif /* PKG_CORE_H */

@@ -1,0 +1,678 @@
+/*
+ * operation.c - the type of pcd.add and its sisters.
+ *
+ * A call tries, in this order:
+ *   1. Python numbers: mylib_scalar_*, and a Python number comes back;
+ *   2. NumPy arrays of one type on the CPU: mylib_map, without NumPy's ufunc machinery around it;
+ *   3. everything else on the CPU: the NumPy ufunc, which knows all of NumPy's rules and protocols;
+ *   4. a device, large arrays that need conversion or reordering: pkg._general.call, in Python.
+ */
+#include "core.h"
+
+#include <structmember.h> /* Python before 3.12 */
+
+#include <fenv.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#define MAX_INPUTS 2
+
+/* From this many elements on, threads are worth the Python code that prepares any operands for them. */
+#define LARGE_COUNT 65536
+
+/* From this many elements on, other Python threads may run meanwhile. */
+#define RELEASE_GIL_COUNT 2048
+
+#define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
+
+typedef struct operation {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    mylib_op op;
+    int nin;
+    PyObject *name;
+    PyObject *doc;
+    PyObject *ufunc;
+    PyObject *flags_ufunc; /* raises floating-point flags under this operation's name; see report_flags() */
+    PyObject *weakrefs;
+    core_state *state; /* of the module, which the type keeps alive */
+} operation;
+
+/* ---- 1. Python numbers --------------------------------------------------------------------------- */
+
+/* NumPy's float64 is a subclass of float and belongs to the arrays; its integers are no subclass of int. */
+static int is_number(PyObject *x)
+{
+    return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
+}
+
+static PyObject *call_int(operation *self, mylib_device device, PyObject *const *args)
+{
+    long long values[MAX_INPUTS] = {0, 0};
+    int64_t result;
+    for (int k = 0; k < self->nin; k++) {
+        int overflow;
+        values[k] = PyLong_AsLongLongAndOverflow(args[k], &overflow);
+        if (overflow != 0) {
+            PyErr_Format(PyExc_OverflowError,
+                         "%U(): the int argument %d does not fit in 64 bits; use floats or NumPy arrays", self->name,
+                         k + 1);
+            return NULL;
+        }
+    }
+    mylib_status status;
+    if (device.kind == MYLIB_CPU) {
+        status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
+        Py_END_ALLOW_THREADS
+    }
+    return status == MYLIB_OK ? PyLong_FromLongLong(result) : raise_status(self->state, status);
+}
+
+static PyObject *call_float(operation *self, mylib_device device, PyObject *const *args)
+{
+    double values[MAX_INPUTS] = {0, 0}, result;
+    for (int k = 0; k < self->nin; k++) {
+        values[k] = PyFloat_AsDouble(args[k]);
+        if (values[k] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    mylib_status status;
+    if (device.kind == MYLIB_CPU) {
+        status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
+        Py_END_ALLOW_THREADS
+    }
+    return status == MYLIB_OK ? PyFloat_FromDouble(result) : raise_status(self->state, status);
+}
+
+static PyObject *call_complex(operation *self, mylib_device device, PyObject *const *args)
+{
+    double values[MAX_INPUTS][2] = {{0, 0}, {0, 0}}, result[2];
+    mylib_type result_type = MYLIB_C128;
+    for (int k = 0; k < self->nin; k++) {
+        Py_complex z = PyComplex_AsCComplex(args[k]);
+        if (z.real == -1 && PyErr_Occurred())
+            return NULL;
+        values[k][0] = z.real;
+        values[k][1] = z.imag;
+    }
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = mylib_scalar_c128(self->op, device, values[0], values[1], result);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(self->state, status);
+    mylib_op_result_type(self->op, MYLIB_C128, &result_type);
+    return result_type == MYLIB_F64 ? PyFloat_FromDouble(result[0])
+                                    : PyComplex_FromDoubles(result[0], result[1]);
+}
+
+/* nin arguments for which is_number() holds. */
+static PyObject *call_numbers(operation *self, mylib_device device, PyObject *const *args)
+{
+    int floats = 0, complexes = 0;
+    for (int k = 0; k < self->nin; k++) {
+        floats += PyFloat_CheckExact(args[k]);
+        complexes += PyComplex_CheckExact(args[k]);
+    }
+    if (complexes > 0)
+        return call_complex(self, device, args);
+    if (floats > 0 || mylib_op_result_type(self->op, MYLIB_I64, NULL) != MYLIB_OK)
+        return call_float(self, device, args);
+    return call_int(self, device, args);
+}
+
+/* ---- 2. NumPy arrays of one type ----------------------------------------------------------------- */
+
+/*
+ * The operation has raised floating-point flags that NumPy's error state may want to hear of.  NumPy
+ * offers no function for that; but a ufunc that raises the same flags gets the same treatment.
+ */
+static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
+{
+    (void)data;
+    for (npy_intp i = 0; i < dims[0]; i++) {
+        int64_t flags;
+        memcpy(&flags, args[0] + i * steps[0], sizeof flags);
+        feraiseexcept((int)flags);
+        memcpy(args[1] + i * steps[1], &flags, sizeof flags);
+    }
+}
+
+/* 0, or -1 with an exception, as np.errstate says. */
+static int report_flags(operation *self, int flags)
+{
+    static PyUFuncGenericFunction loops[] = {raise_flags_loop};
+    static const char types[] = {NPY_INT64, NPY_INT64};
+    static void *const data[] = {NULL};
+
+    if (self->flags_ufunc == NULL) {
+        const char *name = PyUnicode_AsUTF8(self->name);
+        self->flags_ufunc = name == NULL ? NULL
+                                         : PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1,
+                                                                   PyUFunc_None, name, NULL, 0);
+        if (self->flags_ufunc == NULL)
+            return -1;
+    }
+    PyObject *argument = PyLong_FromLong(flags);
+    PyObject *result = argument != NULL ? PyObject_CallOneArg(self->flags_ufunc, argument) : NULL;
+    Py_XDECREF(argument);
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
+}
+
+/* Whether a new output in C order is what NumPy would make: no stride smaller than one further in. */
+static int is_c_like(PyArrayObject *a)
+{
+    npy_intp inner = 0;
+    for (int d = PyArray_NDIM(a) - 1; d >= 0; d--) {
+        npy_intp stride = PyArray_STRIDE(a, d);
+        if (PyArray_DIM(a, d) == 1)
+            continue;
+        if (stride < inner)
+            return 0;
+        inner = stride;
+    }
+    return 1;
+}
+
+/*
+ * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is exact;
+ * returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
+ */
+static int convert_number(PyObject *x, mylib_type type, void *value)
+{
+    if (PyLong_CheckExact(x)) {
+        int overflow;
+        long long n = PyLong_AsLongLongAndOverflow(x, &overflow);
+        if (overflow != 0)
+            return 0;
+        switch (type) {
+#define FITS(S, T, low, high)                                                                         \
+    case S:                                                                                           \
+        if (n < (low) || n > (high))                                                                  \
+            return 0;                                                                                 \
+        *(T *)value = (T)n;                                                                           \
+        return 1;
+            FITS(MYLIB_I8, int8_t, INT8_MIN, INT8_MAX)
+            FITS(MYLIB_I16, int16_t, INT16_MIN, INT16_MAX)
+            FITS(MYLIB_I32, int32_t, INT32_MIN, INT32_MAX)
+            FITS(MYLIB_I64, int64_t, INT64_MIN, INT64_MAX)
+            FITS(MYLIB_U8, uint8_t, 0, UINT8_MAX)
+            FITS(MYLIB_U16, uint16_t, 0, UINT16_MAX)
+            FITS(MYLIB_U32, uint32_t, 0, (long long)UINT32_MAX)
+            FITS(MYLIB_U64, uint64_t, 0, LLONG_MAX)
+            FITS(MYLIB_F32, float, -(1 << 24), 1 << 24)
+            FITS(MYLIB_F64, double, -(1LL << 53), 1LL << 53)
+#undef FITS
+        default:
+            return 0;
+        }
+    }
+    if (PyFloat_CheckExact(x)) {
+        double d = PyFloat_AS_DOUBLE(x);
+        if (type == MYLIB_F64) {
+            *(double *)value = d;
+            return 1;
+        }
+        /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
+        if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
+            *(float *)value = (float)d;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The memory [begin, end) that an array may touch. */
+static void extent(const mylib_array *a, const char **begin, const char **end)
+{
+    const char *low = a->data, *high = a->data;
+    for (int d = 0; d < a->ndim; d++) {
+        int64_t reach = a->strides[d] * (a->shape[d] - 1);
+        if (reach < 0)
+            low += reach;
+        else
+            high += reach;
+    }
+    *begin = low;
+    *end = high + mylib_type_size(a->type);
+}
+
+/* Whether `out` shares memory with an input in a way for which NumPy would make a copy. */
+static int needs_copy(const mylib_array *out, const mylib_array *in)
+{
+    const char *out_begin, *out_end, *begin, *end;
+    extent(out, &out_begin, &out_end);
+    extent(in, &begin, &end);
+    if (out_end <= begin || end <= out_begin)
+        return 0;
+    return !(out->data == in->data && out->type == in->type && out->ndim == in->ndim &&
+             memcmp(out->shape, in->shape, (size_t)in->ndim * sizeof *in->shape) == 0 &&
+             memcmp(out->strides, in->strides, (size_t)in->ndim * sizeof *in->strides) == 0);
+}
+
+/*
+ * Arrays (and numbers with them) of one type, with an output of the right type or none.  NULL without an
+ * exception: not such a case.
+ */
+static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *out_object)
+{
+    mylib_array arrays[1 + MAX_INPUTS], *out = &arrays[0], *in = &arrays[1];
+    double constants[MAX_INPUTS]; /* 8 bytes each: no complex among them */
+    int64_t shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    mylib_type type = MYLIB_I8, result_type;
+    int type_num = -1, ndim = 0, is_c = 1;
+
+    for (int k = 0; k < self->nin; k++) {
+        if (PyArray_CheckExact(args[k])) {
+            PyArrayObject *a = (PyArrayObject *)args[k];
+            if (type_num == -1)
+                type_num = PyArray_TYPE(a);
+            if (PyArray_TYPE(a) != type_num || !PyArray_ISNOTSWAPPED(a))
+                return NULL;
+            ndim = PyArray_NDIM(a) > ndim ? PyArray_NDIM(a) : ndim;
+            is_c = is_c && is_c_like(a);
+        } else if (!PyLong_CheckExact(args[k]) && !PyFloat_CheckExact(args[k])) {
+            return NULL;
+        }
+    }
+    if (type_num == -1 || !type_of_num(type_num, &type) ||
+        mylib_op_result_type(self->op, type, &result_type) != MYLIB_OK)
+        return NULL;
+    if (ndim == 0 && out_object == NULL)
+        return NULL; /* the result is a NumPy scalar */
+    for (int k = 0; k < self->nin; k++) {
+        if (PyArray_CheckExact(args[k])) {
+            describe_array((PyArrayObject *)args[k], type, &in[k]);
+        } else {
+            if (!convert_number(args[k], type, &constants[k]))
+                return NULL;
+            in[k] = (mylib_array){&constants[k], {MYLIB_CPU, 0}, type, 0, NULL, NULL};
+        }
+    }
+
+    /* Broadcasting; where it fails, the ufunc tells. */
+    int64_t count = 1;
+    for (int d = 0; d < ndim; d++)
+        shape[d] = 1;
+    for (int k = 0; k < self->nin; k++) {
+        int missing = ndim - in[k].ndim;
+        for (int d = missing; d < ndim; d++) {
+            int64_t size = in[k].shape[d - missing];
+            if (size != 1 && shape[d] != 1 && size != shape[d])
+                return NULL;
+            if (size != 1)
+                shape[d] = size;
+        }
+    }
+    for (int d = 0; d < ndim; d++)
+        count *= shape[d];
+
+    PyArrayObject *result;
+    if (out_object == NULL) {
+        if (!is_c)
+            return NULL;
+        /* The output keeps the type number: on Linux there are two of 64 bits. */
+        int out_num = result_type == type ? type_num : num_of_type(result_type);
+        result = (PyArrayObject *)PyArray_EMPTY(ndim, (npy_intp *)shape, out_num, 0);
+        if (result == NULL)
+            return NULL;
+        describe_array(result, result_type, out);
+    } else {
+        mylib_type out_type;
+        result = (PyArrayObject *)out_object;
+        if (!PyArray_CheckExact(out_object) || !type_of_num(PyArray_TYPE(result), &out_type) ||
+            out_type != result_type || !PyArray_ISNOTSWAPPED(result) || !PyArray_ISWRITEABLE(result) ||
+            PyArray_NDIM(result) != ndim)
+            return NULL;
+        for (int d = 0; d < ndim; d++) {
+            if (PyArray_DIM(result, d) != shape[d])
+                return NULL;
+            strides[d] = PyArray_STRIDE(result, d);
+            if (strides[d] == 0 && shape[d] > 1)
+                return NULL;
+        }
+        describe_array(result, result_type, out);
+        for (int k = 0; k < self->nin && count > 0; k++)
+            if (needs_copy(out, &in[k]))
+                return NULL;
+        Py_INCREF(result);
+    }
+
+    mylib_status status;
+    int flags;
+    mylib_device cpu = {MYLIB_CPU, 0};
+    NPY_BEGIN_THREADS_DEF;
+    if (count >= RELEASE_GIL_COUNT)
+        NPY_BEGIN_THREADS;
+    feclearexcept(FLAGS);
+    status = mylib_map(self->op, cpu, NULL, out, in);
+    flags = fetestexcept(FLAGS);
+    NPY_END_THREADS;
+    if (status != MYLIB_OK) {
+        Py_DECREF(result);
+        return raise_status(self->state, status);
+    }
+    if (flags != 0 && report_flags(self, flags) < 0) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return (PyObject *)result;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------------- */
+
+/* pkg._general.call(self, args, kwargs). */
+static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject *tuple = PyTuple_New(nargs), *dict = PyDict_New(), *result = NULL;
+    if (tuple == NULL || dict == NULL)
+        goto out;
+    for (Py_ssize_t i = 0; i < nargs; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; i < nkw; i++)
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
+            goto out;
+    if (self->state->call_general == NULL)
+        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
+    else
+        result = PyObject_CallFunctionObjArgs(self->state->call_general, (PyObject *)self, tuple, dict, NULL);
+out:
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    return result;
+}
+
+/* The ufunc's own TypeError says little; pkg._general.explain names the types that are supported. */
+static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
+    if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
+        return result;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    PyObject *better = PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value, NULL);
+    if (better != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(better), better);
+        Py_DECREF(better);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return NULL;
+}
+
+/* Whether an argument is an array so large that threads pay. */
+static int is_large(PyObject *const *args, Py_ssize_t nargs)
+{
+    for (Py_ssize_t k = 0; k < nargs; k++)
+        if (PyArray_CheckExact(args[k]) && PyArray_SIZE((PyArrayObject *)args[k]) >= LARGE_COUNT)
+            return 1;
+    return 0;
+}
+
+static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    operation *self = (operation *)object;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf), nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject *out = NULL, *default_device = NULL;
+    int is_cpu, only_numbers = nargs == self->nin;
+
+    if (PyContextVar_Get(self->state->default_device, Py_None, &default_device) < 0)
+        return NULL;
+    is_cpu = default_device == Py_None ||
+             (PyUnicode_Check(default_device) && PyUnicode_CompareWithASCIIString(default_device, "cpu") == 0);
+    Py_DECREF(default_device);
+
+    for (Py_ssize_t k = 0; k < nargs && only_numbers; k++)
+        only_numbers = is_number(args[k]);
+    if (only_numbers && nkw <= 1) {
+        mylib_device device = {MYLIB_CPU, 0};
+        int takes_numbers = nkw == 0;
+        if (nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "device") == 0)
+            takes_numbers = 1;
+        if (takes_numbers) {
+            if ((nkw == 1 || !is_cpu) &&
+                parse_device(self->state, nkw == 1 ? args[nargs] : NULL, &device) < 0)
+                return NULL;
+            return call_numbers(self, device, args);
+        }
+    }
+
+    for (Py_ssize_t i = 0; i < nkw; i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
+        /* The ufunc does not know the argument: the general path takes it away. */
+        if (PyUnicode_CompareWithASCIIString(name, "device") == 0)
+            return call_general(self, args, nargs, kwnames);
+    }
+    if (!is_cpu)
+        return call_general(self, args, nargs, kwnames);
+
+    if (nargs == self->nin + 1 && nkw == 0)
+        out = args[self->nin];
+    else if (nargs == self->nin && nkw == 1 &&
+             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "out") == 0)
+        out = args[nargs];
+    if (out == Py_None)
+        out = NULL;
+    if (nargs >= self->nin && nargs <= self->nin + 1 && nkw <= 1 && (nargs + nkw == self->nin || out != NULL)) {
+        PyObject *result = call_arrays(self, args, out);
+        if (result != NULL || PyErr_Occurred())
+            return result;
+        if (is_large(args, nargs))
+            return call_general(self, args, nargs, kwnames);
+    }
+    return call_ufunc(self, args, nargs, kwnames);
+}
+
+/* ---- The type -------------------------------------------------------------------------------------- */
+
+PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
+{
+    operation *self = PyObject_GC_New(operation, state->operation);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = operation_call;
+    self->op = op;
+    self->nin = mylib_op_arity(op);
+    self->name = PyUnicode_FromString(mylib_op_name(op));
+    self->doc = NULL;
+    self->ufunc = Py_NewRef(ufunc);
+    self->flags_ufunc = NULL;
+    self->weakrefs = NULL;
+    self->state = state;
+    PyObject_GC_Track(self);
+    if (self->name == NULL) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int operation_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    operation *self = (operation *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->doc);
+    Py_VISIT(self->ufunc);
+    Py_VISIT(self->flags_ufunc);
+    return 0;
+}
+
+static int operation_clear(PyObject *object)
+{
+    operation *self = (operation *)object;
+    Py_CLEAR(self->doc);
+    Py_CLEAR(self->ufunc);
+    Py_CLEAR(self->flags_ufunc);
+    return 0;
+}
+
+static void operation_dealloc(PyObject *object)
+{
+    operation *self = (operation *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs != NULL)
+        PyObject_ClearWeakRefs(object);
+    (void)operation_clear(object);
+    Py_CLEAR(self->name);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *operation_repr(PyObject *object)
+{
+    return PyUnicode_FromFormat("<operation pkg.%U>", ((operation *)object)->name);
+}
+
+/* Pickled by name, as functions are. */
+static PyObject *operation_reduce(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    return Py_NewRef(((operation *)object)->name);
+}
+
+/*
+ * What the operation does not have itself, the ufunc has: reduce, accumulate, outer, types, identity, ...
+ * Those compute on the CPU, so they are refused where the user has asked for a GPU.
+ */
+static PyObject *operation_getattro(PyObject *object, PyObject *name)
+{
+    operation *self = (operation *)object;
+    PyObject *value = PyObject_GenericGetAttr(object, name);
+    if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError) || !PyUnicode_Check(name))
+        return value;
+    static const char *const computing[] = {"reduce", "accumulate", "reduceat", "outer", "at"};
+    static const char *const describing[] = {"types", "ntypes", "nout", "nargs", "identity", "signature",
+                                             "resolve_dtypes"};
+    for (size_t i = 0; i < sizeof computing / sizeof *computing; i++) {
+        if (PyUnicode_CompareWithASCIIString(name, computing[i]) == 0) {
+            mylib_device device;
+            PyErr_Clear();
+            if (parse_device(self->state, NULL, &device) < 0)
+                return NULL;
+            if (device.kind != MYLIB_CPU)
+                return PyErr_Format(PyExc_NotImplementedError,
+                                    "%U.%U computes on the CPU, and the default device is a GPU: call it under "
+                                    "pkg.default_device(\"cpu\")",
+                                    self->name, name);
+            return PyObject_GetAttr(self->ufunc, name);
+        }
+    }
+    for (size_t i = 0; i < sizeof describing / sizeof *describing; i++) {
+        if (PyUnicode_CompareWithASCIIString(name, describing[i]) == 0) {
+            PyErr_Clear();
+            return PyObject_GetAttr(self->ufunc, name);
+        }
+    }
+    return NULL;
+}
+
+static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
+{
+    long flags = PyLong_AsLong(argument);
+    if ((flags == -1 && PyErr_Occurred()) || report_flags((operation *)object, (int)flags) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *operation_dir(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    PyObject *own = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", object);
+    PyObject *more = own == NULL ? NULL
+                                 : Py_BuildValue("[ssssssssssss]", "reduce", "accumulate", "reduceat", "outer", "at",
+                                                 "types", "ntypes", "nout", "nargs", "identity", "signature",
+                                                 "resolve_dtypes");
+    PyObject *all = more == NULL ? NULL : PySequence_Concat(own, more);
+    Py_XDECREF(own);
+    Py_XDECREF(more);
+    return all;
+}
+
+static PyObject *get_name(PyObject *object, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((operation *)object)->name);
+}
+
+static PyObject *get_doc(PyObject *object, void *unused)
+{
+    operation *self = (operation *)object;
+    (void)unused;
+    return Py_NewRef(self->doc != NULL ? self->doc : Py_None);
+}
+
+static int set_doc(PyObject *object, PyObject *value, void *unused)
+{
+    operation *self = (operation *)object;
+    (void)unused;
+    Py_XSETREF(self->doc, Py_XNewRef(value));
+    return 0;
+}
+
+static PyObject *get_module(PyObject *object, void *unused)
+{
+    (void)object, (void)unused;
+    return PyUnicode_FromString("pkg");
+}
+
+static PyMemberDef operation_members[] = {
+    {"ufunc", T_OBJECT_EX, offsetof(operation, ufunc), READONLY,
+     "The NumPy ufunc of the operation, which computes on the CPU."},
+    {"index", T_INT, offsetof(operation, op), READONLY, "The operation's number in libmylib (mylib_op)."},
+    {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(operation, vectorcall), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(operation, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef operation_getset[] = {
+    {"__name__", get_name, NULL, NULL, NULL},
+    {"__qualname__", get_name, NULL, NULL, NULL},
+    {"__module__", get_module, NULL, NULL, NULL},
+    {"__doc__", get_doc, set_doc, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef operation_methods[] = {
+    {"__reduce__", operation_reduce, METH_NOARGS, NULL},
+    {"__dir__", operation_dir, METH_NOARGS, NULL},
+    {"report_flags", operation_report_flags, METH_O,
+     "report_flags(flags)\n--\n\nLets np.errstate act on floating-point flags that the operation raised."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot operation_slots[] = {
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, operation_repr},
+    {Py_tp_getattro, operation_getattro},
+    {Py_tp_members, operation_members},
+    {Py_tp_getset, operation_getset},
+    {Py_tp_methods, operation_methods},
+    {Py_tp_traverse, operation_traverse},
+    {Py_tp_clear, operation_clear},
+    {Py_tp_dealloc, operation_dealloc},
+    {0, NULL},
+};
+
+PyType_Spec operation_spec = {
+    .name = "pkg.core.Operation",
+    .basicsize = sizeof(operation),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = operation_slots,
+};

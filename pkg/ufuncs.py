@@ -1,0 +1,35 @@
+"""The NumPy ufuncs of the operations: real `numpy.ufunc` objects, so that every protocol of NumPy works.
+
+A ufunc is pickled as the name under which its module holds it; this is that module.  `add`, ...
+compute on the CPU; `add_cuda0`, ... on a GPU, for operands with rules of their own (pandas, xarray,
+Dask, subclasses of ndarray).  The ufunc of `divide` is `trunc_divide`: pandas replaces a ufunc named
+"divide" by its own true division.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from . import core
+
+_operations = {operation.ufunc.__name__: operation for operation in core.operations}
+globals().update({name: operation.ufunc for name, operation in _operations.items()})
+
+__all__ = list(_operations)
+
+
+def __getattr__(name: str) -> np.ufunc:
+    found = re.fullmatch(r"(\w+)_cuda(\d{1,4})", name)
+    if found is None or found[1] not in _operations:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    ufunc = core.make_ufunc(_operations[found[1]].index, int(found[2]), name)
+    return globals().setdefault(name, ufunc)
+
+
+def on_device(operation: Any, ordinal: int) -> np.ufunc:
+    """The ufunc of an operation that computes on cuda:`ordinal`."""
+    name = f"{operation.ufunc.__name__}_cuda{ordinal}"
+    return globals().get(name) or __getattr__(name)

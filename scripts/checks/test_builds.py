@@ -1,0 +1,97 @@
+"""Builds that `make test` does not make: other compilers' checks, sanitizers, all GPUs, no GPU."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Where `make` builds; reused when that was for all major architectures, with warnings as errors.
+MADE = ROOT / "build" / "c"
+
+
+def run(*command: str | Path, status: int = 0) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != status:
+        text = f"{' '.join(map(str, command))} ended with {done.returncode}"
+        pytest.fail(f"{text}\n{done.stdout[-20000:]}", pytrace=False)
+    return done.stdout
+
+
+@pytest.mark.parametrize("preset", ["no-cuda", "debug", "asan", "tsan"])
+def test_preset(preset: str) -> None:
+    """The preset's build, without a warning, passes the C tests."""
+    options = ["-DMYLIB_CUDA=OFF"] if preset == "debug" else []
+    run("cmake", "--preset", preset, *options)
+    run("cmake", "--build", "--preset", preset, "--parallel", str(os.cpu_count() or 1))
+    output = run("ctest", "--preset", preset, "--no-tests=error")
+    assert "100% tests passed" in output
+
+
+def test_clang_builds_without_warnings() -> None:
+    if not shutil.which("clang"):
+        pytest.skip("no clang on this machine")
+    build = ROOT / "build" / "clang"
+    options = ["-DCMAKE_C_COMPILER=clang", "-DMYLIB_CUDA=OFF", "-DMYLIB_WERROR=ON"]
+    run("cmake", "-S", ".", "-B", build, *options)
+    run("cmake", "--build", build, "--parallel", str(os.cpu_count() or 1))
+    run("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
+
+
+def cache(build: Path) -> dict[str, str]:
+    file = build / "CMakeCache.txt"
+    lines = file.read_text().splitlines() if file.exists() else []
+    entries = [line.split("=", 1) for line in lines if "=" in line and not line.startswith("//")]
+    return {name.split(":")[0]: value for name, value in entries}
+
+
+def test_cuda_for_all_major_architectures() -> None:
+    """Compiles and links without a warning."""
+    found = cache(MADE)
+    wanted = {"CMAKE_CUDA_ARCHITECTURES": "all-major", "MYLIB_WERROR": "ON"}
+    build = MADE
+    if any(found.get(name) != value for name, value in wanted.items()):
+        build = ROOT / "build" / "all-major"
+        options = [f"-D{name}={value}" for name, value in wanted.items()]
+        log = run("cmake", "-S", ".", "-B", build, "-DMYLIB_BUILD_TESTS=OFF", *options)
+        if "CUDA         not found" in log:
+            pytest.skip("no CUDA toolkit on this machine")
+    run("cmake", "--build", build, "--target", "mylib", "--parallel", str(os.cpu_count() or 1))
+    assert (build / "libcalc" / "libmylib.so").exists()
+
+
+on_x86 = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="only x86-64 has levels"
+)
+
+
+def build_kernels(build: Path, *options: str) -> Path:
+    flags = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", *options]
+    run("cmake", "-S", ".", "-B", build, *flags)
+    run("cmake", "--build", build, "--parallel", str(os.cpu_count() or 1))
+    return build
+
+
+@on_x86
+def test_kernels_are_vector_code(tmp_path: Path) -> None:
+    run(sys.executable, "scripts/check_vectorized.py", build_kernels(tmp_path))
+
+
+@on_x86
+def test_the_vectorization_check_notices_scalar_code(tmp_path: Path) -> None:
+    build = build_kernels(tmp_path, "-DCMAKE_C_FLAGS_RELEASE=-O3 -DNDEBUG -fno-tree-vectorize")
+    output = run(sys.executable, "scripts/check_vectorized.py", build, status=1)
+    assert "v3: add_kernel_f64 has 0 loops in ymm, not 3" in output

@@ -1,0 +1,137 @@
+"""Formatting, static analysis and types."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("libcalc", "pkg", "examples")
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(f"{' '.join(map(str, command))}\n{done.stdout[-20000:]}", pytrace=False)
+
+
+def sources(*suffixes: str) -> list[Path]:
+    """The C files of the project; not what an editable install copied into the package."""
+    found = [
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in suffixes and ROOT / "pkg" / "include" not in path.parents
+    ]
+    assert found
+    return found
+
+
+def python_tool(name: str) -> Path:
+    """A program that was installed beside this Python."""
+    return Path(sysconfig.get_path("scripts")) / name
+
+
+def test_c_is_formatted() -> None:
+    run(python_tool("clang-format"), "--dry-run", "-Werror", *sources(".c", ".h", ".cu"))
+
+
+def test_lines_have_at_most_100_columns() -> None:
+    """clang-format leaves long comments alone."""
+    long = [
+        f"{path.relative_to(ROOT)}:{number}: {len(line)} columns"
+        for path in sources(".c", ".h", ".cu")
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if len(line) > 100
+    ]
+    assert not long, "\n".join(long)
+
+
+@pytest.fixture(scope="session")
+def compile_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a compile_commands.json for the library without CUDA."""
+    build = tmp_path_factory.mktemp("tidy")
+    run(
+        "cmake", "-S", ROOT, "-B", build, "-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF",
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+    )  # fmt: skip
+    return build
+
+
+def library_sources() -> list[Path]:
+    """What is compiled without CUDA."""
+    folder = ROOT / "libcalc" / "src"
+    return [
+        *sorted(folder.glob("*.c")),
+        *sorted(folder.glob("cpu/*.c")),
+        folder / "cuda" / "none.c",
+    ]
+
+
+def static_analysis(files: Sequence[Path], compile_commands: Path, flags: Sequence[str]) -> None:
+    """clang-tidy, or cppcheck where there is no clang-tidy."""
+    tidy = shutil.which("clang-tidy")
+    if tidy:
+        arguments = ["--", *flags] if flags else ["-p", compile_commands]
+        run(tidy, "--quiet", *files, *arguments)
+        return
+    cppcheck = shutil.which("cppcheck")
+    assert cppcheck, "neither clang-tidy nor cppcheck is on the PATH"
+    run(
+        cppcheck, "--quiet", "--error-exitcode=1", "--enable=warning,performance,portability",
+        "--inline-suppr", "--std=c11", *[f for f in flags if f.startswith("-I")],
+        f"-I{ROOT / 'libcalc' / 'include'}", *files,
+    )  # fmt: skip
+
+
+def test_static_analysis_of_the_library(compile_commands: Path) -> None:
+    static_analysis(library_sources(), compile_commands, [])
+
+
+def extension_flags() -> list[str]:
+    import numpy as np
+
+    folders = [ROOT / "libcalc" / "include", sysconfig.get_path("include"), np.get_include()]
+    return ["-std=c11", f"-I{folders[0]}", *(f"-isystem{folder}" for folder in folders[1:])]
+
+
+def test_static_analysis_of_the_extension(compile_commands: Path) -> None:
+    files = sorted((ROOT / "pkg").glob("*.c"))
+    static_analysis(files, compile_commands, extension_flags())
+
+
+def test_extension_compiles_without_warnings() -> None:
+    compiler = os.environ.get("CC", "cc")
+    flags = ["-fsyntax-only", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    for source in sorted((ROOT / "pkg").glob("*.c")):
+        run(compiler, *flags, *extension_flags(), source)
+
+
+def test_ruff() -> None:
+    run(python_tool("ruff"), "check", ".")
+
+
+def test_python_is_formatted() -> None:
+    run(python_tool("ruff"), "format", "--check", ".")
+
+
+def test_mypy() -> None:
+    run(sys.executable, "-m", "mypy", "pkg")
+
+
+def test_stubs_match_the_module() -> None:
+    run(python_tool("stubtest"), "pkg.core")

@@ -1,0 +1,253 @@
+"""Builds libmylib with CMake, then the extension pkg.core; the rest is in pyproject.toml.
+
+Environment variables that are read here (CMake reads CC, CFLAGS, CUDACXX, CUDA_HOME and its own):
+
+MYLIB_CUDA   AUTO (the default), ON or OFF: build for CUDA when a toolkit is found, always, never.
+MYLIB_ROOT   Prefix of an installed libmylib of the same version, which is used instead of building.
+CMAKE_ARGS   Further arguments for CMake.
+"""
+
+import ctypes
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import SetupError
+
+HERE = Path(__file__).parent.resolve()
+HEADER = Path("libcalc", "include", "mylib.h")
+CMAKE_MINIMUM = (3, 24)
+LIBRARY = "libmylib.dylib" if sys.platform == "darwin" else "libmylib.so"
+ORIGIN = "@loader_path" if sys.platform == "darwin" else "$ORIGIN"
+
+# Where things lie in the package.
+CMAKE_DIR = "lib/cmake/mylib"
+PKGCONFIG_DIR = "lib/pkgconfig"
+
+# What CMake remembers from its first run: with any of these changed the build starts afresh.
+REMEMBERED = [
+    "AR",
+    "CC",
+    "CFLAGS",
+    "CPATH",
+    "CPPFLAGS",
+    "CUDAARCHS",
+    "CUDACXX",
+    "CUDAFLAGS",
+    "CUDAHOSTCXX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "LDFLAGS",
+    "MYLIB_CUDA",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
+    "NVCC_PREPEND_FLAGS",
+    "PATH",
+]
+
+
+def header_version(header: Path) -> str:
+    """The version written in a mylib.h."""
+    found = re.findall(
+        r"^#define MYLIB_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header.read_text(), re.MULTILINE
+    )
+    return ".".join(found)
+
+
+def cmake_version() -> tuple[int, int] | None:
+    """The version of the cmake on the PATH; None without one that runs."""
+    try:
+        text = subprocess.run(["cmake", "--version"], capture_output=True, text=True).stdout
+    except OSError:
+        return None
+    found = re.search(r"cmake version (\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def missing_tools() -> list[str]:
+    """What pip should install for the build, because the machine does not have it."""
+    if os.environ.get("MYLIB_ROOT"):
+        return []
+    tools = []
+    if (cmake_version() or (0, 0)) < CMAKE_MINIMUM:
+        tools.append("cmake>=3.24")
+    if not any(map(shutil.which, ("ninja", "make", "gmake"))):
+        tools.append("ninja")
+    return tools
+
+
+class BuildExt(build_ext):
+    """Puts libmylib and what C users of it need into the package, then builds the extension."""
+
+    def run(self) -> None:
+        import numpy
+
+        # In an editable install this is the source folder, else the one that becomes the wheel.
+        package = Path(self.get_ext_fullpath("pkg.core")).parent.resolve()
+        package.mkdir(parents=True, exist_ok=True)
+        root = os.environ.get("MYLIB_ROOT")
+        if root:
+            self.copy_library(Path(root).resolve(), package)
+        else:
+            self.build_library(package)
+        for extension in self.extensions:
+            extension.include_dirs += [str(package / "include"), numpy.get_include()]
+            extension.library_dirs.append(str(package))
+        super().run()
+
+    def build_library(self, package: Path) -> None:
+        found = cmake_version()
+        wanted = ".".join(map(str, CMAKE_MINIMUM))
+        if found is None or found < CMAKE_MINIMUM:
+            state = "there is none on the PATH" if found is None else f"found {found[0]}.{found[1]}"
+            raise SetupError(
+                f"CMake {wanted} or newer is needed to build libmylib; {state}.\n"
+                "Install it (pip install cmake; Debian, Ubuntu: apt install cmake), or let pip do "
+                "it: install without --no-build-isolation."
+            )
+        if not any(map(shutil.which, ("ninja", "make", "gmake"))):
+            raise SetupError(
+                "Neither ninja nor make is on the PATH; one of them is needed to build libmylib.\n"
+                "Install one (pip install ninja; Debian, Ubuntu: apt install make)."
+            )
+
+        # An editable install is repeated; its temporary folder would not last.
+        editable = self.inplace or self.editable_mode
+        build = HERE / "build" / "editable" if editable else Path(self.build_temp) / "libmylib"
+        build = build.resolve()
+        configure = [
+            "cmake",
+            f"-S{HERE}",
+            f"-B{build}",
+            f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
+            "-DMYLIB_BUILD_TESTS=OFF",
+            f"-DMYLIB_CUDA={os.environ.get('MYLIB_CUDA') or 'AUTO'}",
+            # The package folder is the prefix: the library lies in it, beside the extension.
+            "-DCMAKE_INSTALL_LIBDIR=.",
+            f"-DMYLIB_INSTALL_CMAKEDIR={CMAKE_DIR}",
+            f"-DMYLIB_INSTALL_PKGCONFIGDIR={PKGCONFIG_DIR}",
+            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
+        ]
+        if "CMAKE_GENERATOR" not in os.environ and shutil.which("ninja"):
+            configure.append("-GNinja")
+
+        stamp = build / "configured-by-setup.json"
+        inputs = json.dumps([configure, {name: os.environ.get(name) for name in REMEMBERED}])
+        if not stamp.exists() or stamp.read_text() != inputs:
+            shutil.rmtree(build, ignore_errors=True)
+        self.cmake("configuring", configure)
+        stamp.write_text(inputs)
+
+        compile_ = ["cmake", "--build", str(build), "--config", "Release"]
+        if "CMAKE_BUILD_PARALLEL_LEVEL" not in os.environ:
+            usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+            compile_ += ["--parallel", str(len(usable))]
+        self.cmake("compiling", compile_)
+        self.cmake(
+            "installing", ["cmake", "--install", str(build), "--prefix", str(package), "--strip"]
+        )
+
+    def cmake(self, doing: str, command: list[str]) -> None:
+        print("$", shlex.join(command), flush=True)
+        try:
+            subprocess.run(command, check=True)
+        except subprocess.CalledProcessError as error:
+            raise SetupError(
+                f"{doing} libmylib failed (CMake's exit status {error.returncode}): the first "
+                "error above says why, and where it can what to do."
+            ) from None
+
+    def copy_library(self, root: Path, package: Path) -> None:
+        """Takes the library and the header from MYLIB_ROOT."""
+        header = root / "include" / "mylib.h"
+        libraries = [
+            path
+            for pattern in ("lib", "lib64", "lib/*-linux-gnu*", ".")
+            for path in sorted(root.glob(f"{pattern}/{LIBRARY}"))
+        ]
+        missing = [str(header)] if not header.exists() else []
+        if not libraries:
+            missing.append(f"{LIBRARY} in {root / 'lib'} or {root / 'lib64'}")
+        if missing:
+            raise SetupError(
+                f"MYLIB_ROOT is set to '{root}', which has no {' and no '.join(missing)}.\n"
+                "Set it to the prefix that libmylib was installed to (cmake --install build "
+                "--prefix PREFIX), or unset it to build the library here."
+            )
+        library = libraries[0]
+        try:
+            loaded = ctypes.CDLL(str(library))
+            loaded.mylib_version.restype = ctypes.c_char_p
+            library_version = loaded.mylib_version().decode()
+        except (OSError, AttributeError) as error:
+            raise SetupError(f"MYLIB_ROOT: {library} cannot be used: {error}") from None
+        wanted = header_version(HERE / HEADER)
+        for what, version in ((header, header_version(header)), (library, library_version)):
+            if version != wanted:
+                raise SetupError(
+                    f"MYLIB_ROOT: {what} is of version {version}, but this package needs "
+                    f"{wanted}.\nInstall libmylib {wanted} there, or unset MYLIB_ROOT to build "
+                    "the library here."
+                )
+
+        print(
+            f"using {library} (version {library_version}) instead of building libmylib", flush=True
+        )
+        (package / "include").mkdir(exist_ok=True)
+        shutil.copy2(header, package / "include")
+        shutil.copy2(library, package / LIBRARY)
+        self.write_metadata(package, wanted)
+
+    def write_metadata(self, package: Path, version: str) -> None:
+        """Writes the CMake package and mylib.pc for the layout of the wheel, as CMake would."""
+        values = {
+            "CMAKE_INSTALL_INCLUDEDIR": "include",
+            "CMAKE_INSTALL_LIBDIR": ".",
+            "MYLIB_CMAKEDIR_TO_PREFIX": "../../..",
+            "MYLIB_LIBRARY": LIBRARY,
+            "MYLIB_PKGCONFIGDIR_TO_PREFIX": "../..",
+            "PROJECT_VERSION": version,
+            "PROJECT_VERSION_MAJOR": version.split(".")[0],
+            "PROJECT_VERSION_MINOR": version.split(".")[1],
+        }
+        for folder, name in (
+            (CMAKE_DIR, "mylibConfig.cmake"),
+            (CMAKE_DIR, "mylibConfigVersion.cmake"),
+            (PKGCONFIG_DIR, "mylib.pc"),
+        ):
+            template = (HERE / "libcalc" / "cmake" / f"{name}.in").read_text()
+            (package / folder).mkdir(parents=True, exist_ok=True)
+            text = re.sub(r"@(\w+)@", lambda found: values[found[1]], template)
+            (package / folder / name).write_text(text)
+
+    def get_outputs(self) -> list[str]:
+        # All that CMake installed lies beside the extension.
+        package = Path(self.get_ext_fullpath("pkg.core")).parent
+        files = [package / LIBRARY]
+        for folder in ("include", "lib"):
+            files += [path for path in (package / folder).rglob("*") if path.is_file()]
+        return super().get_outputs() + [str(path) for path in files]
+
+
+setup(
+    version=header_version(HERE / HEADER),
+    setup_requires=missing_tools(),
+    cmdclass={"build_ext": BuildExt},
+    ext_modules=[
+        Extension(
+            "pkg.core",
+            sources=["pkg/core.c", "pkg/operation.c"],
+            depends=[*map(str, Path("pkg").glob("*.h")), str(HEADER)],
+            libraries=["mylib"],
+            extra_compile_args=["-std=c11", "-fvisibility=hidden"],
+            extra_link_args=[f"-Wl,-rpath,{ORIGIN}", "-Wl,-S"],
+        )
+    ],
+)

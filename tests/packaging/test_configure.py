@@ -1,0 +1,279 @@
+"""How CMake finds CUDA and what it says when something is missing.  Nothing is compiled here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from installs import COMPILERS, Machine, Result, run
+
+Configure = Callable[..., Result]
+
+
+@pytest.fixture
+def configure(unpacked: Path, machine: Machine, tmp_path: Path) -> Configure:
+    """configure(*options, env variables) configures a build and gives the log.
+
+    nvcc is not on the PATH and not in the usual places, unless a test puts it there.
+    """
+
+    def configure(*options: str, fails: bool = False, **variables: str | Path) -> Result:
+        env = machine.env(without=["nvcc", "nvidia-smi"], **variables)
+        places = (
+            [] if any("PLACES" in word for word in options) else ["-DMYLIB_CUDA_PLACES=/nowhere"]
+        )
+        command = ["cmake", "-S", unpacked, "-B", tmp_path / "build", "-DMYLIB_BUILD_TESTS=OFF"]
+        return run([*command, *places, *options], env, fails=fails)
+
+    return configure
+
+
+def found_through(nvcc: Path, what: str, log: Result) -> bool:
+    return bool(re.search(rf"CUDA +\d+\.\d+ \({nvcc}, found through {what}\)", log.output))
+
+
+def program(path: Path, text: str) -> Path:
+    """A shell script in the place of a program."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+# ---- Where CUDA is found -----------------------------------------------------------------------
+
+
+def test_cuda_home_alone(configure: Configure, nvcc: Path) -> None:
+    assert found_through(nvcc, "CUDA_HOME", configure(CUDA_HOME=nvcc.parents[1]))
+
+
+def test_cuda_path_alone(configure: Configure, nvcc: Path) -> None:
+    assert found_through(nvcc, "CUDA_PATH", configure(CUDA_PATH=nvcc.parents[1]))
+
+
+def test_cudacxx_comes_before_cuda_home(configure: Configure, nvcc: Path) -> None:
+    log = configure(CUDACXX=nvcc, CUDA_HOME="/not/looked/at", CUDA_PATH="/nor/this")
+    assert found_through(nvcc, "CUDACXX", log)
+
+
+def test_nvcc_on_the_path(configure: Configure, nvcc: Path) -> None:
+    assert found_through(nvcc, "the PATH", configure(prepend_path=nvcc.parent))
+
+
+def test_usual_places_newest_first(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
+    program(tmp_path / "cuda-9.2" / "bin" / "nvcc", "exit 1")
+    newest = tmp_path / "cuda-13.0"
+    newest.symlink_to(nvcc.parents[1])
+    places = f"{tmp_path}/cuda;{tmp_path}/cuda-*"
+    log = configure(f"-DMYLIB_CUDA_PLACES={places}")
+    assert found_through(newest / "bin" / "nvcc", "the usual places", log)
+
+
+def test_default_usual_places(unpacked: Path) -> None:
+    text = (unpacked / "libcalc" / "cmake" / "MylibCuda.cmake").read_text()
+    assert '"/usr/local/cuda;/usr/local/cuda-*;/opt/cuda"' in text
+
+
+@pytest.mark.parametrize("variable", ["CUDACXX", "CUDA_HOME", "CUDA_PATH"])
+def test_a_wrong_variable_is_an_error_that_names_it(configure: Configure, variable: str) -> None:
+    log = configure(fails=True, **{variable: "/not/there"})
+    assert f"{variable} is set to '/not/there'" in log.words
+    assert "MYLIB_CUDA=OFF" in log.words
+
+
+def test_off_looks_at_no_variable(configure: Configure) -> None:
+    log = configure("-DMYLIB_CUDA=OFF", CUDA_HOME="/not/there")
+    assert "off (MYLIB_CUDA=OFF)" in log.output
+
+
+def test_auto_without_a_toolkit_builds_for_the_cpu(configure: Configure) -> None:
+    log = configure()
+    assert "not found: the library is built for the CPU alone" in log.output
+
+
+def test_on_without_a_toolkit_is_an_error_with_the_remedy(configure: Configure) -> None:
+    log = configure("-DMYLIB_CUDA=ON", fails=True)
+    for text in ("no CUDA toolkit was found", "CUDACXX", "CUDA_PATH", "/nowhere", "set CUDA_HOME"):
+        assert text in log.words
+
+
+def test_nonsense_for_an_option(configure: Configure) -> None:
+    log = configure("-DMYLIB_CUDA=perhaps", fails=True)
+    assert "it must be AUTO, ON or OFF" in log.words
+
+
+# ---- Architectures -----------------------------------------------------------------------------
+
+
+def architectures(log: Result) -> str:
+    return re.findall(r"architectures (.*?), C\+\+", log.output)[0]
+
+
+def test_without_a_gpu_all_major_architectures(configure: Configure, nvcc: Path) -> None:
+    assert architectures(configure(CUDACXX=nvcc)) == "all-major (no GPU here to build for)"
+
+
+def test_cudaarchs(configure: Configure, nvcc: Path) -> None:
+    assert architectures(configure(CUDACXX=nvcc, CUDAARCHS="80;90")) == "80 90 (CUDAARCHS)"
+
+
+def test_cmake_cuda_architectures_wins(configure: Configure, nvcc: Path) -> None:
+    log = configure("-DCMAKE_CUDA_ARCHITECTURES=90-real", CUDACXX=nvcc, CUDAARCHS="80")
+    assert architectures(log) == "90-real (given)"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        pytest.param("9.0", "90", id="one"),
+        pytest.param("8.0\n9.0\n8.0", "80 90", id="several"),
+        # Not known to nvcc: PTX of the newest one that is serves it.
+        pytest.param("99.9", r"\d+", id="newer-than-nvcc"),
+    ],
+)
+def test_the_gpus_of_this_machine(
+    configure: Configure, nvcc: Path, tmp_path: Path, capabilities: str, expected: str
+) -> None:
+    program(tmp_path / "bin" / "nvidia-smi", f"printf '{capabilities}\\n'")
+    log = configure(CUDACXX=nvcc, prepend_path=tmp_path / "bin")
+    assert re.fullmatch(rf"{expected} \(of this machine's GPU\)", architectures(log))
+
+
+def test_a_gpu_too_old_for_nvcc_is_told(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "nvidia-smi", "echo 3.5")
+    log = configure(CUDACXX=nvcc, prepend_path=tmp_path / "bin")
+    assert "compute capability 3.5, which" in log.words
+    assert architectures(log).startswith("all-major")
+
+
+def test_nvidia_smi_without_a_driver(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "nvidia-smi", "echo NVIDIA-SMI has failed because 9.9; exit 9")
+    log = configure(CUDACXX=nvcc, prepend_path=tmp_path / "bin")
+    assert architectures(log).startswith("all-major")
+
+
+# ---- Failures and their remedies ---------------------------------------------------------------
+
+
+def test_no_c_compiler(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    env = machine.env(without=[*COMPILERS, *gcc_by_version(), "nvcc"])
+    log = run(["cmake", "-S", unpacked, "-B", tmp_path], env, fails=True)
+    assert "No C compiler was found" in log.words
+    assert "apt install build-essential" in log.words and "set CC" in log.words
+
+
+def gcc_by_version() -> list[str]:
+    return [f"{name}-{number}" for name in ("gcc", "clang") for number in range(9, 25)]
+
+
+@pytest.mark.parametrize("variable", ["NVCC_CCBIN", "CUDAHOSTCXX"])
+def test_host_compiler_too_new_for_nvcc(
+    configure: Configure, nvcc: Path, tmp_path: Path, variable: str
+) -> None:
+    """A real nvcc, and a g++ that claims to be of version 99."""
+    new = program(tmp_path / "g++", 'exec /usr/bin/env g++ -U__GNUC__ -D__GNUC__=99 "$@"')
+    log = configure(fails=True, CUDACXX=nvcc, **{variable: new})
+    assert re.search(r"The C\+\+ compiler is not one that nvcc \d+\.\d+ supports", log.words)
+    assert str(new) in log.words
+    assert "Set NVCC_CCBIN (or CUDAHOSTCXX) to an older one" in log.words
+
+
+def test_headers_of_another_toolkit(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
+    """A real nvcc, and headers of another version that come first."""
+    header = tmp_path / "include" / "cuda_runtime.h"
+    header.parent.mkdir()
+    header.write_text("#define CUDART_VERSION 12010\n")
+    log = configure(fails=True, CUDACXX=nvcc, CUDAFLAGS=f"-I{header.parent}")
+    assert "The CUDA compiler and the CUDA headers are of different versions" in log.words
+    assert f"{header}, version 12010" in log.words
+    assert "CUDAFLAGS" in log.words and "point CUDA_HOME to it" in log.words
+
+
+def fake_nvcc(folder: Path, release: str, says: str) -> Path:
+    """An nvcc of that release which compiles nothing, and says why."""
+    return program(
+        folder / "nvcc",
+        f"""case "$*" in
+*--version*) echo "Cuda compilation tools, release {release}, V{release}.1";;
+*) echo '{says}' >&2; exit 1;;
+esac""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "says", "expected"),
+    [
+        pytest.param("11.8", "", "CUDA 12 or newer is needed", id="too-old"),
+        pytest.param(
+            "12.4",
+            "probe.cu:1:10: fatal error: cuda_runtime.h: No such file or directory",
+            "install its development files (NVIDIA's packages: cuda-cudart-dev-12-4",
+            id="no-headers",
+        ),
+        pytest.param(
+            "12.4",
+            "/usr/bin/ld: cannot find -lcudart_static: No such file or directory",
+            "install its development files (NVIDIA's packages: cuda-cudart-dev-12-4",
+            id="no-runtime",
+        ),
+        pytest.param(
+            "12.4",
+            "nvcc fatal   : Failed to preprocess host compiler properties.",
+            "check that a c++ compiler is installed (debian, ubuntu: apt install g++)",
+            id="no-host-compiler",
+        ),
+        pytest.param("12.4", "the moon is full", "what nvcc said: the moon is full", id="other"),
+    ],
+)
+def test_a_toolkit_that_does_not_work(
+    configure: Configure, tmp_path: Path, release: str, says: str, expected: str
+) -> None:
+    nvcc = fake_nvcc(tmp_path / "bin", release, says)
+    log = configure(fails=True, CUDACXX=nvcc)
+    assert expected.lower() in log.words.lower()
+    assert str(nvcc) in log.words
+    assert "Or set MYLIB_CUDA=OFF to build without CUDA" in log.words
+
+
+def test_a_program_that_is_no_nvcc(configure: Configure, tmp_path: Path) -> None:
+    wrong = program(tmp_path / "nvcc", "echo hello")
+    log = configure(fails=True, CUDACXX=wrong)
+    assert f"{wrong} --version failed (0); it is no working nvcc: hello" in log.words
+
+
+def test_fast_math_is_refused(configure: Configure) -> None:
+    log = configure(fails=True, CFLAGS="-O2 -ffast-math")
+    assert "The C flags contain -ffast-math, which changes results" in log.words
+
+
+def test_openmp_on_without_it(configure: Configure, tmp_path: Path) -> None:
+    """A compiler that cannot do OpenMP."""
+    cc = program(
+        tmp_path / "cc",
+        'for word; do case "$word" in *openmp*) exit 1;; esac; done; exec /usr/bin/env gcc "$@"',
+    )
+    log = configure("-DMYLIB_OPENMP=ON", fails=True, CC=cc)
+    assert "cannot build OpenMP programs" in log.words
+    log = configure("-DMYLIB_OPENMP=AUTO", CC=cc)
+    assert "OpenMP not found: large arrays are computed by one thread" in log.words
+
+
+def test_presets_exist(unpacked: Path, machine: Machine) -> None:
+    log = run(["cmake", "--list-presets"], machine.env(), cwd=unpacked).output
+    assert re.findall(r'^ +"(\S+)"', log, re.MULTILINE) == [
+        "release",
+        "debug",
+        "asan",
+        "tsan",
+        "no-cuda",
+    ]
+
+
+def test_configuring_again_keeps_what_was_found(configure: Configure, nvcc: Path) -> None:
+    configure(CUDACXX=nvcc, CUDAARCHS="80")
+    again = configure()
+    assert architectures(again) == "80 (CUDAARCHS)"
+    assert os.fspath(nvcc) in again.output

@@ -1,0 +1,256 @@
+"""What people install: the sdist, the wheels made from it, the tree, an editable tree."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from installs import CMAKE_TOOLS, Environment, EnvironmentMaker, Machine, Wheel, build_wheel, run
+
+# Adds, reports where the package came from, and fails if a CUDA library had to be found.
+WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__version__, pcd.__file__)"
+
+# For developers, and of no use without the repository.
+NOT_IN_SDIST = re.compile(r"^(\.ci/|\.gitignore$|\.github/|benchmarks/results/)")
+
+
+def test_sdist_holds_every_file(tree: Path, unpacked: Path) -> None:
+    def files(top: Path) -> set[str]:
+        found = {path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file()}
+        return {
+            name for name in found if not re.search(r"(^|/)[^/]*\.egg-info/|__pycache__/", name)
+        }
+
+    expected = {name for name in files(tree) if not NOT_IN_SDIST.match(name)}
+    assert expected - files(unpacked) == set()
+    assert files(unpacked) - expected == {"PKG-INFO", "setup.cfg"}
+
+
+def test_sdist_and_wheel_pass_twine(sdist: Path, cpu_wheel: Wheel, machine: Machine) -> None:
+    command = [sys.executable, "-m", "twine", "check", "--strict", sdist, cpu_wheel.path]
+    assert run(command, machine.env()).output.count("PASSED") == 2
+
+
+def wheel_members(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def expected_members(wheel: Path, tree: Path) -> set[str]:
+    """All of a wheel but its extension, whose name depends on the Python, and its dist-info."""
+    return {
+        *(f"pkg/{path.name}" for path in (tree / "pkg").glob("*.py")),
+        "pkg/core.pyi",
+        "pkg/py.typed",
+        "pkg/libmylib.so",
+        "pkg/include/mylib.h",
+        "pkg/lib/cmake/mylib/mylibConfig.cmake",
+        "pkg/lib/cmake/mylib/mylibConfigVersion.cmake",
+        "pkg/lib/pkgconfig/mylib.pc",
+    }
+
+
+def check_members(wheel: Path, tree: Path) -> None:
+    names = {name for name in wheel_members(wheel) if ".dist-info/" not in name}
+    (extension,) = (name for name in names if re.fullmatch(r"pkg/core[^/]*\.so", name))
+    assert names - {extension} == expected_members(wheel, tree)
+
+
+def test_wheel_members(cpu_wheel: Wheel, tree: Path) -> None:
+    check_members(cpu_wheel.path, tree)
+
+
+def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
+    check_members(cuda_wheel.path, tree)
+    assert cuda_wheel.path.stat().st_size < 2_000_000
+
+
+def test_wheel_works(cpu_environment: Environment) -> None:
+    number, quotient, _, file = cpu_environment.run(WORKS).split()
+    assert (number, quotient) == ("3", "111")
+    assert Path(file).is_relative_to(cpu_environment.site)
+
+
+def test_cuda_wheel_works_without_a_gpu_or_with(cuda_environment: Environment) -> None:
+    code = "import pkg as pcd; print(pcd.add(1, 2), pcd.cuda_is_available(), pcd.device_count())"
+    number, available, count = cuda_environment.run(code).split()
+    assert number == "3"
+    assert (available == "True") == (int(count) > 0)
+
+
+def test_library_without_cuda_says_where_it_was_looked_for(cpu_environment: Environment) -> None:
+    code = """
+import pkg as pcd
+try:
+    pcd.add([1.0], [2.0], device="cuda")
+except pcd.CudaError as error:
+    print(error)
+"""
+    message = cpu_environment.run(code)
+    for place in ("CUDACXX", "CUDA_HOME", "CUDA_PATH", "PATH", "/nowhere/cuda", "MYLIB_CUDA=ON"):
+        assert place in message
+
+
+def dynamic_section(library: Path) -> str:
+    return subprocess.run(["readelf", "-d", library], capture_output=True, text=True).stdout
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="no readelf")
+def test_wheel_needs_no_cuda_library_and_no_search_path(cuda_environment: Environment) -> None:
+    package = cuda_environment.site / "pkg"
+    (extension,) = package.glob("core*.so")
+    library = dynamic_section(package / "libmylib.so")
+    assert "NEEDED" in library and not re.search(r"cud|nv", library)
+    assert not re.search("RPATH|RUNPATH", library)
+    assert re.search(r"RUNPATH.*\$ORIGIN", dynamic_section(extension))
+
+
+def test_install_from_sdist_as_a_newcomer(
+    sdist: Path, machine: Machine, environment: EnvironmentMaker
+) -> None:
+    """An empty environment, and a machine that has a compiler but neither CMake nor make."""
+    empty = environment(empty=True)
+    env = machine.env(without=["nvcc", *CMAKE_TOOLS], MYLIB_CUDA="OFF")
+    empty.install(sdist, env=env)
+    assert empty.run(WORKS).startswith("3 111 ")
+
+
+def test_editable_install(tree: Path, machine: Machine, environment: EnvironmentMaker) -> None:
+    made = environment()
+    source = tree.parent / "editable"
+    shutil.copytree(tree, source)
+    arguments = ["--no-deps", "--no-build-isolation", "--editable", source]
+    made.install(*arguments, env=machine.env(MYLIB_CUDA="OFF"))
+    number, _, _, file = made.run(WORKS).split()
+    assert number == "3"
+    assert Path(file) == source / "pkg" / "__init__.py"
+    folders = made.run("import pkg; print(pkg.get_include(), pkg.get_library_dir())").split()
+    assert Path(folders[0], "mylib.h").exists()
+    assert Path(folders[1], "libmylib.so").exists()
+
+    # A change of the library arrives with the next install, which builds no more than it must.
+    (source / "libcalc" / "src" / "status.c").touch()
+    log = made.install(*arguments, env=machine.env(MYLIB_CUDA="OFF")).output
+    assert "status.c.o" in log
+    assert "kernels.c.o" not in log
+
+    # What the editable install left in the package does not slip into a wheel.
+    (source / "pkg" / "include" / "stale.h").touch()
+    wheel = build_wheel(source, tree.parent / "from-editable", machine.env(MYLIB_CUDA="OFF"))
+    check_members(wheel.path, tree)
+
+
+def test_cmake_args_and_parallel_level(cpu_wheel: Wheel, unpacked: Path, machine: Machine) -> None:
+    assert re.search(r"OpenMP +off", cpu_wheel.log.output)  # from CMAKE_ARGS
+    (build,) = re.findall(r"^ *\$ (cmake --build .*)$", cpu_wheel.log.output, re.MULTILINE)
+    assert "--parallel" not in build  # CMake itself reads CMAKE_BUILD_PARALLEL_LEVEL
+
+
+def test_build_is_parallel_by_default(cuda_wheel: Wheel) -> None:
+    (build,) = re.findall(r"^ *\$ (cmake --build .*)$", cuda_wheel.log.output, re.MULTILINE)
+    assert re.search(r"--parallel \d+", build)
+
+
+def test_summary_in_the_build_log(cpu_wheel: Wheel, cuda_wheel: Wheel, nvcc: Path) -> None:
+    for line in ("C compiler", "CPU kernels", "CUDA         not found", "looked for: CUDACXX"):
+        assert line in cpu_wheel.log.output
+    assert f"{nvcc}, found through CUDA_HOME" in cuda_wheel.log.output
+    assert "architectures 90 (CUDAARCHS)" in cuda_wheel.log.words
+
+
+# ---- MYLIB_ROOT --------------------------------------------------------------------------------
+
+
+def test_mylib_root(
+    unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path, environment: EnvironmentMaker
+) -> None:
+    """A prebuilt library is taken as it is, without CMake, and the wheel is whole."""
+    source = tmp_path / "source"
+    shutil.copytree(unpacked, source)
+    env = machine.env(without=CMAKE_TOOLS, MYLIB_ROOT=prefix)
+    wheel = build_wheel(source, tmp_path / "wheel", env)
+    check_members(wheel.path, source)
+    made = environment()
+    made.install("--no-deps", wheel.path)
+    assert made.run(WORKS).startswith("3 111 ")
+    installed = made.site / "pkg" / "libmylib.so"
+    assert installed.read_bytes() == (prefix / "lib" / "libmylib.so").read_bytes()
+
+
+def build_ext_fails(source: Path, folder: Path, env: dict[str, str]) -> str:
+    """What building the extension says when it fails."""
+    command = [sys.executable, "setup.py", "build_ext", "-b", folder / "lib", "-t", folder / "temp"]
+    return run(command, env, cwd=source, fails=True).words
+
+
+def test_mylib_root_without_a_library(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    message = build_ext_fails(unpacked, tmp_path, machine.env(MYLIB_ROOT=tmp_path))
+    assert f"MYLIB_ROOT is set to '{tmp_path}', which has no" in message
+    assert "mylib.h" in message and "libmylib.so" in message and "unset it" in message
+
+
+def test_mylib_root_with_another_header(
+    unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(prefix, root)
+    header = root / "include" / "mylib.h"
+    header.write_text(re.sub(r"(MYLIB_VERSION_MAJOR) \d+", r"\1 77", header.read_text()))
+    message = build_ext_fails(unpacked, tmp_path, machine.env(MYLIB_ROOT=root))
+    assert re.search(r"mylib\.h is of version 77\.[0-9.]+, but this package needs", message)
+
+
+def test_mylib_root_with_another_library(
+    unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(prefix, root)
+    source = tmp_path / "other.c"
+    source.write_text('const char *mylib_version(void) { return "77.0.0"; }\n')
+    library = root / "lib" / "libmylib.so"
+    run(["cc", "-shared", "-fPIC", source, "-o", library], machine.env())
+    message = build_ext_fails(unpacked, tmp_path, machine.env(MYLIB_ROOT=root))
+    assert f"{library} is of version 77.0.0, but this package needs" in message
+
+
+# ---- Missing tools -----------------------------------------------------------------------------
+
+
+def test_no_cmake(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    message = build_ext_fails(unpacked, tmp_path, machine.env(without=["cmake"]))
+    assert "CMake 3.24 or newer is needed" in message
+    assert "pip install cmake" in message
+
+
+def test_cmake_too_old(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    old = tmp_path / "cmake"
+    old.write_text("#!/bin/sh\necho cmake version 3.16.3\n")
+    old.chmod(0o755)
+    message = build_ext_fails(unpacked, tmp_path, machine.env(prepend_path=tmp_path))
+    assert "CMake 3.24 or newer is needed to build libmylib; found 3.16" in message
+
+
+def test_no_make(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    env = machine.env(without=["ninja", "make", "gmake"])
+    assert "pip install ninja" in build_ext_fails(unpacked, tmp_path, env)
+
+
+def build_requirements(source: Path, env: dict[str, str]) -> str:
+    code = (
+        "from setuptools import build_meta as b; print('NEEDS', b.get_requires_for_build_wheel())"
+    )
+    output = run([sys.executable, "-c", code], env, cwd=source).output
+    return re.findall("^NEEDS (.*)$", output, re.MULTILINE)[0]
+
+
+def test_cmake_is_required_from_the_index_only_when_missing(
+    unpacked: Path, machine: Machine
+) -> None:
+    missing = build_requirements(unpacked, machine.env(without=CMAKE_TOOLS))
+    assert "cmake" in missing and "ninja" in missing
+    assert build_requirements(unpacked, machine.env()) == "[]"
