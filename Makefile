@@ -28,9 +28,13 @@ export PATH := $(venv)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 ifdef OFFLINE
-venv_flags := --system-site-packages
+# What $(PYTHON) has, also when it is of a virtual environment itself.
+venv_flags := --system-site-packages --without-pip
+inherit = $(PYTHON) -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+    > "$$($(python) -c "import sysconfig; print(sysconfig.get_path('purelib'))")/inherited.pth"
 install = @: not installing $(1)
 else
+inherit = @:
 install = $(python) -m pip install --quiet --disable-pip-version-check $(1)
 endif
 
@@ -49,6 +53,7 @@ help:
 $(stamps)/venv: pyproject.toml setup.py
 	mkdir -p $(stamps)
 	$(PYTHON) -m venv $(venv_flags) $(venv)
+	$(inherit)
 	$(call install,"setuptools>=77" "numpy>=2.0")
 	@# What the build needs and this machine lacks (CMake, Ninja), as the build itself says.
 	$(call install,"numpy>=2.0" $$($(python) -c \
@@ -91,6 +96,7 @@ test-py: $(stamps)/package $(stamps)/test-deps
 test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
 	MYLIB_REQUIRE_GPU=1 ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu
+	$(cbuild)/libcalc/tests/test_mylib --device cuda
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m gpu $(PYTEST_ARGS)
 	$(python) scripts/compute_sanitizer.py $(cbuild)
 

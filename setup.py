@@ -227,13 +227,29 @@ class BuildExt(build_ext):
             text = re.sub(r"@(\w+)@", lambda found: values[found[1]], template)
             (package / folder / name).write_text(text)
 
+    def installed(self, package: Path) -> list[Path]:
+        """All that was put into the package beside the extension, relative to the package."""
+        found = [
+            package / LIBRARY,
+            *(package / "include").rglob("*"),
+            *(package / "lib").rglob("*"),
+        ]
+        return [path.relative_to(package) for path in found if path.is_file()]
+
     def get_outputs(self) -> list[str]:
-        # All that CMake installed lies beside the extension.
-        package = Path(self.get_ext_fullpath("pkg.core")).parent
-        files = [package / LIBRARY]
-        for folder in ("include", "lib"):
-            files += [path for path in (package / folder).rglob("*") if path.is_file()]
-        return super().get_outputs() + [str(path) for path in files]
+        outputs = super().get_outputs()
+        if not self.inplace:
+            package = Path(self.get_ext_fullpath("pkg.core")).parent
+            outputs += [str(package / path) for path in self.installed(package)]
+        return outputs
+
+    def get_output_mapping(self) -> dict[str, str]:
+        # For editable installs in strict mode: each file of the wheel is a link to one in the tree.
+        mapping = super().get_output_mapping()
+        for target, source in list(mapping.items()):
+            for path in self.installed(Path(source).parent):
+                mapping[str(Path(target).parent / path)] = str(Path(source).parent / path)
+        return mapping
 
 
 setup(

@@ -1,4 +1,4 @@
-"""``python -m pkg``: the version, the build, the CPU and the GPUs, and why there is no GPU if so."""
+"""``python -m pkg``: the version, the build, the CPU, the GPUs, and why there is none if so."""
 
 from . import show_config
 

@@ -87,10 +87,16 @@ def show_config() -> None:
         ("pipcudemo", c["version"]),
         ("Python, NumPy", f"{c['python']}, {c['numpy']}"),
         ("library", f"{get_library_dir()}, built by {c['compiler']}"),
-        ("CPU", f"{c['cpu_level']}, {c['threads']} threads" + ("" if c["has_openmp"] else " (built without OpenMP)")),
+        (
+            "CPU",
+            f"{c['cpu_level']}, {c['threads']} threads"
+            + ("" if c["has_openmp"] else " (built without OpenMP)"),
+        ),
     ]
     if c["has_cuda"]:
-        lines.append(("CUDA", f"toolkit {c['cuda_version']}, for architectures {c['cuda_architectures']}"))
+        lines.append(
+            ("CUDA", f"toolkit {c['cuda_version']}, for architectures {c['cuda_architectures']}")
+        )
     else:
         lines.append(("CUDA", f"built without; looked in: {c['cuda_searched']}"))
     for ordinal, gpu in enumerate(c["gpus"]):

@@ -11,7 +11,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "Integers wrap, as in NumPy.  Python ints are exact: OverflowError outside 64 bits.",
         ">>> pcd.add(1, 2)\n3\n>>> pcd.add(np.array([1.0, 2.0]), [10, 20])\narray([11., 22.])",
     ),
-    "subtract": ("a - b", "Integers wrap, as in NumPy.", ">>> pcd.subtract([5, 6], 1)\narray([4, 5])"),
+    "subtract": (
+        "a - b",
+        "Integers wrap, as in NumPy.",
+        ">>> pcd.subtract([5, 6], 1)\narray([4, 5])",
+    ),
     "multiply": (
         "a * b",
         "Integers wrap, as in NumPy.",
@@ -19,11 +23,15 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "divide": (
         "a / b",
-        "Integers divide as in C: truncated toward zero, and the result is an integer; an integer divided by\n"
-        "zero gives 0, and NumPy's warning.  Python numbers raise ZeroDivisionError.",
+        "Integers divide as in C: truncated toward zero, and the result is an integer; an integer\n"
+        "divided by zero gives 0, and NumPy's warning.  Python numbers raise ZeroDivisionError.",
         ">>> pcd.divide(999, 9)\n111\n>>> pcd.divide(np.array([7, -7]), 2)\narray([ 3, -3])",
     ),
-    "floor_divide": ("a // b", "The quotient, rounded down.", ">>> pcd.floor_divide([7, -7], 2)\narray([ 3, -4])"),
+    "floor_divide": (
+        "a // b",
+        "The quotient, rounded down.",
+        ">>> pcd.floor_divide([7, -7], 2)\narray([ 3, -4])",
+    ),
     "remainder": (
         "a % b",
         "The remainder of floor_divide: it has the sign of b.",
@@ -48,13 +56,14 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "square": ("a * a", "Integers wrap.", ">>> pcd.square(12)\n144"),
     "sqrt": (
         "the square root of a",
-        "Integers become floats.  NaN, and NumPy's warning, for negative elements; ValueError for a negative\n"
-        "Python number.",
+        "Integers become floats.  NaN, and NumPy's warning, for negative elements; ValueError for a\n"
+        "negative Python number.",
         ">>> pcd.sqrt([4.0, 9.0])\narray([2., 3.])\n>>> pcd.sqrt(2.25)\n1.5",
     ),
 }
 
-_TEMPLATE = """{name}({inputs}, /, out=None, *, where=True, dtype=None, casting='same_kind', order='K', device=None)
+_TEMPLATE = """{name}({inputs}, /, out=None, *, where=True, dtype=None, casting='same_kind',
+order='K', subok=True, device=None)
 
 {formula}, element by element.
 

@@ -17,7 +17,8 @@ def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
     for given, x in zip("ab", vectors, strict=True):
         if x.ndim != 1:
             raise ValueError(
-                f"vector_{name}: {given} must have one dimension, not {x.ndim} (its shape is {x.shape})"
+                f"vector_{name}: {given} must have one dimension, not {x.ndim} "
+                f"(its shape is {x.shape})"
             )
     if vectors[0].shape != vectors[1].shape:
         raise ValueError(
@@ -76,10 +77,10 @@ def vector_add_cuda(a: Any, b: Any) -> Any:
 def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     """The sum of a diagonal of a two-dimensional array, rectangular too.
 
-    `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed or
-    unsigned as the elements; other types in their own.  The order of a floating-point sum depends on
-    its length alone, so that the bits are the same on every device; the error is no larger than that of
-    ``numpy.trace``.  ValueError when `matrix` is not two-dimensional.
+    `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed
+    or unsigned as the elements; other types in their own.  The order of a floating-point sum
+    depends on its length alone, so that the bits are the same on every device; it is at least as
+    accurate as ``numpy.trace``.  ValueError when `matrix` is not two-dimensional.
 
     >>> import numpy as np
     >>> trace(np.arange(9).reshape(3, 3))
@@ -87,14 +88,19 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     """
     array = np.asarray(matrix)
     if array.ndim != 2:
-        raise ValueError(f"trace: the array must have two dimensions, not {array.ndim} (its shape is {array.shape})")
+        raise ValueError(
+            f"trace: the array must have two dimensions, not {array.ndim} "
+            f"(its shape is {array.shape})"
+        )
     if array.dtype == np.bool_:
         array = array.view(np.int8)
     offset = operator.index(offset)
     array = array[:, offset:] if offset >= 0 else array[-offset:, :]
     if array.dtype.char not in "bhilqBHILQefdFD":
         supported = "int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
-        raise TypeError(f"trace: elements of type {array.dtype} are not supported; supported are {supported}")
+        raise TypeError(
+            f"trace: elements of type {array.dtype} are not supported; supported are {supported}"
+        )
     if not array.dtype.isnative:
         diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
         array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
@@ -116,7 +122,7 @@ def fib(n: int) -> int:
         raise ValueError(f"fib: n must be 0 or more, not {n}")
     if n <= 93:
         return core.fib(n)
-    # Fast doubling, from the highest bit of n down: F(2k) and F(2k + 1) from a = F(k) and b = F(k + 1).
+    # Fast doubling, from the highest bit of n down: F(2k), F(2k + 1) from a = F(k), b = F(k + 1).
     # The six highest bits are the library's.
     shift = max(n.bit_length() - 6, 0)
     a, b = core.fib(n >> shift), core.fib((n >> shift) + 1)

@@ -47,23 +47,30 @@ def explain(operation: Any, error: TypeError) -> TypeError:
     return better
 
 
-def _call_ufunc(operation: Any, ufunc: np.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_ufunc(
+    operation: Any, ufunc: np.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     try:
         return ufunc(*args, **kwargs)
     except TypeError as error:
         raise explain(operation, error) from error.__cause__
 
 
-def _resolve(operation: Any, operands: list[Any], out: Any, dtype: Any, casting: str) -> tuple[Any, ...]:
+def _resolve(
+    operation: Any, operands: list[Any], out: Any, dtype: Any, casting: str
+) -> tuple[Any, ...]:
     """The element types of the inputs and the output, as the ufunc would choose them."""
     kinds = [type(x) if type(x) in _NUMBERS[1:] else x.dtype for x in operands]
-    signature = None if dtype is None else (None,) * operation.nin + (np.dtype(dtype),)
+    signature = {} if dtype is None else {"signature": (None,) * operation.nin + (np.dtype(dtype),)}
     try:
         # Numbers alone have no type to be weak against.
         if all(isinstance(kind, type) for kind in kinds):
             kinds = [np.dtype(kind) for kind in kinds]
         out_dtype = None if out is None else out.dtype
-        return operation.ufunc.resolve_dtypes((*kinds, out_dtype), signature=signature, casting=casting)
+        dtypes: tuple[Any, ...] = operation.ufunc.resolve_dtypes(
+            (*kinds, out_dtype), casting=casting, **signature
+        )
+        return dtypes
     except TypeError as error:
         raise explain(operation, error) from error.__cause__
 
@@ -81,13 +88,18 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
     target = out if where is True else None
+    given: Any = [
+        target,
+        *arrays,
+    ]  # NumPy's stub of nditer knows neither None nor flags per operand
+    op_flags: Any = [
+        ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
+        *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
+    ]
     iterator = np.nditer(
-        [target, *arrays],
+        given,
         flags=["zerosize_ok", "copy_if_overlap"],
-        op_flags=[
-            ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
-            *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
-        ],
+        op_flags=op_flags,
         op_dtypes=[dtypes[-1], *dtypes[:-1]],
         order=kwargs.get("order", "K"),
         casting=casting,
@@ -132,8 +144,10 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # One type, and only the layout in the way of threads; NumPy converts in small pieces, which
         # is better than the whole copies made here.
         if regular and kwargs.keys() <= {"out"}:
-            arrays = [x for x in args if type(x) not in _NUMBERS]
-            if len({getattr(x, "dtype", None) for x in arrays}) == 1 and max(np.size(x) for x in arrays) >= _LARGE:
+            arrays = [x for x in args if type(x) is np.ndarray]
+            kinds = {x.dtype for x in arrays}
+            others = [x for x in args if type(x) is not np.ndarray and type(x) not in _NUMBERS]
+            if len(kinds) == 1 and not others and max(x.size for x in arrays) >= _LARGE:
                 return _map(operation, ordinal, args, kwargs)
         return _call_ufunc(operation, operation.ufunc, args, kwargs)
     core.check_device(ordinal)

@@ -249,7 +249,7 @@ PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
 /* ---- 3. Functions --------------------------------------------------------------------------------- */
 
 PyDoc_STRVAR(make_ufunc_doc,
-             "make_ufunc(op, ordinal, name)\n--\n\n"
+             "make_ufunc(op, ordinal, name, /)\n--\n\n"
              "A NumPy ufunc that computes operation number `op` on cuda:`ordinal`, or on the CPU when it is -1.");
 static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
@@ -264,7 +264,7 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
     return new_ufunc((mylib_op)op, device, name);
 }
 
-PyDoc_STRVAR(parse_device_doc, "parse_device(device)\n--\n\n"
+PyDoc_STRVAR(parse_device_doc, "parse_device(device, /)\n--\n\n"
                                "The CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.");
 static PyObject *parse_device_function(PyObject *module, PyObject *object)
 {
@@ -275,7 +275,7 @@ static PyObject *parse_device_function(PyObject *module, PyObject *object)
 }
 
 PyDoc_STRVAR(map_doc,
-             "map(op, ordinal, out, *inputs)\n--\n\n"
+             "map(op, ordinal, out, /, *inputs)\n--\n\n"
              "out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All are NumPy arrays in "
              "native byte order, of the operation's types, and broadcast to `out`.");
 static PyObject *map_function(PyObject *module, PyObject *args)
@@ -322,7 +322,7 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     return PyLong_FromLong(flags);
 }
 
-PyDoc_STRVAR(trace_doc, "trace(matrix, ordinal)\n--\n\n"
+PyDoc_STRVAR(trace_doc, "trace(matrix, ordinal, /)\n--\n\n"
                         "The sum of the diagonal of a two-dimensional NumPy array, as a NumPy scalar.");
 static PyObject *trace_function(PyObject *module, PyObject *args)
 {
@@ -353,7 +353,7 @@ static PyObject *trace_function(PyObject *module, PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(fib_doc, "fib(n)\n--\n\nThe Fibonacci number F(n) for 0 <= n <= 93.");
+PyDoc_STRVAR(fib_doc, "fib(n, /)\n--\n\nThe Fibonacci number F(n) for 0 <= n <= 93.");
 static PyObject *fib_function(PyObject *module, PyObject *n)
 {
     uint64_t result;
@@ -378,7 +378,7 @@ static PyObject *device_count_function(PyObject *module, PyObject *unused)
                               : Py_BuildValue("(is)", 0, mylib_last_message());
 }
 
-PyDoc_STRVAR(device_info_doc, "device_info(ordinal)\n--\n\nDescribes a CUDA GPU, as a dict.");
+PyDoc_STRVAR(device_info_doc, "device_info(ordinal, /)\n--\n\nDescribes a CUDA GPU, as a dict.");
 static PyObject *device_info_function(PyObject *module, PyObject *object)
 {
     mylib_device_info info;
@@ -398,7 +398,7 @@ static PyObject *device_info_function(PyObject *module, PyObject *object)
                          "free_nbytes", (unsigned long long)info.free_nbytes);
 }
 
-PyDoc_STRVAR(check_device_doc, "check_device(ordinal)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
+PyDoc_STRVAR(check_device_doc, "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
 static PyObject *check_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device = {MYLIB_CUDA, (int32_t)PyLong_AsLong(object)};
@@ -422,7 +422,7 @@ static PyObject *config_function(PyObject *module, PyObject *unused)
                          "has_openmp", PyBool_FromLong(c.has_openmp), "threads", c.threads);
 }
 
-PyDoc_STRVAR(set_cpu_level_doc, "set_cpu_level(level)\n--\n\n"
+PyDoc_STRVAR(set_cpu_level_doc, "set_cpu_level(level, /)\n--\n\n"
                                 "Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests.");
 static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
 {
@@ -448,7 +448,7 @@ static PyObject *free_cached_function(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain)\n--\n\nThe Python half of the operations (pkg._general).");
+PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._general).");
 static PyObject *set_hooks(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);

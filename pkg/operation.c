@@ -27,6 +27,16 @@
 
 #define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
 
+/* The library raises SSE flags on x86-64; <fenv.h> would also save and restore the slow x87 unit. */
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#define CLEAR_FLAGS() _mm_setcsr(_mm_getcsr() & ~(unsigned)FLAGS)
+#define TEST_FLAGS() ((int)_mm_getcsr() & FLAGS)
+#else
+#define CLEAR_FLAGS() feclearexcept(FLAGS)
+#define TEST_FLAGS() fetestexcept(FLAGS)
+#endif
+
 typedef struct operation {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -353,9 +363,9 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
     NPY_BEGIN_THREADS_DEF;
     if (count >= RELEASE_GIL_COUNT)
         NPY_BEGIN_THREADS;
-    feclearexcept(FLAGS);
+    CLEAR_FLAGS();
     status = mylib_map(self->op, cpu, NULL, out, in);
-    flags = fetestexcept(FLAGS);
+    flags = TEST_FLAGS();
     NPY_END_THREADS;
     if (status != MYLIB_OK) {
         Py_DECREF(result);
@@ -545,40 +555,25 @@ static PyObject *operation_reduce(PyObject *object, PyObject *unused)
     return Py_NewRef(((operation *)object)->name);
 }
 
-/*
- * What the operation does not have itself, the ufunc has: reduce, accumulate, outer, types, identity, ...
- * Those compute on the CPU, so they are refused where the user has asked for a GPU.
- */
-static PyObject *operation_getattro(PyObject *object, PyObject *name)
+/* The ufunc describes the operation: types, identity, ... */
+static PyObject *get_of_ufunc(PyObject *object, void *name)
+{
+    return PyObject_GetAttrString(((operation *)object)->ufunc, name);
+}
+
+/* reduce, accumulate, ... compute on the CPU, so they are refused where the user has asked for a GPU. */
+static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 {
     operation *self = (operation *)object;
-    PyObject *value = PyObject_GenericGetAttr(object, name);
-    if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError) || !PyUnicode_Check(name))
-        return value;
-    static const char *const computing[] = {"reduce", "accumulate", "reduceat", "outer", "at"};
-    static const char *const describing[] = {"types", "ntypes", "nout", "nargs", "identity", "signature",
-                                             "resolve_dtypes"};
-    for (size_t i = 0; i < sizeof computing / sizeof *computing; i++) {
-        if (PyUnicode_CompareWithASCIIString(name, computing[i]) == 0) {
-            mylib_device device;
-            PyErr_Clear();
-            if (parse_device(self->state, NULL, &device) < 0)
-                return NULL;
-            if (device.kind != MYLIB_CPU)
-                return PyErr_Format(PyExc_NotImplementedError,
-                                    "%U.%U computes on the CPU, and the default device is a GPU: call it under "
-                                    "pkg.default_device(\"cpu\")",
-                                    self->name, name);
-            return PyObject_GetAttr(self->ufunc, name);
-        }
-    }
-    for (size_t i = 0; i < sizeof describing / sizeof *describing; i++) {
-        if (PyUnicode_CompareWithASCIIString(name, describing[i]) == 0) {
-            PyErr_Clear();
-            return PyObject_GetAttr(self->ufunc, name);
-        }
-    }
-    return NULL;
+    mylib_device device;
+    if (parse_device(self->state, NULL, &device) < 0)
+        return NULL;
+    if (device.kind != MYLIB_CPU)
+        return PyErr_Format(PyExc_NotImplementedError,
+                            "%U.%s computes on the CPU, and the default device is a GPU: call it under "
+                            "pkg.default_device(\"cpu\")",
+                            self->name, (const char *)name);
+    return PyObject_GetAttrString(self->ufunc, name);
 }
 
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
@@ -587,20 +582,6 @@ static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
     if ((flags == -1 && PyErr_Occurred()) || report_flags((operation *)object, (int)flags) < 0)
         return NULL;
     Py_RETURN_NONE;
-}
-
-static PyObject *operation_dir(PyObject *object, PyObject *unused)
-{
-    (void)unused;
-    PyObject *own = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__", "O", object);
-    PyObject *more = own == NULL ? NULL
-                                 : Py_BuildValue("[ssssssssssss]", "reduce", "accumulate", "reduceat", "outer", "at",
-                                                 "types", "ntypes", "nout", "nargs", "identity", "signature",
-                                                 "resolve_dtypes");
-    PyObject *all = more == NULL ? NULL : PySequence_Concat(own, more);
-    Py_XDECREF(own);
-    Py_XDECREF(more);
-    return all;
 }
 
 static PyObject *get_name(PyObject *object, void *unused)
@@ -645,21 +626,33 @@ static PyGetSetDef operation_getset[] = {
     {"__qualname__", get_name, NULL, NULL, NULL},
     {"__module__", get_module, NULL, NULL, NULL},
     {"__doc__", get_doc, set_doc, NULL, NULL},
+#define OF_UFUNC(name, get) {#name, get, NULL, "The ufunc's; see numpy.ufunc." #name ".", #name},
+    OF_UFUNC(types, get_of_ufunc)
+    OF_UFUNC(ntypes, get_of_ufunc)
+    OF_UFUNC(nout, get_of_ufunc)
+    OF_UFUNC(nargs, get_of_ufunc)
+    OF_UFUNC(identity, get_of_ufunc)
+    OF_UFUNC(signature, get_of_ufunc)
+    OF_UFUNC(resolve_dtypes, get_of_ufunc)
+    OF_UFUNC(reduce, get_method_of_ufunc)
+    OF_UFUNC(accumulate, get_method_of_ufunc)
+    OF_UFUNC(reduceat, get_method_of_ufunc)
+    OF_UFUNC(outer, get_method_of_ufunc)
+    OF_UFUNC(at, get_method_of_ufunc)
+#undef OF_UFUNC
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMethodDef operation_methods[] = {
     {"__reduce__", operation_reduce, METH_NOARGS, NULL},
-    {"__dir__", operation_dir, METH_NOARGS, NULL},
     {"report_flags", operation_report_flags, METH_O,
-     "report_flags(flags)\n--\n\nLets np.errstate act on floating-point flags that the operation raised."},
+     "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the operation raised."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot operation_slots[] = {
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_repr, operation_repr},
-    {Py_tp_getattro, operation_getattro},
     {Py_tp_members, operation_members},
     {Py_tp_getset, operation_getset},
     {Py_tp_methods, operation_methods},

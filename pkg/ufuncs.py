@@ -1,9 +1,9 @@
-"""The NumPy ufuncs of the operations: real `numpy.ufunc` objects, so that every protocol of NumPy works.
+"""The NumPy ufuncs of the operations: real `numpy.ufunc` objects, so that NumPy's protocols work.
 
 A ufunc is pickled as the name under which its module holds it; this is that module.  `add`, ...
-compute on the CPU; `add_cuda0`, ... on a GPU, for operands with rules of their own (pandas, xarray,
-Dask, subclasses of ndarray).  The ufunc of `divide` is `trunc_divide`: pandas replaces a ufunc named
-"divide" by its own true division.
+compute on the CPU; `add_cuda0`, ... on a GPU, for operands with rules of their own (pandas,
+xarray, Dask, subclasses of ndarray).  The ufunc of `divide` is `trunc_divide`: pandas replaces a
+ufunc named "divide" by its own true division.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ def __getattr__(name: str) -> np.ufunc:
     if found is None or found[1] not in _operations:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     ufunc = core.make_ufunc(_operations[found[1]].index, int(found[2]), name)
-    return globals().setdefault(name, ufunc)
+    kept: np.ufunc = globals().setdefault(name, ufunc)  # another thread may have been first
+    return kept
 
 
 def on_device(operation: Any, ordinal: int) -> np.ufunc:
     """The ufunc of an operation that computes on cuda:`ordinal`."""
     name = f"{operation.ufunc.__name__}_cuda{ordinal}"
-    return globals().get(name) or __getattr__(name)
+    known: np.ufunc | None = globals().get(name)
+    return known if known is not None else __getattr__(name)

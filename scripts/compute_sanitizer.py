@@ -23,10 +23,17 @@ def find_sanitizer() -> str | None:
 
 
 def gpu_tests(build: Path) -> list[tuple[str, list[str]]]:
-    """The names and the command lines of the tests that ctest knows as needing a GPU."""
-    command = ["ctest", "--test-dir", str(build), "-L", "gpu", "--show-only=json-v1"]
+    """The names and the command lines of the tests that ctest knows as needing a GPU, and more."""
+    command = ["ctest", "--test-dir", str(build), "--show-only=json-v1"]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [(test["name"], test["command"]) for test in json.loads(listing)["tests"]]
+    tests = []
+    for test in json.loads(listing)["tests"]:
+        properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
+        if "gpu" in properties.get("LABELS", []):
+            tests.append((test["name"], test["command"]))
+        elif test["name"] == "mylib":
+            tests.append(("mylib", [*test["command"], "--device", "cuda"]))
+    return tests
 
 
 def main() -> int:
@@ -38,7 +45,7 @@ def main() -> int:
         print("compute-sanitizer was not found: it is part of the CUDA toolkit (CUDA_HOME)")
         return 1
     if not tests:
-        print("ctest knows no test with the label gpu")
+        print("ctest knows no test that needs a GPU")
         return 1
     environment = {**os.environ, "MYLIB_REQUIRE_GPU": "1"}
     failed = 0

@@ -110,11 +110,12 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     strides_of(out, layout->strides[0]);
 
     for (int k = 0; k < inputs; k++) {
-        char name[16], given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
+        static const char *const names[MYLIB_PROGRAM_MAX_INPUTS] = {"in[0]", "in[1]", "in[2]", "in[3]",
+                                                                    "in[4]", "in[5]", "in[6]", "in[7]"};
+        char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
         int64_t own[MYLIB_MAX_NDIM];
         const mylib_array *a = &in[k];
-        snprintf(name, sizeof name, "in[%d]", k);
-        if ((st = mylib_check_array(name, a)) != MYLIB_OK)
+        if ((st = mylib_check_array(names[k], a)) != MYLIB_OK)
             return st;
         strides_of(a, own);
         int missing = ndim - a->ndim, fits = missing >= 0;

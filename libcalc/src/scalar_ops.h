@@ -24,13 +24,14 @@
 #define RAISE_DIVBYZERO() ((void)0)
 #define RAISE_OVERFLOW() ((void)0)
 #else
-#include <fenv.h>
 #include <math.h>
+
+#include "flags.h"
 #define MYLIB_FN static inline
 #define QUIET_LESS(a, b) isless(a, b)
 #define QUIET_LESS_EQUAL(a, b) islessequal(a, b)
-#define RAISE_DIVBYZERO() ((void)feraiseexcept(FE_DIVBYZERO))
-#define RAISE_OVERFLOW() ((void)feraiseexcept(FE_OVERFLOW))
+#define RAISE_DIVBYZERO() mylib_raise_flags(FE_DIVBYZERO)
+#define RAISE_OVERFLOW() mylib_raise_flags(FE_OVERFLOW)
 #endif
 
 /* ---- Integers --------------------------------------------------------------------------------- */

@@ -79,7 +79,7 @@ static inline void random_strides(rng *r, layout *l, int64_t size, int aligned)
         if (l->shape[d] > 1)
             next = l->strides[d] * l->shape[d];
         else if (rng_once_in(r, 4)) /* never used: it may be anything */
-            l->strides[d] = (rng_below(r, 3) - 1) << 40;
+            l->strides[d] = (rng_below(r, 3) - 1) * ((int64_t)1 << 40);
         if (rng_once_in(r, 4))
             l->strides[d] = -l->strides[d];
     }

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,6 +66,24 @@ void *test_malloc(size_t nbytes)
     if (memory == NULL)
         test_give_up("out of memory");
     return memory;
+}
+
+void test_wait_for(pid_t child)
+{
+    int status = 0;
+    pid_t ended = 0;
+    for (int i = 0; i < 6000 && ended == 0; i++) {
+        struct timespec pause = {0, 10000000};
+        ended = waitpid(child, &status, WNOHANG);
+        if (ended == 0)
+            nanosleep(&pause, NULL);
+    }
+    if (ended == 0) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+    CHECK(ended == child, "the child hung");
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with the status %#x", status);
 }
 
 /* Only what a signal handler may call; the signal then takes its usual course. */

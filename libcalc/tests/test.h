@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 /* ---- Checks ----------------------------------------------------------------------------------- */
 
@@ -63,6 +64,9 @@ int test_check_status(mylib_status got, mylib_status expected, const char *call,
 __attribute__((noreturn)) void test_give_up(const char *what);
 
 void *test_malloc(size_t nbytes);
+
+/* A child must end by itself, with exit status 0, within a minute: one that hangs is a failure. */
+void test_wait_for(pid_t child);
 
 /* ---- Random numbers --------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,8 +87,11 @@ def static_analysis(files: Sequence[Path], compile_commands: Path, flags: Sequen
     """clang-tidy, or cppcheck where there is no clang-tidy."""
     tidy = shutil.which("clang-tidy")
     if tidy:
+        # One file at a time: clang-tidy 14 reports a va_list that is fine when it is given several.
         arguments = ["--", *flags] if flags else ["-p", compile_commands]
-        run(tidy, "--quiet", *files, *arguments)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for _ in pool.map(lambda file: run(tidy, "--quiet", file, *arguments), files):
+                pass
         return
     cppcheck = shutil.which("cppcheck")
     assert cppcheck, "neither clang-tidy nor cppcheck is on the PATH"

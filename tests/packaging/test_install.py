@@ -139,6 +139,12 @@ def test_editable_install(tree: Path, machine: Machine, environment: Environment
     assert "status.c.o" in log
     assert "kernels.c.o" not in log
 
+    # Strict mode makes a folder of links, which has to hold the library too.
+    strict = environment()
+    options = ["--config-settings", "editable_mode=strict"]
+    strict.install(*arguments, *options, env=machine.env(MYLIB_CUDA="OFF"))
+    assert strict.run(WORKS).startswith("3 111 ")
+
     # What the editable install left in the package does not slip into a wheel.
     (source / "pkg" / "include" / "stale.h").touch()
     wheel = build_wheel(source, tree.parent / "from-editable", machine.env(MYLIB_CUDA="OFF"))

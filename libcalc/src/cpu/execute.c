@@ -5,9 +5,9 @@
  * row by row, a row block by block, a block instruction by instruction: intermediate values stay
  * in the L1 cache.
  */
-#include <fenv.h>
 #include <unistd.h>
 
+#include "flags.h"
 #include "internal.h"
 
 /* Bytes of an intermediate block; with two operands as large it fits the smallest L1 in use (32 KiB). */
@@ -164,14 +164,15 @@ void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
     for (int t = 0; t < threads; t++) {
         int64_t begin = t * share, end = begin + share < l->count ? begin + share : l->count;
         /* Flags are the thread's own: a worker hands them over, the caller raises them. */
-        fenv_t saved;
-        feholdexcept(&saved);
+        int before = mylib_test_flags();
+        mylib_clear_flags();
         if (begin < end)
             run_range(p, l, begin, end, bypass);
-        flags |= fetestexcept(FE_ALL_EXCEPT);
-        fesetenv(&saved);
+        flags |= mylib_test_flags();
+        mylib_clear_flags();
+        mylib_raise_flags(before);
     }
-    feraiseexcept(flags);
+    mylib_raise_flags(flags);
 #endif
 }
 

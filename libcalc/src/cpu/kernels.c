@@ -128,10 +128,8 @@ static void narrow(ptrdiff_t n, uint16_t *dst, const float *src)
     uint32_t overflow = 0, underflow = 0;
     for (; i < n; i++)
         dst[i] = (uint16_t)bits16_from_f32(src[i], &overflow, &underflow);
-    if (overflow)
-        feraiseexcept(FE_OVERFLOW);
-    if (underflow)
-        feraiseexcept(FE_UNDERFLOW);
+    if (overflow || underflow)
+        mylib_raise_flags((overflow ? FE_OVERFLOW : 0) | (underflow ? FE_UNDERFLOW : 0));
 #endif
 }
 
@@ -264,11 +262,175 @@ MYLIB_OPS(ROW)
 MYLIB_OPS(ROW)
 #undef ROW
 
+/* ---- Integer division --------------------------------------------------------------------------- */
+
+/*
+ * Processors have no vector instruction for it.  But the quotient of integers of 8 or 16 bits is that of
+ * their f32 values, truncated, and of 32 bits that of their f64 values: a / b differs from an integer above by
+ * at least 1 / b, which is more than the rounding error.  x / 0 and MIN / -1 are looked for first, and
+ * a block that has them goes through the plain kernel, which raises the flags.
+ *
+ * 64-bit integers are divided by a single number through the high half of a product with its reciprocal: T.
+ * Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication" (PLDI 1994).
+ */
+#define DIVISION_BLOCK 256
+
+/* From the truncated quotient q to each operation's result. */
+#define RESULT_divide(a, b, q) (q)
+#define RESULT_floor_divide(a, b, q) ((q) - ((a) - (q) * (b) != 0 && (((a) - (q) * (b)) ^ (b)) < 0))
+#define RESULT_remainder(a, b, q)                                                                     \
+    ((a) - (q) * (b) + ((a) - (q) * (b) != 0 && (((a) - (q) * (b)) ^ (b)) < 0 ? (b) : 0))
+
+/* W holds a - q * b without overflow; MIN is 0 for unsigned types, for which b == (T)-1 is then harmless. */
+#define DIVISION_BY_FLOAT(op, s, W, F, IS_SIGNED, MIN)                                                \
+    static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
+                                  const char *b, ptrdiff_t sb)                                        \
+    {                                                                                                 \
+        const ptrdiff_t w = sizeof(t_##s);                                                            \
+        t_##s repeated[DIVISION_BLOCK];                                                               \
+        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0) || (sa == 0 && sb == 0)) {        \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
+            return;                                                                                   \
+        }                                                                                             \
+        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && (sa == 0 || sb == 0); i++)               \
+            repeated[i] = load_##s(sa == 0 ? a : b);                                                  \
+        for (; n > 0; n -= DIVISION_BLOCK) {                                                          \
+            ptrdiff_t m = n < DIVISION_BLOCK ? n : DIVISION_BLOCK;                                    \
+            const char *x = sa == 0 ? (const char *)repeated : a;                                     \
+            const char *y = sb == 0 ? (const char *)repeated : b;                                     \
+            t_##s special = 0;                                                                        \
+            for (ptrdiff_t i = 0; i < m; i++) {                                                       \
+                t_##s xi = load_##s(x + i * w), yi = load_##s(y + i * w);                             \
+                special |= (t_##s)((yi == 0) | (IS_SIGNED & (xi == MIN) & (yi == (t_##s)-1)));        \
+            }                                                                                         \
+            if (special) {                                                                            \
+                op##_kernel_##s(m, out, w, x, w, y, w);                                               \
+            } else {                                                                                  \
+                NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)                                       \
+                {                                                                                     \
+                    W xi = load_##s(x + i * w), yi = load_##s(y + i * w);                             \
+                    W q = (W)((F)xi / (F)yi);                                                         \
+                    STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(xi, yi, q)));                       \
+                }                                                                                     \
+            }                                                                                         \
+            out += m * w;                                                                             \
+            a += m * sa;                                                                              \
+            b += m * sb;                                                                              \
+        }                                                                                             \
+    }
+
+typedef struct reciprocal {
+    uint64_t multiplier;
+    int shift1, shift2;
+} reciprocal;
+
+static reciprocal reciprocal_of(uint64_t divisor)
+{
+    int log2 = divisor > 1 ? 64 - __builtin_clzll(divisor - 1) : 0;
+    uint64_t power = log2 < 64 ? (uint64_t)1 << log2 : 0; /* 2^64 wraps to 0, and so does the difference */
+    reciprocal r = {(uint64_t)(((unsigned __int128)(power - divisor) << 64) / divisor) + 1,
+                    log2 > 1 ? 1 : log2, log2 > 1 ? log2 - 1 : 0};
+    return r;
+}
+
+static inline uint64_t divide_by(uint64_t x, reciprocal r)
+{
+    uint64_t high = (uint64_t)(((unsigned __int128)x * r.multiplier) >> 64);
+    return (high + ((x - high) >> r.shift1)) >> r.shift2;
+}
+
+/* Arithmetic wraps, in t_u64; the comparison of signs is in T. */
+#define DIVISION_BY_RECIPROCAL(op, s, IS_SIGNED)                                                      \
+    static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
+                                  const char *b, ptrdiff_t sb)                                        \
+    {                                                                                                 \
+        t_##s y = load_##s(b);                                                                        \
+        if (sb != 0 || n < 4 || y == 0 || (IS_SIGNED && y == (t_##s)-1)) {                            \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
+            return;                                                                                   \
+        }                                                                                             \
+        int y_is_negative = IS_SIGNED && (t_i64)y < 0;                                                \
+        reciprocal r = reciprocal_of(y_is_negative ? 0 - (uint64_t)y : (uint64_t)y);                  \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                           \
+            t_##s x = load_##s(a + i * sa);                                                           \
+            int x_is_negative = IS_SIGNED && (t_i64)x < 0;                                            \
+            uint64_t size = divide_by(x_is_negative ? 0 - (uint64_t)x : (uint64_t)x, r);              \
+            t_##s q = (t_##s)(x_is_negative != y_is_negative ? 0 - size : size);                      \
+            STORE(t_##s, out + i * so, (t_##s)(RESULT_##op(x, y, q)));                                \
+        }                                                                                             \
+    }
+
+#define DIVISION(op)                                                                                  \
+    DIVISION_BY_FLOAT(op, i8, int32_t, float, 1, INT8_MIN)                                            \
+    DIVISION_BY_FLOAT(op, i16, int32_t, float, 1, INT16_MIN)                                          \
+    DIVISION_BY_FLOAT(op, i32, int64_t, double, 1, INT32_MIN)                                         \
+    DIVISION_BY_FLOAT(op, u8, int32_t, float, 0, 0)                                                   \
+    DIVISION_BY_FLOAT(op, u16, int32_t, float, 0, 0)                                                  \
+    DIVISION_BY_FLOAT(op, u32, int64_t, double, 0, 0)                                                 \
+    DIVISION_BY_RECIPROCAL(op, i64, 1)                                                                \
+    DIVISION_BY_RECIPROCAL(op, u64, 0)
+DIVISION(divide)
+DIVISION(floor_divide)
+DIVISION(remainder)
+
+/* ---- Complex numbers as pairs ------------------------------------------------------------------- */
+
+/* Where the parts do not mix, n contiguous complex numbers are 2n real ones, in full vectors. */
+#define PAIRS(op, s, r)                                                                               \
+    static void op##_pairs_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,     \
+                               const char *b, ptrdiff_t sb)                                           \
+    {                                                                                                 \
+        const ptrdiff_t w = sizeof(t_##s);                                                            \
+        if (so == w && sa == w && sb == w)                                                            \
+            op##_kernel_##r(2 * n, out, w / 2, a, w / 2, b, w / 2);                                   \
+        else                                                                                          \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
+    }
+PAIRS(add, c64, f32)
+PAIRS(add, c128, f64)
+PAIRS(subtract, c64, f32)
+PAIRS(subtract, c128, f64)
+
+/* ---- Lookup ------------------------------------------------------------------------------------- */
+
+/* Better forms of some pairs of the table; NULL for the rest. */
+static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
+{
+    switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
+#define CASE(op, S, kernel)                                                                           \
+    case MYLIB_OP_##op * MYLIB_TYPE_COUNT + MYLIB_##S:                                                \
+        return kernel;
+#define DIVISIONS(op)                                                                                 \
+    CASE(op, I8, op##_division_i8)                                                                    \
+    CASE(op, I16, op##_division_i16)                                                                  \
+    CASE(op, I32, op##_division_i32)                                                                  \
+    CASE(op, I64, op##_division_i64)                                                                  \
+    CASE(op, U8, op##_division_u8)                                                                    \
+    CASE(op, U16, op##_division_u16)                                                                  \
+    CASE(op, U32, op##_division_u32)                                                                  \
+    CASE(op, U64, op##_division_u64)
+        DIVISIONS(divide)
+        DIVISIONS(floor_divide)
+        DIVISIONS(remainder)
+        CASE(add, C64, add_pairs_c64)
+        CASE(add, C128, add_pairs_c128)
+        CASE(subtract, C64, subtract_pairs_c64)
+        CASE(subtract, C128, subtract_pairs_c128)
+#undef DIVISIONS
+#undef CASE
+    default:
+        return NULL;
+    }
+}
+
 static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 {
 #define DT(s, S) type_##s = MYLIB_##S,
     enum { MYLIB_TYPES(DT) };
 #undef DT
+    mylib_kernel *special = lookup_special(op, type);
+    if (special != NULL)
+        return special;
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s)                                                                                   \
     case MYLIB_OP_##op * MYLIB_TYPE_COUNT + type_##s:                                                 \

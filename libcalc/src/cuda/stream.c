@@ -20,7 +20,7 @@
 #define SLOTS_PER_WORKER 2
 
 /* Defaults that ran best on an H200 with 16 host threads; the environment overrides them. */
-#define DEFAULT_WORKERS 8
+#define DEFAULT_WORKERS 12
 #define DEFAULT_SLOT_KIB 6144
 
 /* Below this much traffic the GPU reads and writes the pinned memory itself: one launch, no copies. */

@@ -1,0 +1,56 @@
+"""What the tests share: the marker gpu, the profiles of hypothesis, quiet arithmetic."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+import pkg as pcd
+
+# `ci` finds the same examples each time; HYPOTHESIS_PROFILE=thorough looks for new ones, at length.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+settings.register_profile("ci", max_examples=25, derandomize=True, database=None, **_COMMON)
+settings.register_profile("thorough", max_examples=2000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") is None:
+        return
+    count, reason = pcd.core.device_count()
+    if count == 0:
+        if os.environ.get("MYLIB_REQUIRE_GPU") == "1":
+            pytest.fail(f"MYLIB_REQUIRE_GPU=1, and {reason}", pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """For values that overflow, divide by zero and so on, where the warnings are not the subject."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., str]:
+    """python(code, *args, **variables): the standard output of a fresh interpreter, which must succeed."""
+
+    def run(code: str, *args: str, timeout: float = 120, **variables: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *args],
+            env={**os.environ, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=timeout,
+        )
+        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run

@@ -1,0 +1,261 @@
+"""The one oracle: NumPy, and what differs from NumPy by design.
+
+- `divide` of integers truncates toward zero, as in C.
+- bool counts as int8.
+- Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit; how far
+  they and the complex absolute and sqrt are from NumPy is `complex_bound`'s.
+- Where both operands of minimum and maximum are zeros, the sign of the result is open.
+- NaN is NaN, whatever its sign and payload.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+# ---- Expected results ----------------------------------------------------------------------------
+
+
+def _truncating_divide(a: Array, b: Array) -> Array:
+    """C's quotient; 0 for a division by zero, and MIN / -1 wraps to MIN."""
+    floor = np.floor_divide(a, b)
+    is_inexact = np.multiply(floor, b) != a
+    return np.where(b == 0, 0, floor + (is_inexact & ((a < 0) != (b < 0)))).astype(floor.dtype)
+
+
+def _parts(a: Array) -> tuple[Array, Array]:
+    return np.array(a.real), np.array(a.imag)
+
+
+def _join(re: Array, im: Array) -> Array:
+    result = np.empty(re.shape, np.result_type(re, np.complex64))
+    result.real, result.imag = re, im
+    return result
+
+
+def _complex_multiply(a: Array, b: Array) -> Array:
+    (ar, ai), (br, bi) = _parts(a), _parts(b)
+    return _join(ar * br - ai * bi, ar * bi + ai * br)
+
+
+def _complex_divide(a: Array, b: Array) -> Array:
+    """R. L. Smith's method (1962), which NumPy uses as well."""
+    (ar, ai), (br, bi) = _parts(a), _parts(b)
+    one = br.dtype.type(1)
+    ratio = bi / br
+    scale = one / (br + bi * ratio)
+    by_real = _join((ar + ai * ratio) * scale, (ai - ar * ratio) * scale)
+    ratio = br / bi
+    scale = one / (bi + br * ratio)
+    by_imag = _join((ar * ratio + ai) * scale, (ai * ratio - ar) * scale)
+    by_zero = _join(ar / np.abs(br), ai / np.abs(br))
+    is_zero = (br == 0) & (bi == 0)
+    return np.where(is_zero, by_zero, np.where(np.abs(br) >= np.abs(bi), by_real, by_imag))
+
+
+def _prepared(x: Any) -> Any:
+    """bool as int8; Python's numbers stay weak; byte order and layout forgotten."""
+    if isinstance(x, bool):
+        return np.int8(x)
+    if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
+        return x
+    x = np.array(x)
+    if x.dtype == np.bool_:
+        return x.astype(np.int8)
+    return x.astype(x.dtype.newbyteorder("="))
+
+
+def expected(name: str, *operands: Any) -> Any:
+    """What the operation `name` gives for NumPy arrays, and for Python numbers among them."""
+    operands = tuple(_prepared(x) for x in operands)
+    dtype = np.result_type(*operands)
+    if name == "divide" and dtype.kind in "iu":
+        return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
+    if dtype.kind == "c" and name in ("multiply", "divide", "square"):
+        arrays = np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands))
+        if name == "divide":
+            return _complex_divide(*arrays)
+        return _complex_multiply(arrays[0], arrays[-1])
+    return np.asarray(getattr(np, name)(*operands))
+
+
+def expected_number(name: str, *numbers: Any) -> Any:
+    """What the operation gives for Python numbers, in Python; exceptions as Python's."""
+    if all(isinstance(x, int) for x in numbers) and name != "sqrt":
+        if any(not -(2**63) <= x < 2**63 for x in numbers):
+            raise OverflowError
+        a, b = (*numbers, 0)[:2]
+        result = int(_PYTHON_INT[name](a, b))
+        if not -(2**63) <= result < 2**63:
+            raise OverflowError
+        return result
+    a, b = (*numbers, 0)[:2]
+    return _PYTHON_FLOAT[name](float(a), float(b))
+
+
+def _truncate(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_PYTHON_INT: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": _truncate,
+    "floor_divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "minimum": min,
+    "maximum": max,
+    "negative": lambda a, b: -a,
+    "absolute": lambda a, b: abs(a),
+    "square": lambda a, b: a * a,
+}
+
+_PYTHON_FLOAT: dict[str, Any] = {
+    **_PYTHON_INT,
+    "divide": lambda a, b: a / b,
+    "minimum": lambda a, b: math.nan if a != a or b != b else min(a, b),
+    "maximum": lambda a, b: math.nan if a != a or b != b else max(a, b),
+    "sqrt": lambda a, b: math.sqrt(a),
+}
+
+
+def ordered_sum(terms: Array) -> Any:
+    """The sum of one dimension of floats in the order that mylib.h fixes, in the type of the terms."""
+    carrier = np.float32 if terms.dtype == np.float16 else terms.dtype
+    terms = terms.astype(carrier)
+    if terms.size == 0:
+        return carrier(0) if carrier is np.float32 else carrier.type(0)
+    blocks = []
+    for start in range(0, terms.size, 2048):
+        block = terms[start : start + 2048]
+        lanes = block[:256].copy()
+        for row in range(256, block.size, 256):
+            part = block[row : row + 256]
+            lanes[: part.size] = lanes[: part.size] + part
+        half = 128
+        while half:
+            upper = lanes[half : 2 * half].copy()
+            lanes = lanes[:half].copy()
+            lanes[: upper.size] = lanes[: upper.size] + upper
+            half //= 2
+        blocks.append(lanes[0])
+    while len(blocks) > 1:
+        pairs = [blocks[i] + blocks[i + 1] for i in range(0, len(blocks) - 1, 2)]
+        blocks = pairs + blocks[len(pairs) * 2 :]
+    return blocks[0]
+
+
+def exact_sum(terms: Array) -> Any:
+    """The sum of one dimension of finite floats, rounded once to float64 (complex: each part)."""
+    if terms.dtype.kind == "c":
+        return complex(math.fsum(terms.real.tolist()), math.fsum(terms.imag.tolist()))
+    return math.fsum(terms.astype(np.float64).tolist())
+
+
+# ---- Comparison ----------------------------------------------------------------------------------
+
+
+def _bits(parts: Array) -> Array:
+    return parts.view(f"u{parts.itemsize}")
+
+
+def _as_parts(array: Array) -> Array:
+    """One dimension of native elements; a further dimension of two for complex."""
+    flat = np.array(array, order="C").reshape(-1)
+    flat = flat.astype(flat.dtype.newbyteorder("="))
+    return flat.view(f"f{flat.itemsize // 2}").reshape(-1, 2) if flat.dtype.kind == "c" else flat
+
+
+def differences(actual: Array, wanted: Array, *, name: str = "") -> Array:
+    """A mask over the elements, in C order: where the bits differ and may not."""
+    a, w = _as_parts(actual), _as_parts(wanted)
+    differ = _bits(a) != _bits(w)
+    if a.dtype.kind == "f":
+        differ &= ~(np.isnan(a) & np.isnan(w))
+        if name in ("minimum", "maximum"):
+            differ &= ~((a == 0) & (w == 0))
+    return differ.any(axis=1) if differ.ndim == 2 else differ
+
+
+def _ulps(wanted: Array) -> Array:
+    return np.spacing(np.maximum(np.abs(wanted), np.finfo(wanted.dtype).tiny))
+
+
+def beyond_ulps(actual: Array, wanted: Array, ulps: float) -> Array:
+    """A mask: where a part of an element differs in its kind (NaN, infinite) or by more than `ulps`."""
+    a, w = _as_parts(actual), _as_parts(wanted)
+    same = (_bits(a) == _bits(w)) | (np.isnan(a) & np.isnan(w))
+    finite = np.isfinite(a) & np.isfinite(w)
+    with np.errstate(all="ignore"):
+        near = np.abs(a - w) <= ulps * _ulps(w)
+    differ = ~(same | (finite & near))
+    return differ.any(axis=1) if differ.ndim == 2 else differ
+
+
+def _describe(array: Any) -> str:
+    if not isinstance(array, np.ndarray):
+        return repr(array)
+    text = f"{array.dtype.str}{list(array.shape)} strides {list(array.strides)}"
+    return text + ("" if array.flags.aligned else " unaligned")
+
+
+def _hex(value: Any) -> str:
+    return np.asarray(value).tobytes()[::-1].hex()
+
+
+def fail(case: Any, mask: Array, actual: Array, wanted: Array, inputs: Any, note: str) -> None:
+    """Raises AssertionError that tells the case, the arrays and the first element of `mask`."""
+    flat = int(np.flatnonzero(mask)[0])
+    shape = np.shape(actual)
+    index = tuple(int(i) for i in np.unravel_index(flat, shape)) if shape else ()
+    given = []
+    for x in inputs:
+        try:
+            given.append(np.broadcast_to(x, shape)[index])
+        except ValueError:  # not an element-wise input
+            given.append("?")
+    got, want = np.asarray(actual)[index], np.asarray(wanted)[index]
+    raise AssertionError(
+        f"{case}{': ' + note if note else ''}: {int(mask.sum())} of {mask.size} elements differ; "
+        f"the first is [{', '.join(map(str, index))}]: {got!r} ({_hex(got)}), expected {want!r} "
+        f"({_hex(want)}), of {given!r}\n  result {_describe(actual)}"
+        + "".join(f"\n  input {_describe(x)}" for x in inputs)
+    )
+
+
+def assert_same(
+    actual: Any, wanted: Any, case: Any = "", inputs: Any = (), note: str = "", name: str | None = None
+) -> None:
+    """The same type of elements, shape and bits, but for what the oracle leaves open."""
+    actual, wanted = np.asanyarray(actual), np.asanyarray(wanted)
+    native = actual.dtype.newbyteorder("=")
+    assert native == wanted.dtype, f"{case} {note}: {actual.dtype}, expected {wanted.dtype}"
+    assert actual.shape == wanted.shape, f"{case} {note}: {actual.shape}, expected {wanted.shape}"
+    name = getattr(case, "name", "") if name is None else name
+    mask = differences(actual, wanted, name=name)
+    if mask.any():
+        fail(case, mask, actual, wanted, inputs, note)
+
+
+#: How far complex results may be from exact ones: units in the last place of each part (absolute,
+#: sqrt), or of the modulus of the result (divide) or of the product of moduli (multiply, square).
+COMPLEX_ULPS = {"absolute": 1.0, "sqrt": 4.0, "multiply": 2.0, "square": 2.0, "divide": 8.0}
+
+
+def check(case: Any, actual: Any, inputs: Any, note: str = "") -> None:
+    """That `actual` is what `case` is to give for `inputs`."""
+    wanted = expected(case.name, *inputs)
+    if case.dtype.kind == "c" and case.name in ("absolute", "sqrt"):
+        actual = np.asanyarray(actual)
+        assert actual.dtype.newbyteorder("=") == wanted.dtype and actual.shape == wanted.shape
+        mask = beyond_ulps(actual, wanted, 2 * COMPLEX_ULPS[case.name])
+        if mask.any():
+            fail(case, mask, actual, wanted, inputs, note)
+    else:
+        assert_same(actual, wanted, case, inputs, note)

@@ -1,0 +1,182 @@
+"""Values at the edges of a type, and the warnings of np.errstate that they give."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+from cases import Case
+
+import pkg as pcd
+
+
+@cases.each()
+@pytest.mark.usefixtures("quiet")
+def test_each_special_with_each(case: Case) -> None:
+    """In one call, in vectors cut short, and one by one: all three are the same code only in part."""
+    inputs = generators.special_pairs(case.dtype, case.nin)
+    oracle.check(case, case(*inputs), inputs)
+    for start in range(1, 8):
+        part = [x[start : start + 13] for x in inputs]
+        oracle.check(case, case(*part), part)
+    out = generators.LAYOUTS["strided"](inputs[0].shape, case.result_dtype)
+    case(*inputs, out=out)
+    oracle.check(case, out, inputs, "strided")
+
+
+@cases.each_dtype(cases.INTEGERS)
+@cases.each_device()
+@pytest.mark.usefixtures("quiet")
+def test_integer_division_never_traps(dtype: np.dtype, device: str) -> None:
+    info = np.iinfo(dtype)
+    a = np.array([info.min, info.max, 0, 7], dtype)
+    zero = np.zeros(4, dtype)
+    for operation in (pcd.divide, pcd.floor_divide, pcd.remainder):
+        assert operation(a, zero, device=device).tolist() == [0, 0, 0, 0]
+        assert operation(a, 0, device=device).tolist() == [0, 0, 0, 0]
+    if dtype.kind == "i":
+        for divisor in (-1, np.full(4, -1, dtype)):
+            wanted = np.array([info.min, -info.max, 0, -7], dtype)
+            assert np.array_equal(pcd.divide(a, divisor, device=device), wanted)
+            assert np.array_equal(pcd.floor_divide(a, divisor, device=device), wanted)
+            assert np.array_equal(pcd.remainder(a, divisor, device=device), zero)
+
+
+def _raised(function: Callable[..., Any], *args: Any) -> set[str]:
+    """The kinds of floating-point error that np.errstate hears of."""
+    heard: set[str] = set()
+    with np.errstate(all="call", call=lambda kind, flags: heard.add(kind)):
+        function(*args)
+    return heard
+
+
+def _numpy(case: Case) -> Callable[..., Any]:
+    # The conditions of C's quotient are those of the floor.
+    is_integer = case.dtype.kind in "iu"
+    name = "floor_divide" if case.name == "divide" and is_integer else case.name
+    return getattr(np, name)
+
+
+@cases.each(cuda=False)
+def test_warnings_are_numpys(case: Case) -> None:
+    """Element by element: the same kinds of warning as NumPy, no more and no fewer."""
+    inputs = generators.special_pairs(case.dtype, case.nin)
+    different = []
+    for i in range(inputs[0].size):
+        element = [x[i : i + 1].copy() for x in inputs]
+        ours, numpys = _raised(case, *element), _raised(_numpy(case), *element)
+        if ours != numpys:
+            different.append(f"{[x[0] for x in element]}: {sorted(ours)}, NumPy: {sorted(numpys)}")
+    assert not different, f"{case}: {len(different)} of {inputs[0].size}\n" + "\n".join(different[:10])
+
+
+@cases.each(cuda=False)
+def test_no_warnings_for_everyday_values(case: Case) -> None:
+    """Nor from what lies in memory after the end, in vectors that are loaded as a whole."""
+    for n in (1, 5, 17, 1000, 200_000):
+        inputs = [generators.moderate(case.dtype, n, seed) for seed in range(case.nin)]
+        if case.name in ("multiply", "square", "sqrt") or case.dtype.itemsize == 1:
+            inputs = [abs(x) for x in inputs]
+        assert _raised(case, *inputs) == set(), f"{case}, {n} elements"
+
+
+@cases.each(cuda=False, where=lambda case: case.name == "divide" and case.dtype.kind != "c")
+def test_warnings_from_every_thread(case: Case) -> None:
+    """One bad element anywhere in a large array is heard of."""
+    n = 300_000
+    a, b = generators.moderate(case.dtype, n), generators.moderate(case.dtype, n, 1)
+    assert _raised(case, a, b) == set()
+    for position in (0, n // 3, n // 2 - 1, n // 2, n - 1):
+        bad = b.copy()
+        bad[position] = 0
+        assert _raised(case, a, bad) == {"divide by zero"}, f"{case}: at {position}"
+
+
+def test_flags_do_not_leak_into_the_next_call() -> None:
+    a = np.array([1.0, 0.0])
+    assert _raised(pcd.divide, a, np.zeros(2)) == {"divide by zero", "invalid value"}
+    assert _raised(pcd.divide, a, np.ones(2)) == set()
+    assert _raised(np.add, a, a) == set()
+    with np.errstate(all="ignore"):
+        pcd.divide(a, np.zeros(2))
+    assert _raised(np.add, a, a) == set()
+
+
+def _ways(device: str) -> dict[str, Callable[[], Any]]:
+    """A division by zero on each path through the package."""
+    one, zero = np.ones(3), np.zeros(3)
+    return {
+        "fast": lambda: pcd.divide(one, zero, device=device),
+        "out": lambda: pcd.divide(one, zero, out=np.empty(3), device=device),
+        "mixed types": lambda: pcd.divide(one, np.zeros(3, "f4"), device=device),
+        "integers": lambda: pcd.divide(np.ones(3, int), 0, device=device),
+        "strided": lambda: pcd.divide(one, np.zeros((3, 2)).T[0], device=device),
+        "large": lambda: pcd.divide(np.ones((400, 300)), np.zeros((300, 400)).T, device=device),
+        "scalar": lambda: pcd.divide(np.float64(1), np.float64(0), device=device),
+        "lists": lambda: pcd.divide([1.0], [0.0], device=device),
+    }
+
+
+@cases.each_device()
+@pytest.mark.parametrize("way", _ways("cpu"))
+def test_errstate(way: str, device: str) -> None:
+    """ignore, warn, raise, call and log, as NumPy does them."""
+    divide = _ways(device)[way]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        divide()
+    with np.errstate(divide="warn"), pytest.warns(RuntimeWarning, match="divide by zero .*divide"):
+        divide()
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+        divide()
+    heard: list[str] = []
+
+    class Log:
+        def write(self, message: str) -> None:
+            heard.append(message)
+
+    with np.errstate(divide="log", call=Log()):
+        divide()
+    assert len(heard) == 1 and "divide by zero" in heard[0]
+    with np.errstate(divide="call", call=lambda kind, flags: heard.append(kind)):
+        divide()
+    assert heard[1:] == ["divide by zero"]
+
+
+@cases.each_device()
+def test_the_default_is_a_warning(device: str) -> None:
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in sqrt"):
+        result = pcd.sqrt(np.array([-1.0, 4.0]), device=device)
+    assert np.isnan(result[0]) and result[1] == 2
+
+
+def test_an_exception_leaves_out_computed() -> None:
+    """As in NumPy, where the error is raised after the loop."""
+    out = np.full(3, 9.0)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        pcd.divide(np.ones(3), np.zeros(3), out=out)
+    assert np.isinf(out).all()
+
+
+def test_a_failing_callback_is_the_exception() -> None:
+    def fail(kind: str, flags: int) -> None:
+        raise KeyError(kind)
+
+    with np.errstate(all="call", call=fail), pytest.raises(KeyError, match="divide by zero"):
+        pcd.divide(np.ones(3), np.zeros(3))
+
+
+@pytest.mark.usefixtures("quiet")
+@cases.each(cuda=False, where=lambda case: case.name in ("minimum", "maximum"))
+def test_nan_wins(case: Case) -> None:
+    if case.dtype.kind in "iu":
+        pytest.skip("integers have no NaN")
+    nan, one = np.array([np.nan], case.dtype), np.ones(1, case.dtype)
+    for inputs in ((nan, one), (one, nan), (nan, nan)):
+        assert np.isnan(case(*inputs)[0])
