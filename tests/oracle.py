@@ -45,35 +45,39 @@ def _complex_multiply(a: Array, b: Array) -> Array:
 
 def _complex_divide(a: Array, b: Array) -> Array:
     """R. L. Smith's method (1962), which NumPy uses as well."""
-    (ar, ai), (br, bi) = _parts(a), _parts(b)
-    one = br.dtype.type(1)
-    ratio = bi / br
-    scale = one / (br + bi * ratio)
-    by_real = _join((ar + ai * ratio) * scale, (ai - ar * ratio) * scale)
-    ratio = br / bi
-    scale = one / (bi + br * ratio)
-    by_imag = _join((ar * ratio + ai) * scale, (ai * ratio - ar) * scale)
-    by_zero = _join(ar / np.abs(br), ai / np.abs(br))
-    is_zero = (br == 0) & (bi == 0)
-    return np.where(is_zero, by_zero, np.where(np.abs(br) >= np.abs(bi), by_real, by_imag))
+    result = np.empty(a.shape, a.dtype)
+    by_real = np.abs(b.real) >= np.abs(b.imag)
+    is_zero = (b.real == 0) & (b.imag == 0)
+    for mask, swap in ((by_real & ~is_zero, False), (~by_real & ~is_zero, True)):
+        (ar, ai), (br, bi) = _parts(a[mask]), _parts(b[mask])
+        if swap:
+            ar, ai, br, bi = ai, ar, bi, br
+        ratio = bi / br
+        scale = br.dtype.type(1) / (br + bi * ratio)
+        im = ar * ratio - ai if swap else ai - ar * ratio
+        result[mask] = _join((ar + ai * ratio) * scale, im * scale)
+    (ar, ai), (br, _) = _parts(a[is_zero]), _parts(b[is_zero])
+    result[is_zero] = _join(ar / np.abs(br), ai / np.abs(br))
+    return result
 
 
-def _prepared(x: Any) -> Any:
-    """bool as int8; Python's numbers stay weak; byte order and layout forgotten."""
+def _native(x: Any) -> Any:
+    """Python's numbers stay weak; of arrays, byte order and layout are forgotten."""
     if isinstance(x, bool):
-        return np.int8(x)
+        return np.bool_(x)
     if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
         return x
     x = np.array(x)
-    if x.dtype == np.bool_:
-        return x.astype(np.int8)
     return x.astype(x.dtype.newbyteorder("="))
 
 
 def expected(name: str, *operands: Any) -> Any:
     """What the operation `name` gives for NumPy arrays, and for Python numbers among them."""
-    operands = tuple(_prepared(x) for x in operands)
+    operands = tuple(_native(x) for x in operands)
     dtype = np.result_type(*operands)
+    if dtype == np.bool_:
+        dtype = np.dtype(np.int8)
+    operands = tuple(x.astype(dtype) if getattr(x, "dtype", None) == np.bool_ else x for x in operands)
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):

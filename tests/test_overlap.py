@@ -129,6 +129,8 @@ def test_reduce_is_the_fold(case: Case) -> None:
         data = _data(case, n * 5).reshape(n, 5)
         data[data == 0] = 1  # so that a product is not 0 at once
         wanted = data[0].astype(dtype)
+        if case.name == "multiply":  # NumPy begins with 1, which matters to complex infinities
+            wanted = _step(case, np.ones(5, dtype), wanted)
         for row in data[1:]:
             wanted = _step(case, wanted, row.astype(dtype))
         for layout in ("contiguous", "fortran", "reversed_strided", "unaligned", "swapped"):
@@ -266,14 +268,14 @@ def test_sums_have_the_documented_order(dtype: np.dtype) -> None:
 @cases.each_dtype([*cases.FLOATS, *cases.COMPLEX])
 def test_sums_are_as_accurate_as_numpys(dtype: np.dtype) -> None:
     """Over many arrays, against math.fsum; NumPy adds up pairwise."""
-    for n in (100, 1000, 5000, 50_000):
+    for n, arrays in ((100, 300), (1000, 300), (5000, 300), (50_000, 20)):
         ours, numpys = 0.0, 0.0
-        for seed in range(20):
+        for seed in range(arrays):
             terms = (generators.moderate(dtype, n, seed) / 64).astype(dtype)
             exact = oracle.exact_sum(terms)
             ours += abs(pcd.add.reduce(terms).item() - exact) ** 2
             numpys += abs(np.add.reduce(terms).item() - exact) ** 2
-        error, numpys_error = math.sqrt(ours / 20), math.sqrt(numpys / 20)
+        error, numpys_error = math.sqrt(ours / arrays), math.sqrt(numpys / arrays)
         assert error <= 1.25 * numpys_error, f"{dtype}, {n} terms: {error}, NumPy {numpys_error}"
 
 

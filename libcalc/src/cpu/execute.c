@@ -158,7 +158,7 @@ void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
     }
 #ifdef _OPENMP
     /* Multiples of 4096 elements, so that no two threads store to one cache line of a contiguous output. */
-    int64_t share = (l->count / threads + 4095) / 4096 * 4096;
+    int64_t share = ((l->count + threads - 1) / threads + 4095) / 4096 * 4096;
     int flags = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(| : flags)
     for (int t = 0; t < threads; t++) {

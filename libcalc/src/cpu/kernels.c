@@ -275,13 +275,17 @@ MYLIB_OPS(ROW)
  */
 #define DIVISION_BLOCK 256
 
-/* From the truncated quotient q to each operation's result. */
-#define RESULT_divide(a, b, q) (q)
-#define RESULT_floor_divide(a, b, q) ((q) - ((a) - (q) * (b) != 0 && (((a) - (q) * (b)) ^ (b)) < 0))
-#define RESULT_remainder(a, b, q)                                                                     \
-    ((a) - (q) * (b) + ((a) - (q) * (b) != 0 && (((a) - (q) * (b)) ^ (b)) < 0 ? (b) : 0))
+/*
+ * From the truncated quotient q to each operation's result, in a type W that holds a - q * b; where the
+ * remainder r and b have different signs, both move by one step.
+ */
+#define HAS_OTHER_SIGN(r, b) ((r) != 0 && ((r) < 1) != ((b) < 1))
+#define RESULT_divide(W, a, b, q) (q)
+#define RESULT_floor_divide(W, a, b, q) ((q) - (W)HAS_OTHER_SIGN((a) - (q) * (b), b))
+#define RESULT_remainder(W, a, b, q)                                                                  \
+    ((a) - (q) * (b) + (HAS_OTHER_SIGN((a) - (q) * (b), b) ? (b) : 0))
 
-/* W holds a - q * b without overflow; MIN is 0 for unsigned types, for which b == (T)-1 is then harmless. */
+/* MIN is 0 for unsigned types, which have no quotient that overflows. */
 #define DIVISION_BY_FLOAT(op, s, W, F, IS_SIGNED, MIN)                                                \
     static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
                                   const char *b, ptrdiff_t sb)                                        \
@@ -310,7 +314,7 @@ MYLIB_OPS(ROW)
                 {                                                                                     \
                     W xi = load_##s(x + i * w), yi = load_##s(y + i * w);                             \
                     W q = (W)((F)xi / (F)yi);                                                         \
-                    STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(xi, yi, q)));                       \
+                    STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(W, xi, yi, q)));                       \
                 }                                                                                     \
             }                                                                                         \
             out += m * w;                                                                             \
@@ -339,13 +343,13 @@ static inline uint64_t divide_by(uint64_t x, reciprocal r)
     return (high + ((x - high) >> r.shift1)) >> r.shift2;
 }
 
-/* Arithmetic wraps, in t_u64; the comparison of signs is in T. */
+/* An output that stands still may be the divisor itself, which then must be read each time. */
 #define DIVISION_BY_RECIPROCAL(op, s, IS_SIGNED)                                                      \
     static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
                                   const char *b, ptrdiff_t sb)                                        \
     {                                                                                                 \
         t_##s y = load_##s(b);                                                                        \
-        if (sb != 0 || n < 4 || y == 0 || (IS_SIGNED && y == (t_##s)-1)) {                            \
+        if (so == 0 || sb != 0 || n < 4 || y == 0 || (IS_SIGNED && y == (t_##s)-1)) {                 \
             op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
             return;                                                                                   \
         }                                                                                             \
@@ -356,7 +360,7 @@ static inline uint64_t divide_by(uint64_t x, reciprocal r)
             int x_is_negative = IS_SIGNED && (t_i64)x < 0;                                            \
             uint64_t size = divide_by(x_is_negative ? 0 - (uint64_t)x : (uint64_t)x, r);              \
             t_##s q = (t_##s)(x_is_negative != y_is_negative ? 0 - size : size);                      \
-            STORE(t_##s, out + i * so, (t_##s)(RESULT_##op(x, y, q)));                                \
+            STORE(t_##s, out + i * so, RESULT_##op(t_##s, x, y, q));                                \
         }                                                                                             \
     }
 
@@ -391,6 +395,25 @@ PAIRS(add, c128, f64)
 PAIRS(subtract, c64, f32)
 PAIRS(subtract, c128, f64)
 
+/* ---- Quiet comparisons -------------------------------------------------------------------------- */
+
+/*
+ * A NaN is a legal operand of minimum and maximum.  Vector comparisons of some levels raise FE_INVALID for it
+ * all the same, so the flags are put back as they were.
+ */
+#define QUIET(op, s)                                                                                  \
+    static void op##_quiet_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,     \
+                               const char *b, ptrdiff_t sb)                                           \
+    {                                                                                                 \
+        int flags = mylib_test_flags();                                                               \
+        op##_kernel_##s(n, out, so, a, sa, b, sb);                                                    \
+        mylib_clear_flags();                                                                          \
+        mylib_raise_flags(flags);                                                                     \
+    }
+#define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
+QUIETS(minimum)
+QUIETS(maximum)
+
 /* ---- Lookup ------------------------------------------------------------------------------------- */
 
 /* Better forms of some pairs of the table; NULL for the rest. */
@@ -416,6 +439,15 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
         CASE(add, C128, add_pairs_c128)
         CASE(subtract, C64, subtract_pairs_c64)
         CASE(subtract, C128, subtract_pairs_c128)
+#define QUIET_CASES(op)                                                                               \
+    CASE(op, F16, op##_quiet_f16)                                                                     \
+    CASE(op, F32, op##_quiet_f32)                                                                     \
+    CASE(op, F64, op##_quiet_f64)                                                                     \
+    CASE(op, C64, op##_quiet_c64)                                                                     \
+    CASE(op, C128, op##_quiet_c128)
+        QUIET_CASES(minimum)
+        QUIET_CASES(maximum)
+#undef QUIET_CASES
 #undef DIVISIONS
 #undef CASE
     default:

@@ -9,29 +9,36 @@
 /* ---- Programs over GPU memory ------------------------------------------------------------------- */
 
 /* MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context. */
-static mylib_status check_pointers(int device, const mylib_program *program, const mylib_layout *layout)
+static mylib_status check_memory(int device, const char *name, const void *data, mylib_type type, int ndim,
+                                 const int64_t *strides)
 {
-    mylib_status st = MYLIB_OK;
-    for (int k = 0; k < layout->operands; k++) {
-        struct cudaPointerAttributes attributes;
-        size_t size = mylib_operand_size(program, k);
-        size_t alignment = program->type == MYLIB_C64 || program->type == MYLIB_C128 ? size / 2 : size;
-        if (k == 0 && program->result_type != program->type)
-            alignment = size;
-        CUDA_TRY(cudaPointerGetAttributes(&attributes, layout->data[k]));
-        if (attributes.type == cudaMemoryTypeUnregistered)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "operand %d (0 is out) is said to be on cuda:%d, but %p is ordinary host memory",
-                              k, device, (void *)layout->data[k]);
-        uintptr_t bits = (uintptr_t)layout->data[k];
-        for (int d = 0; d < layout->ndim; d++)
-            bits |= (uintptr_t)layout->strides[k][d];
-        if (bits % alignment != 0)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "operand %d (0 is out) is not aligned to its elements of %zu bytes: copy it first",
-                              k, size);
-    }
+    struct cudaPointerAttributes attributes;
+    size_t size = mylib_type_size(type);
+    uintptr_t bits = (uintptr_t)data;
+    mylib_status st;
+
+    CUDA_TRY(cudaPointerGetAttributes(&attributes, data));
+    if (attributes.type == cudaMemoryTypeUnregistered)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is said to be on cuda:%d, but %p is ordinary host memory",
+                          name, device, data);
+    for (int d = 0; d < ndim; d++)
+        bits |= (uintptr_t)strides[d];
+    if (bits % size != 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is not aligned to its elements of %zu bytes: copy it first",
+                          name, size);
 out:
+    return st;
+}
+
+static mylib_status check_operands(int device, const mylib_program *program, const mylib_layout *layout)
+{
+    static const char *const names[MYLIB_MAX_OPERANDS] = {"out",   "in[0]", "in[1]", "in[2]", "in[3]",
+                                                          "in[4]", "in[5]", "in[6]", "in[7]"};
+    mylib_status st = MYLIB_OK;
+    for (int k = 0; k < layout->operands && st == MYLIB_OK; k++)
+        st = check_memory(device, names[k], layout->data[k],
+                          (mylib_type)(k == 0 ? program->result_type : program->type), layout->ndim,
+                          layout->strides[k]);
     return st;
 }
 
@@ -108,7 +115,7 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
         return st;
     if (layout->count == 0)
         goto out;
-    MYLIB_TRY(check_pointers(device, program, layout));
+    MYLIB_TRY(check_operands(device, program, layout));
     if (is_flat(program, layout)) {
         CUDA_TRY(launch_flat(program, layout, stream));
         goto out;
@@ -151,6 +158,8 @@ mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n
         memset(sum, 0, sizeof(t_c128));
         goto out;
     }
+    if (!in_host_memory)
+        MYLIB_TRY(check_memory(device, "matrix", a, type, 1, &a_stride));
     if (in_host_memory) {
         mylib_device cpu = {MYLIB_CPU, 0};
         packed_nbytes = ((size_t)n * size + 255) / 256 * 256;

@@ -1,0 +1,1 @@
+"""Benchmarks of the package beside its peers: ``python -m benchmarks --help``."""

@@ -1,0 +1,240 @@
+"""Operands for every layout, what NumPy computes with them, and the comparison of results."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+def type_name(char: str) -> str:
+    """NumPy's type character as the library's name of the type: ``"d"`` is ``"f64"``."""
+    dtype = np.dtype(char)
+    return f"{dtype.kind}{8 * dtype.itemsize}"
+
+
+def type_chars(operation: Any) -> dict[str, str]:
+    """The input types of an operation: the library's names and NumPy's characters."""
+    return {type_name(types[0]): types[0] for types in operation.types}
+
+
+# ---- Values --------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _block(char: str, is_second: bool, is_radicand: bool) -> np.ndarray:
+    """Some values to repeat: for every operation defined, without overflow of floats or NaN."""
+    size = 65537  # odd, so that repeating it does not align the values with anything
+    rng = np.random.default_rng([ord(char), is_second])
+    dtype = np.dtype(char)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not is_second:
+            return rng.integers(info.min, info.max, size, dtype, endpoint=True)
+        values = rng.integers(1, min(info.max, 1000), size, dtype, endpoint=True)
+        return np.where(rng.random(size) < 0.5, -values, values) if dtype.kind == "i" else values
+    values = rng.uniform(1, 100, size)
+    if not is_second and not is_radicand:
+        values = values * rng.choice([-1, 1], size)
+    if dtype.kind == "c":
+        values = values + 1j * rng.uniform(-100, 100, size)
+    return values.astype(dtype)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes arrays of one operation and type."""
+
+    operation: Any
+    char: str
+
+    def __call__(self, *shape: int, second: bool = False) -> np.ndarray:
+        block = _block(self.char, second, self.operation.__name__ == "sqrt")
+        return np.resize(block, math.prod(shape)).reshape(shape)
+
+    def number(self) -> Any:
+        """A Python number of the kind of the type."""
+        return {"i": 3, "u": 3, "f": 1.5, "c": 1.5 + 0.5j}[np.dtype(self.char).kind]
+
+    def scalar(self) -> Any:
+        """A NumPy scalar of the type."""
+        return np.dtype(self.char).type(self.number())
+
+
+# ---- Layouts -------------------------------------------------------------------------------------
+
+
+def _near_square(n: int) -> tuple[int, int]:
+    rows = max(1, math.isqrt(n))
+    return rows, max(1, n // rows)
+
+
+def _contiguous(make: Maker, n: int) -> list[Any]:
+    return [make(n), make(n, second=True)]
+
+
+def _strided(make: Maker, n: int) -> list[Any]:
+    return [make(2 * n)[::2], make(2 * n, second=True)[::2]]
+
+
+def _reversed(make: Maker, n: int) -> list[Any]:
+    return [make(n)[::-1], make(n, second=True)]
+
+
+def _columns(make: Maker, n: int) -> list[Any]:
+    rows, columns = _near_square(n)
+    return [x[:, 3 : columns + 3] for x in (make(rows, columns + 8), make(rows, columns + 8, second=True))]
+
+
+def _transposed(make: Maker, n: int) -> list[Any]:
+    side = math.isqrt(n)
+    return [make(side, side).T, make(side, side, second=True)]
+
+
+def _fortran(make: Maker, n: int) -> list[Any]:
+    rows, columns = _near_square(n)
+    return [make(columns, rows).T, make(columns, rows, second=True).T]
+
+
+def _row(make: Maker, n: int) -> list[Any]:
+    rows, columns = _near_square(n)
+    return [make(rows, columns), make(columns, second=True)]
+
+
+def _column(make: Maker, n: int) -> list[Any]:
+    rows, columns = _near_square(n)
+    return [make(rows, columns), make(rows, 1, second=True)]
+
+
+def _outer(make: Maker, n: int) -> list[Any]:
+    rows, columns = _near_square(n)
+    return [make(rows, 1), make(columns, second=True)]
+
+
+def _number(make: Maker, n: int) -> list[Any]:
+    return [make(n), make.number()]
+
+
+def _number_first(make: Maker, n: int) -> list[Any]:
+    return [make.number(), make(n, second=True)]
+
+
+def _scalar(make: Maker, n: int) -> list[Any]:
+    return [make(n), make.scalar()]
+
+
+#: What an operand can look like; the last three-fourths need two operands.
+LAYOUTS: dict[str, Callable[[Maker, int], list[Any]]] = {
+    "contiguous": _contiguous,
+    "in place": _contiguous,
+    "strided": _strided,
+    "strided out": _contiguous,
+    "reversed": _reversed,
+    "columns": _columns,
+    "transposed": _transposed,
+    "fortran": _fortran,
+    "row": _row,
+    "column": _column,
+    "outer": _outer,
+    "number": _number,
+    "number first": _number_first,
+    "scalar": _scalar,
+}
+
+#: Layouts that say how two operands differ.
+TWO_OPERANDS = ("row", "column", "outer", "number", "number first", "scalar")
+
+#: Layouts that say something of the output.
+OUT_ONLY = ("in place", "strided out")
+
+
+def make_operands(operation: Any, char: str, layout: str, n: int) -> tuple[list[Any], np.ndarray]:
+    """The inputs, and an output filled with something else than the result."""
+    inputs = LAYOUTS[layout](Maker(operation, char), n)[: operation.nin]
+    out_char = next(types[-1] for types in operation.types if types[0] == char)
+    shape = np.broadcast_shapes(*[np.shape(x) for x in inputs])
+    if layout == "strided out":
+        out = np.full(2 * n, 113, out_char)[::2]
+    else:
+        # NumPy's own choice: the order of the inputs where they agree, else C.
+        order = "F" if layout == "fortran" else "C"
+        out = np.full(shape, 113, out_char, order=order)
+    if layout == "in place" and out.dtype == inputs[0].dtype:
+        out[...] = inputs[0]
+        inputs[0] = out
+    return inputs, out
+
+
+def bytes_moved(inputs: list[Any], out: np.ndarray) -> int:
+    """Each element of each operand, once."""
+    return sum(x.nbytes for x in [*inputs, out] if isinstance(x, np.ndarray))
+
+
+# ---- NumPy as the oracle -------------------------------------------------------------------------
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    """Division as the package defines it: as in C for integers, and of their type."""
+    if np.result_type(a, b).kind not in "iu":
+        return np.divide(a, b)
+    quotient, remainder = np.divmod(a, b)
+    return quotient + ((remainder != 0) & (np.less(a, 0) != np.less(b, 0))).astype(quotient.dtype)
+
+
+#: Where NumPy's function of the same name computes something else.
+ORACLES: dict[str, Callable[..., Any]] = {"divide": _truncated}
+
+
+def oracle(name: str) -> Callable[..., Any]:
+    """What computes the right result of an operation.  AttributeError when nothing here does."""
+    return ORACLES.get(name) or getattr(np, name)
+
+
+def nearest(name: str, char: str) -> np.ufunc:
+    """NumPy's function that does the same amount of work (to time, not to compare with)."""
+    if name == "divide" and np.dtype(char).kind in "iu":
+        return np.floor_divide
+    return getattr(np, name)
+
+
+#: Complex results that are promised to a bound instead of to the bit.
+BOUNDED = ("multiply", "divide", "square", "absolute", "sqrt")
+
+
+class WrongResult(Exception):
+    """A result that is not NumPy's: it is not timed."""
+
+
+def check(name: str, got: Any, want: Any, is_complex: bool) -> None:
+    """WrongResult unless `got` is `want` to the bit (complex: see `BOUNDED`); a NaN equals a NaN."""
+    if type(got) is not type(want):
+        raise WrongResult(f"{type(got).__name__} instead of {type(want).__name__}")
+    got, want = np.asarray(got), np.asarray(want)
+    if got.dtype != want.dtype or got.shape != want.shape:
+        raise WrongResult(f"{got.dtype} of shape {got.shape} instead of {want.dtype} of shape {want.shape}")
+    if is_complex and name in BOUNDED:
+        bad = ~(np.abs(got - want) <= 16 * np.finfo(want.dtype).eps * np.abs(want))
+    elif want.dtype.kind in "fc":
+        if np.array_equal(_bits(got), _bits(want)):
+            return
+        bad = (_bits(got) != _bits(want)) & ~(np.isnan(_parts(got)) & np.isnan(_parts(want)))
+    else:
+        bad = got != want
+    count = np.count_nonzero(bad)
+    if count:
+        raise WrongResult(f"{count} of {bad.size} elements differ from NumPy's")
+
+
+def _parts(x: np.ndarray) -> np.ndarray:
+    """The real numbers of an array: complex ones become two."""
+    x = np.ascontiguousarray(x)
+    return x.view(x.real.dtype)
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    parts = _parts(x)
+    return parts.view(f"u{parts.dtype.itemsize}")

@@ -1,0 +1,241 @@
+"""Which type comes out, and the keyword arguments of ufuncs: NumPy's rules (NEP 50) on every path."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+
+import pkg as pcd
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+ALL_DTYPES = [np.dtype(bool), *cases.DTYPES, np.dtype("q"), np.dtype("Q")]
+PAIRS = list(itertools.product(ALL_DTYPES, repeat=2))
+WEAK = [1, -1, 100, 1.5, 1e30, 2j, True]
+
+BINARY = [operation for operation in pcd.core.operations if operation.nin == 2]
+UNARY = [operation for operation in pcd.core.operations if operation.nin == 1]
+
+
+def _data(dtype: np.dtype, n: int = 20, seed: int = 0) -> np.ndarray:
+    if dtype == np.bool_:
+        return np.arange(n) % (3 + seed) == 0
+    return generators.moderate(dtype, n, seed)
+
+
+def _same_outcome(operation: Any, device: str, *args: Any) -> None:
+    """The same values and type as the oracle, or an exception of the same kind."""
+    try:
+        wanted = oracle.expected(operation.__name__, *args)
+    except (TypeError, OverflowError) as error:
+        kind = TypeError if isinstance(error, TypeError) else OverflowError
+        with pytest.raises(kind):
+            operation(*args, device=device)
+        return
+    result = np.asarray(operation(*args, device=device))
+    what = f"{operation.__name__}({', '.join(str(getattr(x, 'dtype', x)) for x in args)})"
+    if any(np.iscomplexobj(x) for x in args):
+        assert result.dtype == wanted.dtype, what
+        bad = oracle.beyond_ulps(result, wanted, 8)
+        assert not bad.any(), what
+    else:
+        oracle.assert_same(result, wanted, what, args, name=operation.__name__)
+
+
+@cases.each_device()
+@pytest.mark.parametrize("operation", BINARY, ids=lambda op: op.__name__)
+def test_every_pair_of_types(operation: Any, device: str) -> None:
+    for a, b in PAIRS:
+        _same_outcome(operation, device, _data(a), _data(b, seed=1))
+        _same_outcome(operation, device, _data(a)[3], _data(b, seed=1))
+
+
+@cases.each_device()
+@pytest.mark.parametrize("operation", BINARY, ids=lambda op: op.__name__)
+def test_every_type_with_every_weak_number(operation: Any, device: str) -> None:
+    """A number that the type of the arrays cannot hold is an OverflowError for integers."""
+    for dtype, number in itertools.product(ALL_DTYPES, WEAK):
+        _same_outcome(operation, device, _data(dtype), number)
+        _same_outcome(operation, device, number, _data(dtype))
+        _same_outcome(operation, device, _data(dtype)[0], number)
+
+
+@cases.each_device()
+@pytest.mark.parametrize("operation", UNARY, ids=lambda op: op.__name__)
+def test_every_type(operation: Any, device: str) -> None:
+    for dtype in ALL_DTYPES:
+        _same_outcome(operation, device, _data(dtype))
+
+
+@cases.each_device()
+def test_numbers_beyond_the_type(device: str) -> None:
+    for dtype in cases.INTEGERS:
+        info = np.iinfo(dtype)
+        a = np.ones(3, dtype)
+        for number in (info.max, info.min):
+            _same_outcome(pcd.add, device, a, int(number))
+        for number in (int(info.max) + 1, int(info.min) - 1, 10**30):
+            with pytest.raises(OverflowError):
+                pcd.add(a, number, device=device)
+
+
+def test_long_and_long_long_keep_their_kind() -> None:
+    """On Linux there are two types of 64 bits."""
+    for code in "lqLQ":
+        a = np.ones(3, code)
+        assert pcd.add(a, a).dtype == np.add(a, a).dtype
+        assert pcd.add(a, a).dtype.itemsize == 8
+
+
+def _same_call(name: str, device: str, args: tuple[Any, ...], **kwargs: Any) -> None:
+    """The same result as NumPy for the same keywords, or the same kind of exception."""
+    try:
+        wanted = getattr(np, name)(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        with pytest.raises(TypeError if isinstance(error, TypeError) else ValueError):
+            getattr(pcd, name)(*args, device=device, **kwargs)
+        return
+    result = getattr(pcd, name)(*args, device=device, **kwargs)
+    assert type(result) is type(wanted), kwargs
+    oracle.assert_same(result, wanted, name, args, str(kwargs))
+
+
+@cases.each_device()
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+def test_dtype_and_casting(casting: str, device: str) -> None:
+    a, b = generators.moderate(np.dtype("f8"), 9), generators.moderate(np.dtype("f8"), 9, 1)
+    for dtype in ("f8", ">f8", "f4", "f2", "i4", "c16"):
+        for inputs in ((a, b), (a.astype("f4"), b), (a.astype("i2"), b.astype("i4"))):
+            _same_call("add", device, inputs, dtype=dtype, casting=casting)
+
+
+@cases.each_device()
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+def test_types_of_out(casting: str, device: str) -> None:
+    inputs = [generators.moderate(np.dtype("f4"), 9, seed) for seed in range(2)]
+    for dtype in ("f4", ">f4", "f8", "f2", "i4", "c8", "c16"):
+        outs = [generators.poisoned(9, np.dtype(dtype)) for _ in range(2)]
+        try:
+            np.add(*inputs, out=outs[0], casting=casting)
+        except TypeError:
+            with pytest.raises(TypeError):
+                pcd.add(*inputs, out=outs[1], casting=casting, device=device)
+        else:
+            assert pcd.add(*inputs, out=outs[1], casting=casting, device=device) is outs[1]
+        assert outs[0].tobytes() == outs[1].tobytes(), f"out of {dtype}"
+
+
+@cases.each_device()
+def test_where(device: str) -> None:
+    a, b = generators.moderate(np.dtype("f4"), 12), generators.moderate(np.dtype("f4"), 12, 1)
+    a, b = a.reshape(3, 4), b.reshape(3, 4)
+    masks = [np.arange(12).reshape(3, 4) % 3 == 0, np.array([True, False, True, False]), np.bool_(0)]
+    masks += [np.array([[True], [False], [True]]), True, False, [True, False, False, True]]
+    for mask in masks:
+        outs = [generators.poisoned((3, 4), np.dtype("f4")) for _ in range(2)]
+        np.multiply(a, b, out=outs[0], where=mask)
+        assert pcd.multiply(a, b, out=outs[1], where=mask, device=device) is outs[1]
+        assert outs[0].tobytes() == outs[1].tobytes(), f"where={mask}"
+    row_out = [generators.poisoned((2, 4), np.dtype("f4")) for _ in range(2)]
+    tall = np.array([[True], [False]])
+    np.multiply(a[0], b[0], out=row_out[0], where=tall)
+    pcd.multiply(a[0], b[0], out=row_out[1], where=tall, device=device)
+    assert row_out[0].tobytes() == row_out[1].tobytes()
+
+
+@cases.each_device()
+def test_where_spares_what_it_leaves_out(device: str) -> None:
+    """An element that is left out gives no warning."""
+    a, b = np.ones(3), np.array([1.0, 0.0, 2.0])
+    with np.errstate(all="raise"):
+        result = pcd.divide(a, b, out=np.zeros(3), where=b != 0, device=device)
+    assert result.tolist() == [1, 0, 0.5]
+
+
+@cases.each_device()
+def test_where_must_be_bool(device: str) -> None:
+    for mask in (np.arange(3), np.ones(3)):
+        with pytest.raises(TypeError):
+            np.add(np.ones(3), 1, where=mask, out=np.zeros(3))
+        with pytest.raises(TypeError):
+            pcd.add(np.ones(3), 1, where=mask, out=np.zeros(3), device=device)
+
+
+@cases.each_device()
+def test_where_as_a_list(device: str) -> None:
+    """NumPy makes bool of a list, whatever is in it."""
+    for mask in ([1, 0, 2], [0.5, 0.0, 0.0], 1, 0, [True, False, True]):
+        outs = [np.zeros(3), np.zeros(3)]
+        np.add(np.ones(3), 1, where=mask, out=outs[0])
+        pcd.add(np.ones(3), 1, where=mask, out=outs[1], device=device)
+        assert outs[0].tolist() == outs[1].tolist(), f"where={mask}"
+
+
+@cases.each_device()
+def test_positional_out(device: str) -> None:
+    a, out = np.arange(4.0), np.zeros(4)
+    assert pcd.add(a, a, out, device=device) is out and out.tolist() == [0, 2, 4, 6]
+    assert pcd.negative(a, out, device=device) is out and out.tolist() == [0, -1, -2, -3]
+    assert pcd.add(a, 1, None, device=device).tolist() == [1, 2, 3, 4]
+    assert pcd.add(a, 2, out=(out,), device=device) is out and out.tolist() == [2, 3, 4, 5]
+    assert pcd.add(a, 2, out=(None,), device=device).tolist() == [2, 3, 4, 5]
+
+
+@cases.each_device()
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_out_larger_than_the_inputs(large: bool, device: str) -> None:
+    """Inputs are broadcast to out."""
+    n = 70_000 if large else 4
+    a = np.arange(n, dtype="f4")
+    out, wanted = (generators.poisoned((3, n), np.dtype("f4")) for _ in range(2))
+    np.add(a, a[::-1], out=wanted)
+    assert pcd.add(a, a[::-1], out=out, device=device) is out
+    oracle.assert_same(out, wanted, "add", [a])
+
+
+@cases.each_device()
+def test_lists_and_array_likes(device: str) -> None:
+    class ArrayLike:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return np.array([1, 2, 3], dtype or np.int16)
+
+    result = pcd.add(ArrayLike(), 1, device=device)
+    assert result.dtype == np.int16 and result.tolist() == [2, 3, 4]
+    assert pcd.add([1, 2], (3, 4.5), device=device).tolist() == [4, 6.5]
+    assert pcd.add([[1], [2]], range(3), device=device).tolist() == [[1, 2, 3], [2, 3, 4]]
+    assert pcd.sqrt([], device=device).tolist() == []
+
+
+def test_subok() -> None:
+    class Own(np.ndarray):
+        pass
+
+    own = np.arange(3).view(Own)
+    assert type(pcd.add(own, 1)) is Own
+    assert type(pcd.add(own, 1, subok=False)) is np.ndarray
+    assert type(pcd.add.reduce(own.reshape(3, 1))) is type(np.add.reduce(own.reshape(3, 1)))
+
+
+def test_signature_keyword() -> None:
+    """What only ufuncs know, the ufunc gets."""
+    result = pcd.add(np.ones(2, "i4"), np.ones(2, "i4"), signature="dd->d")
+    assert result.dtype == np.float64
+
+
+def test_attributes_are_the_ufuncs() -> None:
+    for operation in pcd.core.operations:
+        ufunc = operation.ufunc
+        assert isinstance(ufunc, np.ufunc)
+        assert (operation.nin, operation.nout, operation.nargs) == (ufunc.nin, 1, ufunc.nin + 1)
+        assert operation.types == ufunc.types and operation.signature is None
+        assert operation.__name__ in dir(pcd) and {"reduce", "types"} <= set(dir(operation))
+        with pytest.raises(AttributeError, match="no_such_thing"):
+            _ = operation.no_such_thing
+    numpys = [np.add.identity, np.multiply.identity, np.minimum.identity]
+    assert [pcd.add.identity, pcd.multiply.identity, pcd.minimum.identity] == numpys
