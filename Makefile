@@ -101,7 +101,7 @@ test-gpu: $(stamps)/package $(stamps)/test-deps
 	$(python) scripts/compute_sanitizer.py $(cbuild)
 
 bench: $(stamps)/package $(stamps)/bench-deps
-	$(python) benchmarks/run.py $(BENCH_ARGS)
+	$(python) -m benchmarks $(BENCH_ARGS)
 
 lint: prepare
 	$(python) -m pytest scripts/checks/test_lint.py $(PYTEST_ARGS)

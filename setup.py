@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -89,6 +90,12 @@ class BuildExt(build_ext):
     def run(self) -> None:
         import numpy
 
+        include = Path(sysconfig.get_path("include"))
+        if not (include / "Python.h").exists():
+            raise SetupError(
+                f"The headers of this Python are missing: there is no Python.h in {include}.\n"
+                "Install them (Debian, Ubuntu: apt install python3-dev; Fedora: python3-devel)."
+            )
         # In an editable install this is the source folder, else the one that becomes the wheel.
         package = Path(self.get_ext_fullpath("pkg.core")).parent.resolve()
         package.mkdir(parents=True, exist_ok=True)

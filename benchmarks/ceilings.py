@@ -36,7 +36,10 @@ def compile_ceilings() -> ctypes.CDLL:
         command = [os.environ.get("CC", "cc"), "-O3", *_flags(), "-fopenmp", "-fPIC", "-shared"]
         try:
             subprocess.run(
-                [*command, str(source), "-o", str(library), "-ldl"], check=True, capture_output=True, text=True
+                [*command, str(source), "-o", str(library), "-ldl"],
+                check=True,
+                capture_output=True,
+                text=True,
             )
         except OSError as error:
             raise CeilingError(f"no C compiler: {error}") from None
@@ -58,14 +61,14 @@ class LaunchTimer:
         self.library = library
 
     def timeit(self, number: int) -> float:
-        seconds = self.library.ceiling_launch(number)
+        seconds: float = self.library.ceiling_launch(number)
         if seconds < 0:
             raise CeilingError(f"the CUDA driver failed (step {-seconds:.0f} of ceiling_launch)")
         return seconds * number
 
 
 class PipelinedAdd:
-    """out = a + b for pinned host arrays through the GPU, with CuPy: copies both ways beside the kernel."""
+    """out = a + b for pinned host arrays through the GPU: copies both ways beside the kernel."""
 
     STREAMS = 3
     CHUNKS = (8 << 20, 16 << 20, 32 << 20)  # bytes; the fastest is taken
@@ -103,7 +106,7 @@ class PipelinedAdd:
         size, itemsize = self.host[0].size, self.host[0].itemsize
         addresses = [x.ctypes.data for x in self.host]
         for i, begin in enumerate(range(0, size, self.chunk)):
-            # What a stream does is in order, so its three buffers are free again when it gets there.
+            # A stream works in order: its buffers are free again when it gets to them.
             stream, arrays = self.streams[i % self.STREAMS], self.device[i % self.STREAMS]
             count = min(self.chunk, size - begin)
             nbytes, offset = count * itemsize, begin * itemsize

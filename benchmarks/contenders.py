@@ -87,9 +87,13 @@ class NumExpr(Peer):
         if op not in self.EXPRESSIONS or char not in ("dfil" if op != "divide" else "df"):
             raise Lacking(f"no {op} of {char}")
         operands = dict(zip("ab", inputs, strict=False))
-        text = "f(expression, operands, {})" if out is None else "f(expression, operands, {}, out=out)"
+        text = (
+            "f(expression, operands, {})" if out is None else "f(expression, operands, {}, out=out)"
+        )
         names = {} if out is None else {"out": out}
-        return Statement(text, f=self.api.evaluate, expression=self.EXPRESSIONS[op], operands=operands, **names)
+        return Statement(
+            text, f=self.api.evaluate, expression=self.EXPRESSIONS[op], operands=operands, **names
+        )
 
 
 def _torch_function(torch: Any, op: str, char: str) -> Callable[..., Any]:
@@ -108,7 +112,11 @@ class Torch(Peer):
     def statement(self, op: str, char: str, inputs: list[Any], out: Any) -> Statement:
         torch = self.api
         tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in inputs]
-        return _call(_torch_function(torch, op, char), tensors, None if out is None else torch.from_numpy(out))
+        return _call(
+            _torch_function(torch, op, char),
+            tensors,
+            None if out is None else torch.from_numpy(out),
+        )
 
 
 class TorchCuda(Torch):
@@ -125,7 +133,8 @@ class TorchCuda(Torch):
         torch = self.api
         function = _torch_function(torch, op, char)
         tensors = {
-            f"x{k}": torch.from_numpy(x) if isinstance(x, np.ndarray) else x for k, x in enumerate(inputs)
+            f"x{k}": torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+            for k, x in enumerate(inputs)
         }
         moved = [
             f"{key}.cuda()" if isinstance(x, torch.Tensor) else key for key, x in tensors.items()
@@ -163,7 +172,9 @@ ON_CPU: tuple[type[Peer], ...] = (NumPy, NumExpr, Torch)
 ON_GPU: tuple[type[Peer], ...] = (NumPy, CuPy, TorchCuda)
 
 
-def load(kinds: tuple[type[Peer], ...], wanted: set[str] | None) -> tuple[dict[str, Peer], dict[str, str]]:
+def load(
+    kinds: tuple[type[Peer], ...], wanted: set[str] | None
+) -> tuple[dict[str, Peer], dict[str, str]]:
     """The peers that are here, and why the others are not."""
     present, absent = {}, {}
     for kind in kinds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +31,7 @@ class Times:
     """Seconds per call."""
 
     median: float
+    best: float
     low: float  # first quartile
     high: float  # third quartile
     samples: int
@@ -46,36 +48,37 @@ def _summary(samples: list[float], number: int) -> Times:
         low = high = samples[0]
     else:
         low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return Times(statistics.median(samples), low, high, len(samples), number)
+    return Times(statistics.median(samples), min(samples), low, high, len(samples), number)
 
 
 def calls_per_sample(timer: Timer, sample_seconds: float) -> int:
     """How many calls make a sample; warms up meanwhile."""
-    timer.timeit(1)
-    number = 1
+    seconds, number = timer.timeit(1), 1
+    if seconds >= WARM_SECONDS:
+        return 1
     while True:
         seconds = timer.timeit(number)
         if seconds >= sample_seconds / 4:
-            return max(1, math.ceil(number * sample_seconds / max(seconds, 1e-9)))
+            return max(1, math.ceil(number * sample_seconds / seconds))
         number *= 8
 
 
 def measure(
-    timers: dict[str, Timer],
+    timers: Mapping[str, Timer],
     repeats: int,
     budget: float = 2.0,
     sample_seconds: float = SAMPLE_SECONDS,
 ) -> dict[str, Times]:
-    """Medians of `repeats` samples, fewer (but three) when those take more than `budget` seconds."""
+    """`repeats` samples, or fewer (but three) when those take more than `budget` seconds."""
     numbers = {name: calls_per_sample(timer, sample_seconds) for name, timer in timers.items()}
     samples: dict[str, list[float]] = {name: [] for name in timers}
     start = time.perf_counter()
     for i in range(repeats):
-        if i >= min(MIN_SAMPLES, repeats) and time.perf_counter() - start > budget:
+        if i >= MIN_SAMPLES and time.perf_counter() - start > budget:
             break
         for name, timer in timers.items():
-            number = numbers[name]
-            if i == 0 or samples[name][-1] < WARM_SECONDS:
+            # What ran in between has taken the caches.
+            if not samples[name] or samples[name][-1] < WARM_SECONDS:
                 timer.timeit(1)
-            samples[name].append(timer.timeit(number) / number)
+            samples[name].append(timer.timeit(numbers[name]) / numbers[name])
     return {name: _summary(samples[name], numbers[name]) for name in timers}

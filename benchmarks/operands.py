@@ -87,7 +87,10 @@ def _reversed(make: Maker, n: int) -> list[Any]:
 
 def _columns(make: Maker, n: int) -> list[Any]:
     rows, columns = _near_square(n)
-    return [x[:, 3 : columns + 3] for x in (make(rows, columns + 8), make(rows, columns + 8, second=True))]
+    return [
+        x[:, 3 : columns + 3]
+        for x in (make(rows, columns + 8), make(rows, columns + 8, second=True))
+    ]
 
 
 def _transposed(make: Maker, n: int) -> list[Any]:
@@ -127,7 +130,7 @@ def _scalar(make: Maker, n: int) -> list[Any]:
     return [make(n), make.scalar()]
 
 
-#: What an operand can look like; the last three-fourths need two operands.
+#: What an operand can look like; `TWO_OPERANDS` and `OUT_ONLY` say more.
 LAYOUTS: dict[str, Callable[[Maker, int], list[Any]]] = {
     "contiguous": _contiguous,
     "in place": _contiguous,
@@ -161,8 +164,7 @@ def make_operands(operation: Any, char: str, layout: str, n: int) -> tuple[list[
         out = np.full(2 * n, 113, out_char)[::2]
     else:
         # NumPy's own choice: the order of the inputs where they agree, else C.
-        order = "F" if layout == "fortran" else "C"
-        out = np.full(shape, 113, out_char, order=order)
+        out = np.full(shape, 113, out_char, order="F" if layout == "fortran" else "C")
     if layout == "in place" and out.dtype == inputs[0].dtype:
         out[...] = inputs[0]
         inputs[0] = out
@@ -198,7 +200,8 @@ def nearest(name: str, char: str) -> np.ufunc:
     """NumPy's function that does the same amount of work (to time, not to compare with)."""
     if name == "divide" and np.dtype(char).kind in "iu":
         return np.floor_divide
-    return getattr(np, name)
+    function: np.ufunc = getattr(np, name)
+    return function
 
 
 #: Complex results that are promised to a bound instead of to the bit.
@@ -210,12 +213,14 @@ class WrongResult(Exception):
 
 
 def check(name: str, got: Any, want: Any, is_complex: bool) -> None:
-    """WrongResult unless `got` is `want` to the bit (complex: see `BOUNDED`); a NaN equals a NaN."""
+    """WrongResult unless `got` is `want`: to the bit, but see `BOUNDED`; a NaN equals a NaN."""
     if type(got) is not type(want):
         raise WrongResult(f"{type(got).__name__} instead of {type(want).__name__}")
     got, want = np.asarray(got), np.asarray(want)
     if got.dtype != want.dtype or got.shape != want.shape:
-        raise WrongResult(f"{got.dtype} of shape {got.shape} instead of {want.dtype} of shape {want.shape}")
+        raise WrongResult(
+            f"{got.dtype} of shape {got.shape} instead of {want.dtype} of shape {want.shape}"
+        )
     if is_complex and name in BOUNDED:
         bad = ~(np.abs(got - want) <= 16 * np.finfo(want.dtype).eps * np.abs(want))
     elif want.dtype.kind in "fc":

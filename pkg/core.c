@@ -20,10 +20,10 @@
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 /* Of the header that this file is compiled with. */
-#define VERSION_TEXT                                                                                  \
+#define VERSION_TEXT                                                                               \
     STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
 
-/* ---- 1. Errors, types, devices ------------------------------------------------------------------ */
+/* ---- 1. Errors, types, devices ------------------------------------------------------------- */
 
 core_state *core_state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
 
@@ -140,8 +140,10 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
     const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
     if (text == NULL) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "device must be a string (\"cpu\", \"cuda\", \"cuda:N\") or None, not %.100s",
-                         Py_TYPE(object)->tp_name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "device must be a string (\"cpu\", \"cuda\", \"cuda:N\") or None, not %.100s",
+                Py_TYPE(object)->tp_name);
     } else if (strcmp(text, "cpu") == 0) {
         result = 0;
     } else if (strcmp(text, "cuda") == 0) {
@@ -153,13 +155,14 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
         device_ret->index = (int32_t)strtol(text + 5, NULL, 10);
         result = 0;
     } else {
-        PyErr_Format(PyExc_ValueError, "unknown device %R: expected \"cpu\", \"cuda\" or \"cuda:N\"", object);
+        PyErr_Format(PyExc_ValueError,
+                     "unknown device %R: expected \"cpu\", \"cuda\" or \"cuda:N\"", object);
     }
     Py_XDECREF(value);
     return result;
 }
 
-/* ---- 2. Ufuncs ------------------------------------------------------------------------------------ */
+/* ---- 2. Ufuncs ----------------------------------------------------------------------------- */
 
 typedef struct loop_info {
     mylib_op op;
@@ -168,8 +171,8 @@ typedef struct loop_info {
 } loop_info;
 
 /*
- * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension; reduce and
- * accumulate let the output overlap the first input, which mylib_map1() understands.
+ * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension;
+ * reduce and accumulate let the output overlap the first input, which mylib_map1() understands.
  */
 static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
 {
@@ -239,18 +242,19 @@ PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
     else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum)
         identity = PyUFunc_ReorderableNone;
     PyOS_snprintf(t->name, sizeof t->name, "%s", name);
-    PyObject *ufunc = PyUFunc_FromFuncAndData(t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
-                                              "An operation of libmylib as a NumPy ufunc.", 0);
+    PyObject *ufunc =
+        PyUFunc_FromFuncAndData(t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
+                                "An operation of libmylib as a NumPy ufunc.", 0);
     if (ufunc == NULL)
         PyMem_RawFree(t);
     return ufunc;
 }
 
-/* ---- 3. Functions --------------------------------------------------------------------------------- */
+/* ---- 3. Functions -------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(make_ufunc_doc,
-             "make_ufunc(op, ordinal, name, /)\n--\n\n"
-             "A NumPy ufunc that computes operation number `op` on cuda:`ordinal`, or on the CPU when it is -1.");
+PyDoc_STRVAR(make_ufunc_doc, "make_ufunc(op, ordinal, name, /)\n--\n\n"
+                             "A NumPy ufunc that computes operation number `op` on cuda:`ordinal`, "
+                             "or on the CPU when it is -1.");
 static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
     int op, ordinal;
@@ -264,8 +268,10 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
     return new_ufunc((mylib_op)op, device, name);
 }
 
-PyDoc_STRVAR(parse_device_doc, "parse_device(device, /)\n--\n\n"
-                               "The CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.");
+PyDoc_STRVAR(
+    parse_device_doc,
+    "parse_device(device, /)\n--\n\n"
+    "The CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.");
 static PyObject *parse_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device;
@@ -274,10 +280,10 @@ static PyObject *parse_device_function(PyObject *module, PyObject *object)
     return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
 }
 
-PyDoc_STRVAR(map_doc,
-             "map(op, ordinal, out, /, *inputs)\n--\n\n"
-             "out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All are NumPy arrays in "
-             "native byte order, of the operation's types, and broadcast to `out`.");
+PyDoc_STRVAR(map_doc, "map(op, ordinal, out, /, *inputs)\n--\n\n"
+                      "out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All "
+                      "are NumPy arrays in "
+                      "native byte order, of the operation's types, and broadcast to `out`.");
 static PyObject *map_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -285,10 +291,12 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     mylib_array arrays[3];
 
     if (count < 4 || count > 5) {
-        PyErr_SetString(PyExc_TypeError, "map() takes an operation, an ordinal, out, and one or two inputs");
+        PyErr_SetString(PyExc_TypeError,
+                        "map() takes an operation, an ordinal, out, and one or two inputs");
         return NULL;
     }
-    long op = PyLong_AsLong(PyTuple_GET_ITEM(args, 0)), ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
+    long op = PyLong_AsLong(PyTuple_GET_ITEM(args, 0)),
+         ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
     if ((op == -1 || ordinal == -1) && PyErr_Occurred())
         return NULL;
     if (count - 3 != mylib_op_arity((mylib_op)op)) {
@@ -309,21 +317,23 @@ static PyObject *map_function(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "map(): out is read-only");
         return NULL;
     }
-    mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : (int32_t)ordinal};
+    mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA,
+                           ordinal < 0 ? 0 : (int32_t)ordinal};
     mylib_status status;
     int flags;
     Py_BEGIN_ALLOW_THREADS
-    feclearexcept(FE_ALL_EXCEPT);
-    status = mylib_map((mylib_op)op, device, NULL, &arrays[0], &arrays[1]);
-    flags = fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+        feclearexcept(FE_ALL_EXCEPT);
+        status = mylib_map((mylib_op)op, device, NULL, &arrays[0], &arrays[1]);
+        flags = fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(state, status);
     return PyLong_FromLong(flags);
 }
 
-PyDoc_STRVAR(trace_doc, "trace(matrix, ordinal, /)\n--\n\n"
-                        "The sum of the diagonal of a two-dimensional NumPy array, as a NumPy scalar.");
+PyDoc_STRVAR(trace_doc,
+             "trace(matrix, ordinal, /)\n--\n\n"
+             "The sum of the diagonal of a two-dimensional NumPy array, as a NumPy scalar.");
 static PyObject *trace_function(PyObject *module, PyObject *args)
 {
     PyArrayObject *matrix;
@@ -342,7 +352,7 @@ static PyObject *trace_function(PyObject *module, PyObject *args)
     describe_array(matrix, type, &array);
     mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : ordinal};
     Py_BEGIN_ALLOW_THREADS
-    status = mylib_trace(device, NULL, &array, sum);
+        status = mylib_trace(device, NULL, &array, sum);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
@@ -365,14 +375,15 @@ static PyObject *fib_function(PyObject *module, PyObject *n)
                               : raise_status(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(device_count_doc, "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
+PyDoc_STRVAR(device_count_doc,
+             "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
 static PyObject *device_count_function(PyObject *module, PyObject *unused)
 {
     int count;
     mylib_status status;
     (void)module, (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    status = mylib_cuda_device_count(&count);
+        status = mylib_cuda_device_count(&count);
     Py_END_ALLOW_THREADS
     return status == MYLIB_OK ? Py_BuildValue("(iO)", count, Py_None)
                               : Py_BuildValue("(is)", 0, mylib_last_message());
@@ -387,28 +398,33 @@ static PyObject *device_info_function(PyObject *module, PyObject *object)
     if (ordinal == -1 && PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = mylib_cuda_device_info((int)ordinal, &info);
+        status = mylib_cuda_device_info((int)ordinal, &info);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     return Py_BuildValue("{sssNsisisisKsK}", "name", info.name, "compute_capability",
-                         PyUnicode_FromFormat("%d.%d", info.compute_major, info.compute_minor), "multiprocessors",
-                         info.multiprocessors, "driver_version", info.driver_version, "runtime_version",
-                         info.runtime_version, "total_nbytes", (unsigned long long)info.total_nbytes,
-                         "free_nbytes", (unsigned long long)info.free_nbytes);
+                         PyUnicode_FromFormat("%d.%d", info.compute_major, info.compute_minor),
+                         "multiprocessors", info.multiprocessors, "driver_version",
+                         info.driver_version, "runtime_version", info.runtime_version,
+                         "total_nbytes", (unsigned long long)info.total_nbytes, "free_nbytes",
+                         (unsigned long long)info.free_nbytes);
 }
 
-PyDoc_STRVAR(check_device_doc, "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
+PyDoc_STRVAR(
+    check_device_doc,
+    "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
 static PyObject *check_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device = {MYLIB_CUDA, (int32_t)PyLong_AsLong(object)};
     if (device.index == -1 && PyErr_Occurred())
         return NULL;
     mylib_status status = mylib_synchronize(device, (void *)0);
-    return status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(PyModule_GetState(module), status);
+    return status == MYLIB_OK ? Py_NewRef(Py_None)
+                              : raise_status(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(config_doc, "config()\n--\n\nHow libmylib was built and what it chose here, as a dict.");
+PyDoc_STRVAR(config_doc,
+             "config()\n--\n\nHow libmylib was built and what it chose here, as a dict.");
 static PyObject *config_function(PyObject *module, PyObject *unused)
 {
     mylib_config c;
@@ -416,14 +432,17 @@ static PyObject *config_function(PyObject *module, PyObject *unused)
     mylib_status status = mylib_get_config(&c);
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
-    return Py_BuildValue("{sssssNsssssssssNsi}", "version", c.version, "compiler", c.compiler, "has_cuda",
-                         PyBool_FromLong(c.has_cuda), "cuda_version", c.cuda_version, "cuda_architectures",
-                         c.cuda_architectures, "cuda_searched", c.cuda_searched, "cpu_level", c.cpu_level,
-                         "has_openmp", PyBool_FromLong(c.has_openmp), "threads", c.threads);
+    return Py_BuildValue("{sssssNsssssssssNsi}", "version", c.version, "compiler", c.compiler,
+                         "has_cuda", PyBool_FromLong(c.has_cuda), "cuda_version", c.cuda_version,
+                         "cuda_architectures", c.cuda_architectures, "cuda_searched",
+                         c.cuda_searched, "cpu_level", c.cpu_level, "has_openmp",
+                         PyBool_FromLong(c.has_openmp), "threads", c.threads);
 }
 
-PyDoc_STRVAR(set_cpu_level_doc, "set_cpu_level(level, /)\n--\n\n"
-                                "Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests.");
+PyDoc_STRVAR(
+    set_cpu_level_doc,
+    "set_cpu_level(level, /)\n--\n\n"
+    "Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests.");
 static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
 {
     const char *name = NULL;
@@ -435,20 +454,24 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(free_cached_doc, "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
+PyDoc_STRVAR(
+    free_cached_doc,
+    "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
 static PyObject *free_cached_function(PyObject *module, PyObject *unused)
 {
     mylib_status status;
     (void)unused;
     Py_BEGIN_ALLOW_THREADS
-    status = mylib_free_cached();
+        status = mylib_free_cached();
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._general).");
+PyDoc_STRVAR(
+    set_hooks_doc,
+    "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._general).");
 static PyObject *set_hooks(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -476,7 +499,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* ---- 4. Initialisation ------------------------------------------------------------------------------ */
+/* ---- 4. Initialisation --------------------------------------------------------------------- */
 
 /* pandas replaces a ufunc named "divide" by its own true division; ours truncates integers. */
 static const char *ufunc_name(mylib_op op)
@@ -490,7 +513,8 @@ static int add_operations(PyObject *module, core_state *state)
     if (operations == NULL)
         return -1;
     for (int op = 0; op < MYLIB_OP_COUNT; op++) {
-        PyObject *ufunc = new_ufunc((mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
+        PyObject *ufunc =
+            new_ufunc((mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
         PyObject *operation = ufunc != NULL ? new_operation(state, (mylib_op)op, ufunc) : NULL;
         Py_XDECREF(ufunc);
         if (operation == NULL) {
@@ -513,17 +537,19 @@ static int core_exec(PyObject *module)
         return -1;
     if (strcmp(version, VERSION_TEXT) != 0) {
         PyErr_Format(PyExc_ImportError,
-                     "pkg.core was built for libmylib %s but the libmylib.so that was loaded is %s: reinstall the package",
+                     "pkg.core was built for libmylib %s but the libmylib.so that was loaded is "
+                     "%s: reinstall the package",
                      VERSION_TEXT, version);
         return -1;
     }
     if (PyModule_AddStringConstant(module, "__version__", version) < 0)
         return -1;
-    state->cuda_error = PyErr_NewExceptionWithDoc(
-        "pkg.CudaError",
-        "The GPU cannot be used, or a CUDA call failed; the text names the reason and what would help.",
-        PyExc_RuntimeError, NULL);
-    if (state->cuda_error == NULL || PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0)
+    state->cuda_error = PyErr_NewExceptionWithDoc("pkg.CudaError",
+                                                  "The GPU cannot be used, or a CUDA call failed; "
+                                                  "the text names the reason and what would help.",
+                                                  PyExc_RuntimeError, NULL);
+    if (state->cuda_error == NULL ||
+        PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0)
         return -1;
     state->default_device = PyContextVar_New("pkg.default_device", NULL);
     if (state->default_device == NULL ||

@@ -43,7 +43,9 @@ int num_of_type(mylib_type type);
 /* Describes a NumPy array in host memory; the result points into the array. */
 void describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret);
 
-/* "cpu", "cuda", "cuda:N" or None (the default device) as a device; -1 and an exception on failure. */
+/*
+ * "cpu", "cuda", "cuda:N" or None (the default device) as a device; -1 and an exception on failure.
+ */
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
 /* A ufunc that computes 'op' on 'device', through the one inner loop.  New reference. */

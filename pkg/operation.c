@@ -19,7 +19,10 @@
 
 #define MAX_INPUTS 2
 
-/* From this many elements on, threads are worth the Python code that prepares any operands for them. */
+/*
+ * From this many elements on, threads are worth the Python code that prepares any operands for
+ * them.
+ */
 #define LARGE_COUNT 65536
 
 /* From this many elements on, other Python threads may run meanwhile. */
@@ -27,7 +30,7 @@
 
 #define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
 
-/* The library raises SSE flags on x86-64; <fenv.h> would also save and restore the slow x87 unit. */
+/* The library raises SSE flags on x86-64; <fenv.h> would also save and restore the slow x87. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #define CLEAR_FLAGS() _mm_setcsr(_mm_getcsr() & ~(unsigned)FLAGS)
@@ -45,14 +48,17 @@ typedef struct operation {
     PyObject *name;
     PyObject *doc;
     PyObject *ufunc;
-    PyObject *flags_ufunc; /* raises floating-point flags under this operation's name; see report_flags() */
+    PyObject *flags_ufunc; /* raises flags under this operation's name; see report_flags() */
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
 
-/* ---- 1. Python numbers --------------------------------------------------------------------------- */
+/* ---- 1. Python numbers --------------------------------------------------------------------- */
 
-/* NumPy's float64 is a subclass of float and belongs to the arrays; its integers are no subclass of int. */
+/*
+ * NumPy's float64 is a subclass of float and belongs to the arrays; its integers are no subclass of
+ * int.
+ */
 static int is_number(PyObject *x)
 {
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
@@ -66,9 +72,10 @@ static PyObject *call_int(operation *self, mylib_device device, PyObject *const 
         int overflow;
         values[k] = PyLong_AsLongLongAndOverflow(args[k], &overflow);
         if (overflow != 0) {
-            PyErr_Format(PyExc_OverflowError,
-                         "%U(): the int argument %d does not fit in 64 bits; use floats or NumPy arrays", self->name,
-                         k + 1);
+            PyErr_Format(
+                PyExc_OverflowError,
+                "%U(): the int argument %d does not fit in 64 bits; use floats or NumPy arrays",
+                self->name, k + 1);
             return NULL;
         }
     }
@@ -77,7 +84,7 @@ static PyObject *call_int(operation *self, mylib_device device, PyObject *const 
         status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
+            status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
         Py_END_ALLOW_THREADS
     }
     return status == MYLIB_OK ? PyLong_FromLongLong(result) : raise_status(self->state, status);
@@ -96,7 +103,7 @@ static PyObject *call_float(operation *self, mylib_device device, PyObject *cons
         status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
+            status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
         Py_END_ALLOW_THREADS
     }
     return status == MYLIB_OK ? PyFloat_FromDouble(result) : raise_status(self->state, status);
@@ -115,7 +122,7 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
     }
     mylib_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = mylib_scalar_c128(self->op, device, values[0], values[1], result);
+        status = mylib_scalar_c128(self->op, device, values[0], values[1], result);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
@@ -139,11 +146,11 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
     return call_int(self, device, args);
 }
 
-/* ---- 2. NumPy arrays of one type ----------------------------------------------------------------- */
+/* ---- 2. NumPy arrays of one type ----------------------------------------------------------- */
 
 /*
- * The operation has raised floating-point flags that NumPy's error state may want to hear of.  NumPy
- * offers no function for that; but a ufunc that raises the same flags gets the same treatment.
+ * The operation has raised floating-point flags that NumPy's error state may want to hear of.
+ * NumPy offers no function for that; but a ufunc that raises the same flags gets the same treatment.
  */
 static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
 {
@@ -165,9 +172,10 @@ static int report_flags(operation *self, int flags)
 
     if (self->flags_ufunc == NULL) {
         const char *name = PyUnicode_AsUTF8(self->name);
-        self->flags_ufunc = name == NULL ? NULL
-                                         : PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1,
-                                                                   PyUFunc_None, name, NULL, 0);
+        self->flags_ufunc = name == NULL
+                                ? NULL
+                                : PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1,
+                                                          PyUFunc_None, name, NULL, 0);
         if (self->flags_ufunc == NULL)
             return -1;
     }
@@ -178,7 +186,7 @@ static int report_flags(operation *self, int flags)
     return result != NULL ? 0 : -1;
 }
 
-/* Whether a new output in C order is what NumPy would make: no stride smaller than one further in. */
+/* Whether NumPy would make a new output in C order: no stride is smaller than one further in. */
 static int is_c_like(PyArrayObject *a)
 {
     npy_intp inner = 0;
@@ -194,8 +202,8 @@ static int is_c_like(PyArrayObject *a)
 }
 
 /*
- * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is exact;
- * returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
+ * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is
+ * exact; returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
  */
 static int convert_number(PyObject *x, mylib_type type, void *value)
 {
@@ -205,11 +213,11 @@ static int convert_number(PyObject *x, mylib_type type, void *value)
         if (overflow != 0)
             return 0;
         switch (type) {
-#define FITS(S, T, low, high)                                                                         \
-    case S:                                                                                           \
-        if (n < (low) || n > (high))                                                                  \
-            return 0;                                                                                 \
-        *(T *)value = (T)n;                                                                           \
+#define FITS(S, T, low, high)                                                                      \
+    case S:                                                                                        \
+        if (n < (low) || n > (high))                                                               \
+            return 0;                                                                              \
+        *(T *)value = (T)n;                                                                        \
         return 1;
             FITS(MYLIB_I8, int8_t, INT8_MIN, INT8_MAX)
             FITS(MYLIB_I16, int16_t, INT16_MIN, INT16_MAX)
@@ -270,8 +278,8 @@ static int needs_copy(const mylib_array *out, const mylib_array *in)
 }
 
 /*
- * Arrays (and numbers with them) of one type, with an output of the right type or none.  NULL without an
- * exception: not such a case.
+ * Arrays (and numbers with them) of one type, with an output of the right type or none.  NULL
+ * without an exception: not such a case.
  */
 static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *out_object)
 {
@@ -340,8 +348,8 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
         mylib_type out_type;
         result = (PyArrayObject *)out_object;
         if (!PyArray_CheckExact(out_object) || !type_of_num(PyArray_TYPE(result), &out_type) ||
-            out_type != result_type || !PyArray_ISNOTSWAPPED(result) || !PyArray_ISWRITEABLE(result) ||
-            PyArray_NDIM(result) != ndim)
+            out_type != result_type || !PyArray_ISNOTSWAPPED(result) ||
+            !PyArray_ISWRITEABLE(result) || PyArray_NDIM(result) != ndim)
             return NULL;
         for (int d = 0; d < ndim; d++) {
             if (PyArray_DIM(result, d) != shape[d])
@@ -378,10 +386,11 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
     return (PyObject *)result;
 }
 
-/* ---- Calls ----------------------------------------------------------------------------------------- */
+/* ---- Calls --------------------------------------------------------------------------------- */
 
 /* pkg._general.call(self, args, kwargs). */
-static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs,
+                              PyObject *kwnames)
 {
     Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
     PyObject *tuple = PyTuple_New(nargs), *dict = PyDict_New(), *result = NULL;
@@ -395,15 +404,17 @@ static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t
     if (self->state->call_general == NULL)
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
     else
-        result = PyObject_CallFunctionObjArgs(self->state->call_general, (PyObject *)self, tuple, dict, NULL);
+        result = PyObject_CallFunctionObjArgs(self->state->call_general, (PyObject *)self, tuple,
+                                              dict, NULL);
 out:
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
     return result;
 }
 
-/* The ufunc's own TypeError says little; pkg._general.explain names the types that are supported. */
-static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+/* The ufunc's own TypeError says little; pkg._general.explain names the supported types. */
+static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
 {
     PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
@@ -413,7 +424,8 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
-    PyObject *better = PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value, NULL);
+    PyObject *better =
+        PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value, NULL);
     if (better != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
         Py_DECREF(better);
@@ -433,17 +445,20 @@ static int is_large(PyObject *const *args, Py_ssize_t nargs)
     return 0;
 }
 
-static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
+                                PyObject *kwnames)
 {
     operation *self = (operation *)object;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf), nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
+               nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
     PyObject *out = NULL, *default_device = NULL;
     int is_cpu, only_numbers = nargs == self->nin;
 
     if (PyContextVar_Get(self->state->default_device, Py_None, &default_device) < 0)
         return NULL;
-    is_cpu = default_device == Py_None ||
-             (PyUnicode_Check(default_device) && PyUnicode_CompareWithASCIIString(default_device, "cpu") == 0);
+    is_cpu =
+        default_device == Py_None || (PyUnicode_Check(default_device) &&
+                                      PyUnicode_CompareWithASCIIString(default_device, "cpu") == 0);
     Py_DECREF(default_device);
 
     for (Py_ssize_t k = 0; k < nargs && only_numbers; k++)
@@ -451,7 +466,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     if (only_numbers && nkw <= 1) {
         mylib_device device = {MYLIB_CPU, 0};
         int takes_numbers = nkw == 0;
-        if (nkw == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "device") == 0)
+        if (nkw == 1 &&
+            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "device") == 0)
             takes_numbers = 1;
         if (takes_numbers) {
             if ((nkw == 1 || !is_cpu) &&
@@ -477,7 +493,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         out = args[nargs];
     if (out == Py_None)
         out = NULL;
-    if (nargs >= self->nin && nargs <= self->nin + 1 && nkw <= 1 && (nargs + nkw == self->nin || out != NULL)) {
+    if (nargs >= self->nin && nargs <= self->nin + 1 && nkw <= 1 &&
+        (nargs + nkw == self->nin || out != NULL)) {
         PyObject *result = call_arrays(self, args, out);
         if (result != NULL || PyErr_Occurred())
             return result;
@@ -487,7 +504,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     return call_ufunc(self, args, nargs, kwnames);
 }
 
-/* ---- The type -------------------------------------------------------------------------------------- */
+/* ---- The type ------------------------------------------------------------------------------ */
 
 PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
 {
@@ -561,7 +578,10 @@ static PyObject *get_of_ufunc(PyObject *object, void *name)
     return PyObject_GetAttrString(((operation *)object)->ufunc, name);
 }
 
-/* reduce, accumulate, ... compute on the CPU, so they are refused where the user has asked for a GPU. */
+/*
+ * reduce, accumulate, ... compute on the CPU, so they are refused where the user has asked for a
+ * GPU.
+ */
 static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 {
     operation *self = (operation *)object;
@@ -569,10 +589,11 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
     if (parse_device(self->state, NULL, &device) < 0)
         return NULL;
     if (device.kind != MYLIB_CPU)
-        return PyErr_Format(PyExc_NotImplementedError,
-                            "%U.%s computes on the CPU, and the default device is a GPU: call it under "
-                            "pkg.default_device(\"cpu\")",
-                            self->name, (const char *)name);
+        return PyErr_Format(
+            PyExc_NotImplementedError,
+            "%U.%s computes on the CPU, and the default device is a GPU: call it under "
+            "pkg.default_device(\"cpu\")",
+            self->name, (const char *)name);
     return PyObject_GetAttrString(self->ufunc, name);
 }
 
@@ -614,7 +635,8 @@ static PyObject *get_module(PyObject *object, void *unused)
 static PyMemberDef operation_members[] = {
     {"ufunc", T_OBJECT_EX, offsetof(operation, ufunc), READONLY,
      "The NumPy ufunc of the operation, which computes on the CPU."},
-    {"index", T_INT, offsetof(operation, op), READONLY, "The operation's number in libmylib (mylib_op)."},
+    {"index", T_INT, offsetof(operation, op), READONLY,
+     "The operation's number in libmylib (mylib_op)."},
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(operation, vectorcall), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(operation, weakrefs), READONLY, NULL},
@@ -627,26 +649,21 @@ static PyGetSetDef operation_getset[] = {
     {"__module__", get_module, NULL, NULL, NULL},
     {"__doc__", get_doc, set_doc, NULL, NULL},
 #define OF_UFUNC(name, get) {#name, get, NULL, "The ufunc's; see numpy.ufunc." #name ".", #name},
-    OF_UFUNC(types, get_of_ufunc)
-    OF_UFUNC(ntypes, get_of_ufunc)
-    OF_UFUNC(nout, get_of_ufunc)
-    OF_UFUNC(nargs, get_of_ufunc)
-    OF_UFUNC(identity, get_of_ufunc)
-    OF_UFUNC(signature, get_of_ufunc)
-    OF_UFUNC(resolve_dtypes, get_of_ufunc)
-    OF_UFUNC(reduce, get_method_of_ufunc)
-    OF_UFUNC(accumulate, get_method_of_ufunc)
-    OF_UFUNC(reduceat, get_method_of_ufunc)
-    OF_UFUNC(outer, get_method_of_ufunc)
-    OF_UFUNC(at, get_method_of_ufunc)
+    OF_UFUNC(types, get_of_ufunc) OF_UFUNC(ntypes, get_of_ufunc) OF_UFUNC(nout, get_of_ufunc)
+        OF_UFUNC(nargs, get_of_ufunc) OF_UFUNC(identity, get_of_ufunc)
+            OF_UFUNC(signature, get_of_ufunc) OF_UFUNC(resolve_dtypes, get_of_ufunc)
+                OF_UFUNC(reduce, get_method_of_ufunc) OF_UFUNC(accumulate, get_method_of_ufunc)
+                    OF_UFUNC(reduceat, get_method_of_ufunc) OF_UFUNC(outer, get_method_of_ufunc)
+                        OF_UFUNC(at, get_method_of_ufunc)
 #undef OF_UFUNC
-    {NULL, NULL, NULL, NULL, NULL},
+                            {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMethodDef operation_methods[] = {
     {"__reduce__", operation_reduce, METH_NOARGS, NULL},
     {"report_flags", operation_report_flags, METH_O,
-     "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the operation raised."},
+     "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the "
+     "operation raised."},
     {NULL, NULL, 0, NULL},
 };
 

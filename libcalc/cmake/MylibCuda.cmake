@@ -273,6 +273,14 @@ if(nvcc)
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
 
+  # Halves the library; older compilers compress less.
+  execute_process(COMMAND "${nvcc}" --help OUTPUT_VARIABLE nvcc_help ERROR_QUIET)
+  if(nvcc_help MATCHES "--compress-mode")
+    set(MYLIB_CUDA_COMPRESS "--compress-mode=size")
+  else()
+    set(MYLIB_CUDA_COMPRESS "-Xfatbin=-compress-all")
+  endif()
+
   set(MYLIB_HAS_CUDA 1)
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" MYLIB_CUDA_VERSION "${CMAKE_CUDA_COMPILER_VERSION}")
   set(MYLIB_CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")

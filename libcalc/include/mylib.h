@@ -12,8 +12,8 @@
  *   on GPU memory is asynchronous and uses its operands until the stream has reached it.
  * - Every function may be called from any thread at any time.  Calls that write to the same memory
  *   must be ordered by the caller.
- * - The same operation on the same values gives the same bits on every processor, on every GPU, with
- *   any number of threads.  NaN results are NaN everywhere, but their sign and payload may differ.
+ * - The same operation on the same values gives the same bits on every processor, on every GPU,
+ *   with any number of threads.  NaN results are NaN everywhere; their sign and payload may differ.
  *
  * Nothing touches the GPU driver before the first call that needs a GPU.
  */
@@ -38,7 +38,7 @@ extern "C" {
 #define MYLIB_API __attribute__((visibility("default")))
 #endif
 
-/* ---- Status ----------------------------------------------------------------------------------- */
+/* ---- Status -------------------------------------------------------------------------------- */
 
 /* Values are pinned: they never change meaning, new ones are added at the end. */
 typedef enum mylib_status {
@@ -46,11 +46,11 @@ typedef enum mylib_status {
     MYLIB_ERR_ARGUMENT = 1,    /* an argument is wrong: NULL, out of range, shapes that disagree */
     MYLIB_ERR_UNSUPPORTED = 2, /* the operation is not defined for this element type */
     MYLIB_ERR_NO_MEMORY = 3,   /* host or GPU memory ran out; the message has the sizes */
-    MYLIB_ERR_NO_DEVICE = 4,   /* no such device, no driver, or built without CUDA: the message says which */
+    MYLIB_ERR_NO_DEVICE = 4,   /* no such device or driver, or built without CUDA */
     MYLIB_ERR_CUDA = 5,        /* a CUDA call failed; the message names the call and the error */
     MYLIB_ERR_OVERFLOW = 6,    /* an exact integer result does not fit */
     MYLIB_ERR_ZERO_DIVIDE = 7, /* a scalar was divided by zero */
-    MYLIB_ERR_DOMAIN = 8,      /* the function is not defined there: the square root of a negative scalar */
+    MYLIB_ERR_DOMAIN = 8,      /* not defined there: the square root of a negative scalar */
     MYLIB_ERR_FORKED = 9       /* CUDA was used before fork() and cannot be used in the child */
 } mylib_status;
 
@@ -63,10 +63,10 @@ MYLIB_API const char *mylib_status_name(mylib_status status);
  */
 MYLIB_API const char *mylib_last_message(void);
 
-/* The version of the library that was loaded, "MAJOR.MINOR.PATCH"; compare it with the macros above. */
+/* The version of the library that was loaded, "MAJOR.MINOR.PATCH"; see the macros above. */
 MYLIB_API const char *mylib_version(void);
 
-/* ---- Element types ---------------------------------------------------------------------------- */
+/* ---- Element types ------------------------------------------------------------------------- */
 
 /*
  * i and u are signed (two's complement) and unsigned integers, f are IEEE 754 binary16, 32 and 64,
@@ -95,7 +95,7 @@ MYLIB_API const char *mylib_type_name(mylib_type type);
 /* Bytes per element; 0 for a value that is no type. */
 MYLIB_API size_t mylib_type_size(mylib_type type);
 
-/* ---- Operations ------------------------------------------------------------------------------- */
+/* ---- Operations ---------------------------------------------------------------------------- */
 
 /*
  * Element-wise operations.  Integers wrap.  Values are pinned.
@@ -110,7 +110,7 @@ typedef enum mylib_op {
     MYLIB_OP_divide = 3,       /* integers: as in C, truncated toward zero */
     MYLIB_OP_floor_divide = 4, /* rounded toward minus infinity, as Python's // */
     MYLIB_OP_remainder = 5,    /* has the sign of the divisor, as Python's % */
-    MYLIB_OP_minimum = 6,      /* NaN if either is NaN; complex: ordered by real, then imaginary part */
+    MYLIB_OP_minimum = 6,      /* NaN if either is NaN; complex: by real, then imaginary part */
     MYLIB_OP_maximum = 7,
     MYLIB_OP_negative = 8,
     MYLIB_OP_absolute = 9, /* complex: the modulus, of the real type */
@@ -127,12 +127,12 @@ MYLIB_API int mylib_op_arity(mylib_op op);
 
 /*
  * The element type of the result when the inputs are of 'type'.
- * MYLIB_ERR_UNSUPPORTED when the operation is not defined for 'type'; the message lists the types for
- * which it is.  result_ret may be NULL, to ask only that.
+ * MYLIB_ERR_UNSUPPORTED when the operation is not defined for 'type'; the message lists the types
+ * for which it is.  result_ret may be NULL, to ask only that.
  */
 MYLIB_API mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret);
 
-/* ---- Devices ---------------------------------------------------------------------------------- */
+/* ---- Devices ------------------------------------------------------------------------------- */
 
 /* The kinds have DLPack's numbers. */
 typedef enum mylib_device_kind { MYLIB_CPU = 1, MYLIB_CUDA = 2 } mylib_device_kind;
@@ -184,18 +184,20 @@ MYLIB_API mylib_status mylib_get_config(mylib_config *config_ret);
  */
 MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------- */
 
 /*
- * mylib_alloc() gives nbytes of uninitialised memory on 'device', aligned to at least 64 bytes (256 on
- * a GPU).  GPU memory comes from the driver's stream-ordered pool and may be used by work on 'stream'
- * at once.  nbytes may be 0; the pointer is then still to be freed.  MYLIB_ERR_NO_MEMORY names the sizes.
+ * mylib_alloc() gives nbytes of uninitialised memory on 'device', aligned to at least 64 bytes (256
+ * on a GPU).  GPU memory comes from the driver's stream-ordered pool and may be used by work on
+ * 'stream' at once.  nbytes may be 0; the pointer is then still to be freed.  MYLIB_ERR_NO_MEMORY
+ * names the sizes.
  *
  * mylib_free() takes it back; NULL is allowed.  GPU memory is freed when 'stream' gets there.
  *
  * 'stream' is a cudaStream_t; NULL is the legacy default stream.  It is ignored for the CPU.
  */
-MYLIB_API mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void **ptr_ret);
+MYLIB_API mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream,
+                                   void **ptr_ret);
 MYLIB_API mylib_status mylib_free(mylib_device device, void *ptr, void *stream);
 
 /*
@@ -216,12 +218,12 @@ MYLIB_API mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_devi
 MYLIB_API mylib_status mylib_synchronize(mylib_device device, void *stream);
 
 /*
- * Gives back what the library keeps for speed: staging buffers and the unused part of the GPU memory
- * pools.  Later calls get them again when they need them.
+ * Gives back what the library keeps for speed: staging buffers and the unused part of the GPU
+ * memory pools.  Later calls get them again when they need them.
  */
 MYLIB_API mylib_status mylib_free_cached(void);
 
-/* ---- Arrays ----------------------------------------------------------------------------------- */
+/* ---- Arrays -------------------------------------------------------------------------------- */
 
 #define MYLIB_MAX_NDIM 64
 
@@ -232,84 +234,86 @@ MYLIB_API mylib_status mylib_free_cached(void);
  * Host arrays need no alignment.  GPU arrays must be aligned to their element size.
  */
 typedef struct mylib_array {
-    void *data;           /* the element with all indices 0; may be NULL when there are no elements */
-    mylib_device device;  /* where 'data' is */
+    void *data;          /* the element with all indices 0; may be NULL without elements */
+    mylib_device device; /* where 'data' is */
     mylib_type type;
     int32_t ndim;           /* 0 to MYLIB_MAX_NDIM */
     const int64_t *shape;   /* ndim sizes, >= 0; may be NULL when ndim is 0 */
     const int64_t *strides; /* ndim strides in bytes; NULL means C order without gaps */
 } mylib_array;
 
-/* ---- map: element-wise operations ------------------------------------------------------------- */
+/* ---- map: element-wise operations ---------------------------------------------------------- */
 
 /*
  * mylib_map() computes out = op(in[0]) or out = op(in[0], in[1]), element by element, on 'device'.
  *
  * The inputs are broadcast to the shape of 'out' as NumPy does: shapes are aligned at their last
- * dimension, and a size of 1 (or a missing dimension) is repeated.  All inputs have one element type,
- * 'out' the type that mylib_op_result_type() tells.
+ * dimension, and a size of 1 (or a missing dimension) is repeated.  All inputs have one element
+ * type, 'out' the type that mylib_op_result_type() tells.
  *
  * Where the arrays are, and what that means:
- * - all in host memory, device the CPU: computed there, large arrays by OpenMP threads.  Floating-point
- *   flags are raised in the calling thread as if it had computed alone.
- * - all in host memory, device a GPU: streamed through it in pieces, of any size; returns when 'out'
- *   is complete.  'stream' is ignored.  After an error the content of 'out' is undefined.
- * - all on the GPU 'device': enqueued on 'stream' (a cudaStream_t, NULL the legacy default stream); the
- *   call does not wait, and a failure of the kernel is reported by the next call that does.
+ * - all in host memory, device the CPU: computed there, large arrays by OpenMP threads.
+ *   Floating-point flags are raised in the calling thread as if it had computed alone.
+ * - all in host memory, device a GPU: streamed through it in pieces, of any size; returns when
+ *   'out' is complete.  'stream' is ignored.  After an error the content of 'out' is undefined.
+ * - all on the GPU 'device': enqueued on 'stream' (a cudaStream_t, NULL the legacy default stream);
+ *   the call does not wait, and a failure of the kernel is reported by the next one that does.
  * Anything else is MYLIB_ERR_ARGUMENT: nothing is moved in silence.
  *
- * 'out' may be exactly an input (same data, shape and strides).  On the CPU any other overlap gives the
- * result of computing one element after the other in C order, slowly; on a GPU it is
- * MYLIB_ERR_ARGUMENT.  'out' must not overlap itself (stride 0 over several elements) except on the CPU,
- * where the last element computed stays.
+ * 'out' may be exactly an input (same data, shape and strides).  On the CPU any other overlap gives
+ * the result of computing one element after the other in C order, slowly; on a GPU it is
+ * MYLIB_ERR_ARGUMENT.  'out' must not overlap itself (stride 0 over several elements) except on the
+ * CPU, where the last element computed stays.
  *
- * Also MYLIB_ERR_ARGUMENT: NULL, a negative size, shapes that do not broadcast, types that disagree.
- * MYLIB_ERR_UNSUPPORTED: no such operation for the type.  MYLIB_ERR_NO_DEVICE, MYLIB_ERR_CUDA,
- * MYLIB_ERR_NO_MEMORY, MYLIB_ERR_FORKED: the GPU path only.
+ * Also MYLIB_ERR_ARGUMENT: NULL, a negative size, shapes that do not broadcast, types that
+ * disagree.  MYLIB_ERR_UNSUPPORTED: no such operation for the type.  MYLIB_ERR_NO_DEVICE,
+ * MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY, MYLIB_ERR_FORKED: the GPU path only.
  */
 MYLIB_API mylib_status mylib_map(mylib_op op, mylib_device device, void *stream,
                                  const mylib_array *out, const mylib_array *in);
 
 /*
- * Like mylib_map() for n elements in host memory, computed on the CPU: out[i] = op(a[i], b[i]), each
- * array a pointer and a byte stride.  'b' is ignored by operations of one input.
+ * Like mylib_map() for n elements in host memory, computed on the CPU: out[i] = op(a[i], b[i]),
+ * each array a pointer and a byte stride.  'b' is ignored by operations of one input.
  *
- * Any overlap is allowed and gives the result of computing in order.  In particular out == a with both
- * strides 0 folds b into *out; for add, the terms are then summed in the order of mylib_trace(), which
- * is more accurate than left to right.
+ * Any overlap is allowed and gives the result of computing in order.  In particular out == a with
+ * both strides 0 folds b into *out; for add, the terms are then summed in the order of
+ * mylib_trace(), which is more accurate than left to right.
  */
 MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out,
-                                  int64_t out_stride, const void *a, int64_t a_stride, const void *b,
-                                  int64_t b_stride);
+                                  int64_t out_stride, const void *a, int64_t a_stride,
+                                  const void *b, int64_t b_stride);
 
-/* ---- Reductions ------------------------------------------------------------------------------- */
+/* ---- Reductions ---------------------------------------------------------------------------- */
 
 /*
- * mylib_trace() adds up the diagonal of a two-dimensional array, rectangular too, on 'device'; the result
- * goes to *sum_ret in host memory and has the type that mylib_sum_type() tells: i64 for i8 to i64,
- * u64 for u8 to u64, else the type itself (f16 is summed in f32 and rounded once).  Integers wrap.  An
- * empty diagonal gives 0.  Places and statuses are mylib_map()'s; the call waits for the result.
+ * mylib_trace() adds up the diagonal of a two-dimensional array, rectangular too, on 'device'; the
+ * result goes to *sum_ret in host memory and has the type that mylib_sum_type() tells: i64 for i8
+ * to i64, u64 for u8 to u64, else the type itself (f16 is summed in f32 and rounded once).
+ * Integers wrap.  An empty diagonal gives 0.  Places and statuses are mylib_map()'s; the call waits for the
+ * result.
  *
- * The order of a floating-point sum is fixed by its length n alone.  Blocks of 2048 terms; in a block
- * lane l of 256 adds the terms l, l + 256, l + 512, ... from left to right; the lanes are added pairwise,
- * lane l to lane l + 128, then + 64, ... + 1; then the blocks are added pairwise, block 2k to block
- * 2k + 1, an odd last one kept, until one is left.  Absent terms are left out, not added as 0.
+ * The order of a floating-point sum is fixed by its length n alone.  Blocks of 2048 terms; in a
+ * block lane l of 256 adds the terms l, l + 256, l + 512, ... from left to right; the lanes are
+ * added pairwise, lane l to lane l + 128, then + 64, ... + 1; then the blocks are added pairwise,
+ * block 2k to block 2k + 1, an odd last one kept, until one is left.  Absent terms are left out,
+ * not added as 0.
  */
 MYLIB_API mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                                    void *sum_ret);
 MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret);
 
-/* ---- Scalars ---------------------------------------------------------------------------------- */
+/* ---- Scalars ------------------------------------------------------------------------------- */
 
 /*
  * One operation on plain numbers, on the CPU or on a GPU (then the call waits for the result).
  * 'b' is ignored by operations of one input.
  *
- * mylib_scalar_i64() is exact: MYLIB_ERR_OVERFLOW when the result does not fit, MYLIB_ERR_ZERO_DIVIDE
- * for divide, floor_divide and remainder by zero.  It has no sqrt (MYLIB_ERR_UNSUPPORTED).
- * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that division by zero is
- * MYLIB_ERR_ZERO_DIVIDE and the sqrt of a negative f64 MYLIB_ERR_DOMAIN.  Complex numbers are
- * {real, imaginary}; their absolute value has the imaginary part 0.
+ * mylib_scalar_i64() is exact: MYLIB_ERR_OVERFLOW when the result does not fit,
+ * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide and remainder by zero.  It has no sqrt
+ * (MYLIB_ERR_UNSUPPORTED).  mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except
+ * that division by zero is MYLIB_ERR_ZERO_DIVIDE and the sqrt of a negative f64 MYLIB_ERR_DOMAIN.
+ * Complex numbers are {real, imaginary}; their absolute value has the imaginary part 0.
  */
 MYLIB_API mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
                                         int64_t *result_ret);

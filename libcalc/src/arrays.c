@@ -1,5 +1,6 @@
 /*
- * arrays.c - checks arrays, broadcasts them into a layout (a nest of loops), and simplifies layouts.
+ * arrays.c - checks arrays, broadcasts them into a layout (a nest of loops), and simplifies
+ * layouts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@ const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_
     strcpy(text, "(");
     for (int d = 0; d < ndim; d++) {
         char size[32];
-        int length = snprintf(size, sizeof size, d + 1 < ndim ? "%lld, " : "%lld", (long long)shape[d]);
+        int length =
+            snprintf(size, sizeof size, d + 1 < ndim ? "%lld, " : "%lld", (long long)shape[d]);
         if (used + (size_t)length + sizeof "...)" > MYLIB_SHAPE_TEXT) {
             strcpy(text + used, "...");
             used += 3;
@@ -55,7 +57,8 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
     if (array == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", name);
     if (mylib_type_name(array->type) == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: unknown element type %d", name, (int)array->type);
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: unknown element type %d", name,
+                          (int)array->type);
     if (array->ndim < 0 || array->ndim > MYLIB_MAX_NDIM)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has %d dimensions: expected 0 to %d", name,
                           (int)array->ndim, MYLIB_MAX_NDIM);
@@ -66,8 +69,8 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
     int is_empty = 0;
     for (int d = 0; d < array->ndim; d++) {
         if (array->shape[d] < 0)
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: dimension %d has the negative size %lld", name,
-                              d, (long long)array->shape[d]);
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: dimension %d has the negative size %lld",
+                              name, d, (long long)array->shape[d]);
         is_empty |= array->shape[d] == 0;
     }
     for (int d = 0; d < array->ndim && !is_empty; d++)
@@ -110,8 +113,8 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     strides_of(out, layout->strides[0]);
 
     for (int k = 0; k < inputs; k++) {
-        static const char *const names[MYLIB_PROGRAM_MAX_INPUTS] = {"in[0]", "in[1]", "in[2]", "in[3]",
-                                                                    "in[4]", "in[5]", "in[6]", "in[7]"};
+        static const char *const names[MYLIB_PROGRAM_MAX_INPUTS] = {
+            "in[0]", "in[1]", "in[2]", "in[3]", "in[4]", "in[5]", "in[6]", "in[7]"};
         char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
         int64_t own[MYLIB_MAX_NDIM];
         const mylib_array *a = &in[k];
@@ -143,7 +146,7 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     return MYLIB_OK;
 }
 
-/* ---- Simplifying ------------------------------------------------------------------------------ */
+/* ---- Simplifying --------------------------------------------------------------------------- */
 
 static void move_dimension(mylib_layout *l, int from, int to)
 {
@@ -223,7 +226,7 @@ void mylib_layout_simplify(mylib_layout *l)
     l->ndim = last + 1;
 }
 
-/* ---- Overlap ---------------------------------------------------------------------------------- */
+/* ---- Overlap ------------------------------------------------------------------------------- */
 
 void mylib_layout_extent(const mylib_layout *l, int k, size_t size, const char **begin,
                          const char **end)
@@ -250,20 +253,21 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
     if (out_size == in_size && l->data[0] == l->data[k]) {
         int same = 1;
         for (int d = 0; d < l->ndim && same; d++)
-            same = l->shape[d] == 1 || (l->strides[0][d] == l->strides[k][d] && l->strides[0][d] != 0);
+            same =
+                l->shape[d] == 1 || (l->strides[0][d] == l->strides[k][d] && l->strides[0][d] != 0);
         if (same)
             return MYLIB_IDENTICAL;
     }
     return MYLIB_OVERLAP;
 }
 
-/* ---- Strided copies --------------------------------------------------------------------------- */
+/* ---- Strided copies ------------------------------------------------------------------------ */
 
-#define COPY_OF(T)                                                                                    \
-    for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride) {                           \
-        T value;                                                                                      \
-        memcpy(&value, src, sizeof value);                                                            \
-        memcpy(dst, &value, sizeof value);                                                            \
+#define COPY_OF(T)                                                                                 \
+    for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride) {                        \
+        T value;                                                                                   \
+        memcpy(&value, src, sizeof value);                                                         \
+        memcpy(dst, &value, sizeof value);                                                         \
     }
 
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,

@@ -9,7 +9,8 @@
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
-#define VERSION STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
+#define VERSION                                                                                    \
+    STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
 
 const char *mylib_version(void) { return VERSION; }
 
@@ -33,7 +34,7 @@ mylib_status mylib_get_config(mylib_config *config_ret)
     return MYLIB_OK;
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------- */
 
 mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void **ptr_ret)
 {
@@ -46,7 +47,8 @@ mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void 
         return mylib_cuda_alloc(device.index, nbytes, stream, ptr_ret);
     void *ptr = NULL;
     if (posix_memalign(&ptr, 64, nbytes != 0 ? nbytes : 1) != 0)
-        return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of host memory", nbytes);
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of host memory",
+                          nbytes);
     *ptr_ret = ptr;
     return MYLIB_OK;
 }
@@ -62,8 +64,8 @@ mylib_status mylib_free(mylib_device device, void *ptr, void *stream)
     return MYLIB_OK;
 }
 
-mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device, const void *src,
-                        size_t nbytes, void *stream)
+mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device,
+                        const void *src, size_t nbytes, void *stream)
 {
     mylib_status st;
     MYLIB_TRY(mylib_check_device(dst_device));

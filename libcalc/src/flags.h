@@ -1,8 +1,9 @@
 /*
  * flags.h - this thread's floating-point flags (FE_INVALID and so on), cheaply.
  *
- * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.  The
- * functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding small arrays.
+ * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.
+ * The functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding
+ * small arrays.
  */
 #ifndef MYLIB_FLAGS_H
 #define MYLIB_FLAGS_H

@@ -12,7 +12,8 @@ static mylib_status check_places(mylib_device device, const mylib_array *out, co
         if (in[k].device.kind != out->device.kind || in[k].device.index != out->device.index)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
                               "out is on %s but in[%d] is on %s: copy them to one device first",
-                              mylib_device_text(a, out->device), k, mylib_device_text(b, in[k].device));
+                              mylib_device_text(a, out->device), k,
+                              mylib_device_text(b, in[k].device));
     if (out->device.kind == MYLIB_CUDA &&
         (device.kind != MYLIB_CUDA || device.index != out->device.index))
         return mylib_fail(MYLIB_ERR_ARGUMENT,
@@ -35,7 +36,8 @@ mylib_status mylib_map(mylib_op op, mylib_device device, void *stream, const myl
     MYLIB_TRY(mylib_layout_init(&layout, out, in, program.inputs));
     for (int k = 1; k < program.inputs; k++)
         if (in[k].type != in[0].type)
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "in[0] is %s but in[%d] is %s: convert them to one type",
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "in[0] is %s but in[%d] is %s: convert them to one type",
                               mylib_type_name(in[0].type), k, mylib_type_name(in[k].type));
     if (out->type != program.result_type)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of %s gives %s, but out is %s", mylib_op_name(op),
@@ -67,8 +69,9 @@ mylib_status mylib_map(mylib_op op, mylib_device device, void *stream, const myl
     }
 
     if (overlap == MYLIB_OVERLAP)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "out overlaps an input or itself: on a GPU it must be exactly an input, or disjoint");
+        return mylib_fail(
+            MYLIB_ERR_ARGUMENT,
+            "out overlaps an input or itself: on a GPU it must be exactly an input, or disjoint");
     mylib_layout_simplify(&layout);
     if (out->device.kind == MYLIB_CUDA)
         return mylib_cuda_map(device.index, stream, &program, &layout);
@@ -91,7 +94,9 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
         return MYLIB_OK;
     if (out == NULL || a == NULL || (program.inputs == 2 && b == NULL))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
-                          out == NULL ? "out" : a == NULL ? "a" : "b");
+                          out == NULL ? "out"
+                          : a == NULL ? "a"
+                                      : "b");
 
     layout.ndim = 1;
     layout.operands = 1 + program.inputs;
@@ -116,8 +121,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
         mylib_cpu_execute(&program, &layout);
         return MYLIB_OK;
     }
-    if (op == MYLIB_OP_add && out == a && out_stride == 0 && a_stride == 0 &&
-        n > 1) {
+    if (op == MYLIB_OP_add && out == a && out_stride == 0 && a_stride == 0 && n > 1) {
         t_c128 sum; /* room for any sum type */
         int in_out = mylib_layout_overlap(&layout, 2, mylib_operand_size(&program, 0),
                                           mylib_operand_size(&program, 2)) != MYLIB_DISJOINT;

@@ -1,30 +1,32 @@
 /*
  * ops.h - THE table: every element type, and every operation with the types it is defined for.
  *
- * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups are expansions of it.
- * To add an operation: its enumerator and meaning in mylib.h, a row here, a line for each class of type
- * in scalar_ops.h.  A row without its enumerator, or an enumerator without its row, does not compile.
+ * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups are expansions of
+ * it. To add an operation: its enumerator and meaning in mylib.h, a row here, a line for each class
+ * of type in scalar_ops.h.  A row without its enumerator, or an enumerator without its row, does
+ * not compile.
  *
- * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(arity, op, set)
- * to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type suffix s.
+ * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(arity, op,
+ * set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type
+ * suffix s.
  */
 #ifndef MYLIB_OPS_H
 #define MYLIB_OPS_H
 
 /* DT(suffix, enumerator): the suffix is also the name. */
-#define MYLIB_TYPES(DT)                                                                               \
-    DT(i8, I8)                                                                                        \
-    DT(i16, I16)                                                                                      \
-    DT(i32, I32)                                                                                      \
-    DT(i64, I64)                                                                                      \
-    DT(u8, U8)                                                                                        \
-    DT(u16, U16)                                                                                      \
-    DT(u32, U32)                                                                                      \
-    DT(u64, U64)                                                                                      \
-    DT(f16, F16)                                                                                      \
-    DT(f32, F32)                                                                                      \
-    DT(f64, F64)                                                                                      \
-    DT(c64, C64)                                                                                      \
+#define MYLIB_TYPES(DT)                                                                            \
+    DT(i8, I8)                                                                                     \
+    DT(i16, I16)                                                                                   \
+    DT(i32, I32)                                                                                   \
+    DT(i64, I64)                                                                                   \
+    DT(u8, U8)                                                                                     \
+    DT(u16, U16)                                                                                   \
+    DT(u32, U32)                                                                                   \
+    DT(u64, U64)                                                                                   \
+    DT(f16, F16)                                                                                   \
+    DT(f32, F32)                                                                                   \
+    DT(f64, F64)                                                                                   \
+    DT(c64, C64)                                                                                   \
     DT(c128, C128)
 
 /* The class of a type, which names its family in scalar_ops.h and picks its form of kernel. */
@@ -42,7 +44,7 @@
 #define MYLIB_CLASS_c64 COMPLEX
 #define MYLIB_CLASS_c128 COMPLEX
 
-#define MYLIB_SET_INT(X, op)                                                                           \
+#define MYLIB_SET_INT(X, op)                                                                       \
     X(op, i8) X(op, i16) X(op, i32) X(op, i64) X(op, u8) X(op, u16) X(op, u32) X(op, u64)
 #define MYLIB_SET_FLOAT(X, op) X(op, f16) X(op, f32) X(op, f64)
 #define MYLIB_SET_COMPLEX(X, op) X(op, c64) X(op, c128)
@@ -55,18 +57,18 @@
  * ROW(arity, op, set).  UNARY_REAL is UNARY with a result of the real type: it differs for complex
  * inputs only.  The order is the order of the enumerators.
  */
-#define MYLIB_OPS(ROW)                                                                                 \
-    ROW(BINARY, add, ALL)                                                                              \
-    ROW(BINARY, subtract, ALL)                                                                         \
-    ROW(BINARY, multiply, ALL)                                                                         \
-    ROW(BINARY, divide, ALL)                                                                           \
-    ROW(BINARY, floor_divide, REAL)                                                                    \
-    ROW(BINARY, remainder, REAL)                                                                       \
-    ROW(BINARY, minimum, ALL)                                                                          \
-    ROW(BINARY, maximum, ALL)                                                                          \
-    ROW(UNARY, negative, ALL)                                                                          \
-    ROW(UNARY_REAL, absolute, ALL)                                                                     \
-    ROW(UNARY, square, ALL)                                                                            \
+#define MYLIB_OPS(ROW)                                                                             \
+    ROW(BINARY, add, ALL)                                                                          \
+    ROW(BINARY, subtract, ALL)                                                                     \
+    ROW(BINARY, multiply, ALL)                                                                     \
+    ROW(BINARY, divide, ALL)                                                                       \
+    ROW(BINARY, floor_divide, REAL)                                                                \
+    ROW(BINARY, remainder, REAL)                                                                   \
+    ROW(BINARY, minimum, ALL)                                                                      \
+    ROW(BINARY, maximum, ALL)                                                                      \
+    ROW(UNARY, negative, ALL)                                                                      \
+    ROW(UNARY_REAL, absolute, ALL)                                                                 \
+    ROW(UNARY, square, ALL)                                                                        \
     ROW(UNARY, sqrt, INEXACT)
 
 #endif /* MYLIB_OPS_H */

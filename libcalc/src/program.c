@@ -14,7 +14,8 @@ mylib_status mylib_program_of_op(mylib_program *program, mylib_op op, mylib_type
     program->inputs = (uint8_t)mylib_op_arity(op);
     program->instructions = 2;
     program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
-    program->code[1] = (mylib_instruction){(uint8_t)op, program->inputs == 2 ? 1 : MYLIB_NO_OPERAND};
+    program->code[1] =
+        (mylib_instruction){(uint8_t)op, program->inputs == 2 ? 1 : MYLIB_NO_OPERAND};
     return MYLIB_OK;
 }
 

@@ -38,8 +38,9 @@ void mylib_cpu_add_sums(mylib_type type, void *a, const void *b)
 void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, void *sum)
 {
     /*
-     * level[k] is the sum of 2^k consecutive blocks, or absent.  Merging as a binary counter carries gives
-     * the same tree as pairing all blocks level by level, and keeps one partial sum per level.
+     * level[k] is the sum of 2^k consecutive blocks, or absent.  Merging as a binary counter
+     * carries gives the same tree as pairing all blocks level by level, and keeps one partial sum
+     * per level.
      */
     t_c128 level[64], carry;
     uint64_t blocks = 0;
@@ -51,8 +52,8 @@ void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, 
     }
     for (int64_t i = 0; i < n; i += MYLIB_SUM_BLOCK, blocks++) {
         int k = 0;
-        block_sum(n - i < MYLIB_SUM_BLOCK ? n - i : MYLIB_SUM_BLOCK, (char *)&carry, a + i * a_stride,
-                  a_stride);
+        block_sum(n - i < MYLIB_SUM_BLOCK ? n - i : MYLIB_SUM_BLOCK, (char *)&carry,
+                  a + i * a_stride, a_stride);
         for (; blocks >> k & 1; k++) {
             mylib_cpu_add_sums(type, &level[k], &carry);
             carry = level[k];
@@ -94,7 +95,8 @@ void mylib_cpu_fold_sum(mylib_type type, void *dst, const void *sum)
     }
 }
 
-mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix, void *sum_ret)
+mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
+                         void *sum_ret)
 {
     char text[MYLIB_SHAPE_TEXT], a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
     t_c128 sum;
@@ -105,8 +107,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     if (sum_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_ret is NULL");
     if (matrix->ndim != 2)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "matrix has shape %s: the trace needs two dimensions",
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "matrix has shape %s: the trace needs two dimensions",
                           mylib_shape_text(text, matrix->ndim, matrix->shape));
     if (matrix->device.kind == MYLIB_CUDA &&
         (device.kind != MYLIB_CUDA || device.index != matrix->device.index))
@@ -114,7 +115,8 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
                           "matrix is on %s and cannot be computed with on %s: copy it first",
                           mylib_device_text(a, matrix->device), mylib_device_text(b, device));
 
-    int64_t rows = matrix->shape[0], columns = matrix->shape[1], n = rows < columns ? rows : columns;
+    int64_t rows = matrix->shape[0], columns = matrix->shape[1],
+            n = rows < columns ? rows : columns;
     int64_t size = (int64_t)mylib_type_size(matrix->type), stride = size * (columns + 1);
     if (matrix->strides != NULL)
         stride = matrix->strides[0] + matrix->strides[1];

@@ -24,8 +24,8 @@ static mylib_status explain(mylib_status st, mylib_op op)
 static mylib_status exact(mylib_op op, t_i64 a, t_i64 b, t_i64 *result)
 {
     switch ((int)op) {
-#define CASE_SIGNED(op)                                                                               \
-    case MYLIB_OP_##op:                                                                               \
+#define CASE_SIGNED(op)                                                                            \
+    case MYLIB_OP_##op:                                                                            \
         return exact_##op(a, b, result);
 #define CASES_INT(op) CASE_SIGNED(op)
 #define CASES_REAL(op) CASE_SIGNED(op)
@@ -45,9 +45,12 @@ static mylib_status check(mylib_op op, mylib_device device, mylib_type type, con
     mylib_status st = mylib_op_result_type(op, type, NULL);
     if (st == MYLIB_OK)
         st = mylib_check_device(device);
-    if (st == MYLIB_OK && (a == NULL || result_ret == NULL || (b == NULL && mylib_op_arity(op) == 2)))
+    if (st == MYLIB_OK &&
+        (a == NULL || result_ret == NULL || (b == NULL && mylib_op_arity(op) == 2)))
         st = mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
-                        a == NULL ? "a" : result_ret == NULL ? "result_ret" : "b");
+                        a == NULL            ? "a"
+                        : result_ret == NULL ? "result_ret"
+                                             : "b");
     return st;
 }
 
@@ -73,7 +76,8 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
     mylib_cpu()->kernel(op, type)(1, result, 0, a, 0, b, 0);
 }
 
-mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b, double *result_ret)
+mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,
+                              double *result_ret)
 {
     double result;
     mylib_status st;
@@ -89,8 +93,8 @@ out:
     return explain(st, op);
 }
 
-mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2], const double b[2],
-                               double result_ret[2])
+mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],
+                               const double b[2], double result_ret[2])
 {
     double result[2] = {0, 0};
     mylib_status st;
@@ -113,7 +117,8 @@ mylib_status mylib_fib(uint64_t n, uint64_t *result_ret)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "result_ret is NULL");
     if (n > 93)
         return mylib_fail(MYLIB_ERR_OVERFLOW,
-                          "F(%" PRIu64 ") does not fit in 64 bits: the largest that does is F(93)", n);
+                          "F(%" PRIu64 ") does not fit in 64 bits: the largest that does is F(93)",
+                          n);
     uint64_t current = 0, next = 1;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t sum = current + next; /* may wrap after F(93), which is not used */

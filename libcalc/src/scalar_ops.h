@@ -1,13 +1,13 @@
 /*
  * scalar_ops.h - what each operation of ops.h means for one element, once for the CPU and for CUDA.
  *
- * For each operation and type suffix s of its row this file defines  op_s(a, b)  or  op_s(a): one line
- * for each class of type (integers, floats, half, complex).  The meaning is NumPy's, to the bit, but
- * for `divide` on integers, which is C's.
+ * For each operation and type suffix s of its row this file defines  op_s(a, b)  or  op_s(a): one
+ * line for each class of type (integers, floats, half, complex).  The meaning is NumPy's, to the
+ * bit, but for `divide` on integers, which is C's.
  *
  * The compilers are told not to contract a * b + c into a fused multiply-add: that is what makes
- * the results the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that only an
- * invalid operation raises FE_INVALID.
+ * the results the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that
+ * only an invalid operation raises FE_INVALID.
  */
 #ifndef MYLIB_SCALAR_OPS_H
 #define MYLIB_SCALAR_OPS_H
@@ -34,72 +34,72 @@
 #define RAISE_OVERFLOW() mylib_raise_flags(FE_OVERFLOW)
 #endif
 
-/* ---- Integers --------------------------------------------------------------------------------- */
+/* ---- Integers ------------------------------------------------------------------------------ */
 
 /*
- * Arithmetic is done on the unsigned type U and wraps; 1u * keeps types narrower than int from being
- * promoted to a signed int that could overflow.
+ * Arithmetic is done on the unsigned type U and wraps; 1u * keeps types narrower than int from
+ * being promoted to a signed int that could overflow.
  */
-#define DEFINE_INTEGER(s, T, U)                                                                        \
-    MYLIB_FN T add_##s(T a, T b) { return (T)(1u * (U)a + (U)b); }                                     \
-    MYLIB_FN T subtract_##s(T a, T b) { return (T)(1u * (U)a - (U)b); }                                \
-    MYLIB_FN T multiply_##s(T a, T b) { return (T)(1u * (U)a * (U)b); }                                \
-    MYLIB_FN T minimum_##s(T a, T b) { return a < b ? a : b; }                                         \
-    MYLIB_FN T maximum_##s(T a, T b) { return a > b ? a : b; }                                         \
-    MYLIB_FN T negative_##s(T a) { return (T)(0u - 1u * (U)a); }                                       \
+#define DEFINE_INTEGER(s, T, U)                                                                    \
+    MYLIB_FN T add_##s(T a, T b) { return (T)(1u * (U)a + (U)b); }                                 \
+    MYLIB_FN T subtract_##s(T a, T b) { return (T)(1u * (U)a - (U)b); }                            \
+    MYLIB_FN T multiply_##s(T a, T b) { return (T)(1u * (U)a * (U)b); }                            \
+    MYLIB_FN T minimum_##s(T a, T b) { return a < b ? a : b; }                                     \
+    MYLIB_FN T maximum_##s(T a, T b) { return a > b ? a : b; }                                     \
+    MYLIB_FN T negative_##s(T a) { return (T)(0u - 1u * (U)a); }                                   \
     MYLIB_FN T square_##s(T a) { return (T)(1u * (U)a * (U)a); }
 
 /* Both x / 0 and MIN / -1 would trap on x86, and are undefined in C and on a GPU. */
-#define DEFINE_SIGNED(s, T, U, MIN)                                                                    \
-    DEFINE_INTEGER(s, T, U)                                                                            \
-    MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; }                               \
-    MYLIB_FN T divide_##s(T a, T b)                                                                    \
-    {                                                                                                  \
-        if (b == 0) {                                                                                  \
-            RAISE_DIVBYZERO();                                                                         \
-            return 0;                                                                                  \
-        }                                                                                              \
-        if (b == -1) {                                                                                 \
-            if (a == MIN)                                                                              \
-                RAISE_OVERFLOW();                                                                      \
-            return negative_##s(a);                                                                    \
-        }                                                                                              \
-        return (T)(a / b);                                                                             \
-    }                                                                                                  \
-    MYLIB_FN T remainder_##s(T a, T b)                                                                 \
-    {                                                                                                  \
-        if (b == 0) {                                                                                  \
-            RAISE_DIVBYZERO();                                                                         \
-            return 0;                                                                                  \
-        }                                                                                              \
-        T r = (T)(b == -1 ? 0 : a % b);                                                                \
-        return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);                                          \
-    }                                                                                                  \
-    MYLIB_FN T floor_divide_##s(T a, T b)                                                              \
-    {                                                                                                  \
-        T q = divide_##s(a, b);                                                                        \
-        return (T)((a < 0) != (b < 0) && b != 0 && (T)(1u * (U)q * (U)b) != a ? q - 1 : q);             \
+#define DEFINE_SIGNED(s, T, U, MIN)                                                                \
+    DEFINE_INTEGER(s, T, U)                                                                        \
+    MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; }                           \
+    MYLIB_FN T divide_##s(T a, T b)                                                                \
+    {                                                                                              \
+        if (b == 0) {                                                                              \
+            RAISE_DIVBYZERO();                                                                     \
+            return 0;                                                                              \
+        }                                                                                          \
+        if (b == -1) {                                                                             \
+            if (a == MIN)                                                                          \
+                RAISE_OVERFLOW();                                                                  \
+            return negative_##s(a);                                                                \
+        }                                                                                          \
+        return (T)(a / b);                                                                         \
+    }                                                                                              \
+    MYLIB_FN T remainder_##s(T a, T b)                                                             \
+    {                                                                                              \
+        if (b == 0) {                                                                              \
+            RAISE_DIVBYZERO();                                                                     \
+            return 0;                                                                              \
+        }                                                                                          \
+        T r = (T)(b == -1 ? 0 : a % b);                                                            \
+        return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);                                      \
+    }                                                                                              \
+    MYLIB_FN T floor_divide_##s(T a, T b)                                                          \
+    {                                                                                              \
+        T q = divide_##s(a, b);                                                                    \
+        return (T)((a < 0) != (b < 0) && b != 0 && (T)(1u * (U)q * (U)b) != a ? q - 1 : q);        \
     }
 
-#define DEFINE_UNSIGNED(s, T)                                                                          \
-    DEFINE_INTEGER(s, T, T)                                                                            \
-    MYLIB_FN T absolute_##s(T a) { return a; }                                                         \
-    MYLIB_FN T divide_##s(T a, T b)                                                                    \
-    {                                                                                                  \
-        if (b == 0) {                                                                                  \
-            RAISE_DIVBYZERO();                                                                         \
-            return 0;                                                                                  \
-        }                                                                                              \
-        return (T)(a / b);                                                                             \
-    }                                                                                                  \
-    MYLIB_FN T remainder_##s(T a, T b)                                                                 \
-    {                                                                                                  \
-        if (b == 0) {                                                                                  \
-            RAISE_DIVBYZERO();                                                                         \
-            return 0;                                                                                  \
-        }                                                                                              \
-        return (T)(a % b);                                                                             \
-    }                                                                                                  \
+#define DEFINE_UNSIGNED(s, T)                                                                      \
+    DEFINE_INTEGER(s, T, T)                                                                        \
+    MYLIB_FN T absolute_##s(T a) { return a; }                                                     \
+    MYLIB_FN T divide_##s(T a, T b)                                                                \
+    {                                                                                              \
+        if (b == 0) {                                                                              \
+            RAISE_DIVBYZERO();                                                                     \
+            return 0;                                                                              \
+        }                                                                                          \
+        return (T)(a / b);                                                                         \
+    }                                                                                              \
+    MYLIB_FN T remainder_##s(T a, T b)                                                             \
+    {                                                                                              \
+        if (b == 0) {                                                                              \
+            RAISE_DIVBYZERO();                                                                     \
+            return 0;                                                                              \
+        }                                                                                          \
+        return (T)(a % b);                                                                         \
+    }                                                                                              \
     MYLIB_FN T floor_divide_##s(T a, T b) { return divide_##s(a, b); }
 
 DEFINE_SIGNED(i8, t_i8, t_u8, INT8_MIN)
@@ -111,58 +111,58 @@ DEFINE_UNSIGNED(u16, t_u16)
 DEFINE_UNSIGNED(u32, t_u32)
 DEFINE_UNSIGNED(u64, t_u64)
 
-/* ---- f32 and f64 ------------------------------------------------------------------------------ */
+/* ---- f32 and f64 --------------------------------------------------------------------------- */
 
 /*
  * divmod: quotient and remainder as Python defines them for floats (CPython's float_divmod, which
- * NumPy follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the integer
- * nearest to (a - remainder) / b.  b is not 0.
+ * NumPy follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the
+ * integer nearest to (a - remainder) / b.  b is not 0.
  */
-#define DEFINE_FLOAT(s, T, f)                                                                          \
-    MYLIB_FN T add_##s(T a, T b) { return a + b; }                                                     \
-    MYLIB_FN T subtract_##s(T a, T b) { return a - b; }                                                \
-    MYLIB_FN T multiply_##s(T a, T b) { return a * b; }                                                \
-    MYLIB_FN T divide_##s(T a, T b) { return a / b; }                                                  \
-    MYLIB_FN T minimum_##s(T a, T b) { return a != a || QUIET_LESS(a, b) ? a : b; }                    \
-    MYLIB_FN T maximum_##s(T a, T b) { return a != a || QUIET_LESS(b, a) ? a : b; }                    \
-    MYLIB_FN T negative_##s(T a) { return -a; }                                                        \
-    MYLIB_FN T absolute_##s(T a) { return fabs##f(a); }                                                \
-    MYLIB_FN T square_##s(T a) { return a * a; }                                                       \
-    MYLIB_FN T sqrt_##s(T a) { return sqrt##f(a); }                                                    \
-    MYLIB_FN T divmod_##s(T a, T b, T *remainder_ret)                                                  \
-    {                                                                                                  \
-        T mod = fmod##f(a, b);                                                                         \
-        T div = (a - mod) / b;                                                                         \
-        if (mod == 0) {                                                                                \
-            mod = copysign##f((T)0, b);                                                                   \
-        } else if (QUIET_LESS(b, 0) != QUIET_LESS(mod, 0)) {                                           \
-            mod += b;                                                                                  \
-            div -= 1;                                                                                  \
-        }                                                                                              \
-        *remainder_ret = mod;                                                                          \
-        if (div == 0)                                                                                  \
-            return copysign##f((T)0, a / b);                                                              \
-        T rounded = floor##f(div);                                                                     \
-        return QUIET_LESS((T)0.5, div - rounded) ? rounded + 1 : rounded;                              \
-    }                                                                                                  \
-    MYLIB_FN T floor_divide_##s(T a, T b)                                                              \
-    {                                                                                                  \
-        T mod;                                                                                         \
-        return b == 0 ? a / b : divmod_##s(a, b, &mod);                                                \
-    }                                                                                                  \
-    MYLIB_FN T remainder_##s(T a, T b)                                                                 \
-    {                                                                                                  \
-        T mod;                                                                                         \
-        if (b == 0)                                                                                    \
-            return fmod##f(a, b);                                                                      \
-        divmod_##s(a, b, &mod);                                                                        \
-        return mod;                                                                                    \
+#define DEFINE_FLOAT(s, T, f)                                                                      \
+    MYLIB_FN T add_##s(T a, T b) { return a + b; }                                                 \
+    MYLIB_FN T subtract_##s(T a, T b) { return a - b; }                                            \
+    MYLIB_FN T multiply_##s(T a, T b) { return a * b; }                                            \
+    MYLIB_FN T divide_##s(T a, T b) { return a / b; }                                              \
+    MYLIB_FN T minimum_##s(T a, T b) { return a != a || QUIET_LESS(a, b) ? a : b; }                \
+    MYLIB_FN T maximum_##s(T a, T b) { return a != a || QUIET_LESS(b, a) ? a : b; }                \
+    MYLIB_FN T negative_##s(T a) { return -a; }                                                    \
+    MYLIB_FN T absolute_##s(T a) { return fabs##f(a); }                                            \
+    MYLIB_FN T square_##s(T a) { return a * a; }                                                   \
+    MYLIB_FN T sqrt_##s(T a) { return sqrt##f(a); }                                                \
+    MYLIB_FN T divmod_##s(T a, T b, T *remainder_ret)                                              \
+    {                                                                                              \
+        T mod = fmod##f(a, b);                                                                     \
+        T div = (a - mod) / b;                                                                     \
+        if (mod == 0) {                                                                            \
+            mod = copysign##f((T)0, b);                                                            \
+        } else if (QUIET_LESS(b, 0) != QUIET_LESS(mod, 0)) {                                       \
+            mod += b;                                                                              \
+            div -= 1;                                                                              \
+        }                                                                                          \
+        *remainder_ret = mod;                                                                      \
+        if (div == 0)                                                                              \
+            return copysign##f((T)0, a / b);                                                       \
+        T rounded = floor##f(div);                                                                 \
+        return QUIET_LESS((T)0.5, div - rounded) ? rounded + 1 : rounded;                          \
+    }                                                                                              \
+    MYLIB_FN T floor_divide_##s(T a, T b)                                                          \
+    {                                                                                              \
+        T mod;                                                                                     \
+        return b == 0 ? a / b : divmod_##s(a, b, &mod);                                            \
+    }                                                                                              \
+    MYLIB_FN T remainder_##s(T a, T b)                                                             \
+    {                                                                                              \
+        T mod;                                                                                     \
+        if (b == 0)                                                                                \
+            return fmod##f(a, b);                                                                  \
+        divmod_##s(a, b, &mod);                                                                    \
+        return mod;                                                                                \
     }
 
 DEFINE_FLOAT(f32, t_f32, f)
 DEFINE_FLOAT(f64, t_f64, )
 
-/* ---- f16: computed in f32 and rounded once, to nearest, ties to even --------------------------- */
+/* ---- f16: computed in f32 and rounded once, to nearest, ties to even ----------------------- */
 
 /*
  * The CPU converts whole blocks and runs the f32 kernels on them (cpu/kernels.c), so that only CUDA
@@ -175,12 +175,12 @@ MYLIB_FN t_f16 f16_from_f32(float x)
     t_f16 h = {__half_as_ushort(__float2half_rn(x))};
     return h;
 }
-#define DEFINE_HALF_BINARY(op)                                                                         \
-    MYLIB_FN t_f16 op##_f16(t_f16 a, t_f16 b)                                                          \
-    {                                                                                                  \
-        return f16_from_f32(op##_f32(f32_from_f16(a), f32_from_f16(b)));                               \
+#define DEFINE_HALF_BINARY(op)                                                                     \
+    MYLIB_FN t_f16 op##_f16(t_f16 a, t_f16 b)                                                      \
+    {                                                                                              \
+        return f16_from_f32(op##_f32(f32_from_f16(a), f32_from_f16(b)));                           \
     }
-#define DEFINE_HALF_UNARY(op)                                                                          \
+#define DEFINE_HALF_UNARY(op)                                                                      \
     MYLIB_FN t_f16 op##_f16(t_f16 a) { return f16_from_f32(op##_f32(f32_from_f16(a))); }
 
 DEFINE_HALF_BINARY(add)
@@ -197,7 +197,7 @@ DEFINE_HALF_UNARY(square)
 DEFINE_HALF_UNARY(sqrt)
 #endif
 
-/* ---- Complex ---------------------------------------------------------------------------------- */
+/* ---- Complex ------------------------------------------------------------------------------- */
 
 /*
  * hypot of f64: the square root of x^2 + y^2, scaled out of the reach of overflow and underflow and
@@ -248,9 +248,9 @@ MYLIB_FN float modulus_f32(float x, float y)
 }
 
 /*
- * The principal square root: t = sqrt((|x| + |z|) / 2) is the larger part, y / 2t the other.  Infinite
- * and NaN parts as C's Annex G.6.4.2 has them.  f64 is scaled by a power of 4 so that neither
- * |x| + |z| overflows nor a subnormal loses bits.
+ * The principal square root: t = sqrt((|x| + |z|) / 2) is the larger part, y / 2t the other.
+ * Infinite and NaN parts as C's Annex G.6.4.2 has them.  f64 is scaled by a power of 4 so that
+ * neither |x| + |z| overflows nor a subnormal loses bits.
  */
 MYLIB_FN t_c128 csqrt_f64(double x, double y)
 {
@@ -309,65 +309,64 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 }
 
 /*
- * The quotient is Smith's (Communications of the ACM 5, 1962), as in NumPy.  The order is by real part, then
- * by imaginary part; a NaN in either part wins.
+ * The quotient is Smith's (Communications of the ACM 5, 1962), as in NumPy.  The order is by real
+ * part, then by imaginary part; a NaN in either part wins.
  */
-#define DEFINE_COMPLEX(s, C, T, r, f)                                                                  \
-    MYLIB_FN C make_##s(T re, T im)                                                                    \
-    {                                                                                                  \
-        C z = {re, im};                                                                                \
-        return z;                                                                                      \
-    }                                                                                                  \
-    MYLIB_FN C add_##s(C a, C b) { return make_##s(a.re + b.re, a.im + b.im); }                        \
-    MYLIB_FN C subtract_##s(C a, C b) { return make_##s(a.re - b.re, a.im - b.im); }                   \
-    MYLIB_FN C multiply_##s(C a, C b)                                                                  \
-    {                                                                                                  \
-        return make_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);                         \
-    }                                                                                                  \
-    MYLIB_FN C divide_##s(C a, C b)                                                                    \
-    {                                                                                                  \
-        T br = fabs##f(b.re), bi = fabs##f(b.im);                                                      \
-        if (QUIET_LESS_EQUAL(bi, br)) {                                                                \
-            if (br == 0)                                                                               \
-                return make_##s(a.re / br, a.im / br);                                                 \
-            T ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);                                  \
-            return make_##s((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);             \
-        }                                                                                              \
-        T ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);                                      \
-        return make_##s((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);                 \
-    }                                                                                                  \
-    MYLIB_FN int before_##s(C a, C b)                                                                  \
-    {                                                                                                  \
-        return (QUIET_LESS(a.re, b.re) && a.im == a.im && b.im == b.im) ||                             \
-               (a.re == b.re && QUIET_LESS_EQUAL(a.im, b.im));                                         \
-    }                                                                                                  \
-    MYLIB_FN C minimum_##s(C a, C b)                                                                   \
-    {                                                                                                  \
-        return a.re != a.re || a.im != a.im || before_##s(a, b) ? a : b;                               \
-    }                                                                                                  \
-    MYLIB_FN C maximum_##s(C a, C b)                                                                   \
-    {                                                                                                  \
-        return a.re != a.re || a.im != a.im || before_##s(b, a) ? a : b;                               \
-    }                                                                                                  \
-    MYLIB_FN C negative_##s(C a) { return make_##s(-a.re, -a.im); }                                    \
-    MYLIB_FN T absolute_##s(C a) { return modulus_##r(a.re, a.im); }                                   \
-    MYLIB_FN C square_##s(C a)                                                                         \
-    {                                                                                                  \
-        return make_##s(a.re * a.re - a.im * a.im, a.re * a.im + a.im * a.re);                         \
-    }                                                                                                  \
+#define DEFINE_COMPLEX(s, C, T, r, f)                                                              \
+    MYLIB_FN C make_##s(T re, T im)                                                                \
+    {                                                                                              \
+        C z = {re, im};                                                                            \
+        return z;                                                                                  \
+    }                                                                                              \
+    MYLIB_FN C add_##s(C a, C b) { return make_##s(a.re + b.re, a.im + b.im); }                    \
+    MYLIB_FN C subtract_##s(C a, C b) { return make_##s(a.re - b.re, a.im - b.im); }               \
+    MYLIB_FN C multiply_##s(C a, C b)                                                              \
+    {                                                                                              \
+        return make_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);                     \
+    }                                                                                              \
+    MYLIB_FN C divide_##s(C a, C b)                                                                \
+    {                                                                                              \
+        T br = fabs##f(b.re), bi = fabs##f(b.im);                                                  \
+        if (QUIET_LESS_EQUAL(bi, br)) {                                                            \
+            if (br == 0)                                                                           \
+                return make_##s(a.re / br, a.im / br);                                             \
+            T ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);                              \
+            return make_##s((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);         \
+        }                                                                                          \
+        T ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);                                  \
+        return make_##s((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);             \
+    }                                                                                              \
+    MYLIB_FN int before_##s(C a, C b)                                                              \
+    {                                                                                              \
+        return (QUIET_LESS(a.re, b.re) && a.im == a.im && b.im == b.im) ||                         \
+               (a.re == b.re && QUIET_LESS_EQUAL(a.im, b.im));                                     \
+    }                                                                                              \
+    MYLIB_FN C minimum_##s(C a, C b)                                                               \
+    {                                                                                              \
+        return a.re != a.re || a.im != a.im || before_##s(a, b) ? a : b;                           \
+    }                                                                                              \
+    MYLIB_FN C maximum_##s(C a, C b)                                                               \
+    {                                                                                              \
+        return a.re != a.re || a.im != a.im || before_##s(b, a) ? a : b;                           \
+    }                                                                                              \
+    MYLIB_FN C negative_##s(C a) { return make_##s(-a.re, -a.im); }                                \
+    MYLIB_FN T absolute_##s(C a) { return modulus_##r(a.re, a.im); }                               \
+    MYLIB_FN C square_##s(C a)                                                                     \
+    {                                                                                              \
+        return make_##s(a.re * a.re - a.im * a.im, a.re * a.im + a.im * a.re);                     \
+    }                                                                                              \
     MYLIB_FN C sqrt_##s(C a) { return csqrt_##r(a.re, a.im); }
 
 DEFINE_COMPLEX(c64, t_c64, t_f32, f32, f)
 DEFINE_COMPLEX(c128, t_c128, t_f64, f64, )
 
-/* ---- Scalars: exact, or an error --------------------------------------------------------------- */
+/* ---- Scalars: exact, or an error ----------------------------------------------------------- */
 
 /*
- * exact_op(a, b, &result) for each operation that i64 has: the true result, or the status that says why
- * there is none.  Unary operations ignore b.
+ * exact_op(a, b, &result) for each operation that i64 has: the true result, or the status that says
+ * why there is none.  Unary operations ignore b.
  */
-#define EXACT(op)                                                                                      \
-    MYLIB_FN mylib_status exact_##op(t_i64 a, t_i64 b, t_i64 *result_ret)
+#define EXACT(op) MYLIB_FN mylib_status exact_##op(t_i64 a, t_i64 b, t_i64 *result_ret)
 
 EXACT(add)
 {
@@ -388,15 +387,15 @@ EXACT(multiply)
         return MYLIB_ERR_OVERFLOW;
     return *result_ret / b == a ? MYLIB_OK : MYLIB_ERR_OVERFLOW;
 }
-#define EXACT_DIVISION(op)                                                                             \
-    EXACT(op)                                                                                          \
-    {                                                                                                  \
-        if (b == 0)                                                                                    \
-            return MYLIB_ERR_ZERO_DIVIDE;                                                              \
-        if (a == INT64_MIN && b == -1)                                                                 \
-            return MYLIB_ERR_OVERFLOW;                                                                 \
-        *result_ret = op##_i64(a, b);                                                                  \
-        return MYLIB_OK;                                                                               \
+#define EXACT_DIVISION(op)                                                                         \
+    EXACT(op)                                                                                      \
+    {                                                                                              \
+        if (b == 0)                                                                                \
+            return MYLIB_ERR_ZERO_DIVIDE;                                                          \
+        if (a == INT64_MIN && b == -1)                                                             \
+            return MYLIB_ERR_OVERFLOW;                                                             \
+        *result_ret = op##_i64(a, b);                                                              \
+        return MYLIB_OK;                                                                           \
     }
 EXACT_DIVISION(divide)
 EXACT_DIVISION(floor_divide)
@@ -435,7 +434,10 @@ EXACT(square)
     return exact_multiply(a, a, result_ret);
 }
 
-/* Where the operation has no value for scalars though the element-wise one has: NaN or infinity there. */
+/*
+ * Where the operation has no value for scalars though the element-wise one has: NaN or infinity
+ * there.
+ */
 MYLIB_FN mylib_status scalar_domain(mylib_op op, int divisor_is_zero, int operand_is_negative)
 {
     switch (op) {

@@ -13,7 +13,7 @@ enum {
 #undef ROW
         row_count
 };
-#define ROW(arity, op, set)                                                                           \
+#define ROW(arity, op, set)                                                                        \
     _Static_assert((int)row_##op == (int)MYLIB_OP_##op, "ops.h and mylib.h disagree on " #op);
 MYLIB_OPS(ROW)
 #undef ROW
@@ -25,8 +25,8 @@ _Static_assert(MYLIB_TYPES(DT) == MYLIB_TYPE_COUNT, "a type of mylib.h has no ro
 const char *mylib_type_name(mylib_type type)
 {
     switch (type) {
-#define DT(s, S)                                                                                      \
-    case MYLIB_##S:                                                                                   \
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
         return #s;
         MYLIB_TYPES(DT)
 #undef DT
@@ -37,8 +37,8 @@ const char *mylib_type_name(mylib_type type)
 size_t mylib_type_size(mylib_type type)
 {
     switch (type) {
-#define DT(s, S)                                                                                      \
-    case MYLIB_##S:                                                                                   \
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
         return sizeof(t_##s);
         MYLIB_TYPES(DT)
 #undef DT
@@ -49,8 +49,8 @@ size_t mylib_type_size(mylib_type type)
 const char *mylib_op_name(mylib_op op)
 {
     switch (op) {
-#define ROW(arity, op, set)                                                                           \
-    case MYLIB_OP_##op:                                                                               \
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
         return #op;
         MYLIB_OPS(ROW)
 #undef ROW
@@ -62,8 +62,8 @@ int mylib_op_arity(mylib_op op)
 {
     enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1 };
     switch (op) {
-#define ROW(arity, op, set)                                                                           \
-    case MYLIB_OP_##op:                                                                               \
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
         return arity;
         MYLIB_OPS(ROW)
 #undef ROW
@@ -79,8 +79,8 @@ static unsigned types_of(mylib_op op)
 #undef DT
     switch (op) {
 #define BIT(op, s) | bit_##s
-#define ROW(arity, op, set)                                                                           \
-    case MYLIB_OP_##op:                                                                               \
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
         return 0 MYLIB_SET_##set(BIT, op);
         MYLIB_OPS(ROW)
 #undef ROW
@@ -95,9 +95,9 @@ static mylib_type result_type(mylib_op op, mylib_type type)
     enum { BINARY = 0, UNARY = 0, UNARY_REAL = 1 };
     int is_real = 0;
     switch (op) {
-#define ROW(arity, op, set)                                                                           \
-    case MYLIB_OP_##op:                                                                               \
-        is_real = arity;                                                                              \
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
+        is_real = arity;                                                                           \
         break;
         MYLIB_OPS(ROW)
 #undef ROW
@@ -108,8 +108,9 @@ static mylib_type result_type(mylib_op op, mylib_type type)
 mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret)
 {
     if (mylib_op_name(op) == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown operation %d: operations are 0 to %d (mylib_op)",
-                          (int)op, MYLIB_OP_COUNT - 1);
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "unknown operation %d: operations are 0 to %d (mylib_op)", (int)op,
+                          MYLIB_OP_COUNT - 1);
     if (mylib_type_name(type) == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,

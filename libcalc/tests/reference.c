@@ -709,6 +709,38 @@ void fill_values(rng *r, mylib_type type, int64_t n, void *values)
     }
 }
 
+/* a = q * b, and a last place or so more or less. */
+static void whole_quotient(rng *r, mylib_type type, void *a, void *b)
+{
+    int bits = (int)test_size(type) * 8, digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
+    if (test_is_integer(type)) {
+        int used = 1 + (int)rng_below(r, bits - 1), left = bits - used;
+        i128 divisor = (i128)(rng_next(r) >> (64 - used)), quotient = (i128)(rng_next(r) >> (64 - left));
+        int sign = rng_once_in(r, 2) ? -1 : 1;
+        store_integer(type, sign * divisor * quotient + rng_below(r, 5) - 2, a);
+        store_integer(type, rng_once_in(r, 2) ? -divisor : divisor, b);
+    } else {
+        double divisor = ldexp((double)(int64_t)rng_next(r), (int)rng_below(r, 9) - 67);
+        double quotient = (double)(rng_next(r) >> (64 - digits + rng_below(r, digits)));
+        uint64_t pattern = 0;
+        store_real(type, divisor, b);
+        store_real(type, load_real(type, b) * quotient, a);
+        memcpy(&pattern, a, (size_t)bits / 8);
+        pattern += (uint64_t)rng_below(r, 3) - 1;
+        memcpy(a, &pattern, (size_t)bits / 8);
+    }
+}
+
+void fill_pairs(rng *r, mylib_type type, int64_t n, void *a, void *b)
+{
+    int64_t size = test_size(type);
+    fill_values(r, type, n, a);
+    fill_values(r, type, n, b);
+    for (int64_t i = 0; i < n && test_real_type(type) == type; i++)
+        if (rng_once_in(r, 3))
+            whole_quotient(r, type, (char *)a + i * size, (char *)b + i * size);
+}
+
 void fill_ordinary(rng *r, mylib_type type, int64_t n, void *values)
 {
     mylib_type real = test_real_type(type);

@@ -45,6 +45,12 @@ mylib_type reference_sum_type(mylib_type type);
 /* n elements without gaps: special values, random bits, small numbers and ordinary ones. */
 void fill_values(rng *r, mylib_type type, int64_t n, void *values);
 
+/*
+ * Two operands, n each: like fill_values(), but a third of the pairs have a quotient that is a whole number,
+ * or just not one, where a division that is not exact goes wrong.
+ */
+void fill_pairs(rng *r, mylib_type type, int64_t n, void *a, void *b);
+
 /* Numbers from 1 to 9, so that every result stays ordinary; all bits of a fraction are in use. */
 void fill_ordinary(rng *r, mylib_type type, int64_t n, void *values);
 

@@ -68,7 +68,7 @@ void *test_malloc(size_t nbytes)
     return memory;
 }
 
-void test_wait_for(pid_t child)
+int test_wait_for(pid_t child)
 {
     int status = 0;
     pid_t ended = 0;
@@ -84,6 +84,7 @@ void test_wait_for(pid_t child)
     }
     CHECK(ended == child, "the child hung");
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with the status %#x", status);
+    return ended == child && status == 0;
 }
 
 /* Only what a signal handler may call; the signal then takes its usual course. */

@@ -65,8 +65,8 @@ __attribute__((noreturn)) void test_give_up(const char *what);
 
 void *test_malloc(size_t nbytes);
 
-/* A child must end by itself, with exit status 0, within a minute: one that hangs is a failure. */
-void test_wait_for(pid_t child);
+/* A child must end by itself, with exit status 0, within a minute: false, and a failure, if not. */
+int test_wait_for(pid_t child);
 
 /* ---- Random numbers --------------------------------------------------------------------------- */
 

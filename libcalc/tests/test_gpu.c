@@ -57,6 +57,8 @@ static void run_on_device(const test_op *op, const test_type *t, const layout *o
     memset(before + at[0], POISON, (size_t)out->span);
     for (int k = 0; k < 2; k++)
         fill_values(r, t->type, in[k].span / t->size, before + at[1 + k]);
+    if (in[0].span == in[1].span)
+        fill_pairs(r, t->type, in[0].span / t->size, before + at[1], before + at[2]);
     memcpy(right, before, (size_t)used);
 
     for (int place = 0; place < 2; place++) {

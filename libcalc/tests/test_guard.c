@@ -123,8 +123,7 @@ static void run(const test_op *op, const test_type *t, int64_t n, const struct p
 
 static void run_length(const test_op *op, const test_type *t, int64_t n, int level, rng *r)
 {
-    fill_values(r, t->type, n > 0 ? n : 1, a_values);
-    fill_values(r, t->type, n > 0 ? n : 1, b_values);
+    fill_pairs(r, t->type, n > 0 ? n : 1, a_values, b_values);
     expect(op, t, n);
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const struct pattern *p = &patterns[i];

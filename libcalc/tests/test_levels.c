@@ -33,8 +33,7 @@ static void compare(const test_op *op, const test_type *t, int64_t n, int a_repe
 
 static void run_length(const test_op *op, const test_type *t, int64_t n, rng *r)
 {
-    fill_values(r, t->type, n > 0 ? n : 1, a);
-    fill_values(r, t->type, n > 0 ? n : 1, b);
+    fill_pairs(r, t->type, n > 0 ? n : 1, a, b);
     for (int k = 0; k < (op->arity == 2 ? 3 : 1); k++) {
         int have_first = 0, a_repeats = k == 1, b_repeats = k == 2;
         for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
@@ -55,8 +54,7 @@ static void run_single(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
     int64_t size = test_size(type), n = 203;
-    fill_values(r, t->type, n, a);
-    fill_values(r, t->type, n, b);
+    fill_pairs(r, t->type, n, a, b);
     for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
         if (!test_use_level(level))
             continue;

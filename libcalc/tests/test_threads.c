@@ -317,7 +317,8 @@ static void *fork_from(void *argument)
             _exit(result);
         }
         CHECK(child > 0, "fork failed");
-        test_wait_for(child);
+        if (!test_wait_for(child))
+            break;
         CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, n, t->out, 8, a, 8, b, 8));
     }
     return NULL;

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("libcalc", "pkg", "examples")
+FOLDERS = ("libcalc", "pkg", "examples", "benchmarks")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:

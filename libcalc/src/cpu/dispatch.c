@@ -13,13 +13,13 @@ extern const mylib_cpu_level mylib_cpu_level_v3;
 extern const mylib_cpu_level mylib_cpu_level_v4;
 
 /*
- * gcc makes fused multiply-adds out of complex arithmetic even when told not to contract; level v3 is
- * built without them, but AVX-512 cannot be.  So v4 takes the complex kernels of v3.
+ * gcc makes fused multiply-adds out of complex arithmetic even when told not to contract; level v3
+ * is built without them, but AVX-512 cannot be.  So v4 takes the complex kernels of v3.
  */
 static mylib_kernel *v4_kernel(mylib_op op, mylib_type type)
 {
-    const mylib_cpu_level *level = type == MYLIB_C64 || type == MYLIB_C128 ? &mylib_cpu_level_v3
-                                                                           : &mylib_cpu_level_v4;
+    const mylib_cpu_level *level =
+        type == MYLIB_C64 || type == MYLIB_C128 ? &mylib_cpu_level_v3 : &mylib_cpu_level_v4;
     return level->kernel(op, type);
 }
 #endif
@@ -66,7 +66,10 @@ __attribute__((constructor)) static void choose_level(void)
     atomic_store(&current, &levels[0]);
 }
 
-const mylib_cpu_level *mylib_cpu(void) { return atomic_load_explicit(&current, memory_order_relaxed); }
+const mylib_cpu_level *mylib_cpu(void)
+{
+    return atomic_load_explicit(&current, memory_order_relaxed);
+}
 
 mylib_status mylib_set_cpu_level(const char *name)
 {
@@ -83,6 +86,6 @@ mylib_status mylib_set_cpu_level(const char *name)
         strcat(known, i == 0 ? "" : ", ");
         strcat(known, levels[i].name);
     }
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "CPU level \"%s\" is not available here: there are %s", name,
-                      known);
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "CPU level \"%s\" is not available here: there are %s",
+                      name, known);
 }

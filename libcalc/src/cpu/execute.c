@@ -1,16 +1,19 @@
 /*
  * execute.c - runs a program over a layout in host memory.
  *
- * The elements are numbered in the layout's order and cut into ranges, one for each thread.  A range is walked
- * row by row, a row block by block, a block instruction by instruction: intermediate values stay
- * in the L1 cache.
+ * The elements are numbered in the layout's order and cut into ranges, one for each thread.  A
+ * range is walked row by row, a row block by block, a block instruction by instruction:
+ * intermediate values stay in the L1 cache.
  */
 #include <unistd.h>
 
 #include "flags.h"
 #include "internal.h"
 
-/* Bytes of an intermediate block; with two operands as large it fits the smallest L1 in use (32 KiB). */
+/*
+ * Bytes of an intermediate block; with two operands as large it fits the smallest L1 in use (32
+ * KiB).
+ */
 #define BLOCK_NBYTES 8192
 
 /* A thread that is woken for less than this much traffic costs more than it brings. */
@@ -26,8 +29,8 @@ typedef struct cursor {
 } cursor;
 
 /* The result of n elements at the cursor goes to `out`. */
-static void run_block(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n, const cursor *c,
-                      char *out, int64_t out_stride)
+static void run_block(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n,
+                      const cursor *c, char *out, int64_t out_stride)
 {
     const char *acc = NULL;
     int64_t acc_stride = 0;
@@ -40,8 +43,8 @@ static void run_block(const mylib_program *p, const mylib_cpu_level *cpu, int64_
             acc = operand;
             acc_stride = stride;
         } else {
-            cpu->kernel((mylib_op)code->opcode, (mylib_type)p->type)(n, out, out_stride, acc, acc_stride,
-                                                                     operand, stride);
+            cpu->kernel((mylib_op)code->opcode, (mylib_type)p->type)(n, out, out_stride, acc,
+                                                                     acc_stride, operand, stride);
             acc = out;
             acc_stride = out_stride;
         }
@@ -49,7 +52,8 @@ static void run_block(const mylib_program *p, const mylib_cpu_level *cpu, int64_
 }
 
 /* n elements of one row; `bypass`: the output is contiguous and goes past the cache. */
-static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n, cursor c, int bypass)
+static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n, cursor c,
+                    int bypass)
 {
     if (!bypass && p->instructions <= 2) {
         run_block(p, cpu, n, &c, c.data[0], c.stride[0]);
@@ -72,7 +76,8 @@ static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t 
 }
 
 /* Elements [begin, end) in the layout's order. */
-static void run_range(const mylib_program *p, const mylib_layout *l, int64_t begin, int64_t end, int bypass)
+static void run_range(const mylib_program *p, const mylib_layout *l, int64_t begin, int64_t end,
+                      int bypass)
 {
     const mylib_cpu_level *cpu = mylib_cpu();
     int inner = l->ndim - 1;
@@ -157,7 +162,10 @@ void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
         return;
     }
 #ifdef _OPENMP
-    /* Multiples of 4096 elements, so that no two threads store to one cache line of a contiguous output. */
+    /*
+     * Multiples of 4096 elements, so that no two threads store to one cache line of a contiguous
+     * output.
+     */
     int64_t share = ((l->count + threads - 1) / threads + 4095) / 4096 * 4096;
     int flags = 0;
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(| : flags)

@@ -1,12 +1,12 @@
 /*
  * kernels.c - the CPU kernels: one loop for each operation and type, expanded from the table.
  *
- * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; the only symbol
- * that leaves the file is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
+ * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; the only
+ * symbol that leaves the file is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
  *
- * The loops are plain C that the compiler vectorizes: in the first three forms the strides are constants.
- * Operands need no alignment.  `out` may be an input with the same
- * stride; other overlap is the caller's business (cpu/execute.c), for the vector loops assume there is none.
+ * The loops are plain C that the compiler vectorizes: in the first three forms the strides are
+ * constants. Operands need no alignment.  `out` may be an input with the same stride; other overlap
+ * is the caller's business (cpu/execute.c), for the vector loops assume there is none.
  */
 #include <stdint.h>
 #include <string.h>
@@ -22,19 +22,19 @@
 #define PASTE(a, b) PASTE_(a, b)
 
 /* Loads and stores at any address; the compiler makes one unaligned move of each. */
-#define DT(s, S)                                                                                      \
-    static inline t_##s load_##s(const char *p)                                                       \
-    {                                                                                                 \
-        t_##s x;                                                                                      \
-        memcpy(&x, p, sizeof x);                                                                      \
-        return x;                                                                                     \
+#define DT(s, S)                                                                                   \
+    static inline t_##s load_##s(const char *p)                                                    \
+    {                                                                                              \
+        t_##s x;                                                                                   \
+        memcpy(&x, p, sizeof x);                                                                   \
+        return x;                                                                                  \
     }
 MYLIB_TYPES(DT)
 #undef DT
-#define STORE(T, p, value)                                                                            \
-    do {                                                                                              \
-        T value_ = (value);                                                                           \
-        memcpy(p, &value_, sizeof value_);                                                            \
+#define STORE(T, p, value)                                                                         \
+    do {                                                                                           \
+        T value_ = (value);                                                                        \
+        memcpy(p, &value_, sizeof value_);                                                         \
     } while (0)
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -45,7 +45,7 @@ MYLIB_TYPES(DT)
 #define NO_DEPENDENCE
 #endif
 
-/* ---- f16: whole blocks to and from f32 --------------------------------------------------------- */
+/* ---- f16: whole blocks to and from f32 ----------------------------------------------------- */
 
 /* Three blocks of f32 and their f16 sources stay in the smallest L1 cache in use. */
 #define HALF_BLOCK 512
@@ -65,8 +65,8 @@ static float f32_of_bits(uint32_t u)
 }
 
 /*
- * Widening is exact: the fields move, and a multiplication by 2^112 corrects the exponent's bias, of
- * subnormals too.  Infinity and NaN get the largest exponent.
+ * Widening is exact: the fields move, and a multiplication by 2^112 corrects the exponent's bias,
+ * of subnormals too.  Infinity and NaN get the largest exponent.
  */
 static inline float f32_from_bits16(uint32_t h)
 {
@@ -75,9 +75,9 @@ static inline float f32_from_bits16(uint32_t h)
 }
 
 /*
- * Narrowing.  A result that is subnormal in f16 is rounded by adding 1/2 in f32, whose last bit is then
- * worth 2^-24; a normal one by adding just under half of the last bit kept, and one more when that bit is
- * odd.  The carry may run into the exponent, up to infinity, which is right.
+ * Narrowing.  A result that is subnormal in f16 is rounded by adding 1/2 in f32, whose last bit is
+ * then worth 2^-24; a normal one by adding just under half of the last bit kept, and one more when
+ * that bit is odd.  The carry may run into the exponent, up to infinity, which is right.
  */
 static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *underflow)
 {
@@ -177,48 +177,48 @@ static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out
     }
 }
 
-/* ---- Kernels ---------------------------------------------------------------------------------- */
+/* ---- Kernels ------------------------------------------------------------------------------- */
 
-#define LOOP(T, SO, value)                                                                            \
-    for (ptrdiff_t i = 0; i < n; i++)                                                                 \
+#define LOOP(T, SO, value)                                                                         \
+    for (ptrdiff_t i = 0; i < n; i++)                                                              \
     STORE(T, out + i * (SO), value)
 
-#define BINARY_PLAIN(op, s)                                                                           \
-    static void op##_kernel_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,    \
-                                const char *b, ptrdiff_t sb)                                          \
-    {                                                                                                 \
-        const ptrdiff_t w = sizeof(t_##s);                                                            \
-        if (so == w && sa == w && sb == w) {                                                          \
-            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(load_##s(a + i * w), load_##s(b + i * w)));                                                \
-        } else if (so == w && sa == w && sb == 0) {                                                   \
-            const t_##s b0 = load_##s(b);                                                             \
-            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(load_##s(a + i * w), b0));                          \
-        } else if (so == w && sa == 0 && sb == w) {                                                   \
-            const t_##s a0 = load_##s(a);                                                             \
-            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(a0, load_##s(b + i * w)));                          \
-        } else {                                                                                      \
-            LOOP(t_##s, so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));                    \
-        }                                                                                             \
+#define BINARY_PLAIN(op, s)                                                                        \
+    static void op##_kernel_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa, \
+                                const char *b, ptrdiff_t sb)                                       \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s);                                                         \
+        if (so == w && sa == w && sb == w) {                                                       \
+            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(load_##s(a + i * w), load_##s(b + i * w)));      \
+        } else if (so == w && sa == w && sb == 0) {                                                \
+            const t_##s b0 = load_##s(b);                                                          \
+            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(load_##s(a + i * w), b0));                       \
+        } else if (so == w && sa == 0 && sb == w) {                                                \
+            const t_##s a0 = load_##s(a);                                                          \
+            NO_DEPENDENCE LOOP(t_##s, w, op##_##s(a0, load_##s(b + i * w)));                       \
+        } else {                                                                                   \
+            LOOP(t_##s, so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));                 \
+        }                                                                                          \
     }
 
-#define UNARY_PLAIN_TO(op, s, R)                                                                      \
-    static void op##_kernel_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,    \
-                                const char *b, ptrdiff_t sb)                                          \
-    {                                                                                                 \
-        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(R);                                            \
-        (void)b, (void)sb;                                                                            \
-        if (so == wo && sa == w) {                                                                    \
-            NO_DEPENDENCE LOOP(R, wo, op##_##s(load_##s(a + i * w)));                                 \
-        } else {                                                                                      \
-            LOOP(R, so, op##_##s(load_##s(a + i * sa)));                                              \
-        }                                                                                             \
+#define UNARY_PLAIN_TO(op, s, R)                                                                   \
+    static void op##_kernel_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa, \
+                                const char *b, ptrdiff_t sb)                                       \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(R);                                         \
+        (void)b, (void)sb;                                                                         \
+        if (so == wo && sa == w) {                                                                 \
+            NO_DEPENDENCE LOOP(R, wo, op##_##s(load_##s(a + i * w)));                              \
+        } else {                                                                                   \
+            LOOP(R, so, op##_##s(load_##s(a + i * sa)));                                           \
+        }                                                                                          \
     }
 
-#define HALF(op, is_binary)                                                                           \
-    static void op##_kernel_f16(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,    \
-                                const char *b, ptrdiff_t sb)                                          \
-    {                                                                                                 \
-        half_kernel(op##_kernel_f32, is_binary, n, out, so, a, sa, b, sb);                            \
+#define HALF(op, is_binary)                                                                        \
+    static void op##_kernel_f16(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa, \
+                                const char *b, ptrdiff_t sb)                                       \
+    {                                                                                              \
+        half_kernel(op##_kernel_f32, is_binary, n, out, so, a, sa, b, sb);                         \
     }
 
 #define BINARY_SIGNED(op, s) BINARY_PLAIN(op, s)
@@ -262,65 +262,67 @@ MYLIB_OPS(ROW)
 MYLIB_OPS(ROW)
 #undef ROW
 
-/* ---- Integer division --------------------------------------------------------------------------- */
+/* ---- Integer division ---------------------------------------------------------------------- */
 
 /*
- * Processors have no vector instruction for it.  But the quotient of integers of 8 or 16 bits is that of
- * their f32 values, truncated, and of 32 bits that of their f64 values: a / b differs from an integer above by
- * at least 1 / b, which is more than the rounding error.  x / 0 and MIN / -1 are looked for first, and
- * a block that has them goes through the plain kernel, which raises the flags.
+ * Processors have no vector instruction for it.  But the quotient of integers of 8 or 16 bits is
+ * that of their f32 values, truncated, and of 32 bits that of their f64 values: a / b differs from
+ * an integer above by at least 1 / b, which is more than the rounding error.  x / 0 and MIN / -1
+ * are looked for first, and a block that has them goes through the plain kernel, which raises the
+ * flags.
  *
- * 64-bit integers are divided by a single number through the high half of a product with its reciprocal: T.
- * Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication" (PLDI 1994).
+ * 64-bit integers are divided by a single number through the high half of a product with its
+ * reciprocal: T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
+ * (PLDI 1994).
  */
 #define DIVISION_BLOCK 256
 
 /*
- * From the truncated quotient q to each operation's result, in a type W that holds a - q * b; where the
- * remainder r and b have different signs, both move by one step.
+ * From the truncated quotient q to each operation's result, in a type W that holds a - q * b; where
+ * the remainder r and b have different signs, both move by one step.
  */
 #define HAS_OTHER_SIGN(r, b) ((r) != 0 && ((r) < 1) != ((b) < 1))
 #define RESULT_divide(W, a, b, q) (q)
 #define RESULT_floor_divide(W, a, b, q) ((q) - (W)HAS_OTHER_SIGN((a) - (q) * (b), b))
-#define RESULT_remainder(W, a, b, q)                                                                  \
+#define RESULT_remainder(W, a, b, q)                                                               \
     ((a) - (q) * (b) + (HAS_OTHER_SIGN((a) - (q) * (b), b) ? (b) : 0))
 
 /* MIN is 0 for unsigned types, which have no quotient that overflows. */
-#define DIVISION_BY_FLOAT(op, s, W, F, IS_SIGNED, MIN)                                                \
-    static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
-                                  const char *b, ptrdiff_t sb)                                        \
-    {                                                                                                 \
-        const ptrdiff_t w = sizeof(t_##s);                                                            \
-        t_##s repeated[DIVISION_BLOCK];                                                               \
-        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0) || (sa == 0 && sb == 0)) {        \
-            op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
-            return;                                                                                   \
-        }                                                                                             \
-        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && (sa == 0 || sb == 0); i++)               \
-            repeated[i] = load_##s(sa == 0 ? a : b);                                                  \
-        for (; n > 0; n -= DIVISION_BLOCK) {                                                          \
-            ptrdiff_t m = n < DIVISION_BLOCK ? n : DIVISION_BLOCK;                                    \
-            const char *x = sa == 0 ? (const char *)repeated : a;                                     \
-            const char *y = sb == 0 ? (const char *)repeated : b;                                     \
-            t_##s special = 0;                                                                        \
-            for (ptrdiff_t i = 0; i < m; i++) {                                                       \
-                t_##s xi = load_##s(x + i * w), yi = load_##s(y + i * w);                             \
-                special |= (t_##s)((yi == 0) | (IS_SIGNED & (xi == MIN) & (yi == (t_##s)-1)));        \
-            }                                                                                         \
-            if (special) {                                                                            \
-                op##_kernel_##s(m, out, w, x, w, y, w);                                               \
-            } else {                                                                                  \
-                NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)                                       \
-                {                                                                                     \
-                    W xi = load_##s(x + i * w), yi = load_##s(y + i * w);                             \
-                    W q = (W)((F)xi / (F)yi);                                                         \
-                    STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(W, xi, yi, q)));                       \
-                }                                                                                     \
-            }                                                                                         \
-            out += m * w;                                                                             \
-            a += m * sa;                                                                              \
-            b += m * sb;                                                                              \
-        }                                                                                             \
+#define DIVISION_BY_FLOAT(op, s, W, F, IS_SIGNED, MIN)                                             \
+    static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a,             \
+                                  ptrdiff_t sa, const char *b, ptrdiff_t sb)                       \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s);                                                         \
+        t_##s repeated[DIVISION_BLOCK];                                                            \
+        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0) || (sa == 0 && sb == 0)) {     \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
+            return;                                                                                \
+        }                                                                                          \
+        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && (sa == 0 || sb == 0); i++)            \
+            repeated[i] = load_##s(sa == 0 ? a : b);                                               \
+        for (; n > 0; n -= DIVISION_BLOCK) {                                                       \
+            ptrdiff_t m = n < DIVISION_BLOCK ? n : DIVISION_BLOCK;                                 \
+            const char *x = sa == 0 ? (const char *)repeated : a;                                  \
+            const char *y = sb == 0 ? (const char *)repeated : b;                                  \
+            t_##s special = 0;                                                                     \
+            for (ptrdiff_t i = 0; i < m; i++) {                                                    \
+                t_##s xi = load_##s(x + i * w), yi = load_##s(y + i * w);                          \
+                special |= (t_##s)((yi == 0) | (IS_SIGNED & (xi == MIN) & (yi == (t_##s) - 1)));   \
+            }                                                                                      \
+            if (special) {                                                                         \
+                op##_kernel_##s(m, out, w, x, w, y, w);                                            \
+            } else {                                                                               \
+                NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)                                    \
+                {                                                                                  \
+                    W xi = load_##s(x + i * w), yi = load_##s(y + i * w);                          \
+                    W q = (W)((F)xi / (F)yi);                                                      \
+                    STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(W, xi, yi, q)));                 \
+                }                                                                                  \
+            }                                                                                      \
+            out += m * w;                                                                          \
+            a += m * sa;                                                                           \
+            b += m * sb;                                                                           \
+        }                                                                                          \
     }
 
 typedef struct reciprocal {
@@ -331,7 +333,8 @@ typedef struct reciprocal {
 static reciprocal reciprocal_of(uint64_t divisor)
 {
     int log2 = divisor > 1 ? 64 - __builtin_clzll(divisor - 1) : 0;
-    uint64_t power = log2 < 64 ? (uint64_t)1 << log2 : 0; /* 2^64 wraps to 0, and so does the difference */
+    uint64_t power =
+        log2 < 64 ? (uint64_t)1 << log2 : 0; /* 2^64 wraps to 0, and so does the difference */
     reciprocal r = {(uint64_t)(((unsigned __int128)(power - divisor) << 64) / divisor) + 1,
                     log2 > 1 ? 1 : log2, log2 > 1 ? log2 - 1 : 0};
     return r;
@@ -344,93 +347,97 @@ static inline uint64_t divide_by(uint64_t x, reciprocal r)
 }
 
 /* An output that stands still may be the divisor itself, which then must be read each time. */
-#define DIVISION_BY_RECIPROCAL(op, s, IS_SIGNED)                                                      \
-    static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
-                                  const char *b, ptrdiff_t sb)                                        \
-    {                                                                                                 \
-        t_##s y = load_##s(b);                                                                        \
-        if (so == 0 || sb != 0 || n < 4 || y == 0 || (IS_SIGNED && y == (t_##s)-1)) {                 \
-            op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
-            return;                                                                                   \
-        }                                                                                             \
-        int y_is_negative = IS_SIGNED && (t_i64)y < 0;                                                \
-        reciprocal r = reciprocal_of(y_is_negative ? 0 - (uint64_t)y : (uint64_t)y);                  \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                           \
-            t_##s x = load_##s(a + i * sa);                                                           \
-            int x_is_negative = IS_SIGNED && (t_i64)x < 0;                                            \
-            uint64_t size = divide_by(x_is_negative ? 0 - (uint64_t)x : (uint64_t)x, r);              \
-            t_##s q = (t_##s)(x_is_negative != y_is_negative ? 0 - size : size);                      \
-            STORE(t_##s, out + i * so, RESULT_##op(t_##s, x, y, q));                                \
-        }                                                                                             \
+#define DIVISION_BY_RECIPROCAL(op, s, IS_SIGNED)                                                   \
+    static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a,             \
+                                  ptrdiff_t sa, const char *b, ptrdiff_t sb)                       \
+    {                                                                                              \
+        t_##s y = load_##s(b);                                                                     \
+        if (so == 0 || sb != 0 || n < 4 || y == 0 || (IS_SIGNED && y == (t_##s) - 1)) {            \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
+            return;                                                                                \
+        }                                                                                          \
+        int y_is_negative = IS_SIGNED && (t_i64)y < 0;                                             \
+        reciprocal r = reciprocal_of(y_is_negative ? 0 - (uint64_t)y : (uint64_t)y);               \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            t_##s x = load_##s(a + i * sa);                                                        \
+            int x_is_negative = IS_SIGNED && (t_i64)x < 0;                                         \
+            uint64_t size = divide_by(x_is_negative ? 0 - (uint64_t)x : (uint64_t)x, r);           \
+            t_##s q = (t_##s)(x_is_negative != y_is_negative ? 0 - size : size);                   \
+            STORE(t_##s, out + i * so, RESULT_##op(t_##s, x, y, q));                               \
+        }                                                                                          \
     }
 
-#define DIVISION(op)                                                                                  \
-    DIVISION_BY_FLOAT(op, i8, int32_t, float, 1, INT8_MIN)                                            \
-    DIVISION_BY_FLOAT(op, i16, int32_t, float, 1, INT16_MIN)                                          \
-    DIVISION_BY_FLOAT(op, i32, int64_t, double, 1, INT32_MIN)                                         \
-    DIVISION_BY_FLOAT(op, u8, int32_t, float, 0, 0)                                                   \
-    DIVISION_BY_FLOAT(op, u16, int32_t, float, 0, 0)                                                  \
-    DIVISION_BY_FLOAT(op, u32, int64_t, double, 0, 0)                                                 \
-    DIVISION_BY_RECIPROCAL(op, i64, 1)                                                                \
+#define DIVISION(op)                                                                               \
+    DIVISION_BY_FLOAT(op, i8, int32_t, float, 1, INT8_MIN)                                         \
+    DIVISION_BY_FLOAT(op, i16, int32_t, float, 1, INT16_MIN)                                       \
+    DIVISION_BY_FLOAT(op, i32, int64_t, double, 1, INT32_MIN)                                      \
+    DIVISION_BY_FLOAT(op, u8, int32_t, float, 0, 0)                                                \
+    DIVISION_BY_FLOAT(op, u16, int32_t, float, 0, 0)                                               \
+    DIVISION_BY_FLOAT(op, u32, int64_t, double, 0, 0)                                              \
+    DIVISION_BY_RECIPROCAL(op, i64, 1)                                                             \
     DIVISION_BY_RECIPROCAL(op, u64, 0)
 DIVISION(divide)
 DIVISION(floor_divide)
 DIVISION(remainder)
 
-/* ---- Complex numbers as pairs ------------------------------------------------------------------- */
+/* ---- Complex numbers as pairs -------------------------------------------------------------- */
 
-/* Where the parts do not mix, n contiguous complex numbers are 2n real ones, in full vectors. */
-#define PAIRS(op, s, r)                                                                               \
-    static void op##_pairs_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,     \
-                               const char *b, ptrdiff_t sb)                                           \
-    {                                                                                                 \
-        const ptrdiff_t w = sizeof(t_##s);                                                            \
-        if (so == w && sa == w && sb == w)                                                            \
-            op##_kernel_##r(2 * n, out, w / 2, a, w / 2, b, w / 2);                                   \
-        else                                                                                          \
-            op##_kernel_##s(n, out, so, a, sa, b, sb);                                                \
+/*
+ * Where the parts do not mix, n contiguous complex numbers are 2n real ones, in full vectors.  A
+ * single one may overlap its operands in one part (execute.c), and is stored only when both parts
+ * are computed.
+ */
+#define PAIRS(op, s, r)                                                                            \
+    static void op##_pairs_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
+                               const char *b, ptrdiff_t sb)                                        \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s);                                                         \
+        if (n > 1 && so == w && sa == w && sb == w)                                                \
+            op##_kernel_##r(2 * n, out, w / 2, a, w / 2, b, w / 2);                                \
+        else                                                                                       \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
     }
 PAIRS(add, c64, f32)
 PAIRS(add, c128, f64)
 PAIRS(subtract, c64, f32)
 PAIRS(subtract, c128, f64)
 
-/* ---- Quiet comparisons -------------------------------------------------------------------------- */
+/* ---- Quiet comparisons --------------------------------------------------------------------- */
 
 /*
- * A NaN is a legal operand of minimum and maximum.  Vector comparisons of some levels raise FE_INVALID for it
- * all the same, so the flags are put back as they were.
+ * A NaN is a legal operand of minimum and maximum.  Vector comparisons of some levels raise
+ * FE_INVALID for it all the same, so the flags are put back as they were.
  */
-#define QUIET(op, s)                                                                                  \
-    static void op##_quiet_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,     \
-                               const char *b, ptrdiff_t sb)                                           \
-    {                                                                                                 \
-        int flags = mylib_test_flags();                                                               \
-        op##_kernel_##s(n, out, so, a, sa, b, sb);                                                    \
-        mylib_clear_flags();                                                                          \
-        mylib_raise_flags(flags);                                                                     \
+#define QUIET(op, s)                                                                               \
+    static void op##_quiet_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
+                               const char *b, ptrdiff_t sb)                                        \
+    {                                                                                              \
+        int flags = mylib_test_flags();                                                            \
+        op##_kernel_##s(n, out, so, a, sa, b, sb);                                                 \
+        mylib_clear_flags();                                                                       \
+        mylib_raise_flags(flags);                                                                  \
     }
 #define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
 QUIETS(minimum)
 QUIETS(maximum)
 
-/* ---- Lookup ------------------------------------------------------------------------------------- */
+/* ---- Lookup -------------------------------------------------------------------------------- */
 
 /* Better forms of some pairs of the table; NULL for the rest. */
 static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(op, S, kernel)                                                                           \
-    case MYLIB_OP_##op * MYLIB_TYPE_COUNT + MYLIB_##S:                                                \
+#define CASE(op, S, kernel)                                                                        \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + MYLIB_##S:                                              \
         return kernel;
-#define DIVISIONS(op)                                                                                 \
-    CASE(op, I8, op##_division_i8)                                                                    \
-    CASE(op, I16, op##_division_i16)                                                                  \
-    CASE(op, I32, op##_division_i32)                                                                  \
-    CASE(op, I64, op##_division_i64)                                                                  \
-    CASE(op, U8, op##_division_u8)                                                                    \
-    CASE(op, U16, op##_division_u16)                                                                  \
-    CASE(op, U32, op##_division_u32)                                                                  \
+#define DIVISIONS(op)                                                                              \
+    CASE(op, I8, op##_division_i8)                                                                 \
+    CASE(op, I16, op##_division_i16)                                                               \
+    CASE(op, I32, op##_division_i32)                                                               \
+    CASE(op, I64, op##_division_i64)                                                               \
+    CASE(op, U8, op##_division_u8)                                                                 \
+    CASE(op, U16, op##_division_u16)                                                               \
+    CASE(op, U32, op##_division_u32)                                                               \
     CASE(op, U64, op##_division_u64)
         DIVISIONS(divide)
         DIVISIONS(floor_divide)
@@ -439,11 +446,11 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
         CASE(add, C128, add_pairs_c128)
         CASE(subtract, C64, subtract_pairs_c64)
         CASE(subtract, C128, subtract_pairs_c128)
-#define QUIET_CASES(op)                                                                               \
-    CASE(op, F16, op##_quiet_f16)                                                                     \
-    CASE(op, F32, op##_quiet_f32)                                                                     \
-    CASE(op, F64, op##_quiet_f64)                                                                     \
-    CASE(op, C64, op##_quiet_c64)                                                                     \
+#define QUIET_CASES(op)                                                                            \
+    CASE(op, F16, op##_quiet_f16)                                                                  \
+    CASE(op, F32, op##_quiet_f32)                                                                  \
+    CASE(op, F64, op##_quiet_f64)                                                                  \
+    CASE(op, C64, op##_quiet_c64)                                                                  \
     CASE(op, C128, op##_quiet_c128)
         QUIET_CASES(minimum)
         QUIET_CASES(maximum)
@@ -464,8 +471,8 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
     if (special != NULL)
         return special;
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(op, s)                                                                                   \
-    case MYLIB_OP_##op * MYLIB_TYPE_COUNT + type_##s:                                                 \
+#define CASE(op, s)                                                                                \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
         return op##_kernel_##s;
 #define ROW(arity, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_OPS(ROW)
@@ -476,41 +483,41 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
     }
 }
 
-/* ---- Sums of one block ------------------------------------------------------------------------ */
+/* ---- Sums of one block --------------------------------------------------------------------- */
 
 #define ADD_PLAIN(x, y) ((x) + (y))
 /*
  * Rows of 256 lanes are added up lane by lane, then the lanes pairwise.  16 lanes at a time stay in
  * registers over all full rows.
  */
-#define SUM_OF(s, LOAD, ADD)                                                                          \
-    static void block_sum_##s(ptrdiff_t n, char *sum, const char *a, ptrdiff_t sa)                    \
-    {                                                                                                 \
-        sum_##s lane[MYLIB_SUM_LANES];                                                                \
-        ptrdiff_t lanes = n < MYLIB_SUM_LANES ? n : MYLIB_SUM_LANES;                                  \
-        ptrdiff_t rows = n / MYLIB_SUM_LANES;                                                         \
-        if (rows == 0) {                                                                              \
-            for (ptrdiff_t l = 0; l < lanes; l++)                                                     \
-                lane[l] = LOAD(s, a + l * sa);                                                        \
-        } else {                                                                                      \
-            for (ptrdiff_t l = 0; l < MYLIB_SUM_LANES; l += 16) {                                     \
-                sum_##s part[16];                                                                     \
-                for (ptrdiff_t k = 0; k < 16; k++)                                                    \
-                    part[k] = LOAD(s, a + (l + k) * sa);                                              \
-                for (ptrdiff_t r = 1; r < rows; r++) {                                                \
-                    const char *row = a + (r * MYLIB_SUM_LANES + l) * sa;                             \
-                    for (ptrdiff_t k = 0; k < 16; k++)                                                \
-                        part[k] = ADD(part[k], LOAD(s, row + k * sa));                                \
-                }                                                                                     \
-                memcpy(lane + l, part, sizeof part);                                                  \
-            }                                                                                         \
-            for (ptrdiff_t i = rows * MYLIB_SUM_LANES; i < n; i++)                                    \
-                lane[i % MYLIB_SUM_LANES] = ADD(lane[i % MYLIB_SUM_LANES], LOAD(s, a + i * sa));      \
-        }                                                                                             \
-        for (ptrdiff_t half = MYLIB_SUM_LANES / 2; half > 0; half /= 2)                               \
-            for (ptrdiff_t l = 0; l < half && l + half < lanes; l++)                                  \
-                lane[l] = ADD(lane[l], lane[l + half]);                                               \
-        memcpy(sum, lane, sizeof *lane);                                                              \
+#define SUM_OF(s, LOAD, ADD)                                                                       \
+    static void block_sum_##s(ptrdiff_t n, char *sum, const char *a, ptrdiff_t sa)                 \
+    {                                                                                              \
+        sum_##s lane[MYLIB_SUM_LANES];                                                             \
+        ptrdiff_t lanes = n < MYLIB_SUM_LANES ? n : MYLIB_SUM_LANES;                               \
+        ptrdiff_t rows = n / MYLIB_SUM_LANES;                                                      \
+        if (rows == 0) {                                                                           \
+            for (ptrdiff_t l = 0; l < lanes; l++)                                                  \
+                lane[l] = LOAD(s, a + l * sa);                                                     \
+        } else {                                                                                   \
+            for (ptrdiff_t l = 0; l < MYLIB_SUM_LANES; l += 16) {                                  \
+                sum_##s part[16];                                                                  \
+                for (ptrdiff_t k = 0; k < 16; k++)                                                 \
+                    part[k] = LOAD(s, a + (l + k) * sa);                                           \
+                for (ptrdiff_t r = 1; r < rows; r++) {                                             \
+                    const char *row = a + (r * MYLIB_SUM_LANES + l) * sa;                          \
+                    for (ptrdiff_t k = 0; k < 16; k++)                                             \
+                        part[k] = ADD(part[k], LOAD(s, row + k * sa));                             \
+                }                                                                                  \
+                memcpy(lane + l, part, sizeof part);                                               \
+            }                                                                                      \
+            for (ptrdiff_t i = rows * MYLIB_SUM_LANES; i < n; i++)                                 \
+                lane[i % MYLIB_SUM_LANES] = ADD(lane[i % MYLIB_SUM_LANES], LOAD(s, a + i * sa));   \
+        }                                                                                          \
+        for (ptrdiff_t half = MYLIB_SUM_LANES / 2; half > 0; half /= 2)                            \
+            for (ptrdiff_t l = 0; l < half && l + half < lanes; l++)                               \
+                lane[l] = ADD(lane[l], lane[l + half]);                                            \
+        memcpy(sum, lane, sizeof *lane);                                                           \
     }
 
 #define LOAD_PLAIN(s, p) ((sum_##s)load_##s(p))
@@ -532,8 +539,8 @@ MYLIB_TYPES(DT)
 static mylib_block_sum *lookup_block_sum(mylib_type type)
 {
     switch (type) {
-#define DT(s, S)                                                                                      \
-    case MYLIB_##S:                                                                                   \
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
         return block_sum_##s;
         MYLIB_TYPES(DT)
 #undef DT
@@ -542,7 +549,7 @@ static mylib_block_sum *lookup_block_sum(mylib_type type)
     }
 }
 
-/* ---- Stores past the cache -------------------------------------------------------------------- */
+/* ---- Stores past the cache ----------------------------------------------------------------- */
 
 /*
  * Copies with non-temporal stores, which spare the memory the read of each line before it is
@@ -578,7 +585,7 @@ static void stream_copy(char *dst, const char *src, size_t nbytes)
 #endif
 }
 
-/* ---- The level -------------------------------------------------------------------------------- */
+/* ---- The level ----------------------------------------------------------------------------- */
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)

@@ -1,8 +1,8 @@
 /*
  * threads.c - how many OpenMP threads a call may use.
  *
- * A child made by fork() inherits OpenMP's pool without its threads: entering a parallel region there
- * can wait for ever.  So a child computes on one thread.
+ * A child made by fork() inherits OpenMP's pool without its threads: entering a parallel region
+ * there can wait for ever.  So a child computes on one thread.
  */
 #include <pthread.h>
 
@@ -16,7 +16,10 @@ static int is_forked_child;
 
 static void note_fork(void) { is_forked_child = 1; }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, note_fork);
+}
 
 int mylib_cpu_threads(void)
 {

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* ---- Errors and devices (device.c) -------------------------------------------------------------- */
+/* ---- Errors and devices (device.c) --------------------------------------------------------- */
 
 /* Turns a CUDA error into a status and a message that names the call, and clears it. */
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line);
@@ -26,13 +26,13 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 #define CUDA_TRY(call) MYLIB_TRY(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
 /*
- * Makes 'device' current and remembers which was; every entry point is bracketed by the two.  Fails, with
- * nothing to leave, when the device is not there or CUDA was used before a fork.
+ * Makes 'device' current and remembers which was; every entry point is bracketed by the two. Fails,
+ * with nothing to leave, when the device is not there or CUDA was used before a fork.
  */
 mylib_status mylib_cuda_enter(int device, int *previous_ret);
 void mylib_cuda_leave(int previous);
 
-/* ---- Kernels (kernels.cu) ----------------------------------------------------------------------- */
+/* ---- Kernels (kernels.cu) ------------------------------------------------------------------ */
 
 /* How a flat kernel reads an input. */
 enum {
@@ -62,8 +62,9 @@ typedef struct mylib_flat_args {
 #define MYLIB_CUDA_MAX_NDIM 8
 
 /*
- * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >> shift, by
- * T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication" (PLDI 1994).
+ * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >>
+ * shift, by T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
+ * (PLDI 1994).
  */
 typedef struct mylib_divider {
     uint32_t multiplier, shift;
@@ -85,8 +86,8 @@ cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, int is_small, cudaStream_t stream);
 
 /* Sums blocks of MYLIB_SUM_BLOCK terms into partial[], then the blocks pairwise into *sum. */
-cudaError_t mylib_launch_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, void *partial,
-                             void *sum, cudaStream_t stream);
+cudaError_t mylib_launch_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride,
+                             void *partial, void *sum, cudaStream_t stream);
 
 /* One operation on one pair of scalars; the result is written where the host can see it. */
 typedef struct mylib_scalar_result {
@@ -102,7 +103,7 @@ typedef struct mylib_scalar_args {
 
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream);
 
-/* ---- Host arrays (stream.c) --------------------------------------------------------------------- */
+/* ---- Host arrays (stream.c) ---------------------------------------------------------------- */
 
 /* Gives back the staging buffers of all devices; waits for calls that use them. */
 void mylib_stream_free_cached(void);

@@ -10,7 +10,7 @@
 
 #define MAX_DEVICES 64
 
-/* ---- Errors ------------------------------------------------------------------------------------- */
+/* ---- Errors -------------------------------------------------------------------------------- */
 
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line)
 {
@@ -25,11 +25,11 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
                       cudaGetErrorString(error), call, slash != NULL ? slash + 1 : file, line);
 }
 
-/* ---- Devices ------------------------------------------------------------------------------------ */
+/* ---- Devices ------------------------------------------------------------------------------- */
 
 /*
- * A child of fork() cannot use the CUDA state of its parent, and some calls would hang.  One that was
- * forked before CUDA was first used is free to use it.
+ * A child of fork() cannot use the CUDA state of its parent, and some calls would hang.  One that
+ * was forked before CUDA was first used is free to use it.
  */
 static atomic_int is_used, is_poisoned;
 
@@ -39,7 +39,10 @@ static void note_fork(void)
         atomic_store(&is_poisoned, 1);
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, note_fork); }
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, note_fork);
+}
 
 mylib_status mylib_cuda_device_count(int *count_ret)
 {
@@ -62,19 +65,22 @@ mylib_status mylib_cuda_device_count(int *count_ret)
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaGetLastError();
     if (error == cudaSuccess || error == cudaErrorNoDevice)
-        return mylib_fail(MYLIB_ERR_NO_DEVICE,
-                          "no CUDA GPU: the NVIDIA driver is there, but shows no GPU (check nvidia-smi and "
-                          "CUDA_VISIBLE_DEVICES)");
+        return mylib_fail(
+            MYLIB_ERR_NO_DEVICE,
+            "no CUDA GPU: the NVIDIA driver is there, but shows no GPU (check nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES)");
     if (driver == 0)
-        return mylib_fail(MYLIB_ERR_NO_DEVICE,
-                          "no CUDA GPU: the NVIDIA driver (libcuda.so.1) was not found on this machine");
+        return mylib_fail(
+            MYLIB_ERR_NO_DEVICE,
+            "no CUDA GPU: the NVIDIA driver (libcuda.so.1) was not found on this machine");
     if (error == cudaErrorInsufficientDriver)
-        return mylib_fail(MYLIB_ERR_NO_DEVICE,
-                          "no CUDA GPU: the NVIDIA driver supports CUDA %d.%d, this library needs %d.%d: "
-                          "update the driver, or build with an older toolkit",
-                          driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    return mylib_fail(MYLIB_ERR_NO_DEVICE, "no CUDA GPU can be used: %s: %s", cudaGetErrorName(error),
-                      cudaGetErrorString(error));
+        return mylib_fail(
+            MYLIB_ERR_NO_DEVICE,
+            "no CUDA GPU: the NVIDIA driver supports CUDA %d.%d, this library needs %d.%d: "
+            "update the driver, or build with an older toolkit",
+            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return mylib_fail(MYLIB_ERR_NO_DEVICE, "no CUDA GPU can be used: %s: %s",
+                      cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
 /* The count does not change while a process lives, and asking costs; 0 until known. */
@@ -90,8 +96,9 @@ static mylib_status check_index(int device)
         atomic_store(&known_count, count);
     }
     if (device < 0 || device >= count)
-        return mylib_fail(MYLIB_ERR_NO_DEVICE, "there is no cuda:%d: this machine shows %d CUDA GPU%s, cuda:0%s",
-                          device, count, count == 1 ? "" : "s", count == 1 ? "" : " and on");
+        return mylib_fail(MYLIB_ERR_NO_DEVICE,
+                          "there is no cuda:%d: this machine shows %d CUDA GPU%s, cuda:0%s", device,
+                          count, count == 1 ? "" : "s", count == 1 ? "" : " and on");
     return MYLIB_OK;
 }
 
@@ -141,9 +148,12 @@ out:
     return st;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------- */
 
-/* A pool of our own, so that its settings are nobody else's; keeps what is freed until it is trimmed. */
+/*
+ * A pool of our own, so that its settings are nobody else's; keeps what is freed until it is
+ * trimmed.
+ */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static cudaMemPool_t pools[MAX_DEVICES];
 
@@ -198,8 +208,8 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
         (void)cudaGetLastError();
         (void)cudaMemGetInfo(&free_nbytes, &total_nbytes);
         st = mylib_fail(MYLIB_ERR_NO_MEMORY,
-                        "could not allocate %zu bytes on cuda:%d: %zu of its %zu bytes are free", nbytes,
-                        device, free_nbytes, total_nbytes);
+                        "could not allocate %zu bytes on cuda:%d: %zu of its %zu bytes are free",
+                        nbytes, device, free_nbytes, total_nbytes);
         goto out;
     }
     CUDA_TRY(error);
@@ -266,8 +276,8 @@ out:
     return st;
 }
 
-mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device, const void *src,
-                             size_t nbytes, void *stream)
+mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
+                             const void *src, size_t nbytes, void *stream)
 {
     int previous;
     int device = dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index;

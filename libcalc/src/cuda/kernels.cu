@@ -1,20 +1,21 @@
 /*
- * kernels.cu - the kernels.  Each interprets a program: one instruction at a time for all elements of a
- * thread, which it carries in registers.
+ * kernels.cu - the kernels.  Each interprets a program: one instruction at a time for all elements
+ * of a thread, which it carries in registers.
  *
- * One kernel per element type and kind of layout.  The switch over opcodes is an expansion of the table; the
- * branch is the same for all threads, and its cost disappears behind the memory traffic.
+ * One kernel per element type and kind of layout.  The switch over opcodes is an expansion of the
+ * table; the branch is the same for all threads, and its cost disappears behind the memory traffic.
  */
 #include <cuda_fp16.h>
 
 #include "cuda_internal.h"
 #include "../scalar_ops.h"
 
-namespace {
+namespace
+{
 
 constexpr int THREADS = 256;
 
-/* ---- The table as types ------------------------------------------------------------------------- */
+/* ---- The table as types -------------------------------------------------------------------- */
 
 /* meaning<op, T>::apply is the operation, where the table has it. */
 template <int OP, typename T> struct meaning {
@@ -39,16 +40,16 @@ template <> struct real_of<t_c128> {
 };
 
 #define APPLY_BINARY(op, s) return op##_##s(a, b);
-#define APPLY_UNARY(op, s)                                                                            \
-    (void)b;                                                                                          \
+#define APPLY_UNARY(op, s)                                                                         \
+    (void)b;                                                                                       \
     return op##_##s(a);
-#define APPLY_UNARY_REAL(op, s)                                                                       \
-    (void)b;                                                                                          \
+#define APPLY_UNARY_REAL(op, s)                                                                    \
+    (void)b;                                                                                       \
     return real_of<t_##s>::widen(op##_##s(a));
-#define MEANING(APPLY, op, s)                                                                         \
-    template <> struct meaning<MYLIB_OP_##op, t_##s> {                                                \
-        static constexpr bool is_defined = true;                                                      \
-        static __device__ __forceinline__ t_##s apply(t_##s a, t_##s b) { APPLY(op, s) }              \
+#define MEANING(APPLY, op, s)                                                                      \
+    template <> struct meaning<MYLIB_OP_##op, t_##s> {                                             \
+        static constexpr bool is_defined = true;                                                   \
+        static __device__ __forceinline__ t_##s apply(t_##s a, t_##s b) { APPLY(op, s) }           \
     };
 #define MEANING_BINARY(op, s) MEANING(APPLY_BINARY, op, s)
 #define MEANING_UNARY(op, s) MEANING(APPLY_UNARY, op, s)
@@ -58,7 +59,8 @@ MYLIB_OPS(ROW)
 #undef ROW
 
 /* acc[i] = opcode(acc[i], x[i]) for the N elements of a thread. */
-template <typename T, int N> __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N])
+template <typename T, int N>
+__device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N])
 {
     switch (opcode) {
     case MYLIB_OPCODE_LOAD:
@@ -66,19 +68,19 @@ template <typename T, int N> __device__ __forceinline__ void step(int opcode, T 
         for (int i = 0; i < N; i++)
             acc[i] = x[i];
         break;
-#define ROW(arity, op, set)                                                                           \
-    case MYLIB_OP_##op:                                                                               \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                        \
-            _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] =                                    \
-                meaning<MYLIB_OP_##op, T>::apply(acc[i], x[i]);                                       \
-        }                                                                                             \
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                     \
+            _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] =                                 \
+                meaning<MYLIB_OP_##op, T>::apply(acc[i], x[i]);                                    \
+        }                                                                                          \
         break;
         MYLIB_OPS(ROW)
 #undef ROW
     }
 }
 
-/* ---- Contiguous operands ------------------------------------------------------------------------ */
+/* ---- Contiguous operands ------------------------------------------------------------------- */
 
 template <typename T> struct flat {
     /* 32 bytes in flight for each operand of a thread keep the memory busy. */
@@ -95,8 +97,8 @@ template <typename T> struct flat {
 };
 
 template <typename T>
-__device__ __forceinline__ void read_flat(const mylib_flat_args &args, int k, int64_t base, bool is_full,
-                                          T (&x)[flat<T>::N])
+__device__ __forceinline__ void read_flat(const mylib_flat_args &args, int k, int64_t base,
+                                          bool is_full, T (&x)[flat<T>::N])
 {
     typedef flat<T> F;
     const T *in = (const T *)args.in[k];
@@ -104,7 +106,8 @@ __device__ __forceinline__ void read_flat(const mylib_flat_args &args, int k, in
     if (read == MYLIB_READ_VECTOR && is_full) {
 #pragma unroll
         for (int v = 0; v < F::VECTORS; v++)
-            *(uint4 *)&x[v * F::VECTOR] = __ldcs((const uint4 *)(in + base + F::index(v * F::VECTOR)));
+            *(uint4 *)&x[v * F::VECTOR] =
+                __ldcs((const uint4 *)(in + base + F::index(v * F::VECTOR)));
     } else if (read <= MYLIB_READ_ELEMENT) {
 #pragma unroll
         for (int i = 0; i < F::N; i++) {
@@ -120,7 +123,8 @@ __device__ __forceinline__ void read_flat(const mylib_flat_args &args, int k, in
 }
 
 template <typename T, typename R>
-__device__ __forceinline__ void write_elements(R *out, int64_t base, int64_t n, const T (&acc)[flat<T>::N])
+__device__ __forceinline__ void write_elements(R *out, int64_t base, int64_t n,
+                                               const T (&acc)[flat<T>::N])
 {
 #pragma unroll
     for (int i = 0; i < flat<T>::N; i++) {
@@ -157,9 +161,11 @@ __global__ void __launch_bounds__(THREADS) flat_kernel(const __grid_constant__ m
     }
 }
 
-/* ---- Any strides -------------------------------------------------------------------------------- */
+/* ---- Any strides --------------------------------------------------------------------------- */
 
-/* Elements of a thread; a block's elements are consecutive, so that neighbours share cache lines. */
+/*
+ * Elements of a thread; a block's elements are consecutive, so that neighbours share cache lines.
+ */
 constexpr int STRIDED_N = 4;
 
 __device__ __forceinline__ uint32_t divide_by(uint32_t x, int64_t, mylib_divider d)
@@ -172,8 +178,8 @@ __device__ __forceinline__ uint64_t divide_by(uint64_t x, int64_t divisor, mylib
 }
 
 /*
- * Where element `at` of operand k is.  It is worked out again for each operand: a few multiplications, against
- * an array of offsets that would not fit the registers.
+ * Where element `at` of operand k is.  It is worked out again for each operand: a few
+ * multiplications, against an array of offsets that would not fit the registers.
  */
 template <typename Index, typename Offset>
 __device__ __forceinline__ Offset offset_of(const mylib_strided_args &args, int k, Index at)
@@ -189,7 +195,8 @@ __device__ __forceinline__ Offset offset_of(const mylib_strided_args &args, int 
 
 /* Offset is the signed type as wide as Index. */
 template <typename T, typename Index, typename Offset>
-__global__ void __launch_bounds__(THREADS) strided_kernel(const __grid_constant__ mylib_strided_args args)
+__global__ void __launch_bounds__(THREADS)
+    strided_kernel(const __grid_constant__ mylib_strided_args args)
 {
     T acc[STRIDED_N], x[STRIDED_N];
     Index n = (Index)args.n, first = (Index)blockIdx.x * (STRIDED_N * THREADS) + threadIdx.x;
@@ -201,7 +208,8 @@ __global__ void __launch_bounds__(THREADS) strided_kernel(const __grid_constant_
 #pragma unroll
             for (int i = 0; i < STRIDED_N; i++) {
                 Index at = first + i * THREADS;
-                x[i] = *(const T *)(args.data[k] + offset_of<Index, Offset>(args, k, at < n ? at : 0));
+                x[i] =
+                    *(const T *)(args.data[k] + offset_of<Index, Offset>(args, k, at < n ? at : 0));
             }
         }
         step<T, STRIDED_N>(code.opcode, acc, x);
@@ -220,7 +228,7 @@ __global__ void __launch_bounds__(THREADS) strided_kernel(const __grid_constant_
     }
 }
 
-/* ---- Sums ----------------------------------------------------------------------------------------- */
+/* ---- Sums ---------------------------------------------------------------------------------- */
 
 template <typename S> __device__ __forceinline__ S plus(S a, S b) { return a + b; }
 template <> __device__ __forceinline__ t_i64 plus(t_i64 a, t_i64 b) { return add_i64(a, b); }
@@ -239,7 +247,8 @@ __global__ void __launch_bounds__(MYLIB_SUM_LANES)
     S *lane = (S *)storage;
     int64_t begin = (int64_t)blockIdx.x * MYLIB_SUM_BLOCK;
     int64_t end = begin + MYLIB_SUM_BLOCK < n ? begin + MYLIB_SUM_BLOCK : n;
-    int l = threadIdx.x, lanes = end - begin < MYLIB_SUM_LANES ? (int)(end - begin) : MYLIB_SUM_LANES;
+    int l = threadIdx.x,
+        lanes = end - begin < MYLIB_SUM_LANES ? (int)(end - begin) : MYLIB_SUM_LANES;
 
     if (l < lanes) {
         S sum = widened<S>(*(const T *)(a + (begin + l) * stride));
@@ -281,13 +290,13 @@ __global__ void __launch_bounds__(1024) tree_kernel(int64_t blocks, S *partial, 
         *result = partial[0];
 }
 
-/* ---- Scalars -------------------------------------------------------------------------------------- */
+/* ---- Scalars ------------------------------------------------------------------------------- */
 
 __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
 {
     switch (op) {
-#define EXACT_CASE(op)                                                                                \
-    case MYLIB_OP_##op:                                                                               \
+#define EXACT_CASE(op)                                                                             \
+    case MYLIB_OP_##op:                                                                            \
         return exact_##op(a, b, result);
 #define CASES_INT(op) EXACT_CASE(op)
 #define CASES_REAL(op) EXACT_CASE(op)
@@ -346,7 +355,8 @@ cudaError_t launch_strided(const mylib_strided_args *args, int is_small, cudaStr
 }
 
 template <typename T, typename S>
-cudaError_t launch_sum(int64_t n, const char *a, int64_t stride, void *partial, void *sum, cudaStream_t stream)
+cudaError_t launch_sum(int64_t n, const char *a, int64_t stride, void *partial, void *sum,
+                       cudaStream_t stream)
 {
     int64_t blocks = (n + MYLIB_SUM_BLOCK - 1) / MYLIB_SUM_BLOCK;
     if (blocks > INT32_MAX)
@@ -363,13 +373,13 @@ cudaError_t launch_sum(int64_t n, const char *a, int64_t stride, void *partial, 
 
 } // namespace
 
-/* ---- What the C files call ------------------------------------------------------------------------ */
+/* ---- What the C files call ----------------------------------------------------------------- */
 
 cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream)
 {
     switch (args->program.type) {
-#define DT(s, S)                                                                                      \
-    case MYLIB_##S:                                                                                   \
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
         return launch_flat<t_##s>(args, stream);
         MYLIB_TYPES(DT)
 #undef DT
@@ -380,8 +390,8 @@ cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream)
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, int is_small, cudaStream_t stream)
 {
     switch (args->program.type) {
-#define DT(s, S)                                                                                      \
-    case MYLIB_##S:                                                                                   \
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
         return launch_strided<t_##s>(args, is_small, stream);
         MYLIB_TYPES(DT)
 #undef DT
@@ -389,12 +399,12 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, int is_small, c
     return cudaErrorInvalidValue;
 }
 
-cudaError_t mylib_launch_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, void *partial,
-                             void *sum, cudaStream_t stream)
+cudaError_t mylib_launch_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride,
+                             void *partial, void *sum, cudaStream_t stream)
 {
     switch (type) {
-#define DT(s, S)                                                                                      \
-    case MYLIB_##S:                                                                                   \
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
         return launch_sum<t_##s, sum_##s>(n, a, a_stride, partial, sum, stream);
         MYLIB_TYPES(DT)
 #undef DT

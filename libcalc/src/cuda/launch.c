@@ -6,11 +6,11 @@
 
 #include "cuda_internal.h"
 
-/* ---- Programs over GPU memory ------------------------------------------------------------------- */
+/* ---- Programs over GPU memory -------------------------------------------------------------- */
 
 /* MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context. */
-static mylib_status check_memory(int device, const char *name, const void *data, mylib_type type, int ndim,
-                                 const int64_t *strides)
+static mylib_status check_memory(int device, const char *name, const void *data, mylib_type type,
+                                 int ndim, const int64_t *strides)
 {
     struct cudaPointerAttributes attributes;
     size_t size = mylib_type_size(type);
@@ -19,21 +19,24 @@ static mylib_status check_memory(int device, const char *name, const void *data,
 
     CUDA_TRY(cudaPointerGetAttributes(&attributes, data));
     if (attributes.type == cudaMemoryTypeUnregistered)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is said to be on cuda:%d, but %p is ordinary host memory",
-                          name, device, data);
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
+                          device, data);
     for (int d = 0; d < ndim; d++)
         bits |= (uintptr_t)strides[d];
     if (bits % size != 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is not aligned to its elements of %zu bytes: copy it first",
-                          name, size);
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s is not aligned to its elements of %zu bytes: copy it first", name,
+                          size);
 out:
     return st;
 }
 
-static mylib_status check_operands(int device, const mylib_program *program, const mylib_layout *layout)
+static mylib_status check_operands(int device, const mylib_program *program,
+                                   const mylib_layout *layout)
 {
-    static const char *const names[MYLIB_MAX_OPERANDS] = {"out",   "in[0]", "in[1]", "in[2]", "in[3]",
-                                                          "in[4]", "in[5]", "in[6]", "in[7]"};
+    static const char *const names[MYLIB_MAX_OPERANDS] = {
+        "out", "in[0]", "in[1]", "in[2]", "in[3]", "in[4]", "in[5]", "in[6]", "in[7]"};
     mylib_status st = MYLIB_OK;
     for (int k = 0; k < layout->operands && st == MYLIB_OK; k++)
         st = check_memory(device, names[k], layout->data[k],
@@ -53,7 +56,8 @@ static int is_flat(const mylib_program *program, const mylib_layout *layout)
     return 1;
 }
 
-static cudaError_t launch_flat(const mylib_program *program, const mylib_layout *layout, void *stream)
+static cudaError_t launch_flat(const mylib_program *program, const mylib_layout *layout,
+                               void *stream)
 {
     mylib_flat_args args;
     args.n = layout->count;
@@ -75,7 +79,8 @@ static mylib_divider divider_of(int64_t divisor)
     while (d.shift < 31 && ((int64_t)1 << d.shift) < divisor)
         d.shift++;
     uint64_t power = (uint64_t)1 << d.shift;
-    d.multiplier = (uint32_t)((((uint64_t)1 << 32) * (power - (uint64_t)divisor)) / (uint64_t)divisor + 1);
+    d.multiplier =
+        (uint32_t)((((uint64_t)1 << 32) * (power - (uint64_t)divisor)) / (uint64_t)divisor + 1);
     return d;
 }
 
@@ -107,7 +112,8 @@ static cudaError_t launch_strided(const mylib_program *program, const mylib_layo
     return mylib_launch_strided(&args, is_small, stream);
 }
 
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program, mylib_layout *layout)
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
 {
     int previous;
     mylib_status st = mylib_cuda_enter(device, &previous);
@@ -121,7 +127,10 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
         goto out;
     }
 
-    /* The dimensions that a kernel does not take are walked here; after simplifying there are hardly any. */
+    /*
+     * The dimensions that a kernel does not take are walked here; after simplifying there are
+     * hardly any.
+     */
     int outer = layout->ndim > MYLIB_CUDA_MAX_NDIM ? layout->ndim - MYLIB_CUDA_MAX_NDIM : 0;
     int64_t index[MYLIB_MAX_NDIM] = {0};
     char *data[MYLIB_MAX_OPERANDS];
@@ -142,13 +151,14 @@ out:
     return st;
 }
 
-/* ---- Sums --------------------------------------------------------------------------------------- */
+/* ---- Sums ---------------------------------------------------------------------------------- */
 
 mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n, const char *a,
                             int64_t a_stride, int in_host_memory, void *sum)
 {
     int previous;
-    size_t size = mylib_type_size(type), blocks = (size_t)((n + MYLIB_SUM_BLOCK - 1) / MYLIB_SUM_BLOCK);
+    size_t size = mylib_type_size(type),
+           blocks = (size_t)((n + MYLIB_SUM_BLOCK - 1) / MYLIB_SUM_BLOCK);
     size_t packed_nbytes = 0;
     char *work = NULL, *packed = NULL;
     mylib_status st = mylib_cuda_enter(device, &previous);
@@ -167,7 +177,8 @@ mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n
         mylib_copy_strided(size, n, packed, (int64_t)size, a, a_stride);
     }
     /* The terms if they come from the host, the partial sums, the result. */
-    MYLIB_TRY(mylib_cuda_alloc(device, packed_nbytes + (blocks + 1) * sizeof(t_c128), stream, (void **)&work));
+    MYLIB_TRY(mylib_cuda_alloc(device, packed_nbytes + (blocks + 1) * sizeof(t_c128), stream,
+                               (void **)&work));
     if (in_host_memory) {
         CUDA_TRY(cudaMemcpyAsync(work, packed, (size_t)n * size, cudaMemcpyHostToDevice, stream));
         a = work;
@@ -186,14 +197,14 @@ out:
     return st;
 }
 
-/* ---- Scalars ------------------------------------------------------------------------------------ */
+/* ---- Scalars ------------------------------------------------------------------------------- */
 
 /* One result that host and GPU both see, and the stream that fills it; made at the first use. */
 static pthread_mutex_t scalar_lock = PTHREAD_MUTEX_INITIALIZER;
 static mylib_scalar_result *scalar_result;
 
-mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a, const void *b,
-                               void *result)
+mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
+                               const void *b, void *result)
 {
     int previous;
     size_t size = mylib_type_size(type);

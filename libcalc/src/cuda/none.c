@@ -8,11 +8,12 @@
 
 static mylib_status no_cuda(void)
 {
-    return mylib_fail(MYLIB_ERR_NO_DEVICE,
-                      "this libmylib was built without CUDA (looked for a CUDA toolkit in: %s). Install "
-                      "a CUDA toolkit, set CUDA_HOME to it if it is elsewhere, and build again with "
-                      "MYLIB_CUDA=ON: pip install --force-reinstall --no-cache-dir pipcudemo",
-                      MYLIB_BUILD_CUDA_SEARCHED);
+    return mylib_fail(
+        MYLIB_ERR_NO_DEVICE,
+        "this libmylib was built without CUDA (looked for a CUDA toolkit in: %s). Install "
+        "a CUDA toolkit, set CUDA_HOME to it if it is elsewhere, and build again with "
+        "MYLIB_CUDA=ON: pip install --force-reinstall --no-cache-dir pipcudemo",
+        MYLIB_BUILD_CUDA_SEARCHED);
 }
 
 mylib_status mylib_cuda_device_count(int *count_ret)
@@ -51,8 +52,8 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
     return no_cuda();
 }
 
-mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device, const void *src,
-                             size_t nbytes, void *stream)
+mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
+                             const void *src, size_t nbytes, void *stream)
 {
     (void)dst_device, (void)dst, (void)src_device, (void)src, (void)nbytes, (void)stream;
     return no_cuda();
@@ -64,7 +65,8 @@ mylib_status mylib_cuda_synchronize(int device, void *stream)
     return no_cuda();
 }
 
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program, mylib_layout *layout)
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
 {
     (void)device, (void)stream, (void)program, (void)layout;
     return no_cuda();
@@ -84,8 +86,8 @@ mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n
     return no_cuda();
 }
 
-mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a, const void *b,
-                               void *result)
+mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
+                               const void *b, void *result)
 {
     (void)device, (void)op, (void)type, (void)a, (void)b, (void)result;
     return no_cuda();

@@ -1,11 +1,12 @@
 /*
  * stream.c - host arrays through a GPU.
  *
- * The elements are cut into pieces.  A few worker threads each take the next piece, pack its inputs into a slot
- * of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.  While that runs the
- * worker does the same with its other slot; before it uses a slot again it unpacks the results.  So the
- * threads' copies, the bus in both directions and the kernels overlap, and memory stays bounded whatever the
- * size of the arrays.  Operands that are pinned and contiguous already skip the packing.
+ * The elements are cut into pieces.  A few worker threads each take the next piece, pack its inputs
+ * into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.  While
+ * that runs the worker does the same with its other slot; before it uses a slot again it unpacks
+ * the results.  So the threads' copies, the bus in both directions and the kernels overlap, and
+ * memory stays bounded whatever the size of the arrays.  Operands that are pinned and contiguous
+ * already skip the packing.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +24,9 @@
 #define DEFAULT_WORKERS 12
 #define DEFAULT_SLOT_KIB 6144
 
-/* Below this much traffic the GPU reads and writes the pinned memory itself: one launch, no copies. */
+/*
+ * Below this much traffic the GPU reads and writes the pinned memory itself: one launch, no copies.
+ */
 #define ZERO_COPY_NBYTES (64 * 1024)
 
 #define ALIGNMENT 256
@@ -84,13 +87,15 @@ static mylib_status ring_reserve(ring *r, int slots)
     ring_release(r);
     r->slot_nbytes = (size_t)setting("MYLIB_STREAM_SLOT_KIB", DEFAULT_SLOT_KIB, 1 << 20) * 1024;
     size_t nbytes = r->slot_nbytes * (size_t)slots;
-    cudaError_t error = cudaHostAlloc((void **)&r->pinned, nbytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    cudaError_t error =
+        cudaHostAlloc((void **)&r->pinned, nbytes, cudaHostAllocPortable | cudaHostAllocMapped);
     if (error == cudaSuccess)
         error = cudaMalloc((void **)&r->device, nbytes);
     if (error == cudaErrorMemoryAllocation) {
         int on_host = r->pinned == NULL;
         (void)cudaGetLastError();
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of %s memory for staging", nbytes,
+        MYLIB_TRY(mylib_fail(MYLIB_ERR_NO_MEMORY,
+                             "could not allocate %zu bytes of %s memory for staging", nbytes,
                              on_host ? "pinned host" : "GPU"));
     }
     CUDA_TRY(error);
@@ -116,7 +121,8 @@ static mylib_status ring_of(int device, ring **ring_ret)
     if (rings[device] == NULL) {
         ring *r = calloc(1, sizeof *r);
         if (r == NULL)
-            st = mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of host memory", sizeof *r);
+            st = mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of host memory",
+                            sizeof *r);
         else
             pthread_mutex_init(&r->lock, NULL);
         rings[device] = r;
@@ -140,7 +146,7 @@ void mylib_stream_free_cached(void)
     }
 }
 
-/* ---- One call ----------------------------------------------------------------------------------- */
+/* ---- One call ------------------------------------------------------------------------------ */
 
 typedef enum route {
     CONSTANT, /* one value for all elements: goes with the kernel's arguments */
@@ -252,18 +258,18 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
             move_piece(j, k, begin, n, s->pinned + j->offset[k], 0);
         if (!j->zero_copy)
             CUDA_TRY(cudaMemcpyAsync(s->device + j->offset[k],
-                                     j->route[k] == STAGED ? s->pinned + j->offset[k]
-                                                           : l->data[k] + (int64_t)nbytes / n * begin,
+                                     j->route[k] == STAGED
+                                         ? s->pinned + j->offset[k]
+                                         : l->data[k] + (int64_t)nbytes / n * begin,
                                      nbytes, cudaMemcpyHostToDevice, s->stream));
     }
     args.out = base + j->offset[0];
     CUDA_TRY(mylib_launch_flat(&args, s->stream));
     if (!j->zero_copy) {
         size_t size = mylib_operand_size(j->program, 0);
-        CUDA_TRY(cudaMemcpyAsync(j->route[0] == STAGED ? s->pinned + j->offset[0]
-                                                       : l->data[0] + (int64_t)size * begin,
-                                 s->device + j->offset[0], (size_t)n * size, cudaMemcpyDeviceToHost,
-                                 s->stream));
+        CUDA_TRY(cudaMemcpyAsync(
+            j->route[0] == STAGED ? s->pinned + j->offset[0] : l->data[0] + (int64_t)size * begin,
+            s->device + j->offset[0], (size_t)n * size, cudaMemcpyDeviceToHost, s->stream));
     }
     s->begin = begin;
     s->n = n;
@@ -366,7 +372,8 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
         if (j->route[k] != CONSTANT)
-            offset += ((size_t)n * mylib_operand_size(j->program, k) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            offset += ((size_t)n * mylib_operand_size(j->program, k) + ALIGNMENT - 1) / ALIGNMENT *
+                      ALIGNMENT;
     }
 }
 

@@ -1,0 +1,559 @@
+"""What is measured: cases made from the table of operations, and the goals that belong to them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pkg as pcd
+
+from . import ceilings, contenders, operands
+from .measuring import Timer
+
+OPERATIONS: dict[str, Any] = {name: getattr(pcd, name) for name in pcd.operations}
+
+#: "No slower" with allowance for noise.
+NO_SLOWER = 0.95
+
+#: Operations that give finite results however often they are repeated on their own output.
+REPEATABLE = ("add", "subtract", "minimum", "maximum", "negative", "absolute")
+
+OURS = "pkg"
+CEILING = "ceiling"
+LAUNCH = "launch+sync"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`reference` takes at least `ratio` times as long, or we take `at_most` (seconds or bytes)."""
+
+    reference: str = ""
+    ratio: float = 0.0
+    at_most: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f">= {self.ratio:.2f} x {self.reference}" if self.reference else f"<= {self.at_most:g}"
+        )
+
+
+@dataclass
+class Environment:
+    """What cases are prepared with."""
+
+    cpu_peers: dict[str, contenders.Peer]
+    gpu_peers: dict[str, contenders.Peer]
+    library: ctypes.CDLL | None
+    threads: int
+    lacking: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Prepared:
+    """What to time.  `values` instead of `timers` when there is nothing to time."""
+
+    timers: dict[str, Timer] = field(default_factory=dict)
+    nbytes: int = 0
+    values: dict[str, float] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the results."""
+
+    group: str
+    name: str
+    repeats: int = 9
+    goals: tuple[Goal, ...] = ()
+    device: str = "cpu"
+    unit: str = "s"
+
+    def prepare(self, environment: Environment) -> Prepared:
+        """Makes the operands, checks our result (WrongResult), and tells what to time."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """What the case is, for the report."""
+        return {"group": self.group, "name": self.name, "device": self.device, "unit": self.unit}
+
+
+def _add_peer(prepared: Prepared, peer: contenders.Peer, *args: Any) -> None:
+    """A peer that cannot do this is left out, and the report says why."""
+    try:
+        statement = peer.statement(*args)
+        statement.value()
+        prepared.timers[peer.name] = statement
+    except Exception as error:
+        text = str(error).strip() or type(error).__name__
+        prepared.lacking[peer.name] = text.splitlines()[0][:200]
+
+
+# ---- Arrays --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ArrayCase(Case):
+    """An operation on host arrays."""
+
+    op: str = ""
+    type: str = ""
+    char: str = ""
+    layout: str = "contiguous"
+    n: int = 0
+    variant: str = "out"  # or "new": the call makes its output
+    peers: tuple[str, ...] = ()
+    with_ceiling: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            **super().facts(),
+            "op": self.op,
+            "type": self.type,
+            "layout": self.layout,
+            "n": self.n,
+            "variant": self.variant,
+        }
+
+    def prepare(self, environment: Environment) -> Prepared:
+        operation = OPERATIONS[self.op]
+        inputs, out = operands.make_operands(operation, self.char, self.layout, self.n)
+        prepared = Prepared(nbytes=operands.bytes_moved(inputs, out))
+        want = operands.oracle(self.op)(*inputs)
+        given_out = out if self.variant == "out" else None
+        statement = contenders.ours(operation, self.device, inputs, given_out)
+        got = statement.value()
+        if given_out is not None and got is not out:
+            raise operands.WrongResult("the call does not return its out")
+        operands.check(self.op, got, want, self.char in "FD")
+        del got, want
+        prepared.timers[OURS] = statement
+        peers = environment.cpu_peers if self.device == "cpu" else environment.gpu_peers
+        for name in self.peers:
+            if name in peers:
+                _add_peer(prepared, peers[name], self.op, self.char, inputs, given_out)
+        if self.with_ceiling and self.device == "cpu":
+            self._add_cpu_ceiling(prepared, environment, inputs, out)
+        if self.with_ceiling and self.device != "cpu":
+            self._add_gpu_ceiling(prepared, environment, inputs)
+        return prepared
+
+    def _add_cpu_ceiling(
+        self, prepared: Prepared, environment: Environment, inputs: list[Any], out: np.ndarray
+    ) -> None:
+        words = out.nbytes // 8
+        if environment.library is None:
+            prepared.lacking[CEILING] = environment.lacking[CEILING]
+        elif any(x.nbytes != out.nbytes for x in inputs) or words == 0:
+            prepared.lacking[CEILING] = "operands of different sizes"
+        else:
+            addresses = [x.ctypes.data for x in (out, *inputs)]
+            addresses += [None] * (3 - len(addresses))
+            prepared.timers[CEILING] = contenders.Statement(
+                "f(n, o, a, b, threads)",
+                f=environment.library.ceiling_add,
+                n=words,
+                **dict(zip("oab", addresses, strict=True)),
+                threads=environment.threads,
+                keep=(inputs, out),
+            )
+
+    def _add_gpu_ceiling(
+        self, prepared: Prepared, environment: Environment, inputs: list[Any]
+    ) -> None:
+        cupy = environment.gpu_peers.get("CuPy")
+        if cupy is None:
+            prepared.lacking[CEILING] = "measured with CuPy, which is not there"
+            return
+        try:
+            prepared.timers[CEILING] = ceilings.PipelinedAdd(cupy.api, *inputs)
+        except Exception as error:  # the other contenders are worth timing without it
+            prepared.lacking[CEILING] = f"{type(error).__name__}: {error}"
+
+
+def _array_case(
+    group: str,
+    op: str,
+    type_: str,
+    layout: str,
+    n: int,
+    variant: str,
+    device: str = "cpu",
+    **more: Any,
+) -> ArrayCase:
+    name = f"{op} {type_} {layout} n={n} {variant}"
+    char = operands.type_chars(OPERATIONS[op])[type_]
+    return ArrayCase(
+        group=group,
+        name=name if device == "cpu" else f"{name} {device}",
+        device=device,
+        op=op,
+        type=type_,
+        char=char,
+        layout=layout,
+        n=n,
+        variant=variant,
+        **more,
+    )
+
+
+# ---- Numbers -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NumberCase(Case):
+    """An operation on Python numbers."""
+
+    op: str = ""
+    numbers: tuple[Any, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "op": self.op}
+
+    def prepare(self, environment: Environment) -> Prepared:
+        arguments = ", ".join(map(repr, self.numbers))
+        operation = OPERATIONS[self.op]
+        if self.device == "cpu":
+            statement = contenders.Statement(f"f({arguments})", f=operation)
+        else:
+            statement = contenders.Statement(f"f({arguments}, device={self.device!r})", f=operation)
+        want = operands.oracle(self.op)(*self.numbers)
+        operands.check(self.op, statement.value(), want.item(), isinstance(want.item(), complex))
+        prepared = Prepared({OURS: statement})
+        if self.device == "cpu":
+            if "NumPy" in environment.cpu_peers:
+                function = operands.nearest(self.op, np.asarray(self.numbers[0]).dtype.char)
+                prepared.timers["NumPy"] = contenders.Statement(f"f({arguments})", f=function)
+            return prepared
+        self._add_gpu_contenders(prepared, environment)
+        return prepared
+
+    def _add_gpu_contenders(self, prepared: Prepared, environment: Environment) -> None:
+        if environment.library is None:
+            prepared.lacking[LAUNCH] = environment.lacking[CEILING]
+        else:
+            timer = ceilings.LaunchTimer(environment.library)
+            try:
+                timer.timeit(1)
+                prepared.timers[LAUNCH] = timer
+            except ceilings.CeilingError as error:
+                prepared.lacking[LAUNCH] = str(error)
+        names = [f"x{k}" for k in range(len(self.numbers))]
+        for name in ("CuPy", "PyTorch"):
+            peer = environment.gpu_peers.get(name)
+            if peer is None:
+                continue
+            try:
+                put = (
+                    peer.api.asarray
+                    if name == "CuPy"
+                    else functools.partial(peer.api.tensor, device="cuda")
+                )
+                statement = contenders.Statement(
+                    f"f({', '.join(names)}).item()",
+                    f=getattr(peer.api, self.op),
+                    **{key: put(x) for key, x in zip(names, self.numbers, strict=True)},
+                )
+                statement.value()
+                prepared.timers[name] = statement
+            except Exception as error:  # as in _add_peer
+                prepared.lacking[name] = str(error)[:200]
+
+
+def _number_cases() -> Iterator[Case]:
+    order = ["add", *(op for op in OPERATIONS if op != "add")]
+    for op in order:
+        operation = OPERATIONS[op]
+        kinds = {np.dtype(char).kind for char in operands.type_chars(operation).values()}
+        for kind, values in (("i", (1, 2)), ("f", (1.0, 2.0))):
+            if kind not in kinds:
+                continue
+            numbers = values[: operation.nin]
+            goals = (Goal(reference="NumPy", ratio=8), Goal(at_most=60e-9)) if op == "add" else ()
+            name = f"{op}({', '.join(map(repr, numbers))})"
+            yield NumberCase("numbers", name, 15, goals, op=op, numbers=numbers)
+
+
+# ---- The installation ----------------------------------------------------------------------------
+
+
+class ImportTimer:
+    """Importing a module in a fresh interpreter that has imported NumPy."""
+
+    def __init__(self, module: str) -> None:
+        self.code = (
+            "import time, numpy\n"
+            "start = time.perf_counter()\n"
+            f"import {module}\n"
+            "print(time.perf_counter() - start)"
+        )
+
+    def timeit(self, number: int) -> float:
+        seconds = 0.0
+        for _ in range(number):
+            done = subprocess.run(
+                [sys.executable, "-c", self.code],
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd=Path(pcd.__file__).parents[1],
+            )
+            seconds += float(done.stdout)
+        return seconds
+
+
+class ImportCase(Case):
+    def prepare(self, environment: Environment) -> Prepared:
+        return Prepared({OURS: ImportTimer("pkg")})
+
+
+def _installed_files() -> list[Path]:
+    """The files that a wheel has; in a source tree there are others beside them."""
+    root = Path(pcd.__file__).parent
+    return [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+        and path.suffix in (".py", ".pyi", ".so", ".dylib", ".typed", ".h", ".cmake", ".pc")
+        and not (path.parent == root and path.suffix == ".h")
+    ]
+
+
+class SizeCase(Case):
+    def prepare(self, environment: Environment) -> Prepared:
+        files = _installed_files()
+        if self.name == "installed size":
+            return Prepared(values={OURS: float(sum(path.stat().st_size for path in files))})
+        packed = BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as wheel:
+            for path in files:
+                wheel.write(path, path.name)
+        return Prepared(values={OURS: float(len(packed.getvalue()))})
+
+
+def _installation_cases() -> Iterator[Case]:
+    yield ImportCase("installation", "import, over NumPy's own", 11, (Goal(at_most=10e-3),))
+    yield SizeCase("installation", "installed size", unit="B")
+    yield SizeCase(
+        "installation", "wheel (installed files, packed)", goals=(Goal(at_most=2e6),), unit="B"
+    )
+
+
+# ---- All -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of elements."""
+
+    small: tuple[int, ...] = (1000,)
+    large: tuple[int, ...] = (2**22,)
+    layouts: tuple[int, ...] = (1000, 2**20)
+    bandwidth: tuple[int, ...] = (2**24, 2**27)
+    transfer: tuple[int, ...] = (2**27,)
+    sweep: tuple[int, ...] = tuple(2**k for k in range(4, 27, 2))
+
+    @classmethod
+    def only(cls, sizes: tuple[int, ...]) -> Sizes:
+        return cls(sizes, (), sizes, sizes, sizes, sizes)
+
+    @classmethod
+    def quick(cls) -> Sizes:
+        return cls((64,), (), (60,), (4096,), (4096,), (16, 1024))
+
+
+#: From here on one sample is long enough to measure with few of them.
+LARGE = 2**19
+
+CPU_PEERS = ("NumPy", "numexpr", "PyTorch")
+GPU_PEERS = ("CuPy", "PyTorch")
+
+
+def _rows(types_of: Mapping[str, Any] = OPERATIONS) -> Iterator[tuple[str, str]]:
+    for op, operation in types_of.items():
+        for type_ in operands.type_chars(operation):
+            yield op, type_
+
+
+def _bandwidth_cases(sizes: tuple[int, ...], threads: int) -> Iterator[Case]:
+    to_ceiling = (Goal(reference=CEILING, ratio=0.9),)
+    goals = (*to_ceiling, Goal(reference="NumPy", ratio=1.4)) if threads > 1 else to_ceiling
+    for n in sizes:
+        yield _array_case(
+            "bandwidth",
+            "add",
+            "f64",
+            "contiguous",
+            n,
+            "out",
+            repeats=15,
+            peers=CPU_PEERS,
+            with_ceiling=True,
+            goals=goals,
+        )
+    for type_ in operands.type_chars(pcd.add):
+        if type_ != "f64":
+            yield _array_case(
+                "bandwidth",
+                "add",
+                type_,
+                "contiguous",
+                sizes[0],
+                "out",
+                repeats=7,
+                peers=CPU_PEERS,
+                with_ceiling=True,
+                goals=goals,
+            )
+    yield _array_case(
+        "bandwidth", "add", "f64", "contiguous", sizes[0], "new", repeats=7, peers=CPU_PEERS
+    )
+
+
+def _layout_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
+    for n in sizes:
+        large = n >= LARGE
+        for layout in operands.LAYOUTS:
+            if layout == "contiguous":
+                continue
+            for variant in ("out",) if large or layout in operands.OUT_ONLY else ("out", "new"):
+                for op, type_ in _rows():
+                    if OPERATIONS[op].nin == 1 and layout in operands.TWO_OPERANDS:
+                        continue
+                    if layout == "in place" and op not in REPEATABLE:
+                        continue
+                    yield _array_case(
+                        "layouts",
+                        op,
+                        type_,
+                        layout,
+                        n,
+                        variant,
+                        peers=("NumPy",),
+                        goals=(Goal(reference="NumPy", ratio=NO_SLOWER),),
+                        repeats=5 if large else 7,
+                    )
+
+
+def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
+    """All cases, the important ones first."""
+    cpu, cuda = "cpu" in devices, "cuda" in devices
+    no_slower = (Goal(reference="NumPy", ratio=NO_SLOWER),)
+    cases: list[Case] = []
+    if cpu:
+        cases += list(_number_cases())[:1]
+        cases += _installation_cases()
+        cases += _bandwidth_cases(sizes.bandwidth, threads)
+    if cuda:
+        goals = (
+            Goal(reference=CEILING, ratio=1 / 1.45),
+            Goal(reference="CuPy", ratio=6),
+            Goal(reference="PyTorch", ratio=6),
+        )
+        for variant in ("out", "new"):
+            for n in sizes.transfer:
+                cases.append(
+                    _array_case(
+                        "transfer",
+                        "add",
+                        "f64",
+                        "contiguous",
+                        n,
+                        variant,
+                        "cuda",
+                        repeats=7,
+                        peers=("NumPy", *GPU_PEERS),
+                        with_ceiling=variant == "out",
+                        goals=goals if variant == "out" else goals[1:],
+                    )
+                )
+        cases.append(
+            NumberCase(
+                "numbers",
+                "add(1, 2, device='cuda')",
+                15,
+                (Goal(reference=LAUNCH, ratio=1 / 1.2),),
+                device="cuda",
+                op="add",
+                numbers=(1, 2),
+            )
+        )
+    if cpu:
+        for n in sizes.small:
+            for variant in ("new", "out"):
+                for op, type_ in _rows():
+                    cases.append(
+                        _array_case(
+                            "operations",
+                            op,
+                            type_,
+                            "contiguous",
+                            n,
+                            variant,
+                            peers=("NumPy",),
+                            goals=no_slower,
+                        )
+                    )
+        cases += list(_number_cases())[1:]
+        cases += _layout_cases(sizes.layouts)
+        for n in sizes.large:
+            for op, type_ in _rows():
+                cases.append(
+                    _array_case(
+                        "operations",
+                        op,
+                        type_,
+                        "contiguous",
+                        n,
+                        "out",
+                        peers=CPU_PEERS,
+                        goals=no_slower,
+                        with_ceiling=True,
+                        repeats=5,
+                    )
+                )
+    for device, peers in (("cpu", CPU_PEERS), ("cuda", GPU_PEERS)):
+        if device in devices:
+            for n in sizes.sweep:
+                for type_ in ("f32", "f64"):
+                    more: dict[str, Any] = {"device": device, "peers": peers, "repeats": 5}
+                    cases.append(_array_case("sizes", "add", type_, "contiguous", n, "out", **more))
+    if cuda:
+        for n in (*sizes.small, *sizes.large):
+            for op, type_ in _rows():
+                cases.append(
+                    _array_case(
+                        "operations",
+                        op,
+                        type_,
+                        "contiguous",
+                        n,
+                        "out",
+                        "cuda",
+                        peers=("NumPy", *GPU_PEERS),
+                        repeats=3,
+                    )
+                )
+    return cases
+
+
+def select(cases: list[Case], only: str | None) -> list[Case]:
+    """The cases whose group and name match."""
+    return cases if only is None else [c for c in cases if re.search(only, f"{c.group}: {c.name}")]
+
+
+def usable_threads() -> int:
+    """How many threads a large operation of the package uses."""
+    return int(pcd.config()["threads"]) or len(os.sched_getaffinity(0))

@@ -1,0 +1,258 @@
+"""device=, the default device, and what is said where there is no GPU; import touches no GPU."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+from cases import Case
+
+import pkg as pcd
+
+Python = Callable[..., str]
+
+
+def _current() -> int:
+    """The ordinal of the default device; -1 is the CPU."""
+    return pcd.core.parse_device(None)
+
+
+@pytest.fixture
+def any_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """default_device() takes any GPU, there or not: for tests that compute nothing."""
+    monkeypatch.setattr(pcd.core, "check_device", lambda ordinal: None)
+
+
+def test_parsing() -> None:
+    parse = pcd.core.parse_device
+    assert [parse(x) for x in (None, "cpu", "cuda", "cuda:0", "cuda:1", "cuda:15")] == [-1, -1, 0, 0, 1, 15]
+
+
+@cases.each(cuda=False)
+@pytest.mark.usefixtures("quiet")
+def test_cpu_by_name(case: Case) -> None:
+    inputs = [generators.values(case.dtype, 100, seed) for seed in range(case.nin)]
+    for device in ("cpu", None):
+        oracle.check(case, case.operation(*inputs, device=device), inputs)
+        out = generators.poisoned(100, case.result_dtype)
+        assert case.operation(*inputs, out=out, device=device) is out
+        oracle.check(case, out, inputs)
+
+
+# ---- The default device --------------------------------------------------------------------------
+
+
+def test_default_device_nests(any_gpu: None) -> None:
+    assert _current() == -1
+    with pcd.default_device("cuda:2") as name:
+        assert (name, _current()) == ("cuda:2", 2)
+        with pcd.default_device("cpu") as name:
+            assert (name, _current()) == ("cpu", -1)
+        with pcd.default_device("cuda"):
+            assert _current() == 0
+        assert _current() == 2
+    assert _current() == -1
+
+
+def test_default_device_is_restored_after_an_exception(any_gpu: None) -> None:
+    with pytest.raises(KeyError), pcd.default_device("cuda:1"):
+        raise KeyError
+    assert _current() == -1
+
+
+def test_default_device_can_be_entered_again(any_gpu: None) -> None:
+    device = pcd.default_device("cuda:3")
+    for _ in range(2):
+        with device, device:
+            assert _current() == 3
+        assert _current() == -1
+
+
+def test_default_device_needs_a_device() -> None:
+    with pytest.raises(TypeError):
+        pcd.default_device(None)
+    with pytest.raises(TypeError):
+        pcd.default_device()
+
+
+def test_default_device_is_the_threads_own(any_gpu: None) -> None:
+    seen = []
+    with pcd.default_device("cuda:1"):
+        # A context of its own: from Python 3.14 on a thread may inherit its parent's.
+        thread = threading.Thread(target=contextvars.Context().run, args=(lambda: seen.append(_current()),))
+        thread.start()
+        thread.join()
+    assert seen == [-1]
+
+
+def test_default_device_in_one_thread_is_not_another_s(any_gpu: None) -> None:
+    entered, checked = threading.Event(), threading.Event()
+
+    def enter() -> None:
+        with pcd.default_device("cuda:1"):
+            entered.set()
+            checked.wait(10)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    assert entered.wait(10)
+    try:
+        assert _current() == -1 and pcd.add(1, 2) == 3
+    finally:
+        checked.set()
+        thread.join()
+
+
+def test_default_device_is_the_tasks_own(any_gpu: None) -> None:
+    async def work(name: str, wanted: int) -> bool:
+        with pcd.default_device(name):
+            same = _current() == wanted
+            await asyncio.sleep(0)
+            same = same and _current() == wanted
+            await asyncio.sleep(0)
+            return same and _current() == wanted
+
+    async def main() -> list[bool]:
+        return await asyncio.gather(work("cuda:1", 1), work("cuda:2", 2), work("cpu", -1))
+
+    assert asyncio.run(main()) == [True] * 3
+    assert _current() == -1
+
+
+def test_device_wins_over_the_default(any_gpu: None) -> None:
+    a = np.arange(3)
+    with pcd.default_device("cuda:7"):
+        assert pcd.add(a, a, device="cpu").tolist() == [0, 2, 4]
+        assert pcd.add(1, 2, device="cpu") == 3
+        assert pcd.vector_add_cpu(a, a).tolist() == [0, 2, 4]
+        assert pcd.trace(np.eye(3), device="cpu") == 3
+        with pcd.default_device("cpu"):
+            assert pcd.add(a, a).tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("method", ["reduce", "accumulate", "reduceat", "outer", "at"])
+def test_methods_are_the_cpus(method: str, any_gpu: None) -> None:
+    """They say so where the default is a GPU; nothing falls back in silence."""
+    assert callable(getattr(pcd.add, method))
+    with pcd.default_device("cuda"):
+        with pytest.raises(NotImplementedError, match=f'add.{method} computes on the CPU.*default_device."cpu"'):
+            getattr(pcd.add, method)
+        with pcd.default_device("cpu"):
+            assert callable(getattr(pcd.add, method))
+        assert pcd.add.types == pcd.add.ufunc.types
+
+
+# ---- Without a GPU -------------------------------------------------------------------------------
+
+_WITHOUT_GPU = """
+import numpy as np
+import pkg as pcd
+
+a = np.ones(3)
+assert pcd.device_count() == 0 and pcd.cuda_is_available() is False
+count, reason = pcd.core.device_count()
+config = pcd.config()
+assert config["cuda_available"] is False and config["gpus"] == [] and config["cuda_reason"] == reason
+for call in (
+    lambda: pcd.add(1, 2, device="cuda"),
+    lambda: pcd.add(1.5, 2, device="cuda:1"),
+    lambda: pcd.add(1j, 2, device="cuda"),
+    lambda: pcd.add(a, a, device="cuda"),
+    lambda: pcd.add(a[:0], a[:0], device="cuda"),
+    lambda: pcd.add([1], [2], device="cuda:3"),
+    lambda: pcd.sqrt(a, out=a, device="cuda"),
+    lambda: pcd.trace(np.eye(2), device="cuda"),
+    lambda: pcd.vector_add_cuda(a, a),
+    lambda: pcd.vector_divide(a, a, device="cuda"),
+    lambda: pcd.default_device("cuda"),
+    lambda: pcd.core.device_info(0),
+    lambda: pcd.ufuncs.add_cuda0(a, a),
+):
+    try:
+        call()
+    except pcd.CudaError as error:
+        assert isinstance(error, RuntimeError)
+        print(error)
+    else:
+        raise AssertionError("computed without a GPU")
+assert pcd.add(a, a).tolist() == [2, 2, 2] and pcd.add(1, 2) == 3
+"""
+
+
+def test_without_a_gpu(python: Python) -> None:
+    """CudaError says whether the build or the machine lacks CUDA, and what to do; the CPU still computes."""
+    lines = python(_WITHOUT_GPU, CUDA_VISIBLE_DEVICES="").splitlines()
+    assert len(lines) == 13
+    for line in lines:
+        if pcd.config()["has_cuda"]:
+            assert "GPU" in line and ("driver" in line or "CUDA_VISIBLE_DEVICES" in line), line
+        else:
+            assert "without CUDA" in line and "pip install" in line, line
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_is_not_there() -> None:
+    count = pcd.device_count()
+    with pytest.raises(pcd.CudaError, match=rf"cuda:{count}\b|{count}"):
+        pcd.add(1, 2, device=f"cuda:{count}")
+    with pytest.raises(pcd.CudaError):
+        pcd.default_device("cuda:9999")
+
+
+# ---- Import --------------------------------------------------------------------------------------
+
+_IMPORT = """
+import os, sys, time
+import numpy
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def nvidia():
+    maps = open("/proc/self/maps").read()
+    files = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            files.append(os.readlink("/proc/self/fd/" + fd))
+        except OSError:
+            pass
+    return [x for x in ("libcuda.so", "libnvidia") if x in maps] + [f for f in files if "nvidia" in f]
+
+before = threads()
+modules = set(sys.modules)
+start = time.perf_counter()
+import pkg
+seconds = time.perf_counter() - start
+assert threads() == before, f"{threads() - before} threads were started"
+assert not nvidia(), nvidia()
+a = numpy.ones(10)
+pkg.add(a, a), pkg.add(1, 2), pkg.trace(numpy.eye(2)), pkg.fib(10)
+pkg.get_include(), pkg.default_device("cpu")
+assert not nvidia(), nvidia()
+assert threads() == before, "small arrays need no threads"
+heavy = {"pandas", "dask", "xarray", "matplotlib", "subprocess", "asyncio"} & (set(sys.modules) - modules)
+assert not heavy, heavy
+print(seconds)
+"""
+
+
+def test_import_touches_no_gpu_and_starts_no_thread(python: Python) -> None:
+    python(_IMPORT)
+
+
+def test_import_is_quick(python: Python) -> None:
+    """Over NumPy's own; the goal is 10 ms, with room for a busy machine."""
+    assert min(float(python(_IMPORT)) for _ in range(5)) < 0.02
+
+
+def test_core_alone_says_what_to_do(python: Python) -> None:
+    """The package's __init__ always runs first; what it installs is there."""
+    assert python("import pkg.core as c; print(c.operations[0]([1], [2]))").strip() == "[3]"

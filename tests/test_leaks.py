@@ -1,0 +1,155 @@
+"""Memory stays constant over 100,000 calls, whether they succeed or fail; operands are given back."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+
+import pkg as pcd
+
+CALLS = 100_000
+
+A = np.arange(1.0, 101.0)
+I4 = np.arange(1, 101, dtype="i4")
+ZERO = np.zeros(100)
+SHORT = np.ones(3)
+OUT = np.empty(100)
+READ_ONLY = np.zeros(100)
+READ_ONLY.flags.writeable = False
+STRIDED = np.ones((100, 2))[:, 0]
+TEXT = np.array(["a", "b"])
+MATRIX = np.ones((10, 10))
+
+
+def _fails(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], None]:
+    def call() -> None:
+        try:
+            function(*args, **kwargs)
+        except (ArithmeticError, TypeError, ValueError, RuntimeError):
+            return
+        raise AssertionError("it did not fail")
+
+    return call
+
+
+#: name: (what is called, of how many calls the 100,000 are; slow paths get fewer)
+WAYS: dict[str, tuple[Callable[[], Any], int]] = {
+    "ints": (lambda: pcd.add(2**40, 2**41), CALLS),
+    "floats": (lambda: pcd.divide(1.5, 2.5), CALLS),
+    "complex": (lambda: pcd.multiply(1j, 2.5), CALLS),
+    "arrays": (lambda: pcd.add(A, A), CALLS),
+    "out": (lambda: pcd.add(A, A, out=OUT), CALLS),
+    "numbers among arrays": (lambda: pcd.add(A, 2.5), CALLS),
+    "in place": (lambda: pcd.negative(OUT, OUT), CALLS),
+    "strided": (lambda: pcd.add(STRIDED, A), CALLS),
+    "mixed types": (lambda: pcd.add(A, I4), CALLS),
+    "cpu by name": (lambda: pcd.add(A, A, device="cpu"), CALLS // 2),
+    "flags": (lambda: pcd.divide(A, ZERO), CALLS // 2),
+    "reduce": (lambda: pcd.add.reduce(A), CALLS),
+    "trace": (lambda: pcd.trace(MATRIX), CALLS // 2),
+    "overflow": (_fails(pcd.add, 2**62, 2**62), CALLS),
+    "huge int": (_fails(pcd.add, 2**70, 1), CALLS),
+    "zero": (_fails(pcd.divide, 1, 0), CALLS),
+    "shapes": (_fails(pcd.add, A, SHORT), CALLS // 2),
+    "read-only": (_fails(pcd.add, A, A, out=READ_ONLY), CALLS // 2),
+    "text": (_fails(pcd.add, TEXT, TEXT), CALLS // 10),
+    "device": (_fails(pcd.add, A, A, device="gpu"), CALLS),
+    "keyword": (_fails(pcd.add, A, A, wrong=1), CALLS // 2),
+    "out of the wrong type": (_fails(pcd.add, A, A, out=I4), CALLS // 2),
+    "attribute": (lambda: hasattr(pcd.add, "nothing"), CALLS),
+}
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def _check(call: Callable[[], Any], calls: int) -> None:
+    """What Python and NumPy count, and what the process holds, both after a warm-up."""
+    with np.errstate(all="ignore"):
+        for _ in range(100):
+            call()
+        gc.collect()
+        resident = _resident_bytes()
+        for _ in range(calls):
+            call()
+        gc.collect()
+        grown = _resident_bytes() - resident
+        tracemalloc.start()
+        try:
+            for _ in range(200):
+                call()
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(1000):
+                call()
+            gc.collect()
+            traced = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+    # One object of the smallest size in a call would be 1.6 MB in 100,000 and 16 kB in 1000.
+    assert grown < 10 * calls, f"{grown} bytes more after {calls} calls"
+    assert traced < 8000, f"{traced} bytes more after 1000 calls"
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("way", WAYS)
+def test_memory_is_constant(way: str) -> None:
+    _check(*WAYS[way])
+
+
+@pytest.mark.gpu
+def test_memory_is_constant_on_a_gpu() -> None:
+    for call in (
+        lambda: pcd.add(A, A, device="cuda"),
+        lambda: pcd.add(1, 2, device="cuda"),
+        _fails(pcd.add, A, SHORT, device="cuda"),
+        _fails(pcd.divide, 1, 0, device="cuda"),
+    ):
+        _check(call, 20_000)
+    free = pcd.core.device_info(0)["free_nbytes"]
+    large = np.ones(4_000_000)
+    for _ in range(20):
+        pcd.add(large, large, device="cuda")
+        pcd.trace(MATRIX, device="cuda")
+    first = pcd.core.device_info(0)["free_nbytes"]
+    for _ in range(100):
+        pcd.add(large, large, device="cuda")
+        pcd.trace(MATRIX, device="cuda")
+    assert pcd.core.device_info(0)["free_nbytes"] >= first - 2**21, f"{free} bytes were free at first"
+
+
+@cases.each_device()
+@pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
+def test_operands_are_given_back(operation: Any, device: str) -> None:
+    a, b, out = np.ones(100), np.ones(100, "f4"), np.ones(100)
+    wrong = np.ones(99)
+    watched = (a, b, out, wrong, operation, a.dtype)
+    calls = [
+        lambda: operation(*(a, a)[: operation.nin], device=device),
+        lambda: operation(*(a, b)[: operation.nin], device=device),
+        lambda: operation(*(a, b)[: operation.nin], out=out, device=device),
+        lambda: operation(*(a, 2)[: operation.nin], out=(out,), where=a > 0, device=device),
+        _fails(operation, *(a, wrong)[: operation.nin], out=wrong[:5], device=device),
+        _fails(operation, *(a, "text")[: operation.nin], wrong, wrong, device=device),
+    ]
+    for call in calls:
+        call()
+    gc.collect()
+    before = [sys.getrefcount(x) for x in watched]
+    for _ in range(50):
+        for call in calls:
+            call()
+    gc.collect()
+    after = [sys.getrefcount(x) for x in watched]
+    # The operation and the dtype are shared with the rest of the process: they may move by a few.
+    assert before[:4] == after[:4]
+    assert all(abs(x - y) < 25 for x, y in zip(before[4:], after[4:], strict=True))
