@@ -51,15 +51,15 @@ def _summary(samples: list[float], number: int) -> Times:
     return Times(statistics.median(samples), min(samples), low, high, len(samples), number)
 
 
-def calls_per_sample(timer: Timer, sample_seconds: float) -> int:
-    """How many calls make a sample; warms up meanwhile."""
+def calls_per_sample(timer: Timer, sample_seconds: float) -> tuple[int, float]:
+    """How many calls make a sample, and the seconds of one; warms up meanwhile."""
     seconds, number = timer.timeit(1), 1
     if seconds >= WARM_SECONDS:
-        return 1
+        return 1, seconds
     while True:
         seconds = timer.timeit(number)
         if seconds >= sample_seconds / 4:
-            return max(1, math.ceil(number * sample_seconds / seconds))
+            return max(1, math.ceil(number * sample_seconds / seconds)), seconds / number
         number *= 8
 
 
@@ -70,7 +70,9 @@ def measure(
     sample_seconds: float = SAMPLE_SECONDS,
 ) -> dict[str, Times]:
     """`repeats` samples, or fewer (but three) when those take more than `budget` seconds."""
-    numbers = {name: calls_per_sample(timer, sample_seconds) for name, timer in timers.items()}
+    numbers, latest = {}, {}
+    for name, timer in timers.items():
+        numbers[name], latest[name] = calls_per_sample(timer, sample_seconds)
     samples: dict[str, list[float]] = {name: [] for name in timers}
     start = time.perf_counter()
     for i in range(repeats):
@@ -78,7 +80,8 @@ def measure(
             break
         for name, timer in timers.items():
             # What ran in between has taken the caches.
-            if not samples[name] or samples[name][-1] < WARM_SECONDS:
+            if latest[name] < WARM_SECONDS:
                 timer.timeit(1)
-            samples[name].append(timer.timeit(numbers[name]) / numbers[name])
+            latest[name] = timer.timeit(numbers[name]) / numbers[name]
+            samples[name].append(latest[name])
     return {name: _summary(samples[name], numbers[name]) for name in timers}

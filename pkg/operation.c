@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_INPUTS 2
@@ -150,7 +151,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
 
 /*
  * The operation has raised floating-point flags that NumPy's error state may want to hear of.
- * NumPy offers no function for that; but a ufunc that raises the same flags gets the same treatment.
+ * NumPy offers no function for that; a ufunc that raises the same flags is treated the same.
  */
 static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
 {
@@ -186,19 +187,34 @@ static int report_flags(operation *self, int flags)
     return result != NULL ? 0 : -1;
 }
 
-/* Whether NumPy would make a new output in C order: no stride is smaller than one further in. */
-static int is_c_like(PyArrayObject *a)
+/*
+ * The order in which NumPy would lay out a new output: 'C', 'F', or 0 for another.  As its iterator
+ * does, axes are sorted by the strides of the inputs; where those disagree, C order wins.
+ */
+static char output_order(const mylib_array *in, int inputs, int ndim)
 {
-    npy_intp inner = 0;
-    for (int d = PyArray_NDIM(a) - 1; d >= 0; d--) {
-        npy_intp stride = PyArray_STRIDE(a, d);
-        if (PyArray_DIM(a, d) == 1)
-            continue;
-        if (stride < inner)
-            return 0;
-        inner = stride;
+    int c = 1, f = 1;
+    for (int d = 0; d < ndim; d++) {
+        for (int e = d + 1; e < ndim; e++) {
+            int says_c = 0, says_f = 0;
+            for (int k = 0; k < inputs; k++) {
+                int missing = ndim - in[k].ndim;
+                if (d < missing || in[k].shape[d - missing] == 1 || in[k].shape[e - missing] == 1)
+                    continue;
+                int64_t outer = llabs(in[k].strides[d - missing]);
+                int64_t inner = llabs(in[k].strides[e - missing]);
+                if (outer != 0 && inner != 0) {
+                    says_c = says_c || inner <= outer;
+                    says_f = says_f || inner > outer;
+                }
+            }
+            if (says_f && !says_c)
+                c = 0;
+            else
+                f = 0;
+        }
     }
-    return 1;
+    return c ? 'C' : f ? 'F' : 0;
 }
 
 /*
@@ -287,7 +303,7 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
     double constants[MAX_INPUTS]; /* 8 bytes each: no complex among them */
     int64_t shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
     mylib_type type = MYLIB_I8, result_type;
-    int type_num = -1, ndim = 0, is_c = 1;
+    int type_num = -1, ndim = 0;
 
     for (int k = 0; k < self->nin; k++) {
         if (PyArray_CheckExact(args[k])) {
@@ -297,7 +313,6 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
             if (PyArray_TYPE(a) != type_num || !PyArray_ISNOTSWAPPED(a))
                 return NULL;
             ndim = PyArray_NDIM(a) > ndim ? PyArray_NDIM(a) : ndim;
-            is_c = is_c && is_c_like(a);
         } else if (!PyLong_CheckExact(args[k]) && !PyFloat_CheckExact(args[k])) {
             return NULL;
         }
@@ -336,11 +351,12 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
 
     PyArrayObject *result;
     if (out_object == NULL) {
-        if (!is_c)
+        char order = ndim < 2 ? 'C' : output_order(in, self->nin, ndim);
+        if (order == 0)
             return NULL;
         /* The output keeps the type number: on Linux there are two of 64 bits. */
         int out_num = result_type == type ? type_num : num_of_type(result_type);
-        result = (PyArrayObject *)PyArray_EMPTY(ndim, (npy_intp *)shape, out_num, 0);
+        result = (PyArrayObject *)PyArray_EMPTY(ndim, (npy_intp *)shape, out_num, order == 'F');
         if (result == NULL)
             return NULL;
         describe_array(result, result_type, out);

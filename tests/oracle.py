@@ -77,7 +77,9 @@ def expected(name: str, *operands: Any) -> Any:
     dtype = np.result_type(*operands)
     if dtype == np.bool_:
         dtype = np.dtype(np.int8)
-    operands = tuple(x.astype(dtype) if getattr(x, "dtype", None) == np.bool_ else x for x in operands)
+    operands = tuple(
+        x.astype(dtype) if getattr(x, "dtype", None) == np.bool_ else x for x in operands
+    )
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):
@@ -234,7 +236,12 @@ def fail(case: Any, mask: Array, actual: Array, wanted: Array, inputs: Any, note
 
 
 def assert_same(
-    actual: Any, wanted: Any, case: Any = "", inputs: Any = (), note: str = "", name: str | None = None
+    actual: Any,
+    wanted: Any,
+    case: Any = "",
+    inputs: Any = (),
+    note: str = "",
+    name: str | None = None,
 ) -> None:
     """The same type of elements, shape and bits, but for what the oracle leaves open."""
     actual, wanted = np.asanyarray(actual), np.asanyarray(wanted)

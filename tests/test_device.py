@@ -33,7 +33,14 @@ def any_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_parsing() -> None:
     parse = pcd.core.parse_device
-    assert [parse(x) for x in (None, "cpu", "cuda", "cuda:0", "cuda:1", "cuda:15")] == [-1, -1, 0, 0, 1, 15]
+    assert [parse(x) for x in (None, "cpu", "cuda", "cuda:0", "cuda:1", "cuda:15")] == [
+        -1,
+        -1,
+        0,
+        0,
+        1,
+        15,
+    ]
 
 
 @cases.each(cuda=False)
@@ -87,7 +94,9 @@ def test_default_device_is_the_threads_own(any_gpu: None) -> None:
     seen = []
     with pcd.default_device("cuda:1"):
         # A context of its own: from Python 3.14 on a thread may inherit its parent's.
-        thread = threading.Thread(target=contextvars.Context().run, args=(lambda: seen.append(_current()),))
+        thread = threading.Thread(
+            target=contextvars.Context().run, args=(lambda: seen.append(_current()),)
+        )
         thread.start()
         thread.join()
     assert seen == [-1]
@@ -143,7 +152,9 @@ def test_methods_are_the_cpus(method: str, any_gpu: None) -> None:
     """They say so where the default is a GPU; nothing falls back in silence."""
     assert callable(getattr(pcd.add, method))
     with pcd.default_device("cuda"):
-        with pytest.raises(NotImplementedError, match=f'add.{method} computes on the CPU.*default_device."cpu"'):
+        with pytest.raises(
+            NotImplementedError, match=f'add.{method} computes on the CPU.*default_device."cpu"'
+        ):
             getattr(pcd.add, method)
         with pcd.default_device("cpu"):
             assert callable(getattr(pcd.add, method))

@@ -10,13 +10,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import cases
 import pytest
 
 import pkg as pcd
 
 ROOT = Path(__file__).resolve().parents[1]
 
-MODULES = [f"pkg.{path.stem}" for path in sorted((ROOT / "pkg").glob("*.py")) if path.stem != "__main__"]
+MODULES = [
+    f"pkg.{path.stem}" for path in sorted((ROOT / "pkg").glob("*.py")) if path.stem != "__main__"
+]
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -39,44 +42,54 @@ def test_docstrings_of_modules(name: str) -> None:
 
 @pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
 def test_docstrings_of_operations(operation: Any) -> None:
-    examples = doctest.DocTestParser().get_doctest(operation.__doc__, {}, operation.__name__, None, 0)
+    examples = doctest.DocTestParser().get_doctest(
+        operation.__doc__, {}, operation.__name__, None, 0
+    )
     assert _run(examples) >= 3, "an import of each, and an example"
 
 
 @pytest.mark.parametrize(
     "name",
-    ["vector_add", "vector_subtract", "vector_multiply", "vector_divide", "trace", "fib", "helloworld"],
+    [
+        "vector_add",
+        "vector_subtract",
+        "vector_multiply",
+        "vector_divide",
+        "trace",
+        "fib",
+        "helloworld",
+    ],
 )
 def test_functions_have_examples(name: str) -> None:
     function = getattr(pcd, name)
     finder = doctest.DocTestFinder()
-    assert sum(len(found.examples) for found in finder.find(function, globs=function.__globals__)) > 0
+    assert (
+        sum(len(found.examples) for found in finder.find(function, globs=function.__globals__)) > 0
+    )
 
 
-def _readme_blocks() -> list[Any]:
-    """Each ```python block of README.md; marked gpu when it uses one."""
-    text = (ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else ""
-    params = []
-    for found in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        line = text[: found.start()].count("\n") + 1
-        needs_gpu = re.search(r"\bcuda\b|vector_add_cuda", found[1]) is not None
-        marks = [pytest.mark.gpu] if needs_gpu else []
-        params.append(pytest.param(found[1], id=f"line {line}", marks=marks))
-    return params
+def _readme_blocks() -> list[tuple[int, str, bool]]:
+    """The line, the code and whether it needs a GPU, of each block of README.md that is Python."""
+    text = (ROOT / "README.md").read_text()
+    return [
+        (text[: found.start()].count("\n") + 2, found[2], "gpu" in found[1])
+        for found in re.finditer(r"^```python([^\n]*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    ]
 
 
-@pytest.mark.parametrize("block", _readme_blocks())
-def test_readme(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block by itself: a session with >>> shows what it says, other code runs."""
-    import numpy as np
-
+@cases.each_device()
+def test_readme(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks run, in order, as a reader would type them; those for a GPU where there is one."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"np": np, "pcd": pcd}
-    if ">>>" in block:
-        assert _run(doctest.DocTestParser().get_doctest(block, names, "README.md", None, 0)) > 0
-        return
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(block, "README.md", "exec"), names)
+    names: dict[str, Any] = {}
+    ran = 0
+    for line, code, needs_gpu in _readme_blocks():
+        if needs_gpu and device == "cpu":
+            continue
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile("\n" * (line - 1) + code, "README.md", "exec"), names)
+        ran += 1
+    assert ran >= 3 and any(needs_gpu for _, _, needs_gpu in _readme_blocks())
 
 
 def test_texts_and_operations_agree() -> None:

@@ -49,7 +49,7 @@ def test_out_of_the_wrong_shape(n: int, device: str) -> None:
 @cases.each_device()
 @SIZES
 def test_out_of_the_wrong_type(n: int, device: str) -> None:
-    for out in (np.zeros(n, "i4"), np.zeros(n, "M8[s]"), np.zeros(n, "V8")):
+    for out in (np.zeros(n, "i4"), np.zeros(n, "M8[s]")):
         before = out.tobytes()
         with pytest.raises(TypeError):
             pcd.add(np.ones(n), np.ones(n), out=out, device=device)
@@ -124,7 +124,13 @@ def test_unknown_keywords(device: str) -> None:
 @cases.each_device()
 def test_keywords_of_the_wrong_type(device: str) -> None:
     a = np.ones(3)
-    for kwargs in ({"casting": "wrong"}, {"order": "Z"}, {"dtype": "wrong"}, {"casting": 3}, {"dtype": 3}):
+    for kwargs in (
+        {"casting": "wrong"},
+        {"order": "Z"},
+        {"dtype": "wrong"},
+        {"casting": 3},
+        {"dtype": 3},
+    ):
         with pytest.raises((TypeError, ValueError)):
             np.add(a, a, **kwargs)
         with pytest.raises((TypeError, ValueError)):
@@ -186,7 +192,9 @@ def test_memory_that_runs_out(operation: Any, device: str) -> None:
         operation(*args, device=device)
 
 
-@pytest.mark.parametrize("device", ["gpu", "", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:12345", "cpu:0\0"])
+@pytest.mark.parametrize(
+    "device", ["gpu", "", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:12345", "cpu:0\0"]
+)
 def test_unknown_devices(device: str) -> None:
     """The text has what was given, and what is possible."""
     calls = [lambda: pcd.add(1, 2, device=device), lambda: pcd.add(np.ones(2), 1, device=device)]
@@ -226,7 +234,12 @@ def test_core_functions_check_their_arguments() -> None:
     for arrays in ((a, a, [1]), (a, a, a.astype(">f8")), (a, a, a.astype("S8")), (None, a, a)):
         with pytest.raises(TypeError):
             core.map(index, -1, *arrays)
-    for arrays in ((a, a, a.astype("f4")), (a.astype("f4"), a, a), (a, a, np.ones(2)), (read_only, a, a)):
+    for arrays in (
+        (a, a, a.astype("f4")),
+        (a.astype("f4"), a, a),
+        (a, a, np.ones(2)),
+        (read_only, a, a),
+    ):
         with pytest.raises(ValueError):
             core.map(index, -1, *arrays)
     with pytest.raises(TypeError):

@@ -36,7 +36,9 @@ VECTORS = {
 def test_vectors(name: str, dtype: np.dtype, device: str) -> None:
     for n in (0, 1, 7, 1000):
         a, b = generators.values(dtype, n), generators.values(dtype, n, 1)
-        oracle.assert_same(VECTORS[name](a, b, device=device), oracle.expected(name, a, b), name, [a, b])
+        oracle.assert_same(
+            VECTORS[name](a, b, device=device), oracle.expected(name, a, b), name, [a, b]
+        )
         oracle.assert_same(VECTORS[name](a[::-1], b, device), oracle.expected(name, a[::-1], b))
 
 
@@ -44,9 +46,9 @@ def test_vectors(name: str, dtype: np.dtype, device: str) -> None:
 @pytest.mark.parametrize("name", VECTORS)
 def test_vectors_are_strict(name: str, device: str) -> None:
     function = VECTORS[name]
-    with pytest.raises(ValueError, match=rf"vector_{name}.*a has 3 .*b has 4 .*equal"):
+    with pytest.raises(ValueError, match=rf"vector_{name}.*a has 3 .*b has 4:.*equal"):
         function([1, 2, 3], [1, 2, 3, 4], device=device)
-    with pytest.raises(ValueError, match="a has 3 .*b has 1 "):
+    with pytest.raises(ValueError, match="a has 3 .*b has 1:"):
         function([1, 2, 3], [1], device=device)
     with pytest.raises(ValueError, match=r"b must have one dimension, not 2.*\(1, 3\)"):
         function([1, 2, 3], [[1, 2, 3]], device=device)
@@ -80,7 +82,9 @@ def _check_trace(matrix: np.ndarray, offset: int, device: str, note: str) -> Non
     """Integers exactly; other types to the bit in the order of mylib.h, and accurately."""
     result = pcd.trace(matrix, offset, device=device)
     rows, columns = matrix.shape
-    diagonal = np.array([matrix[i, i + offset] for i in range(rows) if 0 <= i + offset < columns], matrix.dtype)
+    diagonal = np.array(
+        [matrix[i, i + offset] for i in range(rows) if 0 <= i + offset < columns], matrix.dtype
+    )
     diagonal = diagonal.astype(diagonal.dtype.newbyteorder("="))
     if diagonal.dtype.kind in "iu":
         wide = np.int64 if diagonal.dtype.kind == "i" else np.uint64
@@ -206,14 +210,17 @@ def test_helloworld(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_version_is_the_headers() -> None:
     header = (Path(pcd.get_include()) / "mylib.h").read_text()
-    numbers = [re.search(rf"#define MYLIB_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH")]
+    numbers = [
+        re.search(rf"#define MYLIB_VERSION_{part} (\d+)", header)[1]
+        for part in ("MAJOR", "MINOR", "PATCH")
+    ]
     assert pcd.__version__ == ".".join(numbers) == pcd.config()["version"]
 
 
 def test_folders() -> None:
     assert (Path(pcd.get_include()) / "mylib.h").is_file()
     libraries = list(Path(pcd.get_library_dir()).glob("libmylib.*"))
-    assert [path.suffix for path in libraries] in (["\x2eso"], [".dylib"])
+    assert [path.suffix for path in libraries] in ([".so"], [".dylib"])
 
 
 def test_config() -> None:
@@ -222,13 +229,24 @@ def test_config() -> None:
     assert config["cuda_available"] == pcd.cuda_is_available() == (pcd.device_count() > 0)
     assert len(config["gpus"]) == pcd.device_count()
     assert bool(config["cuda_reason"]) != config["cuda_available"]
-    assert bool(config["cuda_version"]) == config["has_cuda"] != bool(config["cuda_searched"])
+    assert bool(config["cuda_version"]) == config["has_cuda"]
+    assert config["has_cuda"] or config["cuda_searched"]
 
 
 def _check_shown(text: str) -> None:
     config = pcd.config()
-    wanted = [pcd.__version__, config["cpu_level"], np.__version__, config["compiler"], pcd.get_library_dir()]
-    wanted += [config["cuda_reason"]] if not config["cuda_available"] else [gpu["name"] for gpu in config["gpus"]]
+    wanted = [
+        pcd.__version__,
+        config["cpu_level"],
+        np.__version__,
+        config["compiler"],
+        pcd.get_library_dir(),
+    ]
+    wanted += (
+        [config["cuda_reason"]]
+        if not config["cuda_available"]
+        else [gpu["name"] for gpu in config["gpus"]]
+    )
     wanted += [config["cuda_version"] if config["has_cuda"] else config["cuda_searched"]]
     for part in wanted:
         assert part in text, f"{part!r} is not in {text!r}"

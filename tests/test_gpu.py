@@ -61,7 +61,13 @@ def test_large_layouts_over_several_pieces(name: str, layout: str) -> None:
 
 @pytest.mark.parametrize(
     "shapes",
-    [((3_000_000,), (1,)), ((2000, 1500), (1500,)), ((2000, 1500), (2000, 1)), ((2000, 1), (1500,)), ((3, 1, 700_001), (4, 1))],
+    [
+        ((3_000_000,), (1,)),
+        ((2000, 1500), (1500,)),
+        ((2000, 1500), (2000, 1)),
+        ((2000, 1), (1500,)),
+        ((3, 1, 700_001), (4, 1)),
+    ],
     ids=str,
 )
 def test_large_broadcasts(shapes: tuple[tuple[int, ...], ...]) -> None:

@@ -41,7 +41,9 @@ def test_layouts_of_inputs(case: Case, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_layouts_of_outputs(case: Case, shape: tuple[int, ...]) -> None:
     """Each layout as the output, and nothing beside it is written."""
-    for layout, first in itertools.product(generators.LAYOUTS, ["contiguous", "fortran", "strided"]):
+    for layout, first in itertools.product(
+        generators.LAYOUTS, ["contiguous", "fortran", "strided"]
+    ):
         inputs = _inputs(case, shape, (first, "contiguous")[: case.nin])
         out = generators.LAYOUTS[layout](shape, case.result_dtype)
         around = generators.surroundings(out)

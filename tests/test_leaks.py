@@ -124,7 +124,9 @@ def test_memory_is_constant_on_a_gpu() -> None:
     for _ in range(100):
         pcd.add(large, large, device="cuda")
         pcd.trace(MATRIX, device="cuda")
-    assert pcd.core.device_info(0)["free_nbytes"] >= first - 2**21, f"{free} bytes were free at first"
+    assert pcd.core.device_info(0)["free_nbytes"] >= first - 2**21, (
+        f"{free} bytes were free at first"
+    )
 
 
 @cases.each_device()

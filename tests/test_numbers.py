@@ -22,13 +22,24 @@ import pkg as pcd
 OPERATIONS = pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
 
 INT_OPERATIONS = [
-    operation for operation in pcd.core.operations if any(types[0] == "l" for types in operation.types)
+    operation
+    for operation in pcd.core.operations
+    if any(types[0] == "l" for types in operation.types)
 ]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 EDGES = [0, 1, -1, 2, -2, 3, 10, -10, 2**31, 2**32 - 1, 3_037_000_499, 3_037_000_500, 2**62]
-EDGES += [INT64_MAX, INT64_MAX - 1, INT64_MIN, INT64_MIN + 1, 2**63, INT64_MIN - 1, 2**64, -(10**30)]
+EDGES += [
+    INT64_MAX,
+    INT64_MAX - 1,
+    INT64_MIN,
+    INT64_MIN + 1,
+    2**63,
+    INT64_MIN - 1,
+    2**64,
+    -(10**30),
+]
 
 ints = st.one_of(
     st.sampled_from(EDGES), st.integers(-20, 20), st.integers(INT64_MIN, INT64_MAX), st.integers()
@@ -65,7 +76,9 @@ def _check_floats(operation: Any, args: tuple[float, ...], device: str | None = 
     if isinstance(wanted, tuple) and isinstance(ours, tuple):
         assert ours[0] is float
         same_zero = ours[1] == wanted[1] == 0 and operation.__name__ in ("minimum", "maximum")
-        assert same_zero or _bits(ours[1]) == _bits(wanted[1]), f"{operation}{args}: {ours}, {wanted}"
+        assert same_zero or _bits(ours[1]) == _bits(wanted[1]), (
+            f"{operation}{args}: {ours}, {wanted}"
+        )
     else:
         assert ours == wanted, f"{operation}{args}"
 
@@ -97,7 +110,20 @@ def test_floats_are_pythons(operation: Any, a: float, b: float) -> None:
 @cases.each_device()
 @OPERATIONS
 def test_floats_at_the_edges(operation: Any, device: str) -> None:
-    values = [0.0, -0.0, 1.0, -1.0, 5.5, -5.5, math.inf, -math.inf, math.nan, 5e-324, 1.8e308, 1 / 3]
+    values = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        5.5,
+        -5.5,
+        math.inf,
+        -math.inf,
+        math.nan,
+        5e-324,
+        1.8e308,
+        1 / 3,
+    ]
     for a in values:
         for b in values if operation.nin == 2 else [0.0]:
             _check_floats(operation, (a, b)[: operation.nin], device)
@@ -205,7 +231,9 @@ def test_ints_too_large_for_a_float() -> None:
 @cases.each_device()
 def test_complex_numbers(operation: Any, device: str) -> None:
     if operation.__name__ in ("floor_divide", "remainder"):
-        with pytest.raises(TypeError, match=rf"{operation.__name__}.*int64.*float64|supported|defined"):
+        with pytest.raises(
+            TypeError, match=rf"{operation.__name__}.*int64.*float64|supported|defined"
+        ):
             operation(1j, 2j, device=device)
         return
     values = generators.moderate(np.dtype("c16"), 50).tolist() + [3, 2.5, -7]

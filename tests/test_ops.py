@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import cases
@@ -43,6 +45,20 @@ def test_an_operation_is_documented(operation) -> None:
         assert dtype in doc
 
 
+def test_every_operation_and_type_has_a_benchmark() -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert listed.returncode == 0, listed.stderr
+    for case in cases.CPU:
+        suffix = f"{case.dtype.kind}{case.dtype.itemsize * 8}"
+        assert re.search(rf"\b{case.name} {suffix}\b", listed.stdout), f"{case} has no benchmark"
+
+
 @cases.each()
 def test_every_length(case: Case) -> None:
     for n in generators.LENGTHS:
@@ -52,7 +68,9 @@ def test_every_length(case: Case) -> None:
         assert case(*inputs, out=out) is out
         oracle.check(case, out, inputs, "out=")
         oracle.check(case, case(*inputs), inputs, "new output")
-        assert [x.tobytes() for x in inputs] == before, f"{case}: an input of length {n} was changed"
+        assert [x.tobytes() for x in inputs] == before, (
+            f"{case}: an input of length {n} was changed"
+        )
 
 
 @cases.each()

@@ -26,7 +26,7 @@ OVERLAPS: dict[str, Slices] = {
     "out reversed": (np.s_[:], np.s_[:], np.s_[::-1]),
     "a reversed": (np.s_[::-1], np.s_[:], np.s_[:]),
     "out is a, b one off": (np.s_[:-1], np.s_[1:], np.s_[:-1]),
-    "every second": (np.s_[: -1 : 2], np.s_[1::2], np.s_[1::2]),
+    "every second": (np.s_[:-1:2], np.s_[1::2], np.s_[1::2]),
     "out twice as wide": (np.s_[:60], np.s_[60:], np.s_[::2]),
     "out shares its head with a": (np.s_[:60], np.s_[60:], np.s_[40:100]),
 }
@@ -82,7 +82,9 @@ def test_out_is_one_number_of_an_input(case: Case) -> None:
     oracle.check(case, memory, copies)
 
 
-@cases.each(where=lambda case: case.name in ("add", "divide", "absolute") and case.dtype.itemsize > 2)
+@cases.each(
+    where=lambda case: case.name in ("add", "divide", "absolute") and case.dtype.itemsize > 2
+)
 def test_large_overlap(case: Case) -> None:
     """With threads, and beyond one piece on a GPU."""
     if case.dtype != case.result_dtype:
@@ -225,7 +227,9 @@ def test_reduce_arguments_are_numpys(case: Case) -> None:
         if exact:
             oracle.assert_same(result, wanted, case, [data], str(kwargs))
         else:
-            np.testing.assert_allclose(result, wanted, rtol=60 * np.finfo(case.dtype).eps, err_msg=str(kwargs))
+            np.testing.assert_allclose(
+                result, wanted, rtol=60 * np.finfo(case.dtype).eps, err_msg=str(kwargs)
+            )
 
 
 @pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
@@ -257,7 +261,10 @@ def test_sums_have_the_documented_order(dtype: np.dtype) -> None:
     """x[0] + the sum of the others in the order that mylib.h fixes: the bits depend on the length alone."""
     for n in SUM_LENGTHS:
         terms = generators.moderate(dtype, n)
-        sums = [pcd.add.reduce(generators.laid_out(terms, layout)) for layout in ("contiguous", "strided")]
+        sums = [
+            pcd.add.reduce(generators.laid_out(terms, layout))
+            for layout in ("contiguous", "strided")
+        ]
         assert sums[0] == sums[1] == pcd.add.reduce(terms, keepdims=True)[0]
         wide = terms.astype(np.float32) if dtype == np.float16 else terms
         rest = oracle.ordered_sum(wide[1:])

@@ -135,7 +135,11 @@ def test_types_of_out(casting: str, device: str) -> None:
 def test_where(device: str) -> None:
     a, b = generators.moderate(np.dtype("f4"), 12), generators.moderate(np.dtype("f4"), 12, 1)
     a, b = a.reshape(3, 4), b.reshape(3, 4)
-    masks = [np.arange(12).reshape(3, 4) % 3 == 0, np.array([True, False, True, False]), np.bool_(0)]
+    masks = [
+        np.arange(12).reshape(3, 4) % 3 == 0,
+        np.array([True, False, True, False]),
+        np.bool_(0),
+    ]
     masks += [np.array([[True], [False], [True]]), True, False, [True, False, False, True]]
     for mask in masks:
         outs = [generators.poisoned((3, 4), np.dtype("f4")) for _ in range(2)]

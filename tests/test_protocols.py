@@ -40,7 +40,9 @@ def test_pandas_series(operation: Any, device: str) -> None:
     args = [a, pd.Series([2.0, 4.0, 5.0], index=list("abc"))][: operation.nin]
     result = operation(*args, device=device)
     assert type(result) is pd.Series and list(result.index) == list("abc")
-    oracle.assert_same(result.to_numpy(), oracle.expected(operation.__name__, *(x.to_numpy() for x in args)))
+    oracle.assert_same(
+        result.to_numpy(), oracle.expected(operation.__name__, *(x.to_numpy() for x in args))
+    )
 
 
 def test_pandas_aligns_and_keeps_names(device: str) -> None:
@@ -173,7 +175,11 @@ class Unit(np.ndarray):
 def test_subclasses(n: int, device: str) -> None:
     a = np.arange(float(n)).view(Unit)
     a.unit = "metre"
-    for result in (pcd.add(a, a, device=device), pcd.add(a, 1, device=device), pcd.sqrt(a, device=device)):
+    for result in (
+        pcd.add(a, a, device=device),
+        pcd.add(a, 1, device=device),
+        pcd.sqrt(a, device=device),
+    ):
         assert type(result) is Unit and result.unit == "metre"
     assert type(pcd.add(np.arange(float(n)), a, device=device)) is Unit
     oracle.assert_same(np.asarray(pcd.add(a, a, device=device)), 2 * np.arange(float(n)))

@@ -76,7 +76,9 @@ def test_warnings_are_numpys(case: Case) -> None:
             continue
         if ours != wanted:
             different.append(f"{[x[0] for x in element]}: {sorted(ours)}, NumPy: {sorted(wanted)}")
-    assert not different, f"{case}: {len(different)} of {inputs[0].size}\n" + "\n".join(different[:10])
+    assert not different, f"{case}: {len(different)} of {inputs[0].size}\n" + "\n".join(
+        different[:10]
+    )
 
 
 @cases.each(cuda=False, where=lambda case: case.dtype.kind == "c")
@@ -98,8 +100,12 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
         else:
             wanted = _raised(oracle.expected, case.name, *element)
         if ours != wanted:
-            different.append(f"{[x[0] for x in element]}: {sorted(ours)}, expected {sorted(wanted)}")
-    assert not different, f"{case}: {len(different)} of {inputs[0].size}\n" + "\n".join(different[:10])
+            different.append(
+                f"{[x[0] for x in element]}: {sorted(ours)}, expected {sorted(wanted)}"
+            )
+    assert not different, f"{case}: {len(different)} of {inputs[0].size}\n" + "\n".join(
+        different[:10]
+    )
 
 
 @cases.each(cuda=False)

@@ -290,8 +290,8 @@ MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void 
  * mylib_trace() adds up the diagonal of a two-dimensional array, rectangular too, on 'device'; the
  * result goes to *sum_ret in host memory and has the type that mylib_sum_type() tells: i64 for i8
  * to i64, u64 for u8 to u64, else the type itself (f16 is summed in f32 and rounded once).
- * Integers wrap.  An empty diagonal gives 0.  Places and statuses are mylib_map()'s; the call waits for the
- * result.
+ * Integers wrap.  An empty diagonal gives 0.  Places and statuses are mylib_map()'s; the call waits
+ * for the result.
  *
  * The order of a floating-point sum is fixed by its length n alone.  Blocks of 2048 terms; in a
  * block lane l of 256 adds the terms l, l + 256, l + 512, ... from left to right; the lanes are

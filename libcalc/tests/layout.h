@@ -47,7 +47,9 @@ static inline void random_shape(rng *r, layout *l, int64_t limit)
     int64_t count = 1;
     l->ndim = rng_once_in(r, 8) ? (int)rng_below(r, MYLIB_MAX_NDIM + 1) : (int)rng_below(r, 6);
     for (int d = 0; d < l->ndim; d++) {
-        int64_t size = rng_once_in(r, 4) ? 1 : rng_once_in(r, 4) ? rng_below(r, 40) : rng_below(r, 6);
+        int64_t size = rng_once_in(r, 4)   ? 1
+                       : rng_once_in(r, 4) ? rng_below(r, 40)
+                                           : rng_below(r, 6);
         if (size == 0 && !rng_once_in(r, 8))
             size = 2;
         if (count * size > limit)

@@ -57,15 +57,24 @@ static i128 load_integer(mylib_type type, const void *p)
     } v;
     memcpy(&v, p, (size_t)test_size(type));
     switch (type) {
-    case MYLIB_I8: return v.i8;
-    case MYLIB_I16: return v.i16;
-    case MYLIB_I32: return v.i32;
-    case MYLIB_I64: return v.i64;
-    case MYLIB_U8: return v.u8;
-    case MYLIB_U16: return v.u16;
-    case MYLIB_U32: return v.u32;
-    case MYLIB_U64: return v.u64;
-    default: test_give_up("not an integer type");
+    case MYLIB_I8:
+        return v.i8;
+    case MYLIB_I16:
+        return v.i16;
+    case MYLIB_I32:
+        return v.i32;
+    case MYLIB_I64:
+        return v.i64;
+    case MYLIB_U8:
+        return v.u8;
+    case MYLIB_U16:
+        return v.u16;
+    case MYLIB_U32:
+        return v.u32;
+    case MYLIB_U64:
+        return v.u64;
+    default:
+        test_give_up("not an integer type");
     }
 }
 
@@ -77,10 +86,18 @@ static void store_integer(mylib_type type, i128 value, void *p)
     uint32_t v4 = (uint32_t)value;
     uint64_t v8 = (uint64_t)value;
     switch (test_size(type)) {
-    case 1: memcpy(p, &v1, sizeof v1); break;
-    case 2: memcpy(p, &v2, sizeof v2); break;
-    case 4: memcpy(p, &v4, sizeof v4); break;
-    default: memcpy(p, &v8, sizeof v8); break;
+    case 1:
+        memcpy(p, &v1, sizeof v1);
+        break;
+    case 2:
+        memcpy(p, &v2, sizeof v2);
+        break;
+    case 4:
+        memcpy(p, &v4, sizeof v4);
+        break;
+    default:
+        memcpy(p, &v8, sizeof v8);
+        break;
     }
 }
 
@@ -90,9 +107,15 @@ static double load_real(mylib_type type, const void *p)
     float single;
     double value;
     switch (type) {
-    case MYLIB_F16: memcpy(&half, p, sizeof half); return half_to_double(half);
-    case MYLIB_F32: memcpy(&single, p, sizeof single); return single;
-    default: memcpy(&value, p, sizeof value); return value;
+    case MYLIB_F16:
+        memcpy(&half, p, sizeof half);
+        return half_to_double(half);
+    case MYLIB_F32:
+        memcpy(&single, p, sizeof single);
+        return single;
+    default:
+        memcpy(&value, p, sizeof value);
+        return value;
     }
 }
 
@@ -101,9 +124,17 @@ static void store_real(mylib_type type, double value, void *p)
     uint16_t half;
     float single;
     switch (type) {
-    case MYLIB_F16: half = half_from_double(value); memcpy(p, &half, sizeof half); break;
-    case MYLIB_F32: single = (float)value; memcpy(p, &single, sizeof single); break;
-    default: memcpy(p, &value, sizeof value); break;
+    case MYLIB_F16:
+        half = half_from_double(value);
+        memcpy(p, &half, sizeof half);
+        break;
+    case MYLIB_F32:
+        single = (float)value;
+        memcpy(p, &single, sizeof single);
+        break;
+    default:
+        memcpy(p, &value, sizeof value);
+        break;
     }
 }
 
@@ -114,15 +145,9 @@ static double round_to(mylib_type type, quad value)
 }
 
 /* Half a unit in the last place of 1, and the smallest number, of a real type. */
-static double half_unit(mylib_type type)
-{
-    return type == MYLIB_F64 ? 0x1p-53 : 0x1p-24;
-}
+static double half_unit(mylib_type type) { return type == MYLIB_F64 ? 0x1p-53 : 0x1p-24; }
 
-static double smallest(mylib_type type)
-{
-    return type == MYLIB_F64 ? 0x1p-1074 : 0x1p-149;
-}
+static double smallest(mylib_type type) { return type == MYLIB_F64 ? 0x1p-1074 : 0x1p-149; }
 
 /* The root to nearly all of 113 bits, by Newton from an approximation of 53. */
 static quad quad_sqrt(quad x)
@@ -244,8 +269,14 @@ static quad real_maximum(mylib_type type, double a, double b)
 }
 
 static quad real_negative(mylib_type type, double a, double b) { return (void)type, (void)b, -a; }
-static quad real_absolute(mylib_type type, double a, double b) { return (void)type, (void)b, fabs(a); }
-static quad real_square(mylib_type type, double a, double b) { return (void)type, (void)b, (quad)a * a; }
+static quad real_absolute(mylib_type type, double a, double b)
+{
+    return (void)type, (void)b, fabs(a);
+}
+static quad real_square(mylib_type type, double a, double b)
+{
+    return (void)type, (void)b, (quad)a * a;
+}
 static quad real_sqrt(mylib_type type, double a, double b)
 {
     (void)type;
@@ -341,8 +372,7 @@ static void complex_divide(mylib_type type, const double *a, const double *b, co
         /* The larger part of b is divided by; with the parts swapped it is the same method. */
         int large = !(fabs(b[0]) >= fabs(b[1]));
         double ratio = round_to(type, (quad)b[1 - large] / b[large]);
-        double whole = round_to(type, (quad)b[large] +
-                                          round_to(type, (quad)b[1 - large] * ratio));
+        double whole = round_to(type, (quad)b[large] + round_to(type, (quad)b[1 - large] * ratio));
         double scale = round_to(type, (quad)1 / whole);
         double first, second;
         if (large == 0) {
@@ -469,8 +499,10 @@ static void complex_element(complex_function *function, mylib_type type, const v
 
 #define ELEMENT(kind, op) kind##_element(kind##_##op, type, a, b, expected)
 #define ELEMENT_OF(kind, op) ELEMENT(kind, op)
-#define CASE(op, s)                                                                                    \
-    case MYLIB_OP_##op * 32 + TEST_##s: ELEMENT_OF(KIND_##s, op); break;
+#define CASE(op, s)                                                                                \
+    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
+        ELEMENT_OF(KIND_##s, op);                                                                  \
+        break;
 #define CASES(arity, op, set) MYLIB_SET_##set(CASE, op)
 
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
@@ -479,7 +511,8 @@ void reference_compute(mylib_op op, mylib_type type, const void *a, const void *
     memset(expected, 0, sizeof *expected);
     switch ((int)op * 32 + (int)type) {
         MYLIB_OPS(CASES)
-    default: test_give_up("no such operation for the type");
+    default:
+        test_give_up("no such operation for the type");
     }
 }
 
@@ -504,7 +537,8 @@ int reference_accepts(mylib_type result_type, const reference *expected, const v
 {
     mylib_type real = test_real_type(result_type);
     size_t size = (size_t)test_size(real), count = (size_t)test_size(result_type) / size;
-    if (same_value(result_type, expected->bits, got) || same_value(result_type, expected->other, got))
+    if (same_value(result_type, expected->bits, got) ||
+        same_value(result_type, expected->other, got))
         return 1;
     if (expected->slack[0] == 0 && expected->slack[1] == 0)
         return 0;
@@ -551,7 +585,8 @@ const char *describe(mylib_type type, const void *value)
     }
     used += (size_t)snprintf(text + used, room - used, " (0x");
     for (int64_t i = whole - 1; i >= 0; i--)
-        used += (size_t)snprintf(text + used, room - used, "%02x", ((const unsigned char *)value)[i]);
+        used +=
+            (size_t)snprintf(text + used, room - used, "%02x", ((const unsigned char *)value)[i]);
     snprintf(text + used, room - used, ")");
     return text;
 }
@@ -652,12 +687,22 @@ static void random_integer(rng *r, mylib_type type, void *p)
     i128 min = type <= MYLIB_I64 ? -(one << (bits - 1)) : 0;
     i128 max = type <= MYLIB_I64 ? (one << (bits - 1)) - 1 : (one << bits) - 1;
     switch (rng_below(r, 8)) {
-    case 0: number = 0; break;
-    case 1: number = rng_below(r, 2) ? min + rng_below(r, 3) : max - rng_below(r, 3); break;
-    case 2: number = (one << rng_below(r, bits)) - rng_below(r, 2); break;
+    case 0:
+        number = 0;
+        break;
+    case 1:
+        number = rng_below(r, 2) ? min + rng_below(r, 3) : max - rng_below(r, 3);
+        break;
+    case 2:
+        number = (one << rng_below(r, bits)) - rng_below(r, 2);
+        break;
     case 3:
-    case 4: number = rng_below(r, 41) - 20; break;
-    default: number = (i128)rng_next(r); break;
+    case 4:
+        number = rng_below(r, 41) - 20;
+        break;
+    default:
+        number = (i128)rng_next(r);
+        break;
     }
     store_integer(type, number, p);
 }
@@ -670,12 +715,34 @@ static double special_real(rng *r, mylib_type type)
     double epsilon = ldexp(1, 1 - digits), max = ldexp(2 - epsilon, top - 1);
     double normal = ldexp(1, 2 - top), tiny = normal * epsilon;
     const double numbers[] = {
-        0,   0,       1,           2,         0.5,      1.5,
-        3,   7,       10,          1 / 3.0,   0.1,      5.5,
-        INFINITY,     INFINITY,    NAN,       NAN,      max,
-        max / 2,      normal,      tiny,      normal - tiny,
-        2 * tiny,     1 + epsilon, 1 - epsilon / 2,     1 / epsilon,
-        2 / epsilon,  sqrt(max),   sqrt(normal),
+        0,
+        0,
+        1,
+        2,
+        0.5,
+        1.5,
+        3,
+        7,
+        10,
+        1 / 3.0,
+        0.1,
+        5.5,
+        INFINITY,
+        INFINITY,
+        NAN,
+        NAN,
+        max,
+        max / 2,
+        normal,
+        tiny,
+        normal - tiny,
+        2 * tiny,
+        1 + epsilon,
+        1 - epsilon / 2,
+        1 / epsilon,
+        2 / epsilon,
+        sqrt(max),
+        sqrt(normal),
     };
     double number = numbers[rng_below(r, sizeof numbers / sizeof *numbers)];
     return rng_below(r, 2) ? -number : number;
@@ -686,11 +753,17 @@ static void random_real(rng *r, mylib_type type, void *p)
     uint64_t bits = rng_next(r);
     switch (rng_below(r, 8)) {
     case 0:
-    case 1: store_real(type, special_real(r, type), p); break;
+    case 1:
+        store_real(type, special_real(r, type), p);
+        break;
     case 2:
-    case 3: memcpy(p, &bits, (size_t)test_size(type)); break;
+    case 3:
+        memcpy(p, &bits, (size_t)test_size(type));
+        break;
     case 4:
-    case 5: store_real(type, (double)(rng_below(r, 81) - 40) / 2, p); break;
+    case 5:
+        store_real(type, (double)(rng_below(r, 81) - 40) / 2, p);
+        break;
     default:
         store_real(type, ldexp((double)(int64_t)bits, (int)rng_below(r, 9) - 67), p);
         break;
@@ -712,10 +785,13 @@ void fill_values(rng *r, mylib_type type, int64_t n, void *values)
 /* a = q * b, and a last place or so more or less. */
 static void whole_quotient(rng *r, mylib_type type, void *a, void *b)
 {
-    int bits = (int)test_size(type) * 8, digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
+    int bits = (int)test_size(type) * 8, digits = type == MYLIB_F16   ? 11
+                                                  : type == MYLIB_F32 ? 24
+                                                                      : 53;
     if (test_is_integer(type)) {
         int used = 1 + (int)rng_below(r, bits - 1), left = bits - used;
-        i128 divisor = (i128)(rng_next(r) >> (64 - used)), quotient = (i128)(rng_next(r) >> (64 - left));
+        i128 divisor = (i128)(rng_next(r) >> (64 - used)),
+             quotient = (i128)(rng_next(r) >> (64 - left));
         int sign = rng_once_in(r, 2) ? -1 : 1;
         store_integer(type, sign * divisor * quotient + rng_below(r, 5) - 2, a);
         store_integer(type, rng_once_in(r, 2) ? -divisor : divisor, b);

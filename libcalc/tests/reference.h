@@ -13,9 +13,10 @@
  * bit, where any NaN stands for every NaN.
  */
 typedef struct reference {
-    unsigned char bits[TEST_MAX_SIZE];  /* the result */
-    unsigned char other[TEST_MAX_SIZE]; /* as right as 'bits': minimum and maximum of equal values */
-    double slack[2];                    /* how far each component may be from 'bits' */
+    unsigned char bits[TEST_MAX_SIZE]; /* the result */
+    unsigned char
+        other[TEST_MAX_SIZE]; /* as right as 'bits': minimum and maximum of equal values */
+    double slack[2];          /* how far each component may be from 'bits' */
 } reference;
 
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,

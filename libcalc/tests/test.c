@@ -49,8 +49,8 @@ int test_check_status(mylib_status got, mylib_status expected, const char *call,
         return 0;
     }
     if (expected != MYLIB_OK && (length == 0 || message[length - 1] == '\n'))
-        test_fail(file, line, "%s\n    gave %s with the message \"%s\"", call, mylib_status_name(got),
-                  message);
+        test_fail(file, line, "%s\n    gave %s with the message \"%s\"", call,
+                  mylib_status_name(got), message);
     return 1;
 }
 
@@ -83,7 +83,8 @@ int test_wait_for(pid_t child)
         waitpid(child, &status, 0);
     }
     CHECK(ended == child, "the child hung");
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with the status %#x", status);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with the status %#x",
+          status);
     return ended == child && status == 0;
 }
 

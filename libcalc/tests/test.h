@@ -43,18 +43,19 @@ int test_end(void);
 __attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...);
 
 /* CHECK(condition, format, ...): the message says what was expected and what was found. */
-#define CHECK(condition, ...)                                                                          \
-    do {                                                                                               \
-        atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed);                       \
-        if (!(condition))                                                                              \
-            test_fail(__FILE__, __LINE__, __VA_ARGS__);                                                \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed);                   \
+        if (!(condition))                                                                          \
+            test_fail(__FILE__, __LINE__, __VA_ARGS__);                                            \
     } while (0)
 
 __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line, const char *format,
                                                      ...);
 
 /* CHECK_STATUS(call, status) is true when the call gave 'status', with a message if it is a failure. */
-#define CHECK_STATUS(call, expected) test_check_status((call), (expected), #call, __FILE__, __LINE__)
+#define CHECK_STATUS(call, expected)                                                               \
+    test_check_status((call), (expected), #call, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_STATUS(call, MYLIB_OK)
 
 int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
@@ -80,16 +81,10 @@ rng rng_make(uint64_t stream);
 uint64_t rng_next(rng *r);
 
 /* 0 to n - 1 */
-static inline int64_t rng_below(rng *r, int64_t n)
-{
-    return (int64_t)(rng_next(r) % (uint64_t)n);
-}
+static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r) % (uint64_t)n); }
 
 /* True once in n times. */
-static inline int rng_once_in(rng *r, int64_t n)
-{
-    return rng_below(r, n) == 0;
-}
+static inline int rng_once_in(rng *r, int64_t n) { return rng_below(r, n) == 0; }
 
 /* ---- Tables ----------------------------------------------------------------------------------- */
 
@@ -142,7 +137,7 @@ typedef struct test_op {
 #define TEST_REAL_UNARY 0
 #define TEST_REAL_UNARY_REAL 1
 #define TEST_BIT(op, s) | (1u << TEST_##s)
-#define TEST_OP(arity, op, set)                                                                        \
+#define TEST_OP(arity, op, set)                                                                    \
     {MYLIB_OP_##op, #op, TEST_ARITY_##arity, TEST_REAL_##arity, 0u MYLIB_SET_##set(TEST_BIT, op)},
 static const test_op test_ops[] = {MYLIB_OPS(TEST_OP)};
 #undef TEST_OP
@@ -166,20 +161,14 @@ static inline mylib_type test_result_type(const test_op *op, mylib_type type)
     return op->real_result ? test_real_type(type) : type;
 }
 
-static inline int test_is_integer(mylib_type type)
-{
-    return type <= MYLIB_U64;
-}
+static inline int test_is_integer(mylib_type type) { return type <= MYLIB_U64; }
 
-static inline int64_t test_size(mylib_type type)
-{
-    return test_types[type].size;
-}
+static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
 /* for (op, type) of every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
-#define FOR_EACH_PAIR(op, t)                                                                           \
-    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                           \
-        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)                  \
+#define FOR_EACH_PAIR(op, t)                                                                       \
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
+        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
             if (test_defined(op, t->type))
 
 /* ---- CPU levels ------------------------------------------------------------------------------- */

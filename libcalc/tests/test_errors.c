@@ -34,17 +34,18 @@ static int is_poison(const void *p, size_t nbytes)
 }
 
 /* The status, a message of its own that holds 'part', and poisoned results. */
-#define EXPECT_WITH(call, status, part)                                                                \
-    do {                                                                                               \
-        char old[1024];                                                                                \
-        set_old_message();                                                                             \
-        snprintf(old, sizeof old, "%s", mylib_last_message());                                         \
-        if (CHECK_STATUS(call, status)) {                                                              \
-            CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call", #call); \
-            CHECK(strstr(mylib_last_message(), part) != NULL, "%s: the message lacks \"%s\": %s",      \
-                  #call, part, mylib_last_message());                                                  \
-        }                                                                                              \
-        CHECK(is_poison(out, sizeof out), "%s wrote to the result", #call);                            \
+#define EXPECT_WITH(call, status, part)                                                            \
+    do {                                                                                           \
+        char old[1024];                                                                            \
+        set_old_message();                                                                         \
+        snprintf(old, sizeof old, "%s", mylib_last_message());                                     \
+        if (CHECK_STATUS(call, status)) {                                                          \
+            CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call",   \
+                  #call);                                                                          \
+            CHECK(strstr(mylib_last_message(), part) != NULL, "%s: the message lacks \"%s\": %s",  \
+                  #call, part, mylib_last_message());                                              \
+        }                                                                                          \
+        CHECK(is_poison(out, sizeof out), "%s wrote to the result", #call);                        \
     } while (0)
 
 #define EXPECT(call, status) EXPECT_WITH(call, status, "")
@@ -77,9 +78,10 @@ static void test_statuses(void)
     };
     test_set_case("statuses");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        CHECK((int)rows[i].status == rows[i].value, "%s is no longer %d", rows[i].name, rows[i].value);
-        CHECK(strcmp(mylib_status_name(rows[i].status), rows[i].name) == 0, "%d is called %s", (int)i,
-              mylib_status_name(rows[i].status));
+        CHECK((int)rows[i].status == rows[i].value, "%s is no longer %d", rows[i].name,
+              rows[i].value);
+        CHECK(strcmp(mylib_status_name(rows[i].status), rows[i].name) == 0, "%d is called %s",
+              (int)i, mylib_status_name(rows[i].status));
     }
     CHECK(mylib_status_name((mylib_status)-1) != NULL, "no name for -1");
     CHECK(mylib_status_name((mylib_status)12345) != NULL, "no name for 12345");
@@ -87,8 +89,8 @@ static void test_statuses(void)
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", MYLIB_VERSION_MAJOR, MYLIB_VERSION_MINOR,
              MYLIB_VERSION_PATCH);
-    CHECK(strcmp(mylib_version(), version) == 0, "the library is %s, the header %s", mylib_version(),
-          version);
+    CHECK(strcmp(mylib_version(), version) == 0, "the library is %s, the header %s",
+          mylib_version(), version);
 }
 
 static void test_tables(void)
@@ -213,20 +215,45 @@ static void test_map(void)
             mylib_array arrays[3] = {good, in[0], in[1]};
             mylib_array *array = &arrays[which];
             switch (field) {
-            case 0: array->data = NULL; break;
-            case 1: array->shape = NULL; break;
-            case 2: array->shape = negative; break;
-            case 3: array->ndim = -1; break;
-            case 4: array->ndim = MYLIB_MAX_NDIM + 1, array->shape = more; break;
-            case 5: array->type = (mylib_type)MYLIB_TYPE_COUNT; break;
-            case 6: array->type = (mylib_type)-1; break;
-            case 7: array->type = MYLIB_F32; break; /* does not agree with the others */
-            case 8: array->device = no_such_kind; break;
-            case 9: array->device = first_gpu; break; /* the others are on the CPU */
-            default: array->ndim = 3, array->shape = huge; break;
+            case 0:
+                array->data = NULL;
+                break;
+            case 1:
+                array->shape = NULL;
+                break;
+            case 2:
+                array->shape = negative;
+                break;
+            case 3:
+                array->ndim = -1;
+                break;
+            case 4:
+                array->ndim = MYLIB_MAX_NDIM + 1, array->shape = more;
+                break;
+            case 5:
+                array->type = (mylib_type)MYLIB_TYPE_COUNT;
+                break;
+            case 6:
+                array->type = (mylib_type)-1;
+                break;
+            case 7:
+                array->type = MYLIB_F32;
+                break; /* does not agree with the others */
+            case 8:
+                array->device = no_such_kind;
+                break;
+            case 9:
+                array->device = first_gpu;
+                break; /* the others are on the CPU */
+            default:
+                array->ndim = 3, array->shape = huge;
+                break;
             }
             test_set_case("mylib_map, %s, field %d",
-                          which == 0 ? "out" : which == 1 ? "in[0]" : "in[1]", field);
+                          which == 0   ? "out"
+                          : which == 1 ? "in[0]"
+                                       : "in[1]",
+                          field);
             EXPECT(mylib_map(add, test_cpu, NULL, &arrays[0], &arrays[1]), MYLIB_ERR_ARGUMENT);
         }
     }
@@ -251,9 +278,9 @@ static void test_shapes(void)
         int out_ndim, in_ndim;
         int64_t out[3], in[3];
     } rows[] = {
-        {2, 1, {2, 3}, {4}},          {2, 2, {2, 3}, {3, 2}},     {1, 2, {6}, {1, 6}},
-        {0, 1, {0}, {6}},             {3, 2, {1, 2, 3}, {2, 2}},  {1, 1, {1}, {6}},
-        {1, 1, {0}, {6}},             {2, 2, {1, 1}, {1, 0}},
+        {2, 1, {2, 3}, {4}}, {2, 2, {2, 3}, {3, 2}},    {1, 2, {6}, {1, 6}},
+        {0, 1, {0}, {6}},    {3, 2, {1, 2, 3}, {2, 2}}, {1, 1, {1}, {6}},
+        {1, 1, {0}, {6}},    {2, 2, {1, 1}, {1, 0}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         mylib_array array = {out, test_cpu, MYLIB_F64, rows[i].out_ndim, rows[i].out, NULL};
@@ -299,7 +326,8 @@ static void test_map1(void)
     EXPECT(mylib_map1(add, f64, -1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_map1(add, f64, INT64_MIN, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_map1((mylib_op)MYLIB_OP_COUNT, f64, 1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
-    EXPECT(mylib_map1(add, (mylib_type)MYLIB_TYPE_COUNT, 1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map1(add, (mylib_type)MYLIB_TYPE_COUNT, 1, out, 8, a, 8, b, 8),
+           MYLIB_ERR_ARGUMENT);
     CHECK_OK(mylib_map1(MYLIB_OP_negative, f64, 1, out, 8, a, 8, NULL, 0));
 }
 
@@ -415,7 +443,8 @@ static void test_devices(void)
     CHECK(strcmp(config.version, mylib_version()) == 0, "version \"%s\"", config.version);
     CHECK(config.compiler != NULL && config.compiler[0] != '\0', "no compiler");
     CHECK(config.cpu_level != NULL && config.cpu_level[0] != '\0', "no cpu_level");
-    CHECK(config.cuda_version != NULL && config.cuda_architectures != NULL, "CUDA strings are NULL");
+    CHECK(config.cuda_version != NULL && config.cuda_architectures != NULL,
+          "CUDA strings are NULL");
     CHECK((config.cuda_version[0] != '\0') == config.has_cuda, "has_cuda %d, cuda_version \"%s\"",
           config.has_cuda, config.cuda_version);
     CHECK(config.threads >= 1, "%d threads", config.threads);

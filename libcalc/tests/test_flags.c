@@ -15,14 +15,9 @@ static unsigned char out[MAX_LENGTH * TEST_MAX_SIZE];
 
 static const char *flags_text(int flags)
 {
-    static const char *const names[] = {"none",
-                                        "DIVBYZERO",
-                                        "INVALID",
-                                        "DIVBYZERO INVALID",
-                                        "OVERFLOW",
-                                        "DIVBYZERO OVERFLOW",
-                                        "INVALID OVERFLOW",
-                                        "DIVBYZERO INVALID OVERFLOW"};
+    static const char *const names[] = {
+        "none",     "DIVBYZERO",          "INVALID",          "DIVBYZERO INVALID",
+        "OVERFLOW", "DIVBYZERO OVERFLOW", "INVALID OVERFLOW", "DIVBYZERO INVALID OVERFLOW"};
     return names[(flags & FE_DIVBYZERO ? 1 : 0) + (flags & FE_INVALID ? 2 : 0) +
                  (flags & FE_OVERFLOW ? 4 : 0)];
 }
@@ -67,7 +62,8 @@ static void test_quiet_nan(const test_op *op, const test_type *t, const char *le
         fill_ordinary(r, t->type, MAX_LENGTH, b);
         put_number(t->type, NAN, a + rng_below(r, n) * t->size);
         put_number(t->type, NAN, b + rng_below(r, n) * t->size);
-        test_set_case("%s, %s of %s, a quiet NaN, n = %lld", level, op->name, t->name, (long long)n);
+        test_set_case("%s, %s of %s, a quiet NaN, n = %lld", level, op->name, t->name,
+                      (long long)n);
         int flags = raised(op->op, t->type, n, 0);
         CHECK(flags == 0, "raised %s", flags_text(flags));
         if (flags != 0)
@@ -149,7 +145,8 @@ int main(void)
         rng r = rng_make((uint64_t)level);
         if (!test_use_level(level))
             continue;
-        FOR_EACH_PAIR(op, t) {
+        FOR_EACH_PAIR(op, t)
+        {
             test_quiet(op, t, test_levels[level], &r);
             test_quiet_nan(op, t, test_levels[level], &r);
         }

@@ -43,8 +43,8 @@ static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
  * Runs one operation over GPU memory, and over a copy on the CPU.  'in_place': the first input is out.
  * All bytes of the image must come out the same, sentinels and gaps included.
  */
-static void run_on_device(const test_op *op, const test_type *t, const layout *out, const layout *in,
-                          const int64_t *shift, int in_place, rng *r)
+static void run_on_device(const test_op *op, const test_type *t, const layout *out,
+                          const layout *in, const int64_t *shift, int in_place, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
     int64_t size = test_size(type), used = 0, at[3];
@@ -66,8 +66,8 @@ static void run_on_device(const test_op *op, const test_type *t, const layout *o
         mylib_device device = place == 0 ? test_cpu : gpu;
         arrays[place][0] = layout_array(out, type, device, base + at[0]);
         for (int k = 0; k < 2; k++)
-            arrays[place][1 + k] = layout_array(in_place && k == 0 ? out : &in[k], t->type, device,
-                                                base + at[1 + k]);
+            arrays[place][1 + k] =
+                layout_array(in_place && k == 0 ? out : &in[k], t->type, device, base + at[1 + k]);
     }
     CHECK_OK(mylib_map(op->op, test_cpu, NULL, &arrays[0][0], &arrays[0][1]));
     CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
@@ -98,13 +98,15 @@ static void test_contiguous(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
     const int64_t tile = 8192 / t->size;
-    const int64_t lengths[] = {tile + 1, 37,       1,        0,         2,        3,        15, 16, 17, 31, 33,
-                               257,      tile - 1, tile,     2 * tile,  2 * tile + 5,       5 * tile + 13};
+    const int64_t lengths[] = {tile + 1,     37, 1,  0,   2,        3,    15,       16,
+                               17,           31, 33, 257, tile - 1, tile, 2 * tile, 2 * tile + 5,
+                               5 * tile + 13};
     const int count = quick ? 2 : (int)(sizeof lengths / sizeof *lengths);
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < (quick ? 3 : 24); k++) {
-            const int64_t shifts[6][3] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {3, 3, 3},
-                                          {rng_below(r, 16), rng_below(r, 16), rng_below(r, 16)}};
+            const int64_t shifts[6][3] = {
+                {0, 0, 0}, {1, 0, 0}, {0, 1, 0},
+                {0, 0, 1}, {3, 3, 3}, {rng_below(r, 16), rng_below(r, 16), rng_below(r, 16)}};
             const int64_t *shift = shifts[quick ? (k == 0 ? 0 : 5) : k / 4];
             int pattern = quick ? k : k % 4;
             layout out = row_of(lengths[i], test_size(type));
@@ -149,13 +151,27 @@ static void test_matrices(const test_type *t, rng *r)
         layout out = {.ndim = 2, .shape = {rows, columns}, .strides = {columns * t->size, t->size}};
         layout in[2] = {out, out};
         switch (k) {
-        case 0: in[1].strides[0] = t->size, in[1].strides[1] = rows * t->size; break;
-        case 1: in[0].strides[0] = t->size, in[0].strides[1] = rows * t->size; break;
-        case 2: out.strides[0] = t->size, out.strides[1] = rows * t->size; break;
-        case 3: in[1].shape[0] = 1; break;
-        case 4: in[0].shape[1] = 1, in[0].strides[0] = t->size; break;
-        case 5: in[1].strides[0] *= -1; break;
-        default: in[0].strides[0] *= -1, in[1].strides[1] *= -1, out.strides[1] *= -1; break;
+        case 0:
+            in[1].strides[0] = t->size, in[1].strides[1] = rows * t->size;
+            break;
+        case 1:
+            in[0].strides[0] = t->size, in[0].strides[1] = rows * t->size;
+            break;
+        case 2:
+            out.strides[0] = t->size, out.strides[1] = rows * t->size;
+            break;
+        case 3:
+            in[1].shape[0] = 1;
+            break;
+        case 4:
+            in[0].shape[1] = 1, in[0].strides[0] = t->size;
+            break;
+        case 5:
+            in[1].strides[0] *= -1;
+            break;
+        default:
+            in[0].strides[0] *= -1, in[1].strides[1] *= -1, out.strides[1] *= -1;
+            break;
         }
         layout_measure(&out, t->size);
         layout_measure(&in[0], t->size);
@@ -177,7 +193,8 @@ static void test_huge(rng *r)
     test_set_case("more than 2^31 elements");
     CHECK_OK(mylib_cuda_device_info(gpu.index, &info));
     if (quick || info.free_nbytes < 3 * (uint64_t)n) {
-        printf("gpu: arrays beyond 2^31 elements are left out%s\n", quick ? "" : ": not enough memory");
+        printf("gpu: arrays beyond 2^31 elements are left out%s\n",
+               quick ? "" : ": not enough memory");
         return;
     }
     values = test_malloc((size_t)chunk);
@@ -204,7 +221,8 @@ static void test_huge(rng *r)
             int64_t wrong = 0, start = starts[i] + window <= used ? starts[i] : used - window;
             CHECK_OK(mylib_copy(test_cpu, got, gpu, (char *)out + start, sizeof got, NULL));
             for (int64_t j = start; j < start + window; j++) {
-                int64_t row = j / (n / 3), from = k == 0 ? j : row * (n / 3) + n / 3 - 1 - j % (n / 3);
+                int64_t row = j / (n / 3),
+                        from = k == 0 ? j : row * (n / 3) + n / 3 - 1 - j % (n / 3);
                 int value = from == 0 ? three : values[from % chunk];
                 wrong += got[j - start] != (int8_t)(uint8_t)(value + three);
             }
@@ -222,7 +240,7 @@ static void test_huge(rng *r)
     CHECK_OK(mylib_map(MYLIB_OP_negative, gpu, NULL, &far, &in));
     for (int i = 0; i < 5; i++) {
         CHECK_OK(mylib_copy(test_cpu, &got[i], gpu, (char *)out + i * apart, 1, NULL));
-        expected[i] = (int8_t)(uint8_t)-(i == 0 ? three : values[i * apart % chunk]);
+        expected[i] = (int8_t)(uint8_t) - (i == 0 ? three : values[i * apart % chunk]);
         CHECK(got[i] == expected[i], "element %d is %d, not %d", i, got[i], expected[i]);
     }
     CHECK_OK(mylib_free(gpu, a, NULL));
@@ -287,8 +305,9 @@ static void run_streamed(const test_op *op, const test_type *t, const layout *ou
 
 static void test_streamed_sizes(rng *r)
 {
-    static const int64_t elements[] = {0,     1,      7,      2730,   2731,   4096,   65535,  65536,
-                                       65537, 131071, 131073, 262143, 262145, 524287, 524289, 1048577};
+    static const int64_t elements[] = {0,      1,      7,      2730,   2731,   4096,
+                                       65535,  65536,  65537,  131071, 131073, 262143,
+                                       262145, 524287, 524289, 1048577};
     static const mylib_type types[] = {MYLIB_F64, MYLIB_I8, MYLIB_F16, MYLIB_C128, MYLIB_F32};
     const test_op *op = &test_ops[MYLIB_OP_multiply];
     for (int k = 0; k < (quick ? 1 : 5); k++) {
@@ -296,11 +315,12 @@ static void test_streamed_sizes(rng *r)
         for (int i = 0; i < 16; i++) {
             int64_t n = elements[i];
             for (int pinned = 0; pinned < 8; pinned++) {
-                if ((quick && (i % 5 || (pinned != 0 && pinned != 7))) || (k > 0 && pinned % 7 != 0))
+                if ((quick && (i % 5 || (pinned != 0 && pinned != 7))) ||
+                    (k > 0 && pinned % 7 != 0))
                     continue;
                 layout out = row_of(n, t->size), in[2] = {out, out};
-                test_set_case("multiply of %s, streamed, n = %lld, pinned %d", t->name, (long long)n,
-                              pinned);
+                test_set_case("multiply of %s, streamed, n = %lld, pinned %d", t->name,
+                              (long long)n, pinned);
                 run_streamed(op, t, &out, in, pinned, pinned ? 0 : 5, r);
             }
         }
@@ -348,11 +368,21 @@ static void test_streamed_large(rng *r)
         layout out = {.ndim = 2, .shape = {rows, columns}, .strides = {columns * 8, 8}};
         layout in[2] = {out, out};
         switch (k) {
-        case 0: in[1].strides[0] = 8, in[1].strides[1] = rows * 8; break;
-        case 1: out.strides[0] = 8, out.strides[1] = rows * 8; break;
-        case 2: in[1].shape[0] = 1, in[0].strides[1] = -8; break;
-        case 3: in[0].shape[1] = 1, in[0].strides[0] = 8, out.strides[0] = columns * 8 + 3; break;
-        default: out.strides[0] = in[0].strides[0] = columns * 16; break;
+        case 0:
+            in[1].strides[0] = 8, in[1].strides[1] = rows * 8;
+            break;
+        case 1:
+            out.strides[0] = 8, out.strides[1] = rows * 8;
+            break;
+        case 2:
+            in[1].shape[0] = 1, in[0].strides[1] = -8;
+            break;
+        case 3:
+            in[0].shape[1] = 1, in[0].strides[0] = 8, out.strides[0] = columns * 8 + 3;
+            break;
+        default:
+            out.strides[0] = in[0].strides[0] = columns * 16;
+            break;
         }
         layout_measure(&out, 8);
         layout_measure(&in[0], 8);
@@ -452,7 +482,8 @@ static void test_partly_pinned(rng *r)
     for (int64_t i = 0; i < n; i++)
         sum[i] = ((double *)x)[i] + y[i];
     mylib_array array = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL}, {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
+                         {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
     for (int k = 0; k < 4; k++) {
         test_set_case("%s pinned", k == 0   ? "the first half is"
                                    : k == 1 ? "the second half is"
@@ -480,7 +511,8 @@ static void test_partly_pinned(rng *r)
 
 static void test_scalars(const test_op *op, rng *r)
 {
-    static const int64_t edges[] = {0, 1, -1, 2, -7, 3037000500, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+    static const int64_t edges[] = {0,         1,         -1,           2, -7, 3037000500,
+                                    INT64_MAX, INT64_MIN, INT64_MIN + 1};
     for (int i = 0; i < (quick ? 12 : 200); i++) {
         int64_t a[2], got[2] = {-77, -77};
         double z[4], x[2] = {-77, -77}, y[2] = {-77, -77};
@@ -488,7 +520,8 @@ static void test_scalars(const test_op *op, rng *r)
         fill_values(r, MYLIB_I64, 2, a);
         if (i % 3 == 0)
             a[0] = edges[rng_below(r, 9)], a[1] = edges[rng_below(r, 9)];
-        test_set_case("%s of i64 %lld, %lld on the GPU", op->name, (long long)a[0], (long long)a[1]);
+        test_set_case("%s of i64 %lld, %lld on the GPU", op->name, (long long)a[0],
+                      (long long)a[1]);
         status = mylib_scalar_i64(op->op, test_cpu, a[0], a[1], &got[0]);
         CHECK_STATUS(mylib_scalar_i64(op->op, gpu, a[0], a[1], &got[1]), status);
         CHECK(got[0] == got[1], "it is %lld, not %lld", (long long)got[1], (long long)got[0]);
@@ -513,8 +546,8 @@ static void test_scalars(const test_op *op, rng *r)
 
 static void test_trace(const test_type *t, rng *r)
 {
-    static const int64_t lengths[] = {0,    1,    2,    255,  256,  257,   2047,  2048,   2049,
-                                      4097, 6144, 6145, 9000, 10241, 70000, 100000};
+    static const int64_t lengths[] = {0,    1,    2,    255,  256,  257,   2047,  2048,
+                                      2049, 4097, 6144, 6145, 9000, 10241, 70000, 100000};
     const int64_t most = 100000;
     mylib_type type = reference_sum_type(t->type);
     unsigned char *host = test_malloc((size_t)(most * t->size));
@@ -586,8 +619,8 @@ static void test_memory(rng *r)
     CHECK_OK(mylib_cuda_device_info(gpu.index, &info));
     a = &info;
     if (CHECK_STATUS(mylib_alloc(gpu, (size_t)1 << 46, NULL, &a), MYLIB_ERR_NO_MEMORY)) {
-        CHECK(strstr(mylib_last_message(), "70368744177664") != NULL, "the message lacks the size: %s",
-              mylib_last_message());
+        CHECK(strstr(mylib_last_message(), "70368744177664") != NULL,
+              "the message lacks the size: %s", mylib_last_message());
         CHECK(a == &info, "the pointer was written");
     }
     CHECK_STATUS(mylib_alloc(gpu, SIZE_MAX, NULL, &a), MYLIB_ERR_NO_MEMORY);
@@ -627,10 +660,10 @@ static void check_still_works(void)
     CHECK_OK(mylib_synchronize(gpu, NULL));
 }
 
-#define EXPECT(call, status)                                                                           \
-    do {                                                                                               \
-        CHECK_STATUS(call, status);                                                                    \
-        check_still_works();                                                                           \
+#define EXPECT(call, status)                                                                       \
+    do {                                                                                           \
+        CHECK_STATUS(call, status);                                                                \
+        check_still_works();                                                                       \
     } while (0)
 
 static void test_errors(void)
@@ -648,7 +681,8 @@ static void test_errors(void)
     CHECK_OK(mylib_alloc(gpu, sizeof host, NULL, &data));
     CHECK_OK(mylib_copy(gpu, data, test_cpu, host, sizeof host, NULL));
     double *d = data;
-    mylib_array on_gpu = {d, gpu, MYLIB_F64, 1, &n, NULL}, on_host = {host, test_cpu, MYLIB_F64, 1, &n, NULL};
+    mylib_array on_gpu = {d, gpu, MYLIB_F64, 1, &n, NULL},
+                on_host = {host, test_cpu, MYLIB_F64, 1, &n, NULL};
     mylib_array out = on_gpu, in[2] = {on_gpu, on_gpu};
 
     /* Places that do not go together. */
@@ -743,7 +777,8 @@ static void *use_gpu(void *argument)
     for (int round = 0; round < (quick ? 2 : 30); round++) {
         int64_t n = 1 + rng_below(&r, most), wrong = 0;
         mylib_array array = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
-        mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL}, {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+        mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
+                             {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
         test_set_case("thread %d, round %d", (int)(uintptr_t)argument, round);
         CHECK_OK(mylib_map(MYLIB_OP_divide, gpu, NULL, &array, in));
         for (int64_t i = 0; i < n; i++)
@@ -819,7 +854,8 @@ static int compute_in_child(void)
     int count;
     void *p = NULL;
     mylib_array array = {out, test_cpu, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 1, &n, NULL}, {a, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 1, &n, NULL},
+                         {a, test_cpu, MYLIB_F64, 1, &n, NULL}};
     if (mylib_map(MYLIB_OP_add, gpu, NULL, &array, in) != MYLIB_ERR_FORKED || out[0] != 0 ||
         mylib_last_message()[0] == '\0')
         return 1;
@@ -894,7 +930,8 @@ int main(int argc, char **argv)
     after = test_malloc(IMAGE_NBYTES);
     right = test_malloc(IMAGE_NBYTES);
     CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, (void **)&on_device));
-    FOR_EACH_PAIR(op, t) {
+    FOR_EACH_PAIR(op, t)
+    {
         test_contiguous(op, t, &r);
         test_strided(op, t, &r);
         test_streamed(op, t, &r);

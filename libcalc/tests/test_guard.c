@@ -18,12 +18,18 @@ static const char *const layout_names[] = {"dense",    "scalar",    "spread",
 static int64_t stride_of(layout l, int64_t size)
 {
     switch (l) {
-    case DENSE: return size;
-    case SCALAR: return 0;
-    case SPREAD: return 2 * size;
-    case REVERSED: return -size;
-    case UNALIGNED: return size + 1;
-    default: return -3 * size;
+    case DENSE:
+        return size;
+    case SCALAR:
+        return 0;
+    case SPREAD:
+        return 2 * size;
+    case REVERSED:
+        return -size;
+    case UNALIGNED:
+        return size + 1;
+    default:
+        return -3 * size;
     }
 }
 
@@ -31,11 +37,11 @@ static int64_t stride_of(layout l, int64_t size)
 static const struct pattern {
     layout out, a, b;
 } patterns[] = {
-    {DENSE, DENSE, DENSE},         {DENSE, SCALAR, DENSE},        {DENSE, DENSE, SCALAR},
-    {DENSE, SCALAR, SCALAR},       {DENSE, SPREAD, DENSE},        {DENSE, DENSE, SPREAD},
-    {SPREAD, DENSE, DENSE},        {SPREAD, SPREAD, SPREAD},      {DENSE, REVERSED, DENSE},
-    {REVERSED, DENSE, DENSE},      {REVERSED, REVERSED, REVERSED}, {UNALIGNED, UNALIGNED, UNALIGNED},
-    {DENSE, UNALIGNED, DENSE},     {SPREAD, SCALAR, BACKWARD},    {BACKWARD, SPREAD, SCALAR},
+    {DENSE, DENSE, DENSE},        {DENSE, SCALAR, DENSE},         {DENSE, DENSE, SCALAR},
+    {DENSE, SCALAR, SCALAR},      {DENSE, SPREAD, DENSE},         {DENSE, DENSE, SPREAD},
+    {SPREAD, DENSE, DENSE},       {SPREAD, SPREAD, SPREAD},       {DENSE, REVERSED, DENSE},
+    {REVERSED, DENSE, DENSE},     {REVERSED, REVERSED, REVERSED}, {UNALIGNED, UNALIGNED, UNALIGNED},
+    {DENSE, UNALIGNED, DENSE},    {SPREAD, SCALAR, BACKWARD},     {BACKWARD, SPREAD, SCALAR},
     {UNALIGNED, DENSE, REVERSED},
 };
 
@@ -132,9 +138,9 @@ static void run_length(const test_op *op, const test_type *t, int64_t n, int lev
             continue;
         for (int k = 0; k < 4; k++) {
             test_set_case("%s, %s of %s, n = %lld, out %s, a %s, b %s, %s guard, %s",
-                          test_levels[level], op->name, t->name, (long long)n,
-                          layout_names[p->out], layout_names[p->a], layout_names[p->b],
-                          k & 1 ? "back" : "front", k & 2 ? "mylib_map" : "mylib_map1");
+                          test_levels[level], op->name, t->name, (long long)n, layout_names[p->out],
+                          layout_names[p->a], layout_names[p->b], k & 1 ? "back" : "front",
+                          k & 2 ? "mylib_map" : "mylib_map1");
             run(op, t, n, p, k & 1, k & 2);
         }
     }
@@ -154,7 +160,8 @@ int main(void)
             continue;
         }
         rng r = rng_make((uint64_t)level);
-        FOR_EACH_PAIR(op, t) {
+        FOR_EACH_PAIR(op, t)
+        {
             /* Four of the widest vectors, and what is left over. */
             for (int64_t n = 0; n <= 4 * 64 / t->size + 3; n++)
                 run_length(op, t, n, level, &r);

@@ -40,7 +40,10 @@ static void run_length(const test_op *op, const test_type *t, int64_t n, rng *r)
             if (!test_use_level(level))
                 continue;
             test_set_case("%s of %s, n = %lld, %s%s", op->name, t->name, (long long)n,
-                          k == 0 ? "" : k == 1 ? "a repeated, " : "b repeated, ", test_levels[level]);
+                          k == 0   ? ""
+                          : k == 1 ? "a repeated, "
+                                   : "b repeated, ",
+                          test_levels[level]);
             compute(op, t, n, a_repeats, b_repeats, have_first ? other : first);
             if (have_first)
                 compare(op, t, n, a_repeats, b_repeats);
@@ -61,8 +64,8 @@ static void run_single(const test_op *op, const test_type *t, rng *r)
         test_set_case("%s of %s, element by element, %s", op->name, t->name, test_levels[level]);
         compute(op, t, n, 0, 0, first);
         for (int64_t i = 0; i < n; i++)
-            CHECK_OK(mylib_map1(op->op, t->type, 1, other + i * size, size, a + i * t->size, t->size,
-                                b + i * t->size, t->size));
+            CHECK_OK(mylib_map1(op->op, t->type, 1, other + i * size, size, a + i * t->size,
+                                t->size, b + i * t->size, t->size));
         compare(op, t, n, 0, 0);
     }
 }
@@ -104,7 +107,8 @@ int main(void)
     test_begin("levels");
     check_selection();
     rng r = rng_make(1);
-    FOR_EACH_PAIR(op, t) {
+    FOR_EACH_PAIR(op, t)
+    {
         for (int64_t n = 0; n <= 4 * 64 / t->size + 3; n++)
             run_length(op, t, n, &r);
         for (int i = 0; i < 8; i++)

@@ -35,10 +35,7 @@ static int expect(const char *what, mylib_status got, mylib_status expected)
     return 0;
 }
 
-static int ok(const char *what, mylib_status got)
-{
-    return expect(what, got, MYLIB_OK);
-}
+static int ok(const char *what, mylib_status got) { return expect(what, got, MYLIB_OK); }
 
 /* ---- Scalars ---------------------------------------------------------------------------------- */
 
@@ -99,12 +96,12 @@ static void check_scalars(mylib_device device)
 #define LENGTH 1000
 
 /* a[i] = i % 100 + 1 and b[i] = 2, in each C type; f16 is given as bits, and has no arithmetic in C. */
-#define FILL(T)                                                                                        \
-    static void fill_##T(void *p, int start, int step)                                                 \
-    {                                                                                                  \
-        for (int i = 0; i < LENGTH; i++)                                                               \
-            ((T *)p)[i] = (T)(start + step * (i % 100));                                               \
-    }                                                                                                  \
+#define FILL(T)                                                                                    \
+    static void fill_##T(void *p, int start, int step)                                             \
+    {                                                                                              \
+        for (int i = 0; i < LENGTH; i++)                                                           \
+            ((T *)p)[i] = (T)(start + step * (i % 100));                                           \
+    }                                                                                              \
     static double get_##T(const void *p, int i) { return (double)((const T *)p)[i]; }
 
 FILL(int8_t)
@@ -155,7 +152,8 @@ static void check_vectors(mylib_device device)
     /* f16: 1.0 + 2.0 = 3.0, in bits. */
     uint16_t h[3] = {0x3c00, 0x4000, 0};
     mylib_array result = {&h[2], cpu, MYLIB_F16, 0, NULL, NULL};
-    mylib_array in[2] = {{&h[0], cpu, MYLIB_F16, 0, NULL, NULL}, {&h[1], cpu, MYLIB_F16, 0, NULL, NULL}};
+    mylib_array in[2] = {{&h[0], cpu, MYLIB_F16, 0, NULL, NULL},
+                         {&h[1], cpu, MYLIB_F16, 0, NULL, NULL}};
     if (ok("f16", mylib_map(MYLIB_OP_add, device, NULL, &result, in)))
         show(h[2] == 0x4200, "f16 1 + 2 = 3");
 
@@ -244,11 +242,13 @@ static void check_errors(mylib_device device)
     expect("1 / 0", mylib_scalar_i64(MYLIB_OP_divide, device, 1, 0, &i64), MYLIB_ERR_ZERO_DIVIDE);
     expect("MIN / -1", mylib_scalar_i64(MYLIB_OP_divide, device, INT64_MIN, -1, &i64),
            MYLIB_ERR_OVERFLOW);
-    expect("MAX + 1", mylib_scalar_i64(MYLIB_OP_add, device, INT64_MAX, 1, &i64), MYLIB_ERR_OVERFLOW);
+    expect("MAX + 1", mylib_scalar_i64(MYLIB_OP_add, device, INT64_MAX, 1, &i64),
+           MYLIB_ERR_OVERFLOW);
     expect("sqrt(-1)", mylib_scalar_f64(MYLIB_OP_sqrt, device, -1, 0, &f64), MYLIB_ERR_DOMAIN);
     expect("sqrt of an i64", mylib_scalar_i64(MYLIB_OP_sqrt, device, 4, 0, &i64),
            MYLIB_ERR_UNSUPPORTED);
-    if (expect("(2, 3) + (2,)", mylib_map(MYLIB_OP_add, device, NULL, &out, in), MYLIB_ERR_ARGUMENT) &&
+    if (expect("(2, 3) + (2,)", mylib_map(MYLIB_OP_add, device, NULL, &out, in),
+               MYLIB_ERR_ARGUMENT) &&
         strstr(mylib_last_message(), "(2, 3)") == NULL)
         show(0, "the message does not name the shape");
     show(failures == before, "errors are told: division by zero, overflow, domain, type, shapes");
@@ -337,8 +337,8 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc)
             device = argv[++i];
         if (device == NULL || (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)) {
-            fprintf(stderr, "test_mylib: %s \"%s\"\n", device == NULL ? "unknown or incomplete option"
-                                                                      : "unknown device",
+            fprintf(stderr, "test_mylib: %s \"%s\"\n",
+                    device == NULL ? "unknown or incomplete option" : "unknown device",
                     device == NULL ? argv[i] : device);
             print_usage(stderr);
             return 2;

@@ -47,12 +47,18 @@ static int64_t random_stride(rng *r, mylib_type type)
 {
     int64_t size = test_size(type);
     switch (rng_below(r, 8)) {
-    case 0: return 0;
-    case 1: return -size;
-    case 2: return 2 * size;
-    case 3: return size + unit_of(type);
-    case 4: return -3 * size;
-    default: return size;
+    case 0:
+        return 0;
+    case 1:
+        return -size;
+    case 2:
+        return 2 * size;
+    case 3:
+        return size + unit_of(type);
+    case 4:
+        return -3 * size;
+    default:
+        return size;
     }
 }
 
@@ -191,10 +197,11 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
         if (layout_count(&out) == 0)
             continue;
 
-        test_set_case("%s of %s in one buffer, out %s at %lld, a %s at %lld, b %s at %lld", op->name,
-                      t->name, layout_text(&out, texts[0], sizeof texts[0]), (long long)at[0],
-                      layout_text(&in[0], texts[1], sizeof texts[1]), (long long)at[1],
-                      layout_text(&in[1], texts[2], sizeof texts[2]), (long long)at[2]);
+        test_set_case("%s of %s in one buffer, out %s at %lld, a %s at %lld, b %s at %lld",
+                      op->name, t->name, layout_text(&out, texts[0], sizeof texts[0]),
+                      (long long)at[0], layout_text(&in[0], texts[1], sizeof texts[1]),
+                      (long long)at[1], layout_text(&in[1], texts[2], sizeof texts[2]),
+                      (long long)at[2]);
         fill_values(r, t->type, BUFFER_SIZE / t->size, buffer);
         memcpy(expected, buffer, sizeof buffer);
         mylib_array array = layout_array(&out, type, test_cpu, buffer + at[0]);
@@ -235,9 +242,11 @@ static void test_large(rng *r)
     test_set_case("accumulate by mylib_map over %lld", (long long)n);
     memset(x + 1, 0, (size_t)n * sizeof *x);
     mylib_array array = {x + 1, test_cpu, MYLIB_I64, 1, &n, NULL};
-    mylib_array in[2] = {{x, test_cpu, MYLIB_I64, 1, &n, NULL}, {y, test_cpu, MYLIB_I64, 1, &n, NULL}};
+    mylib_array in[2] = {{x, test_cpu, MYLIB_I64, 1, &n, NULL},
+                         {y, test_cpu, MYLIB_I64, 1, &n, NULL}};
     CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in));
-    CHECK(x[n] == (int64_t)sum, "the last element is %lld, not %lld", (long long)x[n], (long long)sum);
+    CHECK(x[n] == (int64_t)sum, "the last element is %lld, not %lld", (long long)x[n],
+          (long long)sum);
 
     test_set_case("in place over %lld", (long long)n);
     memcpy(x, y, (size_t)n * sizeof *x);
@@ -275,7 +284,8 @@ int main(void)
         rng r = rng_make((uint64_t)level);
         if (!test_use_level(level))
             continue;
-        FOR_EACH_PAIR(op, t) {
+        FOR_EACH_PAIR(op, t)
+        {
             test_random_map1(op, t, &r);
             if (op->arity == 2)
                 test_fold_and_accumulate(op, t, &r);

@@ -34,15 +34,15 @@ static void run_diagonal(const test_type *t, int64_t n, int64_t row, int64_t col
     int64_t shape[2] = {n, n}, strides[2] = {row, column}, stride = row + column;
     unsigned char *start = stride < 0 ? values - (n - 1) * stride : values;
     mylib_array matrix = {start, test_cpu, t->type, 2, shape, strides};
-    test_set_case("trace of %s, n = %lld, strides %lld, %lld", t->name, (long long)n, (long long)row,
-                  (long long)column);
+    test_set_case("trace of %s, n = %lld, strides %lld, %lld", t->name, (long long)n,
+                  (long long)row, (long long)column);
     compare(t, n, start, stride, &matrix);
 }
 
 static void test_lengths(const test_type *t, rng *r)
 {
-    static const int64_t around[] = {511, 512, 513, 1024, 1025, 2047, 2048, 2049, 2303, 2304, 2305,
-                                     4095, 4096, 4097, 6144, 6145, 10240, 14336, 16385};
+    static const int64_t around[] = {511,  512,  513,  1024, 1025, 2047, 2048,  2049,  2303, 2304,
+                                     2305, 4095, 4096, 4097, 6144, 6145, 10240, 14336, 16385};
     for (int64_t n = 0; n <= 300; n++) {
         fill_values(r, t->type, n + 1, values);
         run_diagonal(t, n, t->size, 0);
@@ -60,7 +60,7 @@ static void test_lengths(const test_type *t, rng *r)
         run_diagonal(t, n, t->size, 0);
         run_diagonal(t, n, -t->size, 0);
         run_diagonal(t, n, 4 * t->size, -2 * t->size);
-        run_diagonal(t, n, 0, 2 * t->size + 1); /* unaligned */
+        run_diagonal(t, n, 0, 2 * t->size + 1);        /* unaligned */
         run_diagonal(t, n, 5 * t->size, -5 * t->size); /* one element, again and again */
     }
     fill_ordinary(r, t->type, MAX_LENGTH, values);
@@ -70,8 +70,8 @@ static void test_lengths(const test_type *t, rng *r)
 /* Matrices in memory, higher and wider, in both orders, and views of larger ones. */
 static void test_matrices(const test_type *t, rng *r)
 {
-    static const int64_t shapes[][2] = {{0, 0}, {0, 5}, {5, 0}, {1, 1}, {1, 9}, {9, 1},
-                                        {7, 7}, {20, 33}, {33, 20}, {120, 100}};
+    static const int64_t shapes[][2] = {{0, 0}, {0, 5}, {5, 0},   {1, 1},   {1, 9},
+                                        {9, 1}, {7, 7}, {20, 33}, {33, 20}, {120, 100}};
     fill_values(r, t->type, MAX_LENGTH, values);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         int64_t rows = shapes[i][0], columns = shapes[i][1], n = rows < columns ? rows : columns;

@@ -15,14 +15,30 @@ static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
 {
     i128 rest;
     switch (op) {
-    case MYLIB_OP_add: *result = a + b; break;
-    case MYLIB_OP_subtract: *result = a - b; break;
-    case MYLIB_OP_multiply: *result = a * b; break;
-    case MYLIB_OP_minimum: *result = a < b ? a : b; break;
-    case MYLIB_OP_maximum: *result = a > b ? a : b; break;
-    case MYLIB_OP_negative: *result = -a; break;
-    case MYLIB_OP_absolute: *result = a < 0 ? -a : a; break;
-    case MYLIB_OP_square: *result = a * a; break;
+    case MYLIB_OP_add:
+        *result = a + b;
+        break;
+    case MYLIB_OP_subtract:
+        *result = a - b;
+        break;
+    case MYLIB_OP_multiply:
+        *result = a * b;
+        break;
+    case MYLIB_OP_minimum:
+        *result = a < b ? a : b;
+        break;
+    case MYLIB_OP_maximum:
+        *result = a > b ? a : b;
+        break;
+    case MYLIB_OP_negative:
+        *result = -a;
+        break;
+    case MYLIB_OP_absolute:
+        *result = a < 0 ? -a : a;
+        break;
+    case MYLIB_OP_square:
+        *result = a * a;
+        break;
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
     case MYLIB_OP_remainder:
@@ -36,7 +52,8 @@ static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
         else
             *result = rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
         break;
-    default: return MYLIB_ERR_UNSUPPORTED;
+    default:
+        return MYLIB_ERR_UNSUPPORTED;
     }
     return *result < INT64_MIN || *result > INT64_MAX ? MYLIB_ERR_OVERFLOW : MYLIB_OK;
 }
@@ -112,9 +129,9 @@ static void run_f64(const test_op *op, double a, double b)
 {
     double got = -77, kept = -77;
     reference right;
-    mylib_status status = divides(op->op) && b == 0              ? MYLIB_ERR_ZERO_DIVIDE
-                          : op->op == MYLIB_OP_sqrt && a < 0     ? MYLIB_ERR_DOMAIN
-                                                                 : MYLIB_OK;
+    mylib_status status = divides(op->op) && b == 0          ? MYLIB_ERR_ZERO_DIVIDE
+                          : op->op == MYLIB_OP_sqrt && a < 0 ? MYLIB_ERR_DOMAIN
+                                                             : MYLIB_OK;
     test_set_case("%s of f64 %.17g, %.17g", op->name, a, b);
     if (!CHECK_STATUS(mylib_scalar_f64(op->op, test_cpu, a, b, &got), status))
         return;
@@ -156,8 +173,8 @@ static void run_c128(const test_op *op, const double *a, const double *b)
 
 static void test_inexact(void)
 {
-    static const double edges[] = {0.0, -0.0, 1,  -1,        0.5,      -2.5,    3,      1e308,
-                                   -1e308, 5e-324, -5e-324, INFINITY, -INFINITY, NAN};
+    static const double edges[] = {0.0,   -0.0,   1,      -1,      0.5,      -2.5,      3,
+                                   1e308, -1e308, 5e-324, -5e-324, INFINITY, -INFINITY, NAN};
     const int count = sizeof edges / sizeof *edges;
     rng r = rng_make(2);
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {

@@ -43,7 +43,8 @@ static void run(const test_op *op, const test_type *t, const layout *out, const 
         int64_t wrong = 0;
         do {
             unsigned char *got = (unsigned char *)array.data + layout_at(out, out, index);
-            const unsigned char *a = (unsigned char *)arrays[0].data + layout_at(&in[0], out, index);
+            const unsigned char *a =
+                (unsigned char *)arrays[0].data + layout_at(&in[0], out, index);
             if (op->arity == 2)
                 b = (unsigned char *)arrays[1].data + layout_at(&in[1], out, index);
             reference_compute(op->op, t->type, a, op->arity == 2 ? b : a, &right);
@@ -53,7 +54,8 @@ static void run(const test_op *op, const test_type *t, const layout *out, const 
                       describe(type, got), describe(type, right.bits));
             memset(got, POISON, size);
         } while (layout_next(out, index));
-        CHECK(memcmp(result, copy, (size_t)out->span) == 0, "bytes beside the elements were written");
+        CHECK(memcmp(result, copy, (size_t)out->span) == 0,
+              "bytes beside the elements were written");
     }
     for (int k = 0; k < op->arity; k++)
         free(data[k]);
@@ -152,7 +154,8 @@ static void test_empty(void)
     double a = 1;
     int64_t none = 0, one = 1;
     mylib_array array = {NULL, test_cpu, MYLIB_F64, 1, &none, NULL};
-    mylib_array in[2] = {{&a, test_cpu, MYLIB_F64, 1, &one, NULL}, {&a, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+    mylib_array in[2] = {{&a, test_cpu, MYLIB_F64, 1, &one, NULL},
+                         {&a, test_cpu, MYLIB_F64, 0, NULL, NULL}};
     test_set_case("one element broadcast to none");
     CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in));
     CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, 0, NULL, 8, NULL, 8, NULL, 8));
@@ -163,7 +166,7 @@ int main(void)
     test_begin("strides");
     rng r = rng_make(1);
     FOR_EACH_PAIR(op, t)
-        test_random(op, t, &r);
+    test_random(op, t, &r);
     /* The layouts do not depend on the operation: one for each size of element, and each arity. */
     test_known(&test_ops[MYLIB_OP_subtract], &test_types[MYLIB_I8], &r);
     test_known(&test_ops[MYLIB_OP_subtract], &test_types[MYLIB_U16], &r);

@@ -138,7 +138,8 @@ static void test_flags(rng *r)
         b[at] = k % 3 == 1 ? 1e-300 : 0;
         expected = k % 3 == 2 ? FE_INVALID : k % 3 == 1 ? FE_OVERFLOW : FE_DIVBYZERO;
         CHECK_OK(mylib_map1(MYLIB_OP_divide, MYLIB_F64, n, t.out, 8, a, 8, b, 8));
-        CHECK(fetestexcept(flags) == expected, "raised %#x, not %#x", fetestexcept(flags), expected);
+        CHECK(fetestexcept(flags) == expected, "raised %#x, not %#x", fetestexcept(flags),
+              expected);
         a[at] = x;
         b[at] = y;
 
@@ -208,7 +209,8 @@ static void *call_many(void *argument)
         mylib_type type = test_result_type(op, t->type);
         int64_t n = rng_below(&r, 4000), size = test_size(type);
         int flag = self->number % 2 ? FE_DIVBYZERO : FE_OVERFLOW;
-        test_set_case("thread %d, %s of %s, n = %lld", self->number, op->name, t->name, (long long)n);
+        test_set_case("thread %d, %s of %s, n = %lld", self->number, op->name, t->name,
+                      (long long)n);
         if (!test_defined(op, t->type)) {
             CHECK_STATUS(mylib_op_result_type(op->op, t->type, NULL), MYLIB_ERR_UNSUPPORTED);
             CHECK(strstr(mylib_last_message(), t->name) != NULL, "another's message: %s",
@@ -218,7 +220,8 @@ static void *call_many(void *argument)
         CHECK_OK(mylib_map1(op->op, t->type, n, out, size, shared_a, t->size, shared_b, t->size));
         for (int i = 0; i < 20 && n > 0; i++) {
             int64_t k = rng_below(&r, n);
-            reference_compute(op->op, t->type, shared_a + k * t->size, shared_b + k * t->size, &right);
+            reference_compute(op->op, t->type, shared_a + k * t->size, shared_b + k * t->size,
+                              &right);
             CHECK(reference_accepts(type, &right, out + k * size), "element %lld is %s, not %s",
                   (long long)k, describe(type, out + k * size), describe(type, right.bits));
         }
@@ -233,7 +236,8 @@ static void *call_many(void *argument)
         if (round % 20 == 0) {
             feclearexcept(FE_ALL_EXCEPT);
             feraiseexcept(flag);
-            CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, LARGE, large_out, 8, large_a, 8, large_b, 8));
+            CHECK_OK(
+                mylib_map1(MYLIB_OP_add, MYLIB_F64, LARGE, large_out, 8, large_a, 8, large_b, 8));
             CHECK(memcmp(large_out, large_sum, LARGE * sizeof *large_out) == 0,
                   "a large sum is wrong");
             CHECK(fetestexcept(FE_DIVBYZERO | FE_OVERFLOW) == flag, "another's flags: %#x",

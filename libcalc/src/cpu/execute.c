@@ -5,6 +5,7 @@
  * range is walked row by row, a row block by block, a block instruction by instruction:
  * intermediate values stay in the L1 cache.
  */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "flags.h"
@@ -17,7 +18,7 @@
 #define BLOCK_NBYTES 8192
 
 /* A thread that is woken for less than this much traffic costs more than it brings. */
-#define THREAD_MIN_NBYTES (256 * 1024)
+#define THREAD_MIN_NBYTES (1024 * 1024)
 
 /* The most threads of one call, for the arrays on the stack; beyond, memory is the limit anyway. */
 #define MAX_THREADS 256
@@ -143,7 +144,8 @@ static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t
     return 1;
 }
 
-void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
+/* All elements, on as many threads as pay. */
+static void run_layout(const mylib_program *p, const mylib_layout *l)
 {
     int64_t nbytes = 0;
     for (int k = 0; k < l->operands; k++)
@@ -182,6 +184,76 @@ void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
     }
     mylib_raise_flags(flags);
 #endif
+}
+
+/*
+ * Operands that disagree on the innermost dimension (A + B.T) would fetch a cache line for each
+ * element.  Elements are therefore taken in square tiles, which use up a line while it is in the
+ * cache.
+ */
+#define TILE 64
+
+/* A dimension other than the innermost in which some operand moves least; -1 when there is none. */
+static int other_fast_dimension(const mylib_layout *l)
+{
+    int inner = l->ndim - 1;
+    for (int k = 1; k < l->operands; k++)
+        for (int d = 0; d < inner; d++)
+            if (l->strides[k][d] != 0 && l->shape[d] >= 2 * TILE &&
+                llabs(l->strides[k][d]) < llabs(l->strides[k][inner]))
+                return d;
+    return -1;
+}
+
+/* The part of a layout that begins at `begin` in dimension d and has `size` there. */
+static void take_part(mylib_layout *l, int d, int64_t begin, int64_t size)
+{
+    l->count = l->count / l->shape[d] * size;
+    l->shape[d] = size;
+    for (int k = 0; k < l->operands; k++)
+        l->data[k] += begin * l->strides[k][d];
+}
+
+/* Turns dimension d, a multiple of TILE, into two: the tiles at d, their elements at the end. */
+static void split_dimension(mylib_layout *l, int d)
+{
+    int last = l->ndim++;
+    l->shape[last] = TILE;
+    l->shape[d] /= TILE;
+    for (int k = 0; k < l->operands; k++) {
+        l->strides[k][last] = l->strides[k][d];
+        l->strides[k][d] *= TILE;
+    }
+}
+
+void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
+{
+    int inner = l->ndim - 1, d = -1;
+    if (l->ndim > 1 && l->ndim <= MYLIB_MAX_NDIM - 2 && l->shape[inner] >= 2 * TILE)
+        d = other_fast_dimension(l);
+    if (d < 0) {
+        run_layout(p, l);
+        return;
+    }
+    int64_t rows = l->shape[d], columns = l->shape[inner];
+    int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
+    mylib_layout part = *l;
+    take_part(&part, d, 0, whole_rows);
+    take_part(&part, inner, 0, whole_columns);
+    split_dimension(&part, d);
+    split_dimension(&part, inner);
+    run_layout(p, &part);
+    if (whole_columns < columns) {
+        part = *l;
+        take_part(&part, inner, whole_columns, columns - whole_columns);
+        run_layout(p, &part);
+    }
+    if (whole_rows < rows) {
+        part = *l;
+        take_part(&part, d, whole_rows, rows - whole_rows);
+        take_part(&part, inner, 0, whole_columns);
+        run_layout(p, &part);
+    }
 }
 
 void mylib_cpu_execute_in_order(const mylib_program *p, const mylib_layout *l)

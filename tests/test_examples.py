@@ -1,0 +1,70 @@
+"""The examples run.  (The C consumer is built by the tests in packaging/.)"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import cases
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def _run(*command: str | Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, cwd=EXAMPLES.parent
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tested() -> None:
+    tested = {"demo.py", "ctypes_add.py", "quickstart.ipynb", "c_consumer"}
+    there = {path.name for path in EXAMPLES.iterdir() if path.name[0] not in "_."}
+    assert there == tested
+
+
+@cases.each_device()
+def test_demo(device: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "picture.png"
+    shown = _run(EXAMPLES / "demo.py", "--device", device, "--output", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
+    assert device in shown
+
+
+def test_ctypes() -> None:
+    assert _run(EXAMPLES / "ctypes_add.py")
+
+
+def _imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    names = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_ctypes_uses_the_library_itself() -> None:
+    """It shows the C interface: the package may tell where the library is, and computes nothing."""
+    text = (EXAMPLES / "ctypes_add.py").read_text()
+    assert "ctypes" in _imports(EXAMPLES / "ctypes_add.py") and "mylib_map" in text
+    assert "pcd.add" not in text and "pkg.add" not in text
+
+
+def test_notebook() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    nbclient.NotebookClient(
+        notebook, timeout=120, resources={"metadata": {"path": EXAMPLES}}
+    ).execute()
+    assert any(cell.get("outputs") for cell in notebook.cells)
