@@ -19,6 +19,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
+# Found now: in a recipe the environment's own python comes first.
+base_python := $(shell command -v $(PYTHON))
 venv := $(CURDIR)/build/venv
 python := $(venv)/bin/python
 cbuild := $(CURDIR)/build/c
@@ -30,7 +32,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 ifdef OFFLINE
 # What $(PYTHON) has, also when it is of a virtual environment itself.
 venv_flags := --system-site-packages --without-pip
-inherit = $(PYTHON) -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+inherit = $(base_python) -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
     > "$$($(python) -c "import sysconfig; print(sysconfig.get_path('purelib'))")/inherited.pth"
 install = @: not installing $(1)
 else
@@ -52,7 +54,7 @@ help:
 
 $(stamps)/venv: pyproject.toml setup.py
 	mkdir -p $(stamps)
-	$(PYTHON) -m venv $(venv_flags) $(venv)
+	$(base_python) -m venv $(venv_flags) $(venv)
 	$(inherit)
 	$(call install,"setuptools>=77" "numpy>=2.0")
 	@# What the build needs and this machine lacks (CMake, Ninja), as the build itself says.

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import pkg as pcd
 
 from . import cases, ceilings, contenders, measuring, report
@@ -102,13 +104,15 @@ def run_case(
     sample_seconds = 1e-5 if quick else measuring.SAMPLE_SECONDS
     count = repeats or (2 if quick else case.repeats)
     try:
-        prepared = case.prepare(environment)
-        row.nbytes, row.values, row.lacking = prepared.nbytes, prepared.values, prepared.lacking
-        if prepared.timers:
-            row.times = measuring.measure(prepared.timers, count, sample_seconds=sample_seconds)
-        # A miss may be noise: the second, longer measurement stands, whatever it says.
-        if prepared.timers and row.missed() and not quick:
-            row.times = measuring.measure(prepared.timers, 3 * count, 3.0, 2 * sample_seconds)
+        # Adding to an output in place, again and again, leaves float16 at last.
+        with np.errstate(over="ignore"):
+            prepared = case.prepare(environment)
+            row.nbytes, row.values, row.lacking = prepared.nbytes, prepared.values, prepared.lacking
+            if prepared.timers:
+                row.times = measuring.measure(prepared.timers, count, sample_seconds=sample_seconds)
+            # A miss may be noise: the second, longer measurement stands, whatever it says.
+            if prepared.timers and row.missed() and not quick:
+                row.times = measuring.measure(prepared.timers, 3 * count, 3.0, 2 * sample_seconds)
     except Exception as error:  # one case that fails must not stop the run
         row.times = {}
         row.error = f"{type(error).__name__}: {str(error).strip()[:300]}"

@@ -35,7 +35,8 @@ def _block(char: str, is_second: bool, is_radicand: bool) -> np.ndarray:
         info = np.iinfo(dtype)
         if not is_second:
             return rng.integers(info.min, info.max, size, dtype, endpoint=True)
-        values = rng.integers(1, min(info.max, 1000), size, dtype, endpoint=True)
+        # From 2: MIN / -1 overflows, and by 1 divides nobody.
+        values = rng.integers(2, min(info.max, 1000), size, dtype, endpoint=True)
         return np.where(rng.random(size) < 0.5, -values, values) if dtype.kind == "i" else values
     values = rng.uniform(1, 100, size)
     if not is_second and not is_radicand:

@@ -30,7 +30,7 @@ def gpu_tests(build: Path) -> list[tuple[str, list[str]]]:
     for test in json.loads(listing)["tests"]:
         properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
         if "gpu" in properties.get("LABELS", []):
-            tests.append((test["name"], test["command"]))
+            tests.append((test["name"], [*test["command"], "--quick"]))
         elif test["name"] == "mylib":
             tests.append(("mylib", [*test["command"], "--device", "cuda"]))
     return tests
@@ -51,7 +51,9 @@ def main() -> int:
     failed = 0
     for tool in ("memcheck", "initcheck"):
         for name, command in tests:
-            line = [sanitizer, "--tool", tool, "--error-exitcode", "99", *command]
+            # The tests provoke errors of the CUDA API; those are no findings.
+            line = [sanitizer, "--tool", tool, "--report-api-errors", "no"]
+            line += ["--error-exitcode", "99", *command]
             done = subprocess.run(line, env=environment, capture_output=True, text=True)
             print(f"{tool} {name}: {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
             if done.returncode != 0:

@@ -32,21 +32,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """For values that overflow, divide by zero and so on, where the warnings are not the subject."""
+    """For values that overflow and the like, where the warnings are not the subject."""
     with np.errstate(all="ignore"):
         yield
 
 
 @pytest.fixture(scope="session")
 def python() -> Callable[..., str]:
-    """python(code, *args, **variables): the standard output of a fresh interpreter, which must succeed."""
+    """python(code, *args, **variables): what a fresh interpreter prints; it must succeed."""
 
     def run(code: str, *args: str, timeout: float = 120, **variables: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", code, *args],
             env={**os.environ, **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=timeout,
         )

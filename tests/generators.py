@@ -6,7 +6,7 @@ Everything is a function of its arguments, seeds included, so that a failure is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import hypothesis.extra.numpy as hnp
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 Array = np.ndarray[Any, Any]
 
-#: Around every boundary: of vectors, of unrolled loops, of blocks of f16, of blocks in the L1 cache.
+#: Around every boundary: of vectors, unrolled loops, blocks of f16 and blocks in the L1 cache.
 LENGTHS = (
     *(0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129),
     *(511, 512, 513, 1000, 4095, 4096, 4097, 8191, 8192, 8193),
@@ -24,7 +24,7 @@ LENGTHS = (
 #: Large enough for threads, whatever the type; the last also for several per core.
 LARGE_LENGTHS = (65_537, 2**20 + 4099)
 
-#: What a byte of an output is before it is computed; as a float it is neither NaN nor a usual value.
+#: Each byte of an output before it is computed; as a float neither NaN nor a usual value.
 POISON = 0xA5
 
 
@@ -46,7 +46,7 @@ def _real_specials(dtype: np.dtype[Any]) -> list[Any]:
     return [np.nan, *positive, *(-value for value in positive)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def specials(dtype: np.dtype[Any]) -> Array:
     """The values at which arithmetic of a type has edges; read-only."""
     dtype = np.dtype(dtype)
@@ -191,7 +191,7 @@ def laid_out(data: Array, layout: str) -> Array:
 
 
 def surroundings(array: Array) -> Array:
-    """A copy of the memory that `array` is a view of, with the bytes of its own elements set to 0."""
+    """A copy of the memory that `array` is a view of, its own elements set to 0."""
     base = array
     while isinstance(base.base, np.ndarray):
         base = base.base
@@ -212,7 +212,7 @@ output_layouts = st.sampled_from(list(LAYOUTS))
 
 @st.composite
 def operands(draw: Any, dtype: np.dtype[Any], nin: int) -> tuple[list[Array], tuple[int, ...]]:
-    """nin inputs whose shapes broadcast, each in a layout of its own; and the shape of the result."""
+    """nin inputs whose shapes broadcast, each in its own layout; and the shape of the result."""
     shapes = draw(
         hnp.mutually_broadcastable_shapes(num_shapes=nin, min_side=0, max_side=9, max_dims=4)
     )

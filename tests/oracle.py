@@ -2,8 +2,8 @@
 
 - `divide` of integers truncates toward zero, as in C.
 - bool counts as int8.
-- Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit; how far
-  they and the complex absolute and sqrt are from NumPy is `complex_bound`'s.
+- Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit;
+  COMPLEX_ULPS bounds how far they and the complex absolute and sqrt are from exact results.
 - Where both operands of minimum and maximum are zeros, the sign of the result is open.
 - NaN is NaN, whatever its sign and payload.
 """
@@ -132,7 +132,7 @@ _PYTHON_FLOAT: dict[str, Any] = {
 
 
 def ordered_sum(terms: Array) -> Any:
-    """The sum of one dimension of floats in the order that mylib.h fixes, in the type of the terms."""
+    """The sum of one dimension in the order that mylib.h fixes, in the type of the terms."""
     carrier = np.float32 if terms.dtype == np.float16 else terms.dtype
     terms = terms.astype(carrier)
     if terms.size == 0:
@@ -194,7 +194,7 @@ def _ulps(wanted: Array) -> Array:
 
 
 def beyond_ulps(actual: Array, wanted: Array, ulps: float) -> Array:
-    """A mask: where a part of an element differs in its kind (NaN, infinite) or by more than `ulps`."""
+    """A mask: where a part of an element differs in kind (NaN, infinite) or by more than `ulps`."""
     a, w = _as_parts(actual), _as_parts(wanted)
     same = (_bits(a) == _bits(w)) | (np.isnan(a) & np.isnan(w))
     finite = np.isfinite(a) & np.isfinite(w)

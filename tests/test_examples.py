@@ -10,6 +10,8 @@ from pathlib import Path
 import cases
 import pytest
 
+import pkg as pcd
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -33,7 +35,8 @@ def test_demo(device: str, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     shown = _run(EXAMPLES / "demo.py", "--device", device, "--output", picture)
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
-    assert device in shown
+    place = "the CPU" if device == "cpu" else pcd.config()["gpus"][0]["name"]
+    assert place in shown
 
 
 def test_ctypes() -> None:

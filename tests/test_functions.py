@@ -115,7 +115,7 @@ def test_trace(dtype: np.dtype, layout: str, device: str) -> None:
 @cases.each_dtype(cases.DTYPES)
 @pytest.mark.usefixtures("quiet")
 def test_long_trace(dtype: np.dtype, device: str) -> None:
-    """Around the blocks of the sum; the matrix is a strided view, so that it needs little memory."""
+    """Around the blocks of the sum; the matrix is a view, so that it needs little memory."""
     for n in (255, 256, 257, 511, 2047, 2048, 2049, 4096, 6145, 100_003):
         for data in (generators.moderate(dtype, 2 * n), generators.values(dtype, 2 * n)):
             if dtype == np.float16:

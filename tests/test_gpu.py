@@ -1,4 +1,4 @@
-"""What only a GPU path has: pieces of large arrays, reused staging buffers, several GPUs, mixed use."""
+"""What only a GPU path has: pieces of large arrays, buffers that are reused, several GPUs."""
 
 from __future__ import annotations
 

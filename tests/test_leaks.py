@@ -1,4 +1,4 @@
-"""Memory stays constant over 100,000 calls, whether they succeed or fail; operands are given back."""
+"""Memory stays constant over 100,000 calls, good ones and bad; operands are given back."""
 
 from __future__ import annotations
 

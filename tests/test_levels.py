@@ -64,7 +64,7 @@ def test_operations(case: Case, level: str) -> None:
 @cases.each(cuda=False, where=lambda case: case.dtype.kind == "c")
 @pytest.mark.usefixtures("quiet")
 def test_complex_numbers_are_never_contracted(case: Case, level: str) -> None:
-    """Long calls against calls of one element: a fused multiply-add in the vector loop alone shows."""
+    """Long calls against calls of one element: a multiply-add fused in one loop alone shows."""
     inputs = [generators.moderate(case.dtype, 500, seed) for seed in range(case.nin)]
     long = case(*inputs)
     single = np.array([case(*(x[i : i + 1] for x in inputs))[0] for i in range(500)])

@@ -1,4 +1,4 @@
-"""Python numbers: exact ints, floats as Python's, the right exceptions, and the kind of the result."""
+"""Python numbers: exact ints, Python's floats, the right exceptions and kinds of results."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import cases
@@ -18,8 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pkg as pcd
-
-ROOT = Path(__file__).resolve().parents[1]
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -43,20 +39,6 @@ def test_an_operation_is_documented(operation) -> None:
         assert part in doc
     for dtype in {np.dtype(types[0]).name for types in operation.types}:
         assert dtype in doc
-
-
-def test_every_operation_and_type_has_a_benchmark() -> None:
-    listed = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--list"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert listed.returncode == 0, listed.stderr
-    for case in cases.CPU:
-        suffix = f"{case.dtype.kind}{case.dtype.itemsize * 8}"
-        assert re.search(rf"\b{case.name} {suffix}\b", listed.stdout), f"{case} has no benchmark"
 
 
 @cases.each()
@@ -87,11 +69,9 @@ def test_large(case: Case, n: int) -> None:
     oracle.assert_same(result, wanted, case, inputs, name="")
 
 
-@cases.each()
+@cases.each(where=lambda case: case.nin == 2)
 def test_a_number_among_arrays(case: Case) -> None:
     """A Python number takes the type of the arrays, and is an operand of stride 0."""
-    if case.nin == 1:
-        pytest.skip("one operand")
     a = generators.values(case.dtype, 100)
     weak = {"i": -3, "u": 3, "f": 1.5, "c": 1.5 - 2j}[case.dtype.kind]
     for inputs in ((a, weak), (weak, a), (a, case.dtype.type(weak)), (case.dtype.type(weak), a)):

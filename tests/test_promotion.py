@@ -1,4 +1,4 @@
-"""Which type comes out, and the keyword arguments of ufuncs: NumPy's rules (NEP 50) on every path."""
+"""Which type comes out (NEP 50), and the keywords of ufuncs: NumPy's rules on every path."""
 
 from __future__ import annotations
 

@@ -158,6 +158,9 @@ void mylib_cpu_execute_in_order(const mylib_program *program, const mylib_layout
 /* The sum of n terms, in the documented order, into *sum, which has type sum_s. */
 void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, void *sum);
 
+/* Bytes of a partial sum: of sum_s. */
+size_t mylib_sum_nbytes(mylib_type type);
+
 /* Adds a sum to an element of the array type: *dst = round(*dst + *sum). */
 void mylib_cpu_fold_sum(mylib_type type, void *dst, const void *sum);
 

@@ -28,6 +28,8 @@ static mylib_type carrier(mylib_type type)
     return type == MYLIB_F16 ? MYLIB_F32 : sum_type;
 }
 
+size_t mylib_sum_nbytes(mylib_type type) { return mylib_type_size(carrier(type)); }
+
 void mylib_cpu_add_sums(mylib_type type, void *a, const void *b)
 {
     mylib_type t = carrier(type);
@@ -47,7 +49,7 @@ void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, 
     mylib_block_sum *block_sum = mylib_cpu()->block_sum(type);
 
     if (n == 0) {
-        memset(sum, 0, mylib_type_size(carrier(type)));
+        memset(sum, 0, mylib_sum_nbytes(type));
         return;
     }
     for (int64_t i = 0; i < n; i += MYLIB_SUM_BLOCK, blocks++) {
@@ -70,7 +72,7 @@ void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, 
             carry = level[k];
         }
     }
-    memcpy(sum, &carry, mylib_type_size(carrier(type)));
+    memcpy(sum, &carry, mylib_sum_nbytes(type));
 }
 
 void mylib_cpu_fold_sum(mylib_type type, void *dst, const void *sum)
@@ -89,7 +91,7 @@ void mylib_cpu_fold_sum(mylib_type type, void *dst, const void *sum)
         /* An integer's sum is wider: its low bytes are the wrapped sum. */
         const char *low = sum;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        low += (int64_t)mylib_type_size(carrier(type)) - size;
+        low += (int64_t)mylib_sum_nbytes(type) - size;
 #endif
         mylib_cpu()->kernel(MYLIB_OP_add, type)(1, dst, size, dst, size, low, size);
     }

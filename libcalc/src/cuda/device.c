@@ -234,17 +234,19 @@ out:
 mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
 {
     int count;
+    void *ptr = NULL;
     mylib_status st;
     if (ptr_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
     MYLIB_TRY(mylib_cuda_device_count(&count));
-    cudaError_t error = cudaHostAlloc(ptr_ret, nbytes != 0 ? nbytes : 1, cudaHostAllocPortable);
+    cudaError_t error = cudaHostAlloc(&ptr, nbytes != 0 ? nbytes : 1, cudaHostAllocPortable);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of pinned host memory",
                           nbytes);
     }
     CUDA_TRY(error);
+    *ptr_ret = ptr;
 out:
     return st;
 }

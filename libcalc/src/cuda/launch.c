@@ -160,12 +160,13 @@ mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n
     size_t size = mylib_type_size(type),
            blocks = (size_t)((n + MYLIB_SUM_BLOCK - 1) / MYLIB_SUM_BLOCK);
     size_t packed_nbytes = 0;
+    size_t sum_nbytes = mylib_sum_nbytes(type);
     char *work = NULL, *packed = NULL;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
     if (n == 0) {
-        memset(sum, 0, sizeof(t_c128));
+        memset(sum, 0, sum_nbytes);
         goto out;
     }
     if (!in_host_memory)
@@ -186,7 +187,7 @@ mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n
     }
     char *result = work + packed_nbytes, *partial = result + sizeof(t_c128);
     CUDA_TRY(mylib_launch_sum(type, n, a, a_stride, partial, result, stream));
-    CUDA_TRY(cudaMemcpyAsync(sum, result, sizeof(t_c128), cudaMemcpyDeviceToHost, stream));
+    CUDA_TRY(cudaMemcpyAsync(sum, result, sum_nbytes, cudaMemcpyDeviceToHost, stream));
     CUDA_TRY(cudaStreamSynchronize(stream));
 out:
     if (work != NULL)
