@@ -108,7 +108,7 @@ def case_of(op: str, variant: str) -> cases.Case:
 
 
 def off_by_a_bit(*args: Any, out: Any = None) -> Any:
-    result = pcd.add(*args, out=out)
+    result = pcd.add.ufunc(*args, out=out)
     result[-1] = np.nextafter(result[-1], np.inf)
     return result
 
@@ -118,7 +118,7 @@ def idle(*args: Any, out: Any = None) -> Any:
 
 
 def of_another_type(*args: Any, out: Any = None) -> Any:
-    return pcd.add(*args).astype(np.float32)
+    return pcd.add.ufunc(*args).astype(np.float32)
 
 
 def crashing(*args: Any, out: Any = None) -> Any:
