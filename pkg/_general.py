@@ -87,11 +87,9 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
         np.asarray(x, dtype) if type(x) in _NUMBERS else x
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
-    target = out if where is True else None
-    given: Any = [
-        target,
-        *arrays,
-    ]  # NumPy's stub of nditer knows neither None nor flags per operand
+    if where is not True:
+        return _map_where(operation, ordinal, arrays, dtypes, out, where)
+    given: Any = [out, *arrays]  # NumPy's stub of nditer knows neither None nor flags per operand
     op_flags: Any = [
         ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
         *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
@@ -109,16 +107,35 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
         flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
     if flags:
         operation.report_flags(flags)
-    if where is not True:
-        mask = np.asarray(where)
-        if mask.dtype != np.bool_:
-            raise TypeError(f"where must be an array of bool, not {mask.dtype}")
-        if out is None:
-            out = np.empty(np.broadcast_shapes(result.shape, mask.shape), result.dtype)
-        np.copyto(out, result, where=mask, casting=casting)
     if out is not None:
         return out
     return result if result.ndim else result[()]
+
+
+def _map_where(
+    operation: Any, ordinal: int, arrays: list[Any], dtypes: tuple[Any, ...], out: Any, where: Any
+) -> Any:
+    """Computes the elements that `where` selects, and only those: they alone may warn."""
+    mask = where if isinstance(where, np.ndarray) else np.asarray(where, np.bool_)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"where must be an array of bool, not {mask.dtype}")
+    shape = np.broadcast_shapes(mask.shape, *(x.shape for x in arrays))
+    is_given = out is not None
+    if out is None:
+        out = np.empty(shape, dtypes[-1])
+    elif out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}, but the broadcast shape is {shape}")
+    mask = np.broadcast_to(mask, shape)
+    selected = [
+        np.ascontiguousarray(np.broadcast_to(x, shape)[mask], dtype)
+        for x, dtype in zip(arrays, dtypes, strict=False)
+    ]
+    result = np.empty(np.count_nonzero(mask), dtypes[-1])
+    flags = core.map(operation.index, ordinal, result, *selected)
+    out[mask] = result
+    if flags:
+        operation.report_flags(flags)
+    return out if is_given or out.ndim else out[()]
 
 
 def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -150,7 +167,9 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if len(kinds) == 1 and not others and max(x.size for x in arrays) >= _LARGE:
                 return _map(operation, ordinal, args, kwargs)
         return _call_ufunc(operation, operation.ufunc, args, kwargs)
-    core.check_device(ordinal)
+    # Lazy operands (Dask, and xarray over it) may be computed elsewhere, where the device is.
+    if not any(getattr(x, "__dask_graph__", None) for x in args):
+        core.check_device(ordinal)
     if regular:
         return _map(operation, ordinal, args, kwargs)
     return _call_ufunc(operation, ufuncs.on_device(operation, ordinal), args, kwargs)

@@ -180,7 +180,8 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     int nin = mylib_op_arity(info->op);
     mylib_status status;
 
-    if (info->device.kind == MYLIB_CPU) {
+    /* Dask calls with single elements to learn the type of a result; that must need no GPU. */
+    if (info->device.kind == MYLIB_CPU || dims[0] <= 1) {
         status = mylib_map1(info->op, info->type, dims[0], args[nin], steps[nin], args[0], steps[0],
                             nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
     } else {
@@ -299,6 +300,10 @@ static PyObject *map_function(PyObject *module, PyObject *args)
          ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
     if ((op == -1 || ordinal == -1) && PyErr_Occurred())
         return NULL;
+    if (op < 0 || op >= MYLIB_OP_COUNT || ordinal < -1 || ordinal > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "there is no operation %ld, or no device %ld", op, ordinal);
+        return NULL;
+    }
     if (count - 3 != mylib_op_arity((mylib_op)op)) {
         PyErr_SetString(PyExc_TypeError, "map(): the number of inputs is not the operation's");
         return NULL;
@@ -415,9 +420,10 @@ PyDoc_STRVAR(
     "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
 static PyObject *check_device_function(PyObject *module, PyObject *object)
 {
-    mylib_device device = {MYLIB_CUDA, (int32_t)PyLong_AsLong(object)};
-    if (device.index == -1 && PyErr_Occurred())
+    long ordinal = PyLong_AsLong(object);
+    if (ordinal == -1 && PyErr_Occurred())
         return NULL;
+    mylib_device device = {MYLIB_CUDA, ordinal < 0 || ordinal > INT32_MAX ? -1 : (int32_t)ordinal};
     mylib_status status = mylib_synchronize(device, (void *)0);
     return status == MYLIB_OK ? Py_NewRef(Py_None)
                               : raise_status(PyModule_GetState(module), status);

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # The vector registers that a level has, and that its loops should fill.
@@ -25,16 +25,18 @@ INTEGERS = "i8 i16 i32 i64 u8 u16 u32 u64".split()
 COMPLEX = "c64 c128".split()
 UNARY = "negative absolute square sqrt".split()
 
-# Where scalar code is expected: (operations, types, levels), and why.
+# Where scalar code is expected of OPERATION_kernel_TYPE: (operations, types, levels), and why.
 ALL_LEVELS = list(REGISTERS)
 BEFORE_V2 = ["generic"]
 BEFORE_V3 = ["generic", "v2"]
+BEFORE_V4 = ["generic", "v2", "v3"]
 EXPECTED_SCALAR = [
-    # x86 divides vectors of floats only.
+    # x86 divides vectors of floats only: OPERATION_division_TYPE does that where it can.
     ("divide floor_divide remainder", INTEGERS, ALL_LEVELS),
     # Case distinctions, and the fmod() of the C library.
     ("floor_divide remainder", ["f32", "f64"], ALL_LEVELS),
-    # Pairs of real and imaginary parts: one element at a time, in half a register or a whole one.
+    # Pairs of real and imaginary parts: one element at a time, in half a register or a whole one;
+    # OPERATION_pairs_TYPE is there for the operations that do not mix the parts.
     (
         "add subtract multiply divide minimum maximum negative absolute square sqrt",
         COMPLEX,
@@ -46,38 +48,46 @@ EXPECTED_SCALAR = [
     ("minimum maximum", ["i64", "u64", "f64"], BEFORE_V2),
     ("absolute", ["i64"], BEFORE_V2),
     ("multiply square", ["i64", "u64"], BEFORE_V3),
+    # Division by f64 values needs conversions from and to 64-bit integers, which came with v4.
+    ("division", ["i32", "u32"], BEFORE_V4),
+    # 64-bit integers are multiplied by a reciprocal.
+    ("division", ["i64", "u64"], ALL_LEVELS),
 ]
 
-KERNEL = re.compile(r"(\w+)_kernel_(i8|i16|i32|i64|u8|u16|u32|u64|f32|f64|c64|c128)")
+NAME = re.compile(
+    r"(?P<operation>\w+)_(?P<form>kernel|pairs|division)"
+    r"_(?P<kind>i8|i16|i32|i64|u8|u16|u32|u64|f32|f64|c64|c128)"
+)
 STORE = re.compile(r"\bv?mov(?:u|a|nt)?(?:ps|pd|dq[au]?\d*)\s+%([xyz]mm)\d+(?:\{%k\d\})?,.*\(")
 ARITHMETIC = re.compile(
     r"\bv?(?:(?:add|sub|mul|div|min|max|sqrt|xor|and|andn|or|cmp\w*|addsub|range)p[sd]"
     r"|p(?:add|sub|mull|mulu|min|max|abs|xor|and|andn|or|cmp|sra|srl|unpck|tern)\w*)\b"
 )
+PACKED_DIVISION = re.compile(r"\bv?divp[sd]\b")
 
 
 @dataclass
 class Function:
-    """The machine code of one function: addresses and instructions, in order."""
+    """The machine code of one function: addresses and instructions, in one part or more."""
 
-    name: str
-    code: list[tuple[int, str]]
+    parts: list[list[tuple[int, str]]] = field(default_factory=list)
 
     def same_as(self) -> str | None:
         """The function that this one only jumps to."""
-        jump = re.match(r"jmp +[0-9a-f]+ <(\w+)>", self.code[0][1])
+        jump = re.match(r"jmp +[0-9a-f]+ <(\w+)>", self.parts[0][0][1])
         return jump[1] if jump else None
 
     def loops(self) -> Iterator[list[str]]:
         """The instructions of each innermost loop."""
-        ranges = []
-        for address, text in self.code:
-            jump = re.match(r"j\w+ +([0-9a-f]+)", text)
-            if jump and self.code[0][0] <= int(jump[1], 16) <= address:
-                ranges.append((int(jump[1], 16), address))
-        for first, last in ranges:
-            if not any(first <= f and t <= last for f, t in ranges if (f, t) != (first, last)):
-                yield [text for address, text in self.code if first <= address <= last]
+        for part in self.parts:
+            ranges = []
+            for address, text in part:
+                jump = re.match(r"j\w+ +([0-9a-f]+)", text)
+                if jump and part[0][0] <= int(jump[1], 16) <= address:
+                    ranges.append((int(jump[1], 16), address))
+            for first, last in ranges:
+                if not any(first <= f and t <= last for f, t in ranges if (f, t) != (first, last)):
+                    yield [text for address, text in part if first <= address <= last]
 
     def vector_loops(self, register: str) -> int:
         """How many loops compute with and store whole vectors of that kind."""
@@ -87,17 +97,21 @@ class Function:
             for loop in self.loops()
         )
 
+    def divides_vectors(self) -> bool:
+        return any(PACKED_DIVISION.search(text) for part in self.parts for _, text in part)
+
 
 def functions(object_file: Path) -> dict[str, Function]:
     command = ["objdump", "-d", "--no-show-raw-insn", "-w", str(object_file)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = {}
+    found: dict[str, Function] = {}
     for block in text.split("\n\n"):
-        title = re.match(r"\s*[0-9a-f]+ <(\w+)>:\n", block)
-        if title:
-            lines = re.findall(r"^ +([0-9a-f]+):\t(.*)$", block, re.M)
-            code = [(int(address, 16), text.strip()) for address, text in lines]
-            found[title[1]] = Function(title[1], code)
+        # gcc splits functions: NAME and NAME.part.0 are one.
+        title = re.match(r"\s*[0-9a-f]+ <(\w+)[^>]*>:\n", block)
+        lines = re.findall(r"^ +([0-9a-f]+):\t(.*)$", block, re.M)
+        if title and lines:
+            part = [(int(address, 16), text.strip()) for address, text in lines]
+            found.setdefault(title[1], Function()).parts.append(part)
     return found
 
 
@@ -108,33 +122,42 @@ def expected_scalar(operation: str, kind: str, level: str) -> bool:
     )
 
 
+def problem(code: dict[str, Function], name: re.Match[str], level: str) -> str | None:
+    """What is wrong with one function; None when it is vector code as it should be."""
+    # gcc makes one of two functions with the same code, and lets the other jump to it.
+    function = code[name[0]]
+    while (same := function.same_as()) in code:
+        function = code[same]
+    if name["form"] == "division":
+        return None if function.divides_vectors() else "has no division of vectors"
+    loops = function.vector_loops(REGISTERS[level])
+    wanted = 3 if name["form"] == "kernel" and name["operation"] not in UNARY else 1
+    if loops < wanted:
+        return f"has {loops} loops in {REGISTERS[level]}, not {wanted}"
+    return None
+
+
 def check(build: Path) -> tuple[list[str], int]:
-    """What is wrong, one line for each kernel, and how many kernels are vector code."""
+    """What is wrong, one line for each function, and how many are vector code."""
     wrong = []
     vectorized = 0
-    for level, register in REGISTERS.items():
+    for level in REGISTERS:
         folder = build / "libcalc" / "CMakeFiles" / f"mylib_kernels_{level}.dir"
         code = functions(folder / "src" / "cpu" / "kernels.c.o")
-        kernels = {name: found for name in code if (found := KERNEL.fullmatch(name))}
-        for name, found in kernels.items():
-            operation, kind = found.groups()
-            if expected_scalar(operation, kind, level):
+        for name in filter(None, map(NAME.fullmatch, code)):
+            what = name["operation"] if name["form"] == "kernel" else name["form"]
+            if expected_scalar(what, name["kind"], level):
                 continue
-            # gcc makes one of two functions with the same code, and lets the other jump to it.
-            function = code[name]
-            while (same := function.same_as()) in code:
-                function = code[same]
-            loops = function.vector_loops(register)
-            wanted = 1 if operation in UNARY else 3
-            if loops < wanted:
-                wrong.append(f"{level}: {name} has {loops} loops in {register}, not {wanted}")
-            vectorized += loops >= wanted
+            trouble = problem(code, name, level)
+            if trouble:
+                wrong.append(f"{level}: {name[0]} {trouble}")
+            else:
+                vectorized += 1
         # f16 is converted in blocks; from v3 on by instructions made for it.
-        conversions = "half_kernel", "narrow"
-        if level in BEFORE_V3 and not all(
-            code[name].vector_loops(register) for name in conversions
-        ):
-            wrong.append(f"{level}: the conversions of f16 are not vector code")
+        if level in BEFORE_V3:
+            for conversion in ("half_kernel", "narrow"):
+                if not code[conversion].vector_loops(REGISTERS[level]):
+                    wrong.append(f"{level}: {conversion} is not vector code")
     return wrong, vectorized
 
 
@@ -144,7 +167,7 @@ def main() -> int:
     wrong, vectorized = check(parser.parse_args().build)
     for line in wrong:
         print(line)
-    print(f"{vectorized} kernels are vector code, {len(wrong)} are not and should be")
+    print(f"{vectorized} functions are vector code, {len(wrong)} are not and should be")
     return 1 if wrong or not vectorized else 0
 
 

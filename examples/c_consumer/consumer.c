@@ -1,6 +1,6 @@
 /*
- * consumer.c - uses libmylib from C: scales the rows of a matrix by a broadcast column, on the CPU and,
- * where there is one, on the GPU, and checks that both give the same bits.
+ * consumer.c - uses libmylib from C: scales the rows of a matrix by a broadcast column, on the CPU
+ * and, where there is one, on the GPU, and checks that both give the same bits.
  */
 #include <mylib.h>
 

@@ -101,7 +101,7 @@ MYLIB_API size_t mylib_type_size(mylib_type type);
  * Element-wise operations.  Integers wrap.  Values are pinned.
  *
  * In arrays an integer divided by zero gives 0 and raises the floating-point flag FE_DIVBYZERO;
- * MIN / -1 gives MIN and raises FE_OVERFLOW (CPU; a GPU has no flags).  Nothing traps.
+ * MIN / -1 gives MIN and raises FE_OVERFLOW (on GPU memory nothing is raised).  Nothing traps.
  */
 typedef enum mylib_op {
     MYLIB_OP_add = 0,
@@ -256,6 +256,7 @@ typedef struct mylib_array {
  *   Floating-point flags are raised in the calling thread as if it had computed alone.
  * - all in host memory, device a GPU: streamed through it in pieces, of any size; returns when
  *   'out' is complete.  'stream' is ignored.  After an error the content of 'out' is undefined.
+ *   The calling thread's flags are raised too, except FE_UNDERFLOW and FE_INEXACT.
  * - all on the GPU 'device': enqueued on 'stream' (a cudaStream_t, NULL the legacy default stream);
  *   the call does not wait, and a failure of the kernel is reported by the next one that does.
  * Anything else is MYLIB_ERR_ARGUMENT: nothing is moved in silence.

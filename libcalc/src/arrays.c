@@ -87,7 +87,8 @@ static void strides_of(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]
     int64_t stride = (int64_t)mylib_type_size(array->type);
     for (int d = array->ndim - 1; d >= 0; d--) {
         strides[d] = array->strides != NULL ? array->strides[d] : stride;
-        stride *= array->shape[d];
+        /* Of an empty array the other sizes may be anything. */
+        stride = (int64_t)((uint64_t)stride * (uint64_t)array->shape[d]);
     }
 }
 
@@ -243,6 +244,77 @@ void mylib_layout_extent(const mylib_layout *l, int k, size_t size, const char *
     *end = high + size;
 }
 
+/*
+ * Two elements meet when the distance of the operands' first elements is made up by steps along their
+ * dimensions: sum of factor * steps, 0 <= steps <= most.  The search goes from the largest factor to
+ * the smallest, and tries only as many steps as those that follow can still correct; in memory that is
+ * laid out as usual these are one or two.
+ */
+typedef struct steps {
+    int64_t factor, most;
+} steps;
+
+/* Far more than any usual layout takes; beyond, the answer is "may overlap". */
+#define MAX_TRIALS 2000
+
+/* Whether a sum can be in [low, high]. */
+static int can_meet(const steps *term, int terms, int64_t reach, int64_t low, int64_t high,
+                    int *trials)
+{
+    if (low > reach || high < 0)
+        return 0;
+    if (terms == 0 || ++*trials > MAX_TRIALS)
+        return 1;
+    int64_t factor = term->factor;
+    reach -= factor * term->most;
+    int64_t first = low > reach ? (low - reach + factor - 1) / factor : 0;
+    int64_t last = high / factor < term->most ? high / factor : term->most;
+    for (int64_t n = first; n <= last; n++) {
+        if (can_meet(term + 1, terms - 1, reach, low - n * factor, high - n * factor, trials))
+            return 1;
+    }
+    return 0;
+}
+
+static int larger_factor_first(const void *a, const void *b)
+{
+    int64_t x = ((const steps *)a)->factor, y = ((const steps *)b)->factor;
+    return x > y ? -1 : x < y;
+}
+
+static int may_share_memory(const mylib_layout *l, int k, size_t out_size, size_t in_size)
+{
+    steps term[2 * MYLIB_MAX_NDIM];
+    int terms = 0, trials = 0;
+    int64_t reach = 0, distance = (int64_t)((uintptr_t)l->data[k] - (uintptr_t)l->data[0]);
+
+    /* Bytes in - bytes out, with every step turned so that it adds. */
+    for (int side = 0; side < 2; side++) {
+        for (int d = 0; d < l->ndim; d++) {
+            int64_t stride = side == 0 ? l->strides[0][d] : -l->strides[k][d];
+            if (stride == 0 || l->shape[d] == 1)
+                continue;
+            if (stride < 0) {
+                distance -= stride * (l->shape[d] - 1);
+                stride = -stride;
+            }
+            term[terms++] = (steps){stride, l->shape[d] - 1};
+            reach += stride * (l->shape[d] - 1);
+        }
+    }
+    qsort(term, (size_t)terms, sizeof *term, larger_factor_first);
+    int merged = 0;
+    for (int t = 1; t < terms; t++) {
+        if (term[t].factor == term[merged].factor)
+            term[merged].most += term[t].most;
+        else
+            term[++merged] = term[t];
+    }
+    terms = terms > 0 ? merged + 1 : 0;
+    return can_meet(term, terms, reach, distance - (int64_t)out_size + 1,
+                    distance + (int64_t)in_size - 1, &trials);
+}
+
 mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size, size_t in_size)
 {
     const char *out_begin, *out_end, *begin, *end;
@@ -258,7 +330,7 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
         if (same)
             return MYLIB_IDENTICAL;
     }
-    return MYLIB_OVERLAP;
+    return may_share_memory(l, k, out_size, in_size) ? MYLIB_OVERLAP : MYLIB_DISJOINT;
 }
 
 /* ---- Strided copies ------------------------------------------------------------------------ */

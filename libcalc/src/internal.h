@@ -95,7 +95,8 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
 void mylib_layout_simplify(mylib_layout *layout);
 
 /*
- * Where operand k stands against the output.  Conservative: may say OVERLAP for interleaved arrays.
+ * Where operand k stands against the output.  Exact for interleaved arrays too, except that a layout
+ * too intricate to decide counts as OVERLAP.
  */
 typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } mylib_overlap;
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
@@ -141,6 +142,7 @@ typedef struct mylib_cpu_level {
     mylib_kernel *(*kernel)(mylib_op op, mylib_type type);
     mylib_block_sum *(*block_sum)(mylib_type type);
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
+    void (*stream_fence)(void); /* after the last stream_copy() of a thread */
     t_f16 (*f16_from_f32)(float x);
 } mylib_cpu_level;
 

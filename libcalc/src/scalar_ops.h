@@ -209,6 +209,8 @@ MYLIB_FN double modulus_f64(double x, double y)
     double ax = fabs(x), ay = fabs(y), scale = 1;
     if (ax == INFINITY || ay == INFINITY)
         return INFINITY;
+    if (ax != ax || ay != ay)
+        return ax + ay;
     if (QUIET_LESS(ax, ay)) {
         double t = ax;
         ax = ay;

@@ -46,8 +46,8 @@ static inline int64_t guard_span(int64_t n, int64_t stride, int64_t size)
 }
 
 /*
- * Where element 0 is when n elements lie against the front guard page ('back' false) or the back one.
- * With n == 0 that is a pointer to nothing that may be touched.
+ * Where element 0 is when n elements lie against the front guard page ('back' false) or the back
+ * one.  With n == 0 that is a pointer to nothing that may be touched.
  */
 static inline unsigned char *guard_place(const guard *g, int back, int64_t n, int64_t stride,
                                          int64_t size)

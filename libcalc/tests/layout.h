@@ -1,6 +1,6 @@
 /*
- * layout.h - random N-dimensional layouts: dimensions in any order in memory, gaps, negative strides,
- * broadcast inputs; and the plain way to find an element, index by index.
+ * layout.h - random N-dimensional layouts: dimensions in any order in memory, gaps, negative
+ * strides, broadcast inputs; and the plain way to find an element, index by index.
  */
 #ifndef MYLIB_LAYOUT_H
 #define MYLIB_LAYOUT_H
@@ -40,7 +40,8 @@ static inline void layout_measure(layout *l, int64_t size)
 }
 
 /*
- * A shape of at most 'limit' elements: mostly a few dimensions, now and then up to 64, with many sizes of 1.
+ * A shape of at most 'limit' elements: mostly a few dimensions, now and then up to 64, with many
+ * sizes of 1.
  */
 static inline void random_shape(rng *r, layout *l, int64_t limit)
 {
@@ -59,7 +60,7 @@ static inline void random_shape(rng *r, layout *l, int64_t limit)
     }
 }
 
-/* Strides for the shape so that no two elements overlap; 'aligned': multiples of the element size. */
+/* Strides so that no two elements overlap; 'aligned': multiples of the element size. */
 static inline void random_strides(rng *r, layout *l, int64_t size, int aligned)
 {
     int order[MYLIB_MAX_NDIM];

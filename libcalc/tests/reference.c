@@ -12,7 +12,7 @@ typedef long double quad;
 __extension__ typedef __float128 quad;
 #endif
 
-/* ---- Elements in memory ----------------------------------------------------------------------- */
+/* ---- Elements in memory ---------------------------------------------------------------------- */
 
 static double half_to_double(uint16_t bits)
 {
@@ -155,17 +155,21 @@ static quad quad_sqrt(quad x)
     quad scale = 1;
     if (!(x > 0))
         return x;
-    for (; x > 0x1p512; x *= 0x1p-512)
+    while (x > 0x1p512) {
+        x *= 0x1p-512;
         scale *= 0x1p256;
-    for (; x < 0x1p-512; x *= 0x1p512)
+    }
+    while (x < 0x1p-512) {
+        x *= 0x1p512;
         scale *= 0x1p-256;
+    }
     quad root = sqrt((double)x);
     for (int i = 0; i < 3; i++)
         root = (root + x / root) / 2;
     return root * scale;
 }
 
-/* ---- Integers --------------------------------------------------------------------------------- */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 static i128 integer_add(i128 a, i128 b) { return a + b; }
 static i128 integer_subtract(i128 a, i128 b) { return a - b; }
@@ -198,7 +202,7 @@ static void integer_element(i128 (*function)(i128, i128), mylib_type type, const
     memcpy(expected->other, expected->bits, sizeof expected->bits);
 }
 
-/* ---- Real numbers ----------------------------------------------------------------------------- */
+/* ---- Real numbers ---------------------------------------------------------------------------- */
 
 static quad real_add(mylib_type type, double a, double b) { return (void)type, (quad)a + b; }
 static quad real_subtract(mylib_type type, double a, double b) { return (void)type, (quad)a - b; }
@@ -206,8 +210,8 @@ static quad real_multiply(mylib_type type, double a, double b) { return (void)ty
 static quad real_divide(mylib_type type, double a, double b) { return (void)type, (quad)a / b; }
 
 /*
- * Python's divmod, each step rounded to the type.  Where the quotient is small enough for the steps to
- * be exact, they must give what floor means; if not, the reference itself is wrong.
+ * Python's divmod, each step rounded to the type.  Where the quotient is small enough for the steps
+ * to be exact, they must give what floor means; if not, the reference itself is wrong.
  */
 static double real_divmod(mylib_type type, double a, double b, double *rest_ret)
 {
@@ -297,7 +301,7 @@ static void real_element(real_function *function, mylib_type type, const void *a
         memcpy(expected->other, a, (size_t)test_size(type));
 }
 
-/* ---- Complex numbers -------------------------------------------------------------------------- */
+/* ---- Complex numbers ------------------------------------------------------------------------- */
 
 typedef struct complex_result {
     double value[2], other[2], slack[2];
@@ -354,8 +358,8 @@ static int is_moderate(mylib_type type, double x)
 }
 
 /*
- * Ordinary numbers: the exact quotient, and a bound of eight units in the last place of its modulus.
- * Elsewhere infinities, NaN and underflow are those of Smith's method, as in NumPy.
+ * Ordinary numbers: the exact quotient, and a bound of eight units in the last place of its
+ * modulus.  Elsewhere infinities, NaN and underflow are those of Smith's method, as in NumPy.
  */
 static void complex_divide(mylib_type type, const double *a, const double *b, complex_result *r)
 {
@@ -480,7 +484,7 @@ static void complex_element(complex_function *function, mylib_type type, const v
     }
 }
 
-/* ---- Any operation ---------------------------------------------------------------------------- */
+/* ---- Any operation --------------------------------------------------------------------------- */
 
 /* i8 is computed by integer_add() and so on: a new row of the table needs its functions above. */
 #define KIND_i8 integer
@@ -591,7 +595,7 @@ const char *describe(mylib_type type, const void *value)
     return text;
 }
 
-/* ---- Sums ------------------------------------------------------------------------------------- */
+/* ---- Sums ------------------------------------------------------------------------------------ */
 
 mylib_type reference_sum_type(mylib_type type)
 {
@@ -678,7 +682,7 @@ void reference_fold(mylib_type type, int64_t n, const void *terms, int64_t strid
     }
 }
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void random_integer(rng *r, mylib_type type, void *p)
 {
@@ -707,7 +711,7 @@ static void random_integer(rng *r, mylib_type type, void *p)
     store_integer(type, number, p);
 }
 
-/* The numbers at the edges of a type with 'digits' bits, largest exponent 'top', smallest 2^'bottom'. */
+/* The numbers at the edges of a type, either sign, and some ordinary ones. */
 static double special_real(rng *r, mylib_type type)
 {
     int digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;

@@ -1,7 +1,7 @@
 /*
  * reference.h - what one element of a result should be, worked out without the library: integers in
- * 128 bits, floating-point in binary128 and rounded once, floor_divide and remainder by the steps of
- * Python's divmod.
+ * 128 bits, floating-point in binary128 and rounded once, floor_divide and remainder by the steps
+ * of Python's divmod.
  */
 #ifndef MYLIB_REFERENCE_H
 #define MYLIB_REFERENCE_H
@@ -9,8 +9,8 @@
 #include "test.h"
 
 /*
- * Complex multiply, divide, square, absolute and sqrt are promised to a bound; all else is promised to the
- * bit, where any NaN stands for every NaN.
+ * Complex multiply, divide, square, absolute and sqrt are promised to a bound; all else is promised
+ * to the bit, where any NaN stands for every NaN.
  */
 typedef struct reference {
     unsigned char bits[TEST_MAX_SIZE]; /* the result */
@@ -47,15 +47,15 @@ mylib_type reference_sum_type(mylib_type type);
 void fill_values(rng *r, mylib_type type, int64_t n, void *values);
 
 /*
- * Two operands, n each: like fill_values(), but a third of the pairs have a quotient that is a whole number,
- * or just not one, where a division that is not exact goes wrong.
+ * Two operands, n each: like fill_values(), but a third of the pairs have a quotient that is a
+ * whole number, or just not one, where a division that is not exact goes wrong.
  */
 void fill_pairs(rng *r, mylib_type type, int64_t n, void *a, void *b);
 
 /* Numbers from 1 to 9, so that every result stays ordinary; all bits of a fraction are in use. */
 void fill_ordinary(rng *r, mylib_type type, int64_t n, void *values);
 
-/* 'number' as an element of 'type', which must be able to hold it; complex numbers are given it twice. */
+/* 'number' as an element of 'type', which must be able to hold it; twice in complex ones. */
 void put_number(mylib_type type, double number, void *value);
 
 #endif /* MYLIB_REFERENCE_H */

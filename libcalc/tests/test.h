@@ -2,8 +2,8 @@
  * test.h - what the tests of libmylib share: checks that name their case, a seeded generator of
  * numbers, and the tables of element types and operations.
  *
- * The tables are expansions of ops.h, so that a new row meets every test, and does not compile before
- * the tests know its reference.
+ * The tables are expansions of ops.h, so that a new row meets every test, and does not compile
+ * before the tests know its reference.
  */
 #ifndef MYLIB_TEST_H
 #define MYLIB_TEST_H
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* ---- Checks ----------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 typedef struct test_state {
     const char *name;
@@ -53,7 +53,7 @@ __attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...
 __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line, const char *format,
                                                      ...);
 
-/* CHECK_STATUS(call, status) is true when the call gave 'status', with a message if it is a failure. */
+/* CHECK_STATUS(call, status): true when the call gave it, and a message if it is an error. */
 #define CHECK_STATUS(call, expected)                                                               \
     test_check_status((call), (expected), #call, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_STATUS(call, MYLIB_OK)
@@ -69,7 +69,7 @@ void *test_malloc(size_t nbytes);
 /* A child must end by itself, with exit status 0, within a minute: false, and a failure, if not. */
 int test_wait_for(pid_t child);
 
-/* ---- Random numbers --------------------------------------------------------------------------- */
+/* ---- Random numbers -------------------------------------------------------------------------- */
 
 typedef struct rng {
     uint64_t state;
@@ -86,7 +86,7 @@ static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r
 /* True once in n times. */
 static inline int rng_once_in(rng *r, int64_t n) { return rng_below(r, n) == 0; }
 
-/* ---- Tables ----------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 #define TEST_SIZE_i8 1
 #define TEST_SIZE_i16 2
@@ -165,13 +165,13 @@ static inline int test_is_integer(mylib_type type) { return type <= MYLIB_U64; }
 
 static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
-/* for (op, type) of every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
+/* For every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
 #define FOR_EACH_PAIR(op, t)                                                                       \
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
             if (test_defined(op, t->type))
 
-/* ---- CPU levels ------------------------------------------------------------------------------- */
+/* ---- CPU levels ------------------------------------------------------------------------------ */
 
 static const char *const test_levels[] = {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 #define TEST_LEVEL_COUNT 4

@@ -1,6 +1,6 @@
 /*
- * Every error that the header documents: its status, a message of its own, and results that are left
- * alone.  What depends on a GPU is tested as far as it goes without one.
+ * Every error that the header documents: its status, a message of its own, and results that are
+ * left alone.  What depends on a GPU is tested as far as it goes without one.
  */
 #include "reference.h"
 
@@ -56,7 +56,7 @@ static mylib_array array_of(double *data)
     return array;
 }
 
-/* ---- Names and tables ------------------------------------------------------------------------- */
+/* ---- Names and tables ------------------------------------------------------------------------ */
 
 static void test_statuses(void)
 {
@@ -162,7 +162,7 @@ static void test_result_types(void)
     CHECK((int)result == 77, "the result was written");
 }
 
-/* ---- Messages --------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static void *see_own_message(void *first)
 {
@@ -189,7 +189,7 @@ static void test_messages(void)
     CHECK(strcmp(mine, mylib_last_message()) == 0, "a success changed the message");
 }
 
-/* ---- map -------------------------------------------------------------------------------------- */
+/* ---- map ------------------------------------------------------------------------------------- */
 
 static void test_map(void)
 {
@@ -331,7 +331,7 @@ static void test_map1(void)
     CHECK_OK(mylib_map1(MYLIB_OP_negative, f64, 1, out, 8, a, 8, NULL, 0));
 }
 
-/* ---- The rest --------------------------------------------------------------------------------- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 static void test_trace(void)
 {

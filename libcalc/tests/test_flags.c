@@ -1,6 +1,6 @@
 /*
- * Floating-point flags, which become NumPy's warnings: raised by what raises them and by nothing else,
- * at every CPU level, at every place in the array; and those that were up before stay up.
+ * Floating-point flags, which become NumPy's warnings: raised by what raises them and by nothing
+ * else, at every CPU level, at every place in the array; and those that were up before stay up.
  */
 #include "reference.h"
 
@@ -34,7 +34,7 @@ static int raised(mylib_op op, mylib_type type, int64_t n, int spread)
     return flags;
 }
 
-/* ---- What must raise nothing ------------------------------------------------------------------ */
+/* ---- What must raise nothing ----------------------------------------------------------------- */
 
 static void test_quiet(const test_op *op, const test_type *t, const char *level, rng *r)
 {
@@ -71,7 +71,7 @@ static void test_quiet_nan(const test_op *op, const test_type *t, const char *le
     }
 }
 
-/* ---- What must raise its flag, wherever it stands ------------------------------------------------ */
+/* ---- What must raise its flag, wherever it stands -------------------------------------------- */
 
 static void expect_flag(mylib_op op, const test_type *t, double x, double y, int flag,
                         const char *level, rng *r)

@@ -21,7 +21,7 @@ static int quick;
 static int gpu_count;
 static mylib_device gpu = {MYLIB_CUDA, 0};
 
-/* ---- GPU memory ------------------------------------------------------------------------------- */
+/* ---- GPU memory ------------------------------------------------------------------------------ */
 
 /* One piece of GPU memory and its image on the host; operands lie in it between sentinels. */
 #define IMAGE_NBYTES (8 << 20)
@@ -29,7 +29,7 @@ static mylib_device gpu = {MYLIB_CUDA, 0};
 
 static unsigned char *before, *after, *right, *on_device;
 
-/* Where an operand of this span goes, 'shift' bytes from an aligned place, and at least GAP from the last. */
+/* Where an operand goes: 'shift' bytes from an aligned place, at least GAP from the last one. */
 static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
 {
     int64_t at = (*used + GAP + 255) / 256 * 256 + shift;
@@ -40,8 +40,8 @@ static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
 }
 
 /*
- * Runs one operation over GPU memory, and over a copy on the CPU.  'in_place': the first input is out.
- * All bytes of the image must come out the same, sentinels and gaps included.
+ * Runs one operation over GPU memory, and over a copy on the CPU.  'in_place': the first input is
+ * out.  All bytes of the image must come out the same, sentinels and gaps included.
  */
 static void run_on_device(const test_op *op, const test_type *t, const layout *out,
                           const layout *in, const int64_t *shift, int in_place, rng *r)
@@ -93,7 +93,7 @@ static layout row_of(int64_t n, int64_t size)
     return l;
 }
 
-/* Contiguous operands around the sizes of vectors and tiles, at every alignment, broadcast, in place. */
+/* Contiguous operands around the sizes of vectors and tiles: shifted, broadcast, in place. */
 static void test_contiguous(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
@@ -248,7 +248,7 @@ static void test_huge(rng *r)
     free(values);
 }
 
-/* ---- Host arrays, streamed through the GPU ------------------------------------------------------- */
+/* ---- Host arrays, streamed through the GPU --------------------------------------------------- */
 
 typedef enum memory { PAGEABLE, PINNED } memory;
 
@@ -270,7 +270,7 @@ static void host_free(memory kind, void *p)
         CHECK_OK(mylib_free_pinned(p));
 }
 
-/* Bit k of 'pinned': operand k (0 is out) is in pinned memory.  'lead' bytes before each operand. */
+/* Bit k of 'pinned': operand k (0 is out) is pinned.  'lead' bytes lie before each operand. */
 static void run_streamed(const test_op *op, const test_type *t, const layout *out, const layout *in,
                          int pinned, int64_t lead, rng *r)
 {
@@ -293,7 +293,7 @@ static void run_streamed(const test_op *op, const test_type *t, const layout *ou
     array = layout_array(out, type, test_cpu, data[0] + lead);
     CHECK_OK(mylib_map(op->op, gpu, NULL, &array, arrays));
 
-    /* Where bytes differ, element by element: they lie at any byte, and NaNs need only both be NaN. */
+    /* Where bytes differ, element by element: NaNs need only both be NaN. */
     int64_t index[MYLIB_MAX_NDIM] = {0};
     int agrees = 1, differs = memcmp(data[0], expected, (size_t)span) != 0;
     for (int more = differs && out->span > 0; more && agrees; more = layout_next(out, index)) {
@@ -416,7 +416,7 @@ static void test_streamed_large(rng *r)
     free(sum);
 }
 
-/* ---- The driver, for streams and for memory that is pinned by others ------------------------------ */
+/* ---- The driver, for streams and for memory that is pinned by others ------------------------- */
 
 static struct driver {
     int (*stream_create)(void **, unsigned);
@@ -515,7 +515,7 @@ static void test_partly_pinned(rng *r)
     free(sum);
 }
 
-/* ---- Scalars ---------------------------------------------------------------------------------- */
+/* ---- Scalars --------------------------------------------------------------------------------- */
 
 static void test_scalars(const test_op *op, rng *r)
 {
@@ -550,7 +550,7 @@ static void test_scalars(const test_op *op, rng *r)
     }
 }
 
-/* ---- trace ------------------------------------------------------------------------------------ */
+/* ---- trace ----------------------------------------------------------------------------------- */
 
 static void test_trace(const test_type *t, rng *r)
 {
@@ -595,7 +595,7 @@ static void test_trace(const test_type *t, rng *r)
     free(host);
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void test_memory(rng *r)
 {
@@ -650,7 +650,7 @@ static void test_memory(rng *r)
     }
 }
 
-/* ---- Errors ----------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* After an error everything goes on as before. */
 static void check_still_works(void)
@@ -770,7 +770,7 @@ static void test_bad_pointers_to_trace(void)
     CHECK_OK(mylib_free(gpu, data, NULL));
 }
 
-/* ---- Threads, other GPUs, fork ----------------------------------------------------------------- */
+/* ---- Threads, other GPUs, fork --------------------------------------------------------------- */
 
 static void *use_gpu(void *argument)
 {
@@ -895,7 +895,7 @@ static void test_fork(void)
     check_still_works();
 }
 
-/* ---- main ------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 /* A child that was forked before CUDA was used may use it. */
 static void test_fork_first(void)

@@ -1,6 +1,6 @@
 /*
- * Every operation and type, at every CPU level, against guard pages on both sides: all lengths up to
- * some vectors, dense, broadcast, strided, reversed and unaligned, through mylib_map1() and
+ * Every operation and type, at every CPU level, against guard pages on both sides: all lengths up
+ * to some vectors, dense, broadcast, strided, reversed and unaligned, through mylib_map1() and
  * mylib_map().  Results must be those of the reference, and not one byte beside them may change.
  */
 #include "guard.h"
@@ -75,7 +75,7 @@ static int is_poison(const unsigned char *begin, const unsigned char *end)
     return 1;
 }
 
-/* Elements are taken out of the poison once they are checked; then nothing but poison may be left. */
+/* Elements are poisoned once they are checked; then nothing but poison may be left. */
 static void check(mylib_type type, int64_t n, unsigned char *out, int64_t stride,
                   const reference *right, const unsigned char *low, const unsigned char *high)
 {

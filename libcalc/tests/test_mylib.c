@@ -3,8 +3,8 @@
  *
  *     cc test_mylib.c -lmylib -o test_mylib && ./test_mylib
  *
- * Prints what it checks for each device present and ends with "Test passed." and exit status 0, or names
- * what failed and exits with status 1; 2 for an option that it does not know.
+ * Prints what it checks for each device present and ends with "Test passed." and exit status 0, or
+ * names what failed and exits with status 1; 2 for an option that it does not know.
  */
 #include <mylib.h>
 
@@ -37,7 +37,7 @@ static int expect(const char *what, mylib_status got, mylib_status expected)
 
 static int ok(const char *what, mylib_status got) { return expect(what, got, MYLIB_OK); }
 
-/* ---- Scalars ---------------------------------------------------------------------------------- */
+/* ---- Scalars --------------------------------------------------------------------------------- */
 
 static void check_integer(mylib_device device, mylib_op op, const char *sign, int64_t a, int64_t b,
                           int64_t right)
@@ -91,11 +91,11 @@ static void check_scalars(mylib_device device)
     }
 }
 
-/* ---- Arrays ----------------------------------------------------------------------------------- */
+/* ---- Arrays ---------------------------------------------------------------------------------- */
 
 #define LENGTH 1000
 
-/* a[i] = i % 100 + 1 and b[i] = 2, in each C type; f16 is given as bits, and has no arithmetic in C. */
+/* Fills and reads arrays of a C type; f16 has none, and is given as bits. */
 #define FILL(T)                                                                                    \
     static void fill_##T(void *p, int start, int step)                                             \
     {                                                                                              \
@@ -143,7 +143,7 @@ static void check_vectors(mylib_device device)
         if (!ok("vector // vector", mylib_map(MYLIB_OP_floor_divide, device, NULL, &result, in)))
             continue;
         for (int i = 0; i < LENGTH; i++)
-            quotients += e->get(out, i) == (i % 100 + 1) / 2;
+            quotients += (int)e->get(out, i) == (i % 100 + 1) / 2;
         snprintf(text, sizeof text, "%-3s vectors of %d: + right in %d places, // in %d",
                  mylib_type_name(e->type), LENGTH, sums, quotients);
         show(sums == LENGTH && quotients == LENGTH, text);
@@ -229,7 +229,7 @@ static void check_memory(mylib_device device)
     ok("mylib_free", mylib_free(device, data, NULL));
 }
 
-/* ---- Errors ----------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void check_errors(mylib_device device)
 {
@@ -268,7 +268,7 @@ static void check_fib(void)
         show(1, "fib(94) does not fit, and says so");
 }
 
-/* ---- main ------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static void check_device(mylib_device device)
 {

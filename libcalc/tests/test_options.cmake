@@ -7,8 +7,8 @@ function(expect status pattern)
   set(output "${output}${output_err}")
   list(JOIN ARGN " " arguments)
   if(NOT result STREQUAL "${status}" OR NOT output MATCHES "${pattern}")
-    message(SEND_ERROR "test_mylib ${arguments}: exit status ${result} (expected ${status}), output "
-                       "(expected to match ${pattern}):\n${output}")
+    message(SEND_ERROR "test_mylib ${arguments}: exit status ${result} (expected ${status}), "
+                       "output (expected to match ${pattern}):\n${output}")
   endif()
 endfunction()
 

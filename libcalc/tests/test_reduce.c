@@ -1,6 +1,6 @@
 /*
- * mylib_trace(): the order that the header promises, held against a sum written from its words; every
- * type, rectangular, strided and reversed matrices, any number of threads, every CPU level.
+ * mylib_trace(): the order that the header promises, held against a sum written from its words;
+ * every type, rectangular, strided and reversed matrices, any number of threads, every CPU level.
  */
 #include "guard.h"
 #include "reference.h"
@@ -28,7 +28,7 @@ static void compare(const test_type *t, int64_t n, const void *terms, int64_t st
         CHECK(got[i] == POISON, "byte %zu beside the result was written", i);
 }
 
-/* The diagonal of an n x n matrix whose rows lie one element apart and whose columns lie nowhere. */
+/* The diagonal of an n x n matrix with any strides; only the diagonal need be in memory. */
 static void run_diagonal(const test_type *t, int64_t n, int64_t row, int64_t column)
 {
     int64_t shape[2] = {n, n}, strides[2] = {row, column}, stride = row + column;

@@ -1,6 +1,7 @@
 /*
- * Arrays of up to 64 dimensions in any layout: broadcast, transposed, reversed, with gaps, unaligned,
- * empty; against a reference that walks index by index.  Gaps of the output must keep their bytes.
+ * Arrays of up to 64 dimensions in any layout: broadcast, transposed, reversed, with gaps,
+ * unaligned, empty; against a reference that walks index by index.  Gaps of the output must keep
+ * their bytes.
  */
 #include "layout.h"
 #include "reference.h"

@@ -14,7 +14,7 @@
 
 static void (*set_threads)(int); /* OpenMP's, when the library uses it */
 
-/* ---- Large arrays ----------------------------------------------------------------------------- */
+/* ---- Large arrays ---------------------------------------------------------------------------- */
 
 typedef struct triple {
     unsigned char *out, *a, *b;
@@ -35,8 +35,8 @@ static void free_triple(triple *t)
 }
 
 /*
- * Every element of a long array is computed, wherever the shares of the threads end.  The lengths stand around
- * multiples of what a thread's share may be rounded to.
+ * Every element of a long array is computed, wherever the shares of the threads end.  The lengths
+ * stand around multiples of what a thread's share may be rounded to.
  */
 static void test_every_element(mylib_type type, int threads, rng *r)
 {
@@ -74,8 +74,8 @@ static void test_every_element(mylib_type type, int threads, rng *r)
 }
 
 /*
- * Arrays too large for the cache, whose stores may go past it, in memory that is not aligned to anything; no
- * byte beside the result changes.
+ * Arrays too large for the cache, whose stores may go past it, in memory that is not aligned to
+ * anything; no byte beside the result changes.
  */
 static void test_large_unaligned(rng *r)
 {
@@ -114,7 +114,7 @@ static void test_large_unaligned(rng *r)
     free_triple(&t);
 }
 
-/* ---- Flags ------------------------------------------------------------------------------------ */
+/* ---- Flags ----------------------------------------------------------------------------------- */
 
 /* The flags of all threads arrive at the caller, and only those. */
 static void test_flags(rng *r)
@@ -183,7 +183,7 @@ static void test_environment(rng *r)
     free_triple(&t);
 }
 
-/* ---- Many callers ----------------------------------------------------------------------------- */
+/* ---- Many callers ---------------------------------------------------------------------------- */
 
 static unsigned char shared_a[4000 * TEST_MAX_SIZE], shared_b[4000 * TEST_MAX_SIZE];
 static double *large_a, *large_b, *large_sum;
@@ -278,7 +278,7 @@ static void test_callers(void)
     free(large_sum);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 /* What a child does with arrays as large as the parent's: 0 when all is right. */
 static int compute_in_child(int64_t n, const double *a, const double *b)
@@ -343,7 +343,7 @@ static void test_fork(rng *r)
     free_triple(&t);
 }
 
-/* ---- main ------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static void test_thread_count(int threads)
 {

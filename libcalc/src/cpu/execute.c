@@ -12,10 +12,13 @@
 #include "internal.h"
 
 /*
- * Bytes of an intermediate block; with two operands as large it fits the smallest L1 in use (32
- * KiB).
+ * Bytes of a block of intermediate values; with two operands as large it fits the smallest L1 in use
+ * (32 KiB).  On the way past the cache a short block is better, for it is copied while it is still
+ * on its way through the store buffers; f16, bound by its conversions, wants the long one.
  */
 #define BLOCK_NBYTES 8192
+#define BYPASS_BLOCK_NBYTES 1024
+#define LINE_NBYTES 64
 
 /* A thread that is woken for less than this much traffic costs more than it brings. */
 #define THREAD_MIN_NBYTES (1024 * 1024)
@@ -60,19 +63,28 @@ static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t 
         run_block(p, cpu, n, &c, c.data[0], c.stride[0]);
         return;
     }
-    _Alignas(64) char buffer[BLOCK_NBYTES];
-    int64_t block = BLOCK_NBYTES / (int64_t)mylib_type_size((mylib_type)p->type);
+    _Alignas(LINE_NBYTES) char buffer[BLOCK_NBYTES];
+    int64_t size = (int64_t)mylib_type_size((mylib_type)p->type), out_size = c.stride[0];
+    int64_t nbytes = bypass && p->type != MYLIB_F16 ? BYPASS_BLOCK_NBYTES : BLOCK_NBYTES;
+    int64_t m = nbytes / size;
+    if (bypass) {
+        /* Blocks end where cache lines end, so that each line is stored in one way only. */
+        int64_t beyond =
+            (int64_t)(((uintptr_t)c.data[0] + (uintptr_t)(m * out_size)) % LINE_NBYTES);
+        m -= beyond / out_size;
+    }
     while (n > 0) {
-        int64_t m = n < block ? n : block;
+        m = n < m ? n : m;
         if (bypass) {
-            run_block(p, cpu, m, &c, buffer, c.stride[0]);
-            cpu->stream_copy(c.data[0], buffer, (size_t)(m * c.stride[0]));
+            run_block(p, cpu, m, &c, buffer, out_size);
+            cpu->stream_copy(c.data[0], buffer, (size_t)(m * out_size));
         } else {
-            run_block(p, cpu, m, &c, c.data[0], c.stride[0]);
+            run_block(p, cpu, m, &c, c.data[0], out_size);
         }
         for (int k = 0; k <= p->inputs; k++)
             c.data[k] += m * c.stride[k];
         n -= m;
+        m = nbytes / size;
     }
 }
 
@@ -115,18 +127,25 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
             index[d] = 0;
         }
     }
+    if (bypass)
+        cpu->stream_fence();
 }
 
-/* The size beyond which the last-level cache does not help a second pass over the operands. */
+/*
+ * The size beyond which the last-level cache does not help a second pass over the operands.  A virtual
+ * machine may report the cache of the whole host, most of which is others'.
+ */
+#define MOST_CACHE_NBYTES (32 * 1024 * 1024)
+
 static int64_t cache_nbytes(void)
 {
-    static int64_t known;
+    static int64_t known; /* every thread writes the same value */
     if (known == 0) {
         long size = -1;
 #ifdef _SC_LEVEL3_CACHE_SIZE
         size = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-        known = size > 0 ? size : 16 * 1024 * 1024; /* every thread writes the same value */
+        known = size > 0 && size < MOST_CACHE_NBYTES ? size : MOST_CACHE_NBYTES;
     }
     return known;
 }

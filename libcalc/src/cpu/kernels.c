@@ -74,6 +74,7 @@ static inline float f32_from_bits16(uint32_t h)
     return f32_of_bits(bits_of_f32(f32_of_bits(rest) * 0x1p112f) | special | (h & 0x8000) << 16);
 }
 
+#if !defined(__F16C__)
 /*
  * Narrowing.  A result that is subnormal in f16 is rounded by adding 1/2 in f32, whose last bit is
  * then worth 2^-24; a normal one by adding just under half of the last bit kept, and one more when
@@ -91,6 +92,7 @@ static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *un
     *underflow |= is_small & (uint32_t)(bits_of_f32(rounded - 0.5f) != rest);
     return (is_large ? special : is_small ? subnormal : normal) | ((u >> 16) & 0x8000);
 }
+#endif
 
 static void widen(ptrdiff_t n, float *dst, const uint16_t *src)
 {
@@ -414,8 +416,10 @@ PAIRS(subtract, c128, f64)
     {                                                                                              \
         int flags = mylib_test_flags();                                                            \
         op##_kernel_##s(n, out, so, a, sa, b, sb);                                                 \
-        mylib_clear_flags();                                                                       \
-        mylib_raise_flags(flags);                                                                  \
+        if (mylib_test_flags() != flags) {                                                         \
+            mylib_clear_flags();                                                                   \
+            mylib_raise_flags(flags);                                                              \
+        }                                                                                          \
     }
 #define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
 QUIETS(minimum)
@@ -553,7 +557,8 @@ static mylib_block_sum *lookup_block_sum(mylib_type type)
 
 /*
  * Copies with non-temporal stores, which spare the memory the read of each line before it is
- * overwritten.  The head and tail that do not fill an aligned vector are stored as usual.
+ * overwritten.  The head and tail that do not fill an aligned vector are stored as usual.  Other
+ * threads may read the result only after stream_fence().
  */
 static void stream_copy(char *dst, const char *src, size_t nbytes)
 {
@@ -579,9 +584,15 @@ static void stream_copy(char *dst, const char *src, size_t nbytes)
     for (; i + sizeof(vector) <= nbytes; i += sizeof(vector))
         STREAM_VECTOR(dst + i, LOAD_VECTOR(src + i));
     memcpy(dst + i, src + i, nbytes - i);
-    _mm_sfence();
 #else
     memcpy(dst, src, nbytes);
+#endif
+}
+
+static void stream_fence(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
 #endif
 }
 
@@ -596,5 +607,6 @@ const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .kernel = lookup_kernel,
     .block_sum = lookup_block_sum,
     .stream_copy = stream_copy,
+    .stream_fence = stream_fence,
     .f16_from_f32 = f16_from_f32,
 };

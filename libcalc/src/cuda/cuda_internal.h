@@ -58,6 +58,9 @@ typedef struct mylib_flat_args {
         unsigned char constant[MYLIB_PROGRAM_MAX_INPUTS][16];
 } mylib_flat_args;
 
+/* What a CPU would have flagged; see mylib_launch_flags(). */
+enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
+
 /* A program over at most this many dimensions of any strides. */
 #define MYLIB_CUDA_MAX_NDIM 8
 
@@ -82,6 +85,11 @@ typedef struct mylib_strided_args {
 } mylib_strided_args;
 
 cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream);
+/*
+ * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write, for a program of a single operation that
+ * has run with these arguments: a GPU has no floating-point flags, but operands and results tell.
+ */
+cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream);
 /* is_small: n and every offset fit in 31 bits. */
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, int is_small, cudaStream_t stream);
 

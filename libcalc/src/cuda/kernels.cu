@@ -161,6 +161,91 @@ __global__ void __launch_bounds__(THREADS) flat_kernel(const __grid_constant__ m
     }
 }
 
+/* ---- Floating-point flags ------------------------------------------------------------------ */
+
+__device__ __forceinline__ bool is_division(int op)
+{
+    return op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder;
+}
+
+/* An integer operation flags as scalar_ops.h does on the CPU. */
+template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, T b, T)
+{
+    if (!is_division(op))
+        return 0;
+    if (b == 0)
+        return MYLIB_FLAG_DIVBYZERO;
+    bool is_signed = (T)-1 < (T)0;
+    T lowest = (T)((uint64_t)1 << (8 * sizeof(T) - 1));
+    return is_signed && a == lowest && b == (T)-1 && op != MYLIB_OP_remainder ? MYLIB_FLAG_OVERFLOW
+                                                                              : 0;
+}
+
+/* A NaN out of none is an invalid operation; an infinity out of none, an overflow or a division by 0. */
+__device__ __forceinline__ unsigned flags_of_part(int op, bool has_nan, bool is_finite,
+                                                  bool is_zero, double result)
+{
+    if (isnan(result))
+        return has_nan ? 0 : MYLIB_FLAG_INVALID;
+    if (!isinf(result) || !is_finite)
+        return 0;
+    return is_division(op) && is_zero ? MYLIB_FLAG_DIVBYZERO : MYLIB_FLAG_OVERFLOW;
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_f64 a, t_f64 b, t_f64 result)
+{
+    return flags_of_part(op, isnan(a) || isnan(b), isfinite(a) && isfinite(b), b == 0, result);
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_f32 a, t_f32 b, t_f32 result)
+{
+    return flags_of(op, (t_f64)a, (t_f64)b, (t_f64)result);
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_f16 a, t_f16 b, t_f16 result)
+{
+    return flags_of(op, f32_from_f16(a), f32_from_f16(b), f32_from_f16(result));
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_c128 a, t_c128 b, t_c128 result)
+{
+    bool has_nan = isnan(a.re) || isnan(a.im) || isnan(b.re) || isnan(b.im);
+    bool is_finite = isfinite(a.re) && isfinite(a.im) && isfinite(b.re) && isfinite(b.im);
+    bool is_zero = b.re == 0 && b.im == 0;
+    return flags_of_part(op, has_nan, is_finite, is_zero, result.re) |
+           flags_of_part(op, has_nan, is_finite, is_zero, result.im);
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_c64 a, t_c64 b, t_c64 result)
+{
+    return flags_of(op, make_c128(a.re, a.im), make_c128(b.re, b.im),
+                    make_c128(result.re, result.im));
+}
+
+template <typename T>
+__device__ __forceinline__ T read_one(const mylib_flat_args &args, int k, int64_t i)
+{
+    if (args.read[k] == MYLIB_READ_CONSTANT)
+        return *(const T *)args.constant[k];
+    return ((const T *)args.in[k])[args.read[k] == MYLIB_READ_UNIFORM ? 0 : i];
+}
+
+constexpr int FLAG_BLOCKS = 1024;
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+    flags_kernel(const __grid_constant__ mylib_flat_args args, unsigned *flags)
+{
+    typedef typename real_of<T>::type R;
+    int op = args.program.code[1].opcode;
+    unsigned found = 0;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < args.n;
+         i += (int64_t)FLAG_BLOCKS * THREADS) {
+        T a = read_one<T>(args, 0, i), b = args.program.inputs == 2 ? read_one<T>(args, 1, i) : a;
+        T result = args.program.result_type != args.program.type
+                       ? real_of<T>::widen(((const R *)args.out)[i])
+                       : ((const T *)args.out)[i];
+        found |= flags_of(op, a, b, result);
+    }
+    if (found != 0)
+        atomicOr(flags, found);
+}
+
 /* ---- Any strides --------------------------------------------------------------------------- */
 
 /*
@@ -342,6 +427,16 @@ template <typename T> cudaError_t launch_flat(const mylib_flat_args *args, cudaS
 }
 
 template <typename T>
+cudaError_t launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream)
+{
+    int64_t blocks = (args->n + THREADS - 1) / THREADS;
+    flags_kernel<T>
+        <<<(unsigned)(blocks < FLAG_BLOCKS ? blocks : FLAG_BLOCKS), THREADS, 0, stream>>>(*args,
+                                                                                          flags);
+    return cudaGetLastError();
+}
+
+template <typename T>
 cudaError_t launch_strided(const mylib_strided_args *args, int is_small, cudaStream_t stream)
 {
     int64_t tile = (int64_t)THREADS * STRIDED_N, blocks = (args->n + tile - 1) / tile;
@@ -381,6 +476,18 @@ cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream)
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         return launch_flat<t_##s>(args, stream);
+        MYLIB_TYPES(DT)
+#undef DT
+    }
+    return cudaErrorInvalidValue;
+}
+
+cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream)
+{
+    switch (args->program.type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return launch_flags<t_##s>(args, flags, stream);
         MYLIB_TYPES(DT)
 #undef DT
     }

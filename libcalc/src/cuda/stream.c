@@ -16,6 +16,8 @@
 
 #include "cuda_internal.h"
 
+#include "../flags.h"
+
 #define MAX_DEVICES 64
 #define MAX_WORKERS 32
 #define SLOTS_PER_WORKER 2
@@ -33,6 +35,7 @@
 
 typedef struct slot {
     char *pinned, *device;
+    unsigned *flags; /* MYLIB_FLAG_* of the call, in pinned memory */
     cudaStream_t stream;
     int64_t begin, n; /* the piece in flight; n is 0 when there is none */
 } slot;
@@ -87,8 +90,9 @@ static mylib_status ring_reserve(ring *r, int slots)
     ring_release(r);
     r->slot_nbytes = (size_t)setting("MYLIB_STREAM_SLOT_KIB", DEFAULT_SLOT_KIB, 1 << 20) * 1024;
     size_t nbytes = r->slot_nbytes * (size_t)slots;
-    cudaError_t error =
-        cudaHostAlloc((void **)&r->pinned, nbytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    size_t flags_nbytes = (size_t)slots * sizeof(unsigned);
+    cudaError_t error = cudaHostAlloc((void **)&r->pinned, nbytes + flags_nbytes,
+                                      cudaHostAllocPortable | cudaHostAllocMapped);
     if (error == cudaSuccess)
         error = cudaMalloc((void **)&r->device, nbytes);
     if (error == cudaErrorMemoryAllocation) {
@@ -102,6 +106,7 @@ static mylib_status ring_reserve(ring *r, int slots)
     for (r->slots = 0; r->slots < slots; r->slots++) {
         slot *s = &r->slot[r->slots];
         s->pinned = r->pinned + r->slot_nbytes * (size_t)r->slots;
+        s->flags = (unsigned *)(r->pinned + r->slot_nbytes * (size_t)slots) + r->slots;
         s->device = r->device + r->slot_nbytes * (size_t)r->slots;
         CUDA_TRY(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking));
     }
@@ -162,6 +167,7 @@ typedef struct job {
     size_t offset[MYLIB_MAX_OPERANDS]; /* of the operand in a slot */
     int64_t piece;                     /* elements */
     int zero_copy;
+    int can_raise; /* floating-point flags */
     mylib_flat_args args;
     int device;
     _Atomic int64_t next;
@@ -265,6 +271,8 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
     }
     args.out = base + j->offset[0];
     CUDA_TRY(mylib_launch_flat(&args, s->stream));
+    if (j->can_raise)
+        CUDA_TRY(mylib_launch_flags(&args, s->flags, s->stream));
     if (!j->zero_copy) {
         size_t size = mylib_operand_size(j->program, 0);
         CUDA_TRY(cudaMemcpyAsync(
@@ -328,6 +336,24 @@ out:
     mylib_cuda_leave(previous);
 }
 
+/* Whether an operation can raise a floating-point flag at all. */
+static int can_raise(const mylib_program *program)
+{
+    int op = program->code[1].opcode, is_integer = program->type < MYLIB_F16;
+    switch (op) {
+    case MYLIB_OP_divide:
+    case MYLIB_OP_floor_divide:
+    case MYLIB_OP_remainder:
+        return 1;
+    case MYLIB_OP_minimum:
+    case MYLIB_OP_maximum:
+    case MYLIB_OP_negative:
+        return 0;
+    default:
+        return !is_integer;
+    }
+}
+
 /* Decides the way of each operand and the size of the pieces. */
 static void plan(job *j, size_t slot_nbytes, int workers)
 {
@@ -336,6 +362,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     int pinned = 0;
 
     j->args.program = *j->program;
+    j->can_raise = can_raise(j->program);
     j->args.out_is_aligned = 1;
     for (int k = 0; k < l->operands; k++) {
         size_t size = mylib_operand_size(j->program, k);
@@ -398,6 +425,8 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
     j.device = device;
     pthread_mutex_init(&j.lock, NULL);
     plan(&j, r->slot_nbytes, workers);
+    for (int i = 0; i < r->slots; i++)
+        *r->slot[i].flags = 0;
     int64_t pieces = (layout->count + j.piece - 1) / j.piece;
     if (pieces < workers)
         workers = (int)pieces;
@@ -411,8 +440,16 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
             work(&j, &r->slot[w * SLOTS_PER_WORKER]);
     }
     pthread_mutex_destroy(&j.lock);
-    if (j.st != MYLIB_OK)
+    if (j.st != MYLIB_OK) {
         st = mylib_fail(j.st, "%s", j.message);
+        goto out;
+    }
+    unsigned flags = 0;
+    for (int i = 0; i < r->slots; i++)
+        flags |= *r->slot[i].flags;
+    mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
+                      (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
+                      (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
 out:
     pthread_mutex_unlock(&r->lock);
 leave:
