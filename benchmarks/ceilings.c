@@ -73,8 +73,8 @@ static const char empty_kernel[] = ".version 6.3\n"
                                    ".address_size 64\n"
                                    ".visible .entry empty() { ret; }\n";
 
-typedef int launch_function(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
-                            void **, void **);
+typedef int launch_function(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                            unsigned, void *, void **, void **);
 
 /*
  * Seconds for one launch of an empty kernel and the wait for it on the legacy default stream, mean of
@@ -93,15 +93,17 @@ double ceiling_launch(int64_t count)
         int device;
         int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
         int (*get)(int *, int) = (int (*)(int *, int))dlsym(driver, "cuDeviceGet");
-        int (*retain)(void **, int) = (int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
+        int (*retain)(void **, int) =
+            (int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
         int (*set)(void *) = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
-        int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(driver, "cuModuleLoadData");
+        int (*load)(void **, const void *) =
+            (int (*)(void **, const void *))dlsym(driver, "cuModuleLoadData");
         int (*find)(void **, void *, const char *) =
             (int (*)(void **, void *, const char *))dlsym(driver, "cuModuleGetFunction");
         synchronize = (int (*)(void *))dlsym(driver, "cuStreamSynchronize");
         launch = (launch_function *)dlsym(driver, "cuLaunchKernel");
-        if (init == NULL || get == NULL || retain == NULL || set == NULL || load == NULL || find == NULL ||
-            synchronize == NULL || launch == NULL)
+        if (init == NULL || get == NULL || retain == NULL || set == NULL || load == NULL ||
+            find == NULL || synchronize == NULL || launch == NULL)
             return -2;
         if (init(0) != 0)
             return -3;
@@ -118,5 +120,6 @@ double ceiling_launch(int64_t count)
         if (launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0 || synchronize(NULL) != 0)
             return -7;
     clock_gettime(CLOCK_MONOTONIC, &end);
-    return ((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec)) / (double)count;
+    return ((double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec)) /
+           (double)count;
 }

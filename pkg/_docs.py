@@ -56,8 +56,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "square": ("a * a", "Integers wrap.", ">>> pcd.square(12)\n144"),
     "sqrt": (
         "the square root of a",
-        "Integers become floats.  NaN, and NumPy's warning, for negative elements; ValueError for a\n"
-        "negative Python number.",
+        "Integers become floats.  NaN, and NumPy's warning, for negative elements; ValueError for\n"
+        "a negative Python number.",
         ">>> pcd.sqrt([4.0, 9.0])\narray([2., 3.])\n>>> pcd.sqrt(2.25)\n1.5",
     ),
 }

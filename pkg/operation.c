@@ -223,6 +223,21 @@ static char output_order(const mylib_array *in, int inputs, int ndim)
  */
 static int convert_number(PyObject *x, mylib_type type, void *value)
 {
+    if (type == MYLIB_C64 || type == MYLIB_C128) {
+        mylib_type part = type == MYLIB_C64 ? MYLIB_F32 : MYLIB_F64;
+        char *parts = value;
+        memset(value, 0, mylib_type_size(type));
+        if (!PyComplex_CheckExact(x))
+            return convert_number(x, part, parts);
+        PyObject *re = PyFloat_FromDouble(PyComplex_RealAsDouble(x));
+        PyObject *im = PyFloat_FromDouble(PyComplex_ImagAsDouble(x));
+        int converts = re != NULL && im != NULL && convert_number(re, part, parts) &&
+                       convert_number(im, part, parts + mylib_type_size(part));
+        Py_XDECREF(re);
+        Py_XDECREF(im);
+        PyErr_Clear();
+        return converts;
+    }
     if (PyLong_CheckExact(x)) {
         int overflow;
         long long n = PyLong_AsLongLongAndOverflow(x, &overflow);
@@ -300,7 +315,7 @@ static int needs_copy(const mylib_array *out, const mylib_array *in)
 static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *out_object)
 {
     mylib_array arrays[1 + MAX_INPUTS], *out = &arrays[0], *in = &arrays[1];
-    double constants[MAX_INPUTS]; /* 8 bytes each: no complex among them */
+    double constants[MAX_INPUTS][2]; /* room for one element of any type each */
     int64_t shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
     mylib_type type = MYLIB_I8, result_type;
     int type_num = -1, ndim = 0;
@@ -313,7 +328,8 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
             if (PyArray_TYPE(a) != type_num || !PyArray_ISNOTSWAPPED(a))
                 return NULL;
             ndim = PyArray_NDIM(a) > ndim ? PyArray_NDIM(a) : ndim;
-        } else if (!PyLong_CheckExact(args[k]) && !PyFloat_CheckExact(args[k])) {
+        } else if (!PyLong_CheckExact(args[k]) && !PyFloat_CheckExact(args[k]) &&
+                   !PyComplex_CheckExact(args[k]) && !PyArray_IsScalar(args[k], Number)) {
             return NULL;
         }
     }
@@ -326,9 +342,18 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
         if (PyArray_CheckExact(args[k])) {
             describe_array((PyArrayObject *)args[k], type, &in[k]);
         } else {
-            if (!convert_number(args[k], type, &constants[k]))
+            if (PyArray_IsScalar(args[k], Number)) {
+                /* A NumPy scalar has a type as an array has. */
+                PyArray_Descr *descr = PyArray_DescrFromScalar(args[k]);
+                int is_same = descr->type_num == type_num;
+                Py_DECREF(descr);
+                if (!is_same)
+                    return NULL;
+                PyArray_ScalarAsCtype(args[k], constants[k]);
+            } else if (!convert_number(args[k], type, constants[k])) {
                 return NULL;
-            in[k] = (mylib_array){&constants[k], {MYLIB_CPU, 0}, type, 0, NULL, NULL};
+            }
+            in[k] = (mylib_array){constants[k], {MYLIB_CPU, 0}, type, 0, NULL, NULL};
         }
     }
 

@@ -245,10 +245,10 @@ void mylib_layout_extent(const mylib_layout *l, int k, size_t size, const char *
 }
 
 /*
- * Two elements meet when the distance of the operands' first elements is made up by steps along their
- * dimensions: sum of factor * steps, 0 <= steps <= most.  The search goes from the largest factor to
- * the smallest, and tries only as many steps as those that follow can still correct; in memory that is
- * laid out as usual these are one or two.
+ * Two elements meet when the distance of the operands' first elements is made up by steps along
+ * their dimensions: sum of factor * steps, 0 <= steps <= most.  The search goes from the largest
+ * factor to the smallest, and tries only as many steps as those that follow can still correct; in
+ * memory that is laid out as usual these are one or two.
  */
 typedef struct steps {
     int64_t factor, most;

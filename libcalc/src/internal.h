@@ -95,8 +95,8 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
 void mylib_layout_simplify(mylib_layout *layout);
 
 /*
- * Where operand k stands against the output.  Exact for interleaved arrays too, except that a layout
- * too intricate to decide counts as OVERLAP.
+ * Where operand k stands against the output.  Exact for interleaved arrays too, except that a
+ * layout too intricate to decide counts as OVERLAP.
  */
 typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } mylib_overlap;
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,

@@ -206,47 +206,34 @@ DEFINE_HALF_UNARY(sqrt)
  */
 MYLIB_FN double modulus_f64(double x, double y)
 {
-    double ax = fabs(x), ay = fabs(y), scale = 1;
-    if (ax == INFINITY || ay == INFINITY)
-        return INFINITY;
-    if (ax != ax || ay != ay)
-        return ax + ay;
-    if (QUIET_LESS(ax, ay)) {
-        double t = ax;
-        ax = ay;
-        ay = t;
-    }
-    if (ay == 0)
-        return ax;
-    if (QUIET_LESS(0x1p510, ax)) {
-        scale = 0x1p600;
-        ax *= 0x1p-600;
-        ay *= 0x1p-600;
-    } else if (QUIET_LESS(ay, 0x1p-460)) {
-        if (QUIET_LESS_EQUAL(ay, ax * 0x1p-54))
-            return ax + ay;
-        scale = 0x1p-600;
-        ax *= 0x1p600;
-        ay *= 0x1p600;
-    }
-    double h = sqrt(ax * ax + ay * ay), delta, t1, t2;
-    if (QUIET_LESS_EQUAL(h, 2 * ay)) {
-        delta = h - ay;
-        t1 = ax * (2 * delta - ax);
-        t2 = (delta - 2 * (ax - ay)) * delta;
-    } else {
-        delta = h - ax;
-        t1 = 2 * delta * (ax - 2 * ay);
-        t2 = (4 * delta - ay) * ay + delta * delta;
-    }
-    return (h - (t1 + t2) / (2 * h)) * scale;
+    /* Without branches, so that it can be vectorized: special cases compute with 1 and 1. */
+    double ax = fabs(x), ay = fabs(y);
+    int is_special = !(QUIET_LESS(ax, INFINITY) && QUIET_LESS(ay, INFINITY));
+    double larger = QUIET_LESS(ax, ay) ? ay : ax, smaller = QUIET_LESS(ax, ay) ? ax : ay;
+    int is_one_sided = QUIET_LESS_EQUAL(smaller, larger * 0x1p-54);
+    double result = larger + smaller;
+    double scale = QUIET_LESS(0x1p510, larger)    ? 0x1p-600
+                   : QUIET_LESS(larger, 0x1p-400) ? 0x1p600
+                                                  : 1;
+    double a = is_special ? 1 : larger * scale,
+           b = is_special || is_one_sided ? 1 : smaller * scale;
+    a = is_one_sided ? 1 : a;
+
+    double h = sqrt(a * a + b * b);
+    int is_close = QUIET_LESS_EQUAL(h, 2 * b);
+    double delta = is_close ? h - b : h - a;
+    double t1 = is_close ? a * (2 * delta - a) : 2 * delta * (a - 2 * b);
+    double t2 = is_close ? (delta - 2 * (a - b)) * delta : (4 * delta - b) * b + delta * delta;
+    double corrected = (h - (t1 + t2) / (2 * h)) / scale;
+
+    result = is_one_sided || is_special ? result : corrected;
+    return ax == INFINITY || ay == INFINITY ? INFINITY : result;
 }
 MYLIB_FN float modulus_f32(float x, float y)
 {
-    if (fabsf(x) == INFINITY || fabsf(y) == INFINITY)
-        return INFINITY;
     double dx = x, dy = y;
-    return (float)sqrt(dx * dx + dy * dy);
+    float modulus = (float)sqrt(dx * dx + dy * dy);
+    return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : modulus;
 }
 
 /*

@@ -12,9 +12,9 @@
 #include "internal.h"
 
 /*
- * Bytes of a block of intermediate values; with two operands as large it fits the smallest L1 in use
- * (32 KiB).  On the way past the cache a short block is better, for it is copied while it is still
- * on its way through the store buffers; f16, bound by its conversions, wants the long one.
+ * Bytes of a block of intermediate values; with two operands as large it fits the smallest L1 in
+ * use (32 KiB).  On the way past the cache a short block is better, for it is copied while it is
+ * still on its way through the store buffers; f16, bound by its conversions, wants the long one.
  */
 #define BLOCK_NBYTES 8192
 #define BYPASS_BLOCK_NBYTES 1024
@@ -132,8 +132,8 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
 }
 
 /*
- * The size beyond which the last-level cache does not help a second pass over the operands.  A virtual
- * machine may report the cache of the whole host, most of which is others'.
+ * The size beyond which the last-level cache does not help a second pass over the operands.  A
+ * virtual machine may report the cache of the whole host, most of which is others'.
  */
 #define MOST_CACHE_NBYTES (32 * 1024 * 1024)
 

@@ -284,46 +284,63 @@ MYLIB_OPS(ROW)
  * the remainder r and b have different signs, both move by one step.
  */
 #define HAS_OTHER_SIGN(r, b) ((r) != 0 && ((r) < 1) != ((b) < 1))
-#define RESULT_divide(W, a, b, q) (q)
+#define RESULT_divide(W, a, b, q) ((void)(b), (q))
 #define RESULT_floor_divide(W, a, b, q) ((q) - (W)HAS_OTHER_SIGN((a) - (q) * (b), b))
 #define RESULT_remainder(W, a, b, q)                                                               \
     ((a) - (q) * (b) + (HAS_OTHER_SIGN((a) - (q) * (b), b) ? (b) : 0))
 
-/* MIN is 0 for unsigned types, which have no quotient that overflows. */
+/*
+ * MIN is 0 for unsigned types, which have no quotient that overflows.  By a single number it is a
+ * multiplication: half a step away from zero keeps the product, with its two rounding errors, on
+ * the right side of every integer.
+ */
 #define DIVISION_BY_FLOAT(op, s, W, F, IS_SIGNED, MIN)                                             \
     static void op##_division_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a,             \
                                   ptrdiff_t sa, const char *b, ptrdiff_t sb)                       \
     {                                                                                              \
         const ptrdiff_t w = sizeof(t_##s);                                                         \
-        t_##s repeated[DIVISION_BLOCK];                                                            \
-        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0) || (sa == 0 && sb == 0)) {     \
+        t_##s y0 = load_##s(b);                                                                    \
+        int is_plain =                                                                             \
+            so != w || (sa != w && sa != 0) || (sb != w && sb != 0) || (sa == 0 && sb == 0);       \
+        if (is_plain || (sb == 0 && (y0 == 0 || (IS_SIGNED && y0 == (t_##s) - 1)))) {              \
             op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
             return;                                                                                \
         }                                                                                          \
-        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && (sa == 0 || sb == 0); i++)            \
-            repeated[i] = load_##s(sa == 0 ? a : b);                                               \
+        if (sb == 0) {                                                                             \
+            const W yi = y0;                                                                       \
+            const F factor = 1 / (F)y0;                                                            \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                        \
+            {                                                                                      \
+                const W xi = load_##s(a + i * w);                                                  \
+                W q = (W)(((F)xi + (xi < 0 ? (F)-0.5 : (F)0.5)) * factor);                         \
+                STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(W, xi, yi, q)));                     \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        t_##s repeated[DIVISION_BLOCK];                                                            \
+        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && sa == 0; i++)                         \
+            repeated[i] = load_##s(a);                                                             \
         for (; n > 0; n -= DIVISION_BLOCK) {                                                       \
             ptrdiff_t m = n < DIVISION_BLOCK ? n : DIVISION_BLOCK;                                 \
             const char *x = sa == 0 ? (const char *)repeated : a;                                  \
-            const char *y = sb == 0 ? (const char *)repeated : b;                                  \
             t_##s special = 0;                                                                     \
             for (ptrdiff_t i = 0; i < m; i++) {                                                    \
-                t_##s xi = load_##s(x + i * w), yi = load_##s(y + i * w);                          \
+                t_##s xi = load_##s(x + i * w), yi = load_##s(b + i * w);                          \
                 special |= (t_##s)((yi == 0) | (IS_SIGNED & (xi == MIN) & (yi == (t_##s) - 1)));   \
             }                                                                                      \
             if (special) {                                                                         \
-                op##_kernel_##s(m, out, w, x, w, y, w);                                            \
+                op##_kernel_##s(m, out, w, x, w, b, w);                                            \
             } else {                                                                               \
                 NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)                                    \
                 {                                                                                  \
-                    W xi = load_##s(x + i * w), yi = load_##s(y + i * w);                          \
+                    W xi = load_##s(x + i * w), yi = load_##s(b + i * w);                          \
                     W q = (W)((F)xi / (F)yi);                                                      \
                     STORE(t_##s, out + i * w, (t_##s)(RESULT_##op(W, xi, yi, q)));                 \
                 }                                                                                  \
             }                                                                                      \
             out += m * w;                                                                          \
             a += m * sa;                                                                           \
-            b += m * sb;                                                                           \
+            b += m * w;                                                                            \
         }                                                                                          \
     }
 
@@ -358,13 +375,13 @@ static inline uint64_t divide_by(uint64_t x, reciprocal r)
             op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
             return;                                                                                \
         }                                                                                          \
-        int y_is_negative = IS_SIGNED && (t_i64)y < 0;                                             \
-        reciprocal r = reciprocal_of(y_is_negative ? 0 - (uint64_t)y : (uint64_t)y);               \
+        uint64_t y_sign = IS_SIGNED ? (uint64_t)((t_i64)y >> 63) : 0;                              \
+        reciprocal r = reciprocal_of(((uint64_t)y ^ y_sign) - y_sign);                             \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             t_##s x = load_##s(a + i * sa);                                                        \
-            int x_is_negative = IS_SIGNED && (t_i64)x < 0;                                         \
-            uint64_t size = divide_by(x_is_negative ? 0 - (uint64_t)x : (uint64_t)x, r);           \
-            t_##s q = (t_##s)(x_is_negative != y_is_negative ? 0 - size : size);                   \
+            uint64_t x_sign = IS_SIGNED ? (uint64_t)((t_i64)x >> 63) : 0, sign = x_sign ^ y_sign;  \
+            uint64_t size = divide_by(((uint64_t)x ^ x_sign) - x_sign, r);                         \
+            t_##s q = (t_##s)((size ^ sign) - sign);                                               \
             STORE(t_##s, out + i * so, RESULT_##op(t_##s, x, y, q));                               \
         }                                                                                          \
     }
@@ -404,24 +421,78 @@ PAIRS(add, c128, f64)
 PAIRS(subtract, c64, f32)
 PAIRS(subtract, c128, f64)
 
+/* ---- Costly operations on strided operands ------------------------------------------------- */
+
+/*
+ * Copying to and from contiguous blocks takes less than doing a costly operation one element at a
+ * time.  Operands that are contiguous or a single number stay where they are.
+ */
+#define PACK_BLOCK 256
+#define PACK_MOST_NBYTES (PACK_BLOCK * 8)
+
+static void packed_kernel(mylib_kernel *kernel, int binary, ptrdiff_t w, ptrdiff_t n, char *out,
+                          ptrdiff_t so, const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
+{
+    char pa[PACK_MOST_NBYTES], pb[PACK_MOST_NBYTES], po[PACK_MOST_NBYTES];
+    if (!binary)
+        sb = 0;
+    if (n < 8 || so == 0 || (so == w && (sa == w || (binary && sa == 0)) && (sb == w || sb == 0))) {
+        kernel(n, out, so, a, sa, b, sb);
+        return;
+    }
+    while (n > 0) {
+        ptrdiff_t m = n < PACK_BLOCK ? n : PACK_BLOCK;
+        int packs_a = sa != w && (sa != 0 || !binary), packs_b = sb != w && sb != 0;
+        if (packs_a)
+            mylib_copy_strided((size_t)w, m, pa, w, a, sa);
+        if (packs_b)
+            mylib_copy_strided((size_t)w, m, pb, w, b, sb);
+        kernel(m, so == w ? out : po, w, packs_a ? pa : a, packs_a ? w : sa, packs_b ? pb : b,
+               packs_b ? w : sb);
+        if (so != w)
+            mylib_copy_strided((size_t)w, m, out, so, po, w);
+        n -= m;
+        out += m * so;
+        a += m * sa;
+        b += m * sb;
+    }
+}
+
+#define PACKED_SQRT(s)                                                                             \
+    static void sqrt_packed_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa, \
+                                const char *b, ptrdiff_t sb)                                       \
+    {                                                                                              \
+        packed_kernel(sqrt_kernel_##s, 0, sizeof(t_##s), n, out, so, a, sa, b, sb);                \
+    }
+PACKED_SQRT(f32)
+PACKED_SQRT(f64)
+
 /* ---- Quiet comparisons --------------------------------------------------------------------- */
 
 /*
  * A NaN is a legal operand of minimum and maximum.  Vector comparisons of some levels raise
  * FE_INVALID for it all the same, so the flags are put back as they were.
  */
-#define QUIET(op, s)                                                                               \
+#define QUIET(op, s, RUN)                                                                          \
     static void op##_quiet_##s(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,  \
                                const char *b, ptrdiff_t sb)                                        \
     {                                                                                              \
         int flags = mylib_test_flags();                                                            \
-        op##_kernel_##s(n, out, so, a, sa, b, sb);                                                 \
+        RUN(op##_kernel_##s, s, n, out, so, a, sa, b, sb);                                         \
         if (mylib_test_flags() != flags) {                                                         \
             mylib_clear_flags();                                                                   \
             mylib_raise_flags(flags);                                                              \
         }                                                                                          \
     }
-#define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
+#define RUN_PLAIN(kernel, s, n, out, so, a, sa, b, sb) kernel(n, out, so, a, sa, b, sb)
+#define RUN_PACKED(kernel, s, n, out, so, a, sa, b, sb)                                            \
+    packed_kernel(kernel, 1, sizeof(t_##s), n, out, so, a, sa, b, sb)
+#define QUIETS(op)                                                                                 \
+    QUIET(op, f16, RUN_PLAIN)                                                                      \
+    QUIET(op, f32, RUN_PACKED)                                                                     \
+    QUIET(op, f64, RUN_PACKED)                                                                     \
+    QUIET(op, c64, RUN_PLAIN)                                                                      \
+    QUIET(op, c128, RUN_PLAIN)
 QUIETS(minimum)
 QUIETS(maximum)
 
@@ -456,6 +527,8 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
     CASE(op, F64, op##_quiet_f64)                                                                  \
     CASE(op, C64, op##_quiet_c64)                                                                  \
     CASE(op, C128, op##_quiet_c128)
+        CASE(sqrt, F32, sqrt_packed_f32)
+        CASE(sqrt, F64, sqrt_packed_f64)
         QUIET_CASES(minimum)
         QUIET_CASES(maximum)
 #undef QUIET_CASES

@@ -86,8 +86,9 @@ typedef struct mylib_strided_args {
 
 cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream);
 /*
- * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write, for a program of a single operation that
- * has run with these arguments: a GPU has no floating-point flags, but operands and results tell.
+ * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write, for a program of a single
+ * operation that has run with these arguments: a GPU has no floating-point flags, but operands and
+ * results tell.
  */
 cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream);
 /* is_small: n and every offset fit in 31 bits. */

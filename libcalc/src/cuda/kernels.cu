@@ -181,7 +181,7 @@ template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, 
                                                                               : 0;
 }
 
-/* A NaN out of none is an invalid operation; an infinity out of none, an overflow or a division by 0. */
+/* A NaN out of none is invalid; an infinity out of none, an overflow or a division by zero. */
 __device__ __forceinline__ unsigned flags_of_part(int op, bool has_nan, bool is_finite,
                                                   bool is_zero, double result)
 {
