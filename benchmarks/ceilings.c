@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-/* ---- Memory bandwidth of the CPU --------------------------------------------------------------- */
+/* ---- Memory bandwidth of the CPU ----------------------------------------------------------- */
 
 #if defined(__AVX512F__)
 typedef __m512i vector;
@@ -66,7 +66,7 @@ void ceiling_add(int64_t n, uint64_t *out, const uint64_t *a, const uint64_t *b,
     }
 }
 
-/* ---- A kernel launch with a synchronize -------------------------------------------------------- */
+/* ---- A kernel launch with a synchronize ---------------------------------------------------- */
 
 static const char empty_kernel[] = ".version 6.3\n"
                                    ".target sm_75\n"
@@ -77,7 +77,8 @@ typedef int launch_function(void *, unsigned, unsigned, unsigned, unsigned, unsi
                             unsigned, void *, void **, void **);
 
 /*
- * Seconds for one launch of an empty kernel and the wait for it on the legacy default stream, mean of
+ * Seconds for one launch of an empty kernel and the wait for it on the legacy default stream, mean
+ * of
  * `count`.  Negative: minus the number of the call to the driver that failed.
  */
 double ceiling_launch(int64_t count)

@@ -94,42 +94,44 @@ static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *un
 }
 #endif
 
-static void widen(ptrdiff_t n, float *dst, const uint16_t *src)
+/* src and dst of f16 may be at any address. */
+static void widen(ptrdiff_t n, float *dst, const char *src)
 {
     ptrdiff_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= n; i += 16)
-        _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(src + i))));
+        _mm512_storeu_ps(dst + i,
+                         _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(src + 2 * i))));
 #endif
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + i))));
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + 2 * i))));
     for (; i < n; i++)
-        dst[i] = _cvtsh_ss(src[i]);
+        dst[i] = _cvtsh_ss(load_f16(src + 2 * i).bits);
 #else
     for (; i < n; i++)
-        dst[i] = f32_from_bits16(src[i]);
+        dst[i] = f32_from_bits16(load_f16(src + 2 * i).bits);
 #endif
 }
 
-static void narrow(ptrdiff_t n, uint16_t *dst, const float *src)
+static void narrow(ptrdiff_t n, char *dst, const float *src)
 {
     ptrdiff_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((__m256i *)(dst + i),
+        _mm256_storeu_si256((__m256i *)(dst + 2 * i),
                             _mm512_cvtps_ph(_mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(dst + i),
+        _mm_storeu_si128((__m128i *)(dst + 2 * i),
                          _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
     for (; i < n; i++)
-        dst[i] = _cvtss_sh(src[i], _MM_FROUND_TO_NEAREST_INT);
+        STORE(uint16_t, dst + 2 * i, _cvtss_sh(src[i], _MM_FROUND_TO_NEAREST_INT));
 #else
     uint32_t overflow = 0, underflow = 0;
     for (; i < n; i++)
-        dst[i] = (uint16_t)bits16_from_f32(src[i], &overflow, &underflow);
+        STORE(uint16_t, dst + 2 * i, (uint16_t)bits16_from_f32(src[i], &overflow, &underflow));
     if (overflow || underflow)
         mylib_raise_flags((overflow ? FE_OVERFLOW : 0) | (underflow ? FE_UNDERFLOW : 0));
 #endif
@@ -137,40 +139,45 @@ static void narrow(ptrdiff_t n, uint16_t *dst, const float *src)
 
 static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t stride)
 {
-    uint16_t packed[HALF_BLOCK];
-    mylib_copy_strided(sizeof(uint16_t), n, (char *)packed, sizeof(uint16_t), src, stride);
-    widen(n, dst, packed);
+    char packed[HALF_BLOCK * sizeof(t_f16)];
+    if (stride != sizeof(t_f16)) {
+        mylib_copy_strided(sizeof(t_f16), n, packed, sizeof(t_f16), src, stride);
+        src = packed;
+    }
+    widen(n, dst, src);
 }
 
 static t_f16 f16_from_f32(float x)
 {
     t_f16 h;
-    narrow(1, &h.bits, &x);
+    narrow(1, (char *)&h, &x);
     return h;
 }
 
-/* An f16 kernel is the f32 kernel between two conversions, block by block. */
+/*
+ * An f16 kernel is the f32 kernel between two conversions, block by block.  All of a block is read
+ * before any of it is written.
+ */
 static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out, ptrdiff_t so,
                         const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
-    float fa[HALF_BLOCK], fb[HALF_BLOCK];
-    uint16_t packed[HALF_BLOCK];
+    _Alignas(64) float fa[HALF_BLOCK], fb[HALF_BLOCK];
+    char packed[HALF_BLOCK * sizeof(t_f16)];
     const ptrdiff_t w = sizeof(float);
 
     if (binary && sb == 0 && n > 0)
-        widen_strided(1, fb, b, 0);
+        widen(1, fb, b);
     while (n > 0) {
         ptrdiff_t m = n < HALF_BLOCK ? n : HALF_BLOCK;
         widen_strided(m, fa, a, sa);
         if (binary && sb != 0)
             widen_strided(m, fb, b, sb);
         kernel(m, (char *)fa, w, (char *)fa, w, (char *)fb, sb == 0 ? 0 : w);
-        if (so == sizeof(uint16_t)) {
-            narrow(m, packed, fa);
-            memcpy(out, packed, (size_t)m * sizeof(uint16_t));
+        if (so == sizeof(t_f16)) {
+            narrow(m, out, fa);
         } else {
             narrow(m, packed, fa);
-            mylib_copy_strided(sizeof(uint16_t), m, out, so, (char *)packed, sizeof(uint16_t));
+            mylib_copy_strided(sizeof(t_f16), m, out, so, packed, sizeof(t_f16));
         }
         n -= m;
         out += m * so;

@@ -31,6 +31,9 @@
  */
 #define ZERO_COPY_NBYTES (64 * 1024)
 
+/* From this size on results are unpacked past the cache. */
+#define BYPASS_NBYTES (256 * 1024)
+
 #define ALIGNMENT 256
 
 typedef struct slot {
@@ -214,7 +217,13 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
     size_t size = mylib_operand_size(j->program, k);
     if (j->is_contiguous[k]) {
         char *at = l->data[k] + begin * (int64_t)size;
-        memcpy(unpack ? at : packed, unpack ? packed : at, (size_t)n * size);
+        /* The GPU reads what is packed from the cache; what is unpacked has left this call. */
+        if (unpack && (size_t)n * size >= BYPASS_NBYTES) {
+            mylib_cpu()->stream_copy(at, packed, (size_t)n * size);
+            mylib_cpu()->stream_fence();
+        } else {
+            memcpy(unpack ? at : packed, unpack ? packed : at, (size_t)n * size);
+        }
         return;
     }
     int inner = l->ndim - 1;
