@@ -78,8 +78,7 @@ typedef int launch_function(void *, unsigned, unsigned, unsigned, unsigned, unsi
 
 /*
  * Seconds for one launch of an empty kernel and the wait for it on the legacy default stream, mean
- * of
- * `count`.  Negative: minus the number of the call to the driver that failed.
+ * of `count`.  Negative: minus the number of the call to the driver that failed.
  */
 double ceiling_launch(int64_t count)
 {
