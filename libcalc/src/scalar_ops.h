@@ -208,16 +208,15 @@ MYLIB_FN double modulus_f64(double x, double y)
 {
     /* Without branches, so that it can be vectorized: special cases compute with 1 and 1. */
     double ax = fabs(x), ay = fabs(y);
-    int is_special = !(QUIET_LESS(ax, INFINITY) && QUIET_LESS(ay, INFINITY));
+    int is_special = !QUIET_LESS(ax, INFINITY) | !QUIET_LESS(ay, INFINITY);
     double larger = QUIET_LESS(ax, ay) ? ay : ax, smaller = QUIET_LESS(ax, ay) ? ax : ay;
     int is_one_sided = QUIET_LESS_EQUAL(smaller, larger * 0x1p-54);
     double result = larger + smaller;
     double scale = QUIET_LESS(0x1p510, larger)    ? 0x1p-600
                    : QUIET_LESS(larger, 0x1p-400) ? 0x1p600
                                                   : 1;
-    double a = is_special ? 1 : larger * scale,
-           b = is_special || is_one_sided ? 1 : smaller * scale;
-    a = is_one_sided ? 1 : a;
+    int is_simple = is_special | is_one_sided;
+    double a = is_simple ? 1 : larger * scale, b = is_simple ? 1 : smaller * scale;
 
     double h = sqrt(a * a + b * b);
     int is_close = QUIET_LESS_EQUAL(h, 2 * b);
@@ -226,14 +225,16 @@ MYLIB_FN double modulus_f64(double x, double y)
     double t2 = is_close ? (delta - 2 * (a - b)) * delta : (4 * delta - b) * b + delta * delta;
     double corrected = (h - (t1 + t2) / (2 * h)) / scale;
 
-    result = is_one_sided || is_special ? result : corrected;
-    return ax == INFINITY || ay == INFINITY ? INFINITY : result;
+    result = is_simple ? result : corrected;
+    return (ax == INFINITY) | (ay == INFINITY) ? INFINITY : result;
 }
 MYLIB_FN float modulus_f32(float x, float y)
 {
     double dx = x, dy = y;
     float modulus = (float)sqrt(dx * dx + dy * dy);
-    return fabsf(x) == INFINITY || fabsf(y) == INFINITY ? INFINITY : modulus;
+    int is_infinite =
+        (fabsf(x) == INFINITY) | (fabsf(y) == INFINITY); /* no branch: it vectorizes */
+    return is_infinite ? INFINITY : modulus;
 }
 
 /*

@@ -290,11 +290,11 @@ MYLIB_OPS(ROW)
  * From the truncated quotient q to each operation's result, in a type W that holds a - q * b; where
  * the remainder r and b have different signs, both move by one step.
  */
-#define HAS_OTHER_SIGN(r, b) ((r) != 0 && ((r) < 1) != ((b) < 1))
+#define HAS_OTHER_SIGN(r, b) (((r) != 0) & (((r) < 1) != ((b) < 1))) /* no branch to mispredict */
 #define RESULT_divide(W, a, b, q) ((void)(b), (q))
 #define RESULT_floor_divide(W, a, b, q) ((q) - (W)HAS_OTHER_SIGN((a) - (q) * (b), b))
 #define RESULT_remainder(W, a, b, q)                                                               \
-    ((a) - (q) * (b) + (HAS_OTHER_SIGN((a) - (q) * (b), b) ? (b) : 0))
+    ((a) - (q) * (b) + ((0 - (W)HAS_OTHER_SIGN((a) - (q) * (b), b)) & (b)))
 
 /*
  * MIN is 0 for unsigned types, which have no quotient that overflows.  By a single number it is a
