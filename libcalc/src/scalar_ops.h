@@ -25,6 +25,7 @@
 #define RAISE_OVERFLOW() ((void)0)
 #else
 #include <math.h>
+#include <string.h>
 
 #include "flags.h"
 #define MYLIB_FN static inline
@@ -206,35 +207,46 @@ DEFINE_HALF_UNARY(sqrt)
  */
 MYLIB_FN double modulus_f64(double x, double y)
 {
-    /* Without branches, so that it can be vectorized: special cases compute with 1 and 1. */
-    double ax = fabs(x), ay = fabs(y);
-    int is_special = !QUIET_LESS(ax, INFINITY) | !QUIET_LESS(ay, INFINITY);
-    double larger = QUIET_LESS(ax, ay) ? ay : ax, smaller = QUIET_LESS(ax, ay) ? ax : ay;
-    int is_one_sided = QUIET_LESS_EQUAL(smaller, larger * 0x1p-54);
-    double result = larger + smaller;
-    double scale = QUIET_LESS(0x1p510, larger)    ? 0x1p-600
-                   : QUIET_LESS(larger, 0x1p-400) ? 0x1p600
-                                                  : 1;
-    int is_simple = is_special | is_one_sided;
-    double a = is_simple ? 1 : larger * scale, b = is_simple ? 1 : smaller * scale;
-
-    double h = sqrt(a * a + b * b);
-    int is_close = QUIET_LESS_EQUAL(h, 2 * b);
-    double delta = is_close ? h - b : h - a;
-    double t1 = is_close ? a * (2 * delta - a) : 2 * delta * (a - 2 * b);
-    double t2 = is_close ? (delta - 2 * (a - b)) * delta : (4 * delta - b) * b + delta * delta;
-    double corrected = (h - (t1 + t2) / (2 * h)) / scale;
-
-    result = is_simple ? result : corrected;
-    return (ax == INFINITY) | (ay == INFINITY) ? INFINITY : result;
+    double ax = fabs(x), ay = fabs(y), scale = 1;
+    if (ax == INFINITY || ay == INFINITY)
+        return INFINITY;
+    if (ax != ax || ay != ay)
+        return ax + ay;
+    if (ax < ay) {
+        double t = ax;
+        ax = ay;
+        ay = t;
+    }
+    if (ay <= ax * 0x1p-54)
+        return ax + ay;
+    if (ax > 0x1p510)
+        scale = 0x1p-600;
+    else if (ax < 0x1p-400)
+        scale = 0x1p600;
+    ax *= scale;
+    ay *= scale;
+    double h = sqrt(ax * ax + ay * ay), delta, t1, t2;
+    if (h <= 2 * ay) {
+        delta = h - ay;
+        t1 = ax * (2 * delta - ax);
+        t2 = (delta - 2 * (ax - ay)) * delta;
+    } else {
+        delta = h - ax;
+        t1 = 2 * delta * (ax - 2 * ay);
+        t2 = (4 * delta - ay) * ay + delta * delta;
+    }
+    return (h - (t1 + t2) / (2 * h)) / scale;
 }
 MYLIB_FN float modulus_f32(float x, float y)
 {
     double dx = x, dy = y;
     float modulus = (float)sqrt(dx * dx + dy * dy);
-    int is_infinite =
-        (fabsf(x) == INFINITY) | (fabsf(y) == INFINITY); /* no branch: it vectorizes */
-    return is_infinite ? INFINITY : modulus;
+    /* An infinite part makes it infinite, beside a NaN too; chosen by bits, which vectorizes. */
+    uint32_t bits, mask = 0 - (uint32_t)((fabsf(x) == INFINITY) | (fabsf(y) == INFINITY));
+    memcpy(&bits, &modulus, sizeof bits);
+    bits = (bits & ~mask) | (0x7f800000 & mask);
+    memcpy(&modulus, &bits, sizeof bits);
+    return modulus;
 }
 
 /*
