@@ -95,7 +95,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory_nbytes": memory,
         "load_at_start": os.getloadavg()[0],
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         **pcd.config(),
     }
 
@@ -235,7 +235,7 @@ def _finite(value: Any) -> Any:
 
 
 def write_json(path: Path, head: dict[str, Any], rows: list[Row]) -> None:
-    data = {**head, "command": sys.argv, "rows": [row.as_json() for row in rows]}
+    data = {**head, "command": ["python -m benchmarks", *sys.argv[1:]], "rows": [row.as_json() for row in rows]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_finite(data), indent=1, allow_nan=False) + "\n")
 

@@ -336,7 +336,8 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
 /* ---- Strided copies ------------------------------------------------------------------------ */
 
 #define COPY_OF(T)                                                                                 \
-    for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride) {                        \
+    UNROLLED for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride)                 \
+    {                                                                                              \
         T value;                                                                                   \
         memcpy(&value, src, sizeof value);                                                         \
         memcpy(dst, &value, sizeof value);                                                         \

@@ -179,6 +179,17 @@ int mylib_cpu_threads(void);
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
                         int64_t src_stride);
 
+/* ---- Loops --------------------------------------------------------------------------------- */
+
+/* Scalar loops over strides: the counter and the branch would take as long as the operation. */
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll_count(4)")
+#elif defined(__GNUC__)
+#define UNROLLED _Pragma("GCC unroll 4")
+#else
+#define UNROLLED
+#endif
+
 /* ---- CUDA (cuda/, or cuda/none.c) ---------------------------------------------------------- */
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret);

@@ -32,37 +32,29 @@ typedef struct cursor {
     int64_t stride[MYLIB_MAX_OPERANDS];
 } cursor;
 
-/* The result of n elements at the cursor goes to `out`. */
-static void run_block(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n,
+/* The result of n elements at the cursor goes to `out`; kernel[i] is that of instruction i. */
+static void run_block(const mylib_program *p, mylib_kernel *const *kernel, int64_t n,
                       const cursor *c, char *out, int64_t out_stride)
 {
     const char *acc = NULL;
     int64_t acc_stride = 0;
     for (int i = 0; i < p->instructions; i++) {
-        const mylib_instruction *code = &p->code[i];
-        int k = code->operand == MYLIB_NO_OPERAND ? 0 : 1 + code->operand;
-        const char *operand = c->data[k];
-        int64_t stride = c->stride[k];
-        if (code->opcode == MYLIB_OPCODE_LOAD) {
-            acc = operand;
-            acc_stride = stride;
+        int operand = p->code[i].operand, k = operand == MYLIB_NO_OPERAND ? 0 : 1 + operand;
+        if (p->code[i].opcode == MYLIB_OPCODE_LOAD) {
+            acc = c->data[k];
+            acc_stride = c->stride[k];
         } else {
-            cpu->kernel((mylib_op)code->opcode, (mylib_type)p->type)(n, out, out_stride, acc,
-                                                                     acc_stride, operand, stride);
+            kernel[i](n, out, out_stride, acc, acc_stride, c->data[k], c->stride[k]);
             acc = out;
             acc_stride = out_stride;
         }
     }
 }
 
-/* n elements of one row; `bypass`: the output is contiguous and goes past the cache. */
-static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t n, cursor c,
-                    int bypass)
+/* n elements of one row, block by block; `bypass`: the output goes past the cache. */
+static void run_blocks(const mylib_program *p, const mylib_cpu_level *cpu,
+                       mylib_kernel *const *kernel, int64_t n, cursor c, int bypass)
 {
-    if (!bypass && p->instructions <= 2) {
-        run_block(p, cpu, n, &c, c.data[0], c.stride[0]);
-        return;
-    }
     _Alignas(LINE_NBYTES) char buffer[BLOCK_NBYTES];
     int64_t size = (int64_t)mylib_type_size((mylib_type)p->type), out_size = c.stride[0];
     int64_t nbytes = bypass && p->type != MYLIB_F16 ? BYPASS_BLOCK_NBYTES : BLOCK_NBYTES;
@@ -76,10 +68,10 @@ static void run_row(const mylib_program *p, const mylib_cpu_level *cpu, int64_t 
     while (n > 0) {
         m = n < m ? n : m;
         if (bypass) {
-            run_block(p, cpu, m, &c, buffer, out_size);
+            run_block(p, kernel, m, &c, buffer, out_size);
             cpu->stream_copy(c.data[0], buffer, (size_t)(m * out_size));
         } else {
-            run_block(p, cpu, m, &c, c.data[0], out_size);
+            run_block(p, kernel, m, &c, c.data[0], out_size);
         }
         for (int k = 0; k <= p->inputs; k++)
             c.data[k] += m * c.stride[k];
@@ -93,9 +85,14 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
                       int bypass)
 {
     const mylib_cpu_level *cpu = mylib_cpu();
-    int inner = l->ndim - 1;
+    mylib_kernel *kernel[MYLIB_PROGRAM_MAX_INSTRUCTIONS];
+    int inner = l->ndim - 1, needs_blocks = bypass || p->instructions > 2;
     int64_t index[MYLIB_MAX_NDIM], rest = begin;
     cursor c;
+
+    for (int i = 0; i < p->instructions; i++)
+        if (p->code[i].opcode != MYLIB_OPCODE_LOAD)
+            kernel[i] = cpu->kernel((mylib_op)p->code[i].opcode, (mylib_type)p->type);
 
     for (int k = 0; k < l->operands; k++) {
         c.data[k] = l->data[k];
@@ -110,7 +107,10 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
     while (begin < end) {
         int64_t n = l->shape[inner] - index[inner];
         n = n < end - begin ? n : end - begin;
-        run_row(p, cpu, n, c, bypass);
+        if (needs_blocks)
+            run_blocks(p, cpu, kernel, n, c, bypass);
+        else
+            run_block(p, kernel, n, &c, c.data[0], c.stride[0]);
         begin += n;
         if (begin == end)
             break;

@@ -227,7 +227,7 @@ static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out
             const t_##s a0 = load_##s(a);                                                          \
             NO_DEPENDENCE LOOP(t_##s, w, op##_##s(a0, load_##s(b + i * w)));                       \
         } else {                                                                                   \
-            LOOP(t_##s, so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));                 \
+            UNROLLED LOOP(t_##s, so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));        \
         }                                                                                          \
     }
 
@@ -240,7 +240,7 @@ static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out
         if (so == wo && sa == w) {                                                                 \
             NO_DEPENDENCE LOOP(R, wo, op##_##s(load_##s(a + i * w)));                              \
         } else {                                                                                   \
-            LOOP(R, so, op##_##s(load_##s(a + i * sa)));                                           \
+            UNROLLED LOOP(R, so, op##_##s(load_##s(a + i * sa)));                                  \
         }                                                                                          \
     }
 
