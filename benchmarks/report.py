@@ -235,7 +235,11 @@ def _finite(value: Any) -> Any:
 
 
 def write_json(path: Path, head: dict[str, Any], rows: list[Row]) -> None:
-    data = {**head, "command": ["python -m benchmarks", *sys.argv[1:]], "rows": [row.as_json() for row in rows]}
+    data = {
+        **head,
+        "command": ["python -m benchmarks", *sys.argv[1:]],
+        "rows": [row.as_json() for row in rows],
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_finite(data), indent=1, allow_nan=False) + "\n")
 
