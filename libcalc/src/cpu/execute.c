@@ -88,7 +88,7 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
     mylib_kernel *kernel[MYLIB_PROGRAM_MAX_INSTRUCTIONS];
     int inner = l->ndim - 1, needs_blocks = bypass || p->instructions > 2;
     int64_t index[MYLIB_MAX_NDIM], rest = begin;
-    cursor c;
+    cursor c = {{NULL}, {0}};
 
     for (int i = 0; i < p->instructions; i++)
         if (p->code[i].opcode != MYLIB_OPCODE_LOAD)
