@@ -18,11 +18,12 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
         return MYLIB_OK;
     /* Left set, the error would be found by the next caller of CUDA in this process. */
     (void)cudaGetLastError();
+    const char *slash = strrchr(file, '/');
+    file = slash != NULL ? slash + 1 : file;
     if (error == cudaErrorMemoryAllocation)
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "out of memory in %s (%s:%d)", call, file, line);
-    const char *slash = strrchr(file, '/');
     return mylib_fail(MYLIB_ERR_CUDA, "%s: %s, in %s (%s:%d)", cudaGetErrorName(error),
-                      cudaGetErrorString(error), call, slash != NULL ? slash + 1 : file, line);
+                      cudaGetErrorString(error), call, file, line);
 }
 
 /* ---- Devices ------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@
 /* Defaults that ran best on an H200 with 16 host threads; the environment overrides them. */
 #define DEFAULT_WORKERS 12
 #define DEFAULT_SLOT_KIB 6144
+#define LEAST_SLOT_KIB 64 /* a slot holds more than the gaps between its operands */
 
 /*
  * Below this much traffic the GPU reads and writes the pinned memory itself: one launch, no copies.
@@ -56,17 +57,17 @@ static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static ring *rings[MAX_DEVICES];
 
 /* A number from the environment, or the default where it is absent or out of range. */
-static long setting(const char *name, long otherwise, long most)
+static long setting(const char *name, long otherwise, long least, long most)
 {
     const char *text = getenv(name);
     long value = text != NULL ? strtol(text, NULL, 10) : 0;
-    return value >= 1 && value <= most ? value : otherwise;
+    return value >= least && value <= most ? value : otherwise;
 }
 
 static int worker_count(void)
 {
     int threads = mylib_cpu_threads();
-    int most = (int)setting("MYLIB_STREAM_THREADS", DEFAULT_WORKERS, MAX_WORKERS);
+    int most = (int)setting("MYLIB_STREAM_THREADS", DEFAULT_WORKERS, 1, MAX_WORKERS);
     return threads < most ? threads : most;
 }
 
@@ -91,7 +92,8 @@ static mylib_status ring_reserve(ring *r, int slots)
     if (r->slots >= slots)
         return st;
     ring_release(r);
-    r->slot_nbytes = (size_t)setting("MYLIB_STREAM_SLOT_KIB", DEFAULT_SLOT_KIB, 1 << 20) * 1024;
+    r->slot_nbytes =
+        (size_t)setting("MYLIB_STREAM_SLOT_KIB", DEFAULT_SLOT_KIB, LEAST_SLOT_KIB, 1 << 20) * 1024;
     size_t nbytes = r->slot_nbytes * (size_t)slots;
     size_t flags_nbytes = (size_t)slots * sizeof(unsigned);
     cudaError_t error = cudaHostAlloc((void **)&r->pinned, nbytes + flags_nbytes,
