@@ -71,7 +71,7 @@ $(cbuild)/CMakeCache.txt: $(stamps)/venv
 # The extension uses the library built above, so that the CUDA code is compiled once.
 $(stamps)/package: $(cbuild)/CMakeCache.txt $(sources)
 	cmake --build $(cbuild) --target mylib
-	cmake --install $(cbuild) --prefix $(prefix)
+	cmake --install $(cbuild) --prefix $(prefix) --strip
 	MYLIB_ROOT=$(prefix) $(python) -m pip install --quiet --disable-pip-version-check \
 	    --no-build-isolation --no-deps --editable .
 	touch $@

@@ -302,6 +302,8 @@ class ImportTimer:
 
     def timeit(self, number: int) -> float:
         seconds = 0.0
+        # What an installed package has: modules that were compiled before.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         for _ in range(number):
             done = subprocess.run(
                 [sys.executable, "-c", self.code],
@@ -309,6 +311,7 @@ class ImportTimer:
                 capture_output=True,
                 text=True,
                 cwd=Path(pcd.__file__).parents[1],
+                env=environment,
             )
             seconds += float(done.stdout)
         return seconds
@@ -364,6 +367,8 @@ class Sizes:
     bandwidth: tuple[int, ...] = (2**24, 2**27)
     transfer: tuple[int, ...] = (2**27,)
     sweep: tuple[int, ...] = tuple(2**k for k in range(4, 27, 2))
+    #: Bytes of an array that lives on the GPU.
+    gpu_nbytes: int = 2**30
 
     @classmethod
     def only(cls, sizes: tuple[int, ...]) -> Sizes:
@@ -371,7 +376,7 @@ class Sizes:
 
     @classmethod
     def quick(cls) -> Sizes:
-        return cls((64,), (), (60,), (4096,), (4096,), (16, 1024))
+        return cls((64,), (), (60,), (4096,), (4096,), (16, 1024), 2**16)
 
 
 #: From here on one sample is long enough to measure with few of them.
@@ -546,6 +551,9 @@ def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
                         repeats=3,
                     )
                 )
+        from . import gpu_arrays  # which is made of what is above
+
+        cases += gpu_arrays.list_cases(sizes.gpu_nbytes)
     return cases
 
 

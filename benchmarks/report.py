@@ -247,9 +247,9 @@ def write_json(path: Path, head: dict[str, Any], rows: list[Row]) -> None:
 # ---- Pictures ------------------------------------------------------------------------------------
 
 
-def _plot_sizes(plt: Any, rows: list[Row], folder: Path) -> Path | None:
+def _plot_sizes(plt: Any, rows: list[Row], folder: Path, group: str, file: str) -> Path | None:
     """Bandwidth against size, for us and for each peer."""
-    chosen = [row for row in rows if row.case.group == "sizes" and not row.error]
+    chosen = [row for row in rows if row.case.group == group and not row.error]
     if not chosen:
         return None
     types = sorted({row.case.facts()["type"] for row in chosen})
@@ -262,9 +262,9 @@ def _plot_sizes(plt: Any, rows: list[Row], folder: Path) -> Path | None:
             facts = row.case.facts()
             if facts["type"] != type_:
                 continue
-            on_gpu = facts["device"] != "cpu"
+            there_and_back = group == "sizes" and facts["device"] != "cpu"
             for name, times in row.times.items():
-                label = f"{name}, GPU there and back" if on_gpu else name
+                label = f"{name}, GPU there and back" if there_and_back else name
                 series.setdefault(label, []).append((facts["n"], row.nbytes / times.median / 1e9))
         for label, points in series.items():
             is_ours = label.startswith(OURS)
@@ -283,7 +283,7 @@ def _plot_sizes(plt: Any, rows: list[Row], folder: Path) -> Path | None:
         axis.legend(fontsize="small")
     axes[0][0].set_ylabel("GB/s (two inputs read, one output written)")
     figure.tight_layout()
-    path = folder / "sizes.png"
+    path = folder / file
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return path
@@ -328,5 +328,9 @@ def write_plots(folder: Path, rows: list[Row]) -> list[Path]:
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [_plot_sizes(plt, rows, folder), _plot_ratios(plt, rows, folder)]
+    paths = [
+        _plot_sizes(plt, rows, folder, "sizes", "sizes.png"),
+        _plot_sizes(plt, rows, folder, "gpu sizes", "gpu-sizes.png"),
+        _plot_ratios(plt, rows, folder),
+    ]
     return [path for path in paths if path is not None]

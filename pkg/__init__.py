@@ -13,7 +13,23 @@ Every operation takes Python numbers, NumPy arrays and whatever NumPy takes for 
 
 from __future__ import annotations
 
+import numpy as _np
+
 from . import core
+from ._array import Array, asnumpy
+from ._creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
 from ._device import (
     config,
     cuda_is_available,
@@ -35,6 +51,33 @@ from ._functions import (
     vector_multiply,
     vector_subtract,
 )
+from ._interop import from_dlpack
+from ._manipulation import (
+    astype,
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    reshape,
+    squeeze,
+    stack,
+    transpose,
+    where,
+)
+from ._namespace import __array_namespace_info__, can_cast, isdtype, result_type
+from ._reductions import dot, max, mean, min, prod, sum  # noqa: A004  NumPy's names
+from ._streams import (
+    MemoryInfo,
+    Stream,
+    free_cached_memory,
+    memory_info,
+    set_memory_limit,
+    stream,
+    synchronize,
+)
 from .core import CudaError, __version__
 
 from . import _general, ufuncs  # noqa: F401  isort: skip  (installs the general path)
@@ -47,26 +90,104 @@ for _operation in core.operations:
     globals()[_operation.__name__] = _operation
 del _operation
 
+# Further names of the array API standard.
+abs = globals()["absolute"]  # noqa: A001
+concat = concatenate
+finfo, iinfo = _np.finfo, _np.iinfo
+e, inf, nan, newaxis, pi = _np.e, _np.inf, _np.nan, None, _np.pi
+bool, float16, float32, float64, complex64, complex128 = (  # noqa: A001
+    *map(_np.dtype, ("bool", "float16", "float32", "float64", "complex64", "complex128")),
+)
+int8, int16, int32, int64 = map(_np.dtype, ("int8", "int16", "int32", "int64"))
+uint8, uint16, uint32, uint64 = map(_np.dtype, ("uint8", "uint16", "uint32", "uint64"))
+
 __all__ = [
     *operations,
+    "Array",
     "CudaError",
+    "MemoryInfo",
+    "Stream",
+    "__array_namespace_info__",
     "__version__",
+    "abs",
+    "arange",
+    "asarray",
+    "asnumpy",
+    "astype",
+    "bool",
+    "broadcast_to",
+    "can_cast",
+    "complex128",
+    "complex64",
+    "concat",
+    "concatenate",
     "config",
     "cuda_is_available",
     "default_device",
     "device_count",
+    "dot",
+    "e",
+    "empty",
+    "empty_like",
+    "expand_dims",
     "fib",
+    "finfo",
+    "flip",
+    "float16",
+    "float32",
+    "float64",
+    "free_cached_memory",
+    "from_dlpack",
+    "full",
+    "full_like",
     "get_include",
     "get_library_dir",
     "helloworld",
+    "iinfo",
+    "inf",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "isdtype",
+    "linspace",
+    "matrix_transpose",
+    "max",
+    "mean",
+    "memory_info",
+    "min",
+    "moveaxis",
+    "nan",
+    "newaxis",
+    "ones",
+    "ones_like",
     "operations",
+    "permute_dims",
+    "pi",
+    "prod",
+    "reshape",
+    "result_type",
+    "set_memory_limit",
     "show_config",
+    "squeeze",
+    "stack",
+    "stream",
+    "sum",
+    "synchronize",
     "trace",
+    "transpose",
     "ufuncs",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
     "vector_add",
     "vector_add_cpu",
     "vector_add_cuda",
     "vector_divide",
     "vector_multiply",
     "vector_subtract",
+    "where",
+    "zeros",
+    "zeros_like",
 ]

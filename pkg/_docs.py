@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+_ORDER = (
+    "The result is bool; False where either is NaN.  Complex numbers are ordered by real, then by\n"
+    "imaginary part."
+)
+
 #: name: (what it computes, more about it, an example that runs as a doctest).
 TEXTS: dict[str, tuple[str, str, str]] = {
     "add": (
@@ -60,6 +65,28 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "a negative Python number.",
         ">>> pcd.sqrt([4.0, 9.0])\narray([2., 3.])\n>>> pcd.sqrt(2.25)\n1.5",
     ),
+    "equal": (
+        "a == b",
+        "The result is bool.  NaN is equal to nothing.",
+        ">>> pcd.equal(1, 1.0)\nTrue\n>>> pcd.equal([1, 2], 2)\narray([False,  True])",
+    ),
+    "not_equal": (
+        "a != b",
+        "The result is bool.  NaN is equal to nothing.",
+        ">>> pcd.not_equal([1, 2], 2)\narray([ True, False])",
+    ),
+    "less": ("a < b", _ORDER, ">>> pcd.less([1, 2, 3], 2)\narray([ True, False, False])"),
+    "less_equal": (
+        "a <= b",
+        _ORDER,
+        ">>> pcd.less_equal([1, 2, 3], 2)\narray([ True,  True, False])",
+    ),
+    "greater": ("a > b", _ORDER, ">>> pcd.greater([1, 2, 3], 2)\narray([False, False,  True])"),
+    "greater_equal": (
+        "a >= b",
+        _ORDER,
+        ">>> pcd.greater_equal([1, 2, 3], 2)\narray([False,  True,  True])",
+    ),
 }
 
 _TEMPLATE = """{name}({inputs}, /, out=None, *, where=True, dtype=None, casting='same_kind',
@@ -72,7 +99,7 @@ order='K', subok=True, device=None)
 Parameters
 ----------
 {inputs} : number or array_like
-    Broadcast against each other.  Python numbers alone give a Python number.
+    Broadcast against each other.  Python numbers alone give a Python number or bool.
 out : ndarray, optional
     Where the result goes; of the shape of the result.
 where, dtype, casting, order

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._array import Array, as_array
 
 _operations = {operation.__name__: operation for operation in core.operations}
 
 
 def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
-    vectors = [np.asanyarray(x) for x in (a, b)]
+    vectors = [x if isinstance(x, Array) else np.asanyarray(x) for x in map(as_array, (a, b))]
     for given, x in zip("ab", vectors, strict=True):
         if x.ndim != 1:
             raise ValueError(
@@ -25,7 +26,8 @@ def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
             f"vector_{name}: a has {vectors[0].size} elements and b has {vectors[1].size}: "
             "the lengths must be equal"
         )
-    return _operations[name](*vectors, device=device)
+    a, b = vectors
+    return _operations[name](a, b, device=device)
 
 
 def vector_add(a: Any, b: Any, device: str | None = None) -> Any:
@@ -86,12 +88,15 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     >>> trace(np.arange(9).reshape(3, 3))
     np.int64(12)
     """
-    array = np.asarray(matrix)
+    matrix = as_array(matrix)
+    array = matrix if isinstance(matrix, Array) else np.asarray(matrix)
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "
             f"(its shape is {array.shape})"
         )
+    if isinstance(array, Array):
+        return _device_trace(array, operator.index(offset), device)
     if array.dtype == np.bool_:
         array = array.view(np.int8)
     offset = operator.index(offset)
@@ -105,6 +110,17 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
         diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
         array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
     return core.trace(array.view(np.ndarray), core.parse_device(device))
+
+
+def _device_trace(array: Array, offset: int, device: str | None) -> Any:
+    """The sum of a diagonal of a matrix on a GPU, as an array without dimensions."""
+    from ._reductions import sum
+
+    if offset != 0:
+        array = array[:, offset:] if offset > 0 else array[-offset:, :]
+    strides = array.strides
+    diagonal = core.view(array, 0, (min(array.shape),), (strides[0] + strides[1],))
+    return sum(diagonal, device=device)
 
 
 def fib(n: int) -> int:

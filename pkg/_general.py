@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import core, ufuncs
+from . import _interop, core, ufuncs
+from ._array import COMPARISONS
 
 #: Keyword arguments that this path understands; anything else is the ufunc's to judge.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -140,6 +141,29 @@ def _map_where(
 
 def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`operation(*args, **kwargs)`, when `pkg.core` leaves it to Python."""
+    if operation.__name__ not in COMPARISONS:
+        return _call(operation, args, kwargs)
+    try:
+        return _call(operation, args, dict(kwargs))
+    except OverflowError:
+        # Integers and a number beyond their type: the answer is known, and NumPy knows it.
+        return getattr(np, operation.__name__)(
+            *args, **{name: x for name, x in kwargs.items() if name != "device"}
+        )
+
+
+def _call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = _interop.call(operation, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    if any(isinstance(x, core.ArrayBase) for x in (*args, kwargs.get("out"))):
+        from . import _numpy
+
+        result = _numpy.operate(operation, args, kwargs)
+        if result is NotImplemented:
+            given = ", ".join(type(x).__name__ for x in args)
+            raise TypeError(f"{operation.__name__}() is not defined for operands {given}")
+        return result
     ordinal = core.parse_device(kwargs.pop("device", None))
     nin = operation.nin
     if len(args) == nin + 1 and "out" not in kwargs:

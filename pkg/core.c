@@ -8,10 +8,11 @@
  *   3. the module's functions
  *   4. initialisation
  *
- * operation.c has the type of pcd.add and its sisters.
+ * operation.c has the type of pcd.add and its sisters, array.c arrays that live on a GPU, dlpack.c
+ * their exchange with other libraries.
  */
 #define PKG_CORE_MAIN
-#include "core.h"
+#include "array.h"
 
 #include <fenv.h>
 #include <stdlib.h>
@@ -63,8 +64,9 @@ PyObject *raise_status(core_state *state, mylib_status status)
 int num_of_type(mylib_type type)
 {
     static const int nums[MYLIB_TYPE_COUNT] = {
-        NPY_INT8,   NPY_INT16,   NPY_INT32,   NPY_INT64,   NPY_UINT8,     NPY_UINT16,    NPY_UINT32,
-        NPY_UINT64, NPY_FLOAT16, NPY_FLOAT32, NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128};
+        NPY_INT8,    NPY_INT16,     NPY_INT32,      NPY_INT64,   NPY_UINT8,
+        NPY_UINT16,  NPY_UINT32,    NPY_UINT64,     NPY_FLOAT16, NPY_FLOAT32,
+        NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128, NPY_BOOL};
     return nums[type];
 }
 
@@ -105,6 +107,9 @@ int type_of_num(int type_num, mylib_type *type_ret)
         return 1;
     case NPY_CDOUBLE:
         *type_ret = MYLIB_C128;
+        return 1;
+    case NPY_BOOL:
+        *type_ret = MYLIB_BOOL;
         return 1;
     default:
         return 0;
@@ -217,14 +222,14 @@ typedef struct ufunc_tables {
 PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
 {
     /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
-    static const mylib_type search_order[MYLIB_TYPE_COUNT] = {
-        MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
-        MYLIB_U64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    static const mylib_type search_order[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
+                                              MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_F16, MYLIB_F32,
+                                              MYLIB_F64, MYLIB_C64, MYLIB_C128};
     int nin = mylib_op_arity(op), loops = 0, identity = PyUFunc_None;
     ufunc_tables *t = PyMem_RawCalloc(1, sizeof *t);
     if (t == NULL)
         return PyErr_NoMemory();
-    for (int i = 0; i < MYLIB_TYPE_COUNT; i++) {
+    for (size_t i = 0; i < sizeof search_order / sizeof *search_order; i++) {
         mylib_type type = search_order[i], result;
         if (mylib_op_result_type(op, type, &result) != MYLIB_OK)
             continue;
@@ -561,8 +566,24 @@ static int core_exec(PyObject *module)
     if (state->default_device == NULL ||
         PyModule_AddObjectRef(module, "default_device", state->default_device) < 0)
         return -1;
-    state->operation = (PyTypeObject *)PyType_FromModuleAndSpec(module, &operation_spec, NULL);
-    if (state->operation == NULL || PyModule_AddType(module, state->operation) < 0)
+    state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
+    if (state->current_stream == NULL ||
+        PyModule_AddObjectRef(module, "current_stream", state->current_stream) < 0)
+        return -1;
+    const struct {
+        PyTypeObject **type;
+        PyType_Spec *spec;
+    } types[] = {{&state->operation, &operation_spec},
+                 {&state->array_base, &array_spec},
+                 {&state->memory_type, &memory_spec},
+                 {&state->stream_type, &stream_spec}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        *types[i].type = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
+        if (*types[i].type == NULL || PyModule_AddType(module, *types[i].type) < 0)
+            return -1;
+    }
+    if (PyModule_AddFunctions(module, array_functions) < 0 ||
+        PyModule_AddFunctions(module, dlpack_functions) < 0)
         return -1;
     return add_operations(module, state);
 }
@@ -575,6 +596,12 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->default_device);
     Py_VISIT(state->call_general);
     Py_VISIT(state->explain);
+    Py_VISIT(state->array_base);
+    Py_VISIT(state->memory_type);
+    Py_VISIT(state->stream_type);
+    Py_VISIT(state->array_type);
+    Py_VISIT(state->array_call);
+    Py_VISIT(state->current_stream);
     return 0;
 }
 
@@ -586,6 +613,12 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->default_device);
     Py_CLEAR(state->call_general);
     Py_CLEAR(state->explain);
+    Py_CLEAR(state->array_base);
+    Py_CLEAR(state->memory_type);
+    Py_CLEAR(state->stream_type);
+    Py_CLEAR(state->array_type);
+    Py_CLEAR(state->array_call);
+    Py_CLEAR(state->current_stream);
     return 0;
 }
 

@@ -18,7 +18,25 @@
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
 
+#include <fenv.h>
+
 #include <mylib.h>
+
+/* ---- Floating-point flags ------------------------------------------------------------------ */
+
+#define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
+
+/* The library raises SSE flags on x86-64; <fenv.h> would also save and restore the slow x87. */
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+static inline void clear_flags(void) { _mm_setcsr(_mm_getcsr() & ~(unsigned)FLAGS); }
+static inline int test_flags(void) { return (int)_mm_getcsr() & FLAGS; }
+#else
+static inline void clear_flags(void) { feclearexcept(FLAGS); }
+static inline int test_flags(void) { return fetestexcept(FLAGS); }
+#endif
+
+/* ---- The module ---------------------------------------------------------------------------- */
 
 typedef struct core_state {
     PyObject *cuda_error;     /* the exception CudaError */
@@ -26,6 +44,10 @@ typedef struct core_state {
     PyObject *default_device; /* a ContextVar; its values are None or strings */
     PyObject *call_general;   /* pkg._general.call, set when the package is imported */
     PyObject *explain;        /* pkg._general.explain */
+    PyTypeObject *array_base, *memory_type, *stream_type; /* array.c */
+    PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
+    PyObject *array_call;     /* pkg._array.call */
+    PyObject *current_stream; /* a ContextVar; its values are None or streams */
 } core_state;
 
 extern struct PyModuleDef core_module;
@@ -54,5 +76,20 @@ PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name);
 /* operation.c */
 extern PyType_Spec operation_spec;
 PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc);
+
+/*
+ * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is
+ * exact; returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
+ */
+int convert_number(PyObject *x, mylib_type type, void *value);
+
+/* Whether `out` shares memory with an input in a way for which NumPy would make a copy. */
+int needs_copy(const mylib_array *out, const mylib_array *in);
+
+/* array.c: see there. */
+PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObject *const *args,
+                     PyObject *out);
+PyObject *call_array_general(core_state *state, mylib_op op, int is_true_division,
+                             PyObject *const *args, PyObject *out);
 
 #endif /* PKG_CORE_H */

@@ -2,12 +2,13 @@
  * operation.c - the type of pcd.add and its sisters.
  *
  * A call tries, in this order:
- *   1. Python numbers: mylib_scalar_*, and a Python number comes back;
+ *   1. Python numbers: mylib_scalar_*, and a Python number or bool comes back;
  *   2. NumPy arrays of one type on the CPU: mylib_map, without NumPy's ufunc machinery around it;
  *   3. everything else on the CPU: the NumPy ufunc, which knows all of NumPy's rules and protocols;
- *   4. a device, large arrays that need conversion or reordering: pkg._general.call, in Python.
+ *   4. Arrays that live on a GPU: array.c;
+ *   5. a device, large arrays that need conversion or reordering: pkg._general.call, in Python.
  */
-#include "core.h"
+#include "array.h"
 
 #include <structmember.h> /* Python before 3.12 */
 
@@ -29,23 +30,12 @@
 /* From this many elements on, other Python threads may run meanwhile. */
 #define RELEASE_GIL_COUNT 2048
 
-#define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
-
-/* The library raises SSE flags on x86-64; <fenv.h> would also save and restore the slow x87. */
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#define CLEAR_FLAGS() _mm_setcsr(_mm_getcsr() & ~(unsigned)FLAGS)
-#define TEST_FLAGS() ((int)_mm_getcsr() & FLAGS)
-#else
-#define CLEAR_FLAGS() feclearexcept(FLAGS)
-#define TEST_FLAGS() fetestexcept(FLAGS)
-#endif
-
 typedef struct operation {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     mylib_op op;
     int nin;
+    int compares; /* the result is bool */
     PyObject *name;
     PyObject *doc;
     PyObject *ufunc;
@@ -88,7 +78,9 @@ static PyObject *call_int(operation *self, mylib_device device, PyObject *const 
             status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
         Py_END_ALLOW_THREADS
     }
-    return status == MYLIB_OK ? PyLong_FromLongLong(result) : raise_status(self->state, status);
+    if (status != MYLIB_OK)
+        return raise_status(self->state, status);
+    return self->compares ? PyBool_FromLong(result != 0) : PyLong_FromLongLong(result);
 }
 
 static PyObject *call_float(operation *self, mylib_device device, PyObject *const *args)
@@ -107,7 +99,9 @@ static PyObject *call_float(operation *self, mylib_device device, PyObject *cons
             status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
         Py_END_ALLOW_THREADS
     }
-    return status == MYLIB_OK ? PyFloat_FromDouble(result) : raise_status(self->state, status);
+    if (status != MYLIB_OK)
+        return raise_status(self->state, status);
+    return self->compares ? PyBool_FromLong(result != 0) : PyFloat_FromDouble(result);
 }
 
 static PyObject *call_complex(operation *self, mylib_device device, PyObject *const *args)
@@ -127,6 +121,8 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
+    if (self->compares)
+        return PyBool_FromLong(result[0] != 0);
     mylib_op_result_type(self->op, MYLIB_C128, &result_type);
     return result_type == MYLIB_F64 ? PyFloat_FromDouble(result[0])
                                     : PyComplex_FromDoubles(result[0], result[1]);
@@ -217,11 +213,7 @@ static char output_order(const mylib_array *in, int inputs, int ndim)
     return c ? 'C' : f ? 'F' : 0;
 }
 
-/*
- * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is
- * exact; returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
- */
-static int convert_number(PyObject *x, mylib_type type, void *value)
+int convert_number(PyObject *x, mylib_type type, void *value)
 {
     if (type == MYLIB_C64 || type == MYLIB_C128) {
         mylib_type part = type == MYLIB_C64 ? MYLIB_F32 : MYLIB_F64;
@@ -295,8 +287,7 @@ static void extent(const mylib_array *a, const char **begin, const char **end)
     *end = high + mylib_type_size(a->type);
 }
 
-/* Whether `out` shares memory with an input in a way for which NumPy would make a copy. */
-static int needs_copy(const mylib_array *out, const mylib_array *in)
+int needs_copy(const mylib_array *out, const mylib_array *in)
 {
     const char *out_begin, *out_end, *begin, *end;
     extent(out, &out_begin, &out_end);
@@ -412,9 +403,9 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
     NPY_BEGIN_THREADS_DEF;
     if (count >= RELEASE_GIL_COUNT)
         NPY_BEGIN_THREADS;
-    CLEAR_FLAGS();
+    clear_flags();
     status = mylib_map(self->op, cpu, NULL, out, in);
-    flags = TEST_FLAGS();
+    flags = test_flags();
     NPY_END_THREADS;
     if (status != MYLIB_OK) {
         Py_DECREF(result);
@@ -458,6 +449,11 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
                             PyObject *kwnames)
 {
     PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
+    if (result == NULL && self->compares && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        /* Arrays of integers compared with a number beyond their type. */
+        PyErr_Clear();
+        return call_general(self, args, nargs, kwnames);
+    }
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
         return result;
     PyObject *type, *value, *traceback;
@@ -475,6 +471,20 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     Py_XDECREF(value);
     Py_XDECREF(traceback);
     return NULL;
+}
+
+/*
+ * Whether an object may be foreign GPU memory (a tensor of PyTorch, an array of CuPy or Numba);
+ * pkg._general finds out.
+ */
+static int has_device_protocol(PyObject *x)
+{
+    PyObject *type = (PyObject *)Py_TYPE(x);
+    if (PyArray_Check(x) || is_number(x) || PyArray_IsScalar(x, Generic) || PyList_CheckExact(x) ||
+        PyTuple_CheckExact(x))
+        return 0;
+    return PyObject_HasAttrString(type, "__dlpack_device__") ||
+           PyObject_HasAttrString(type, "__cuda_array_interface__");
 }
 
 /* Whether an argument is an array so large that threads pay. */
@@ -518,6 +528,26 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         }
     }
 
+    if (nargs == self->nin + 1 && nkw == 0)
+        out = args[self->nin];
+    else if (nargs == self->nin && nkw == 1 &&
+             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "out") == 0)
+        out = args[nargs];
+    if (out == Py_None)
+        out = NULL;
+
+    for (Py_ssize_t k = 0; k < nargs + nkw; k++) {
+        if (is_array(self->state, args[k])) {
+            if (nargs < self->nin || nargs + nkw > self->nin + (out != NULL))
+                return call_general(self, args, nargs, kwnames);
+            PyObject *result = map_arrays(self->state, self->op, 0, args, out);
+            return result != NULL || PyErr_Occurred() ? result
+                                                      : call_general(self, args, nargs, kwnames);
+        }
+        if (has_device_protocol(args[k]))
+            return call_general(self, args, nargs, kwnames);
+    }
+
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         /* The ufunc does not know the argument: the general path takes it away. */
@@ -527,13 +557,6 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     if (!is_cpu)
         return call_general(self, args, nargs, kwnames);
 
-    if (nargs == self->nin + 1 && nkw == 0)
-        out = args[self->nin];
-    else if (nargs == self->nin && nkw == 1 &&
-             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "out") == 0)
-        out = args[nargs];
-    if (out == Py_None)
-        out = NULL;
     if (nargs >= self->nin && nargs <= self->nin + 1 && nkw <= 1 &&
         (nargs + nkw == self->nin || out != NULL)) {
         PyObject *result = call_arrays(self, args, out);
@@ -549,12 +572,15 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
 
 PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
 {
+    mylib_type result_type;
     operation *self = PyObject_GC_New(operation, state->operation);
     if (self == NULL)
         return NULL;
     self->vectorcall = operation_call;
     self->op = op;
     self->nin = mylib_op_arity(op);
+    self->compares =
+        mylib_op_result_type(op, MYLIB_F64, &result_type) == MYLIB_OK && result_type == MYLIB_BOOL;
     self->name = PyUnicode_FromString(mylib_op_name(op));
     self->doc = NULL;
     self->ufunc = Py_NewRef(ufunc);

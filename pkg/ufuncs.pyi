@@ -16,6 +16,12 @@ negative: Final[np.ufunc]
 absolute: Final[np.ufunc]
 square: Final[np.ufunc]
 sqrt: Final[np.ufunc]
+equal: Final[np.ufunc]
+not_equal: Final[np.ufunc]
+less: Final[np.ufunc]
+less_equal: Final[np.ufunc]
+greater: Final[np.ufunc]
+greater_equal: Final[np.ufunc]
 
 __all__ = [
     "add",
@@ -30,6 +36,12 @@ __all__ = [
     "absolute",
     "square",
     "sqrt",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
 ]
 
 def __getattr__(name: str) -> np.ufunc: ...

@@ -20,7 +20,17 @@ settings.register_profile("thorough", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def _gpus() -> list[str]:
+    return [pcd.core.device_info(n)["name"] for n in range(pcd.core.device_count()[0])]
+
+
+def pytest_report_header() -> str:
+    return f"GPUs: {', '.join(_gpus()) or f'none ({pcd.core.device_count()[1]})'}"
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("no_emulated_gpu") and "emulated GPU" in _gpus():
+        pytest.skip("the GPUs are emulated")
     if item.get_closest_marker("gpu") is None:
         return
     count, reason = pcd.core.device_count()

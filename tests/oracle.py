@@ -2,6 +2,7 @@
 
 - `divide` of integers truncates toward zero, as in C.
 - bool counts as int8.
+- Comparisons of int64 with uint64 are those of float64.
 - Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit;
   COMPLEX_ULPS bounds how far they and the complex absolute and sqrt are from exact results.
 - Where both operands of minimum and maximum are zeros, the sign of the result is open.
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,8 @@ def expected(name: str, *operands: Any) -> Any:
     operands = tuple(
         x.astype(dtype) if getattr(x, "dtype", None) == np.bool_ else x for x in operands
     )
+    if name in COMPARISONS:
+        operands = tuple(x.astype(dtype) if hasattr(x, "dtype") else x for x in operands)
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):
@@ -96,6 +100,8 @@ def expected_number(name: str, *numbers: Any) -> Any:
         if any(not -(2**63) <= x < 2**63 for x in numbers):
             raise OverflowError
         a, b = (*numbers, 0)[:2]
+        if name in COMPARISONS:
+            return COMPARISONS[name](a, b)
         result = int(_PYTHON_INT[name](a, b))
         if not -(2**63) <= result < 2**63:
             raise OverflowError
@@ -108,7 +114,17 @@ def _truncate(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+COMPARISONS: dict[str, Any] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+
 _PYTHON_INT: dict[str, Any] = {
+    **COMPARISONS,
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,

@@ -68,28 +68,37 @@ def test_functions_have_examples(name: str) -> None:
     )
 
 
-def _readme_blocks() -> list[tuple[int, str, bool]]:
-    """The line, the code and whether it needs a GPU, of each block of README.md that is Python."""
+def _readme_blocks() -> list[tuple[int, str, bool, bool]]:
+    """Of each block of README.md that is Python: line, code, if a session, if it needs a GPU."""
     text = (ROOT / "README.md").read_text()
     return [
-        (text[: found.start()].count("\n") + 2, found[2], "gpu" in found[1])
-        for found in re.finditer(r"^```python([^\n]*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        (text[: found.start()].count("\n") + 2, found[3], found[1] == "pycon", "gpu" in found[2])
+        for found in re.finditer(
+            r"^```(python|pycon)\b([^\n]*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+        )
     ]
 
 
 @cases.each_device()
 def test_readme(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks run, in order, as a reader would type them; those for a GPU where there is one."""
+    """The blocks run, in order, as a reader would type them; those for a GPU where there is one.
+
+    Sessions show what they say.
+    """
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     ran = 0
-    for line, code, needs_gpu in _readme_blocks():
+    for line, code, is_session, needs_gpu in _readme_blocks():
         if needs_gpu and device == "cpu":
             continue
-        with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile("\n" * (line - 1) + code, "README.md", "exec"), names)
+        if is_session:
+            parser = doctest.DocTestParser()
+            _run(parser.get_doctest(code, names, "README.md", "README.md", line - 1))
+        else:
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile("\n" * (line - 1) + code, "README.md", "exec"), names)
         ran += 1
-    assert ran >= 3 and any(needs_gpu for _, _, needs_gpu in _readme_blocks())
+    assert ran >= 3 and any(needs_gpu for *_, needs_gpu in _readme_blocks())
 
 
 def test_texts_and_operations_agree() -> None:

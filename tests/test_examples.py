@@ -24,7 +24,7 @@ def _run(*command: str | Path) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"demo.py", "ctypes_add.py", "quickstart.ipynb", "c_consumer"}
+    tested = {"demo.py", "ctypes_add.py", "quickstart.ipynb", "c_consumer", "torch_tensors.py"}
     there = {path.name for path in EXAMPLES.iterdir() if path.name[0] not in "_."}
     assert there == tested
 
@@ -41,6 +41,11 @@ def test_demo(device: str, tmp_path: Path) -> None:
 
 def test_ctypes() -> None:
     assert _run(EXAMPLES / "ctypes_add.py")
+
+
+def test_torch_tensors() -> None:
+    pytest.importorskip("torch")
+    assert "1000 products of type Exact" in _run(EXAMPLES / "torch_tensors.py")
 
 
 def _imports(path: Path) -> set[str]:

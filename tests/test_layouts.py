@@ -129,12 +129,12 @@ def _steps(array: np.ndarray) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
-@cases.each_device()
+@cases.each_place()
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 @pytest.mark.parametrize("layouts", PAIRS, ids="-".join)
-def test_memory_order_of_new_outputs(device: str, order: str, layouts: tuple[str, str]) -> None:
+def test_memory_order_of_new_outputs(place: str, order: str, layouts: tuple[str, str]) -> None:
     """A new output has the strides that NumPy gives it."""
-    case = cases.Case(pcd.add, np.dtype("f8"), np.dtype("f8"), device)
+    case = cases.Case(pcd.add, np.dtype("f8"), np.dtype("f8"), place)
     for shape in ((5, 4), (3, 4, 5), (2, 1, 5)):
         inputs = _inputs(case, shape, layouts)
         wanted = np.add(*inputs, order=order)

@@ -26,7 +26,8 @@ def test_the_table_is_covered() -> None:
     names = tuple(re.findall(r"\bMYLIB_OP_([a-z]\w*) *=", header))
     assert pcd.operations == names
     assert {case.name for case in cases.CPU} == set(names)
-    assert len(cases.DTYPES) == int(re.search(r"define MYLIB_TYPE_COUNT (\d+)", header)[1])
+    stored = int(re.search(r"define MYLIB_TYPE_COUNT (\d+)", header)[1])
+    assert len(cases.DTYPES) == stored - 1  # nothing computes in bool
     assert all(getattr(pcd, name) in pcd.core.operations for name in names)
 
 
@@ -104,7 +105,7 @@ def test_no_elements(case: Case, shape: tuple[int, ...]) -> None:
     assert case(*inputs, out=out) is out
 
 
-@cases.each(where=lambda case: case.dtype.kind == "c")
+@cases.each(where=lambda case: case.dtype.kind == "c" and case.result_dtype != np.bool_)
 def test_complex_is_within_the_stated_bound(case: Case) -> None:
     """Against results in a wider type, in units of the last place."""
     wide = np.complex128 if case.dtype == np.complex64 else np.clongdouble

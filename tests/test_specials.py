@@ -83,7 +83,8 @@ def test_warnings_are_numpys(case: Case) -> None:
 
 @cases.each(cuda=False, where=lambda case: case.dtype.kind == "c")
 def test_warnings_of_complex_numbers(case: Case) -> None:
-    """Those of the formulas; absolute and sqrt overflow where the result does, and no more.
+    """Those of the formulas; absolute and sqrt overflow where the result does, and no more, and
+    comparisons warn of nothing.
 
     NumPy's own depend on whether its vector or its scalar loop runs.
     """
@@ -92,7 +93,9 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
     for i in range(0, inputs[0].size, 1 if case.nin == 1 else 7):
         element = [x[i : i + 1].copy() for x in inputs]
         ours = _raised(case, *element)
-        if case.name in ("absolute", "sqrt"):
+        if case.result_dtype == np.bool_:
+            wanted = set()
+        elif case.name in ("absolute", "sqrt"):
             with np.errstate(all="ignore"):
                 overflows = np.isfinite(element[0]).all() and not np.isfinite(case(*element)).all()
             ours -= {"underflow"}
@@ -106,6 +109,20 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
     assert not different, f"{case}: {len(different)} of {inputs[0].size}\n" + "\n".join(
         different[:10]
     )
+
+
+@cases.each(cuda=False, where=lambda case: case.name == "remainder" and case.dtype.kind == "f")
+def test_remainders_of_distant_operands(case: Case) -> None:
+    """A remainder is exact, also where the quotient would underflow, overflow or lose digits."""
+    info = np.finfo(case.dtype)
+    powers = 2.0 ** np.arange(info.minexp - info.nmant, info.maxexp)
+    for factor in (1, 1.5):
+        powers_of = (powers * factor).astype(case.dtype)
+        for a in (powers_of[0], powers_of[info.nmant], case.dtype.type(0.75), info.max):
+            inputs = np.full(powers.size, a), powers.astype(case.dtype)
+            wanted = _raised(np.remainder, *inputs)
+            assert _raised(case, *inputs) == wanted, f"{case}: {a} and powers of 2"
+            oracle.check(case, case(*inputs), inputs)
 
 
 @cases.each(cuda=False)

@@ -138,6 +138,7 @@ def test_a_forked_child_computes(before: str, python: Python) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.no_emulated_gpu
 def test_a_forked_child_of_a_user_of_cuda(python: Python) -> None:
     """CUDA does not survive a fork: the child gets an error, no hang; the CPU still computes."""
     child = """

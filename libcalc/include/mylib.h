@@ -71,6 +71,9 @@ MYLIB_API const char *mylib_version(void);
 /*
  * i and u are signed (two's complement) and unsigned integers, f are IEEE 754 binary16, 32 and 64,
  * c are complex numbers stored as real part, imaginary part.  Values are pinned.
+ *
+ * A bool is one byte, 0 or 1: the result of comparisons, and a mask.  No operation computes in it;
+ * mylib_map_as() converts it, to 0 or 1.
  */
 typedef enum mylib_type {
     MYLIB_I8 = 0,
@@ -85,11 +88,12 @@ typedef enum mylib_type {
     MYLIB_F32 = 9,
     MYLIB_F64 = 10,
     MYLIB_C64 = 11,
-    MYLIB_C128 = 12
+    MYLIB_C128 = 12,
+    MYLIB_BOOL = 13
 } mylib_type;
-#define MYLIB_TYPE_COUNT 13
+#define MYLIB_TYPE_COUNT 14
 
-/* "i8" ... "c128"; NULL for a value that is no type. */
+/* "i8" ... "c128", "bool"; NULL for a value that is no type. */
 MYLIB_API const char *mylib_type_name(mylib_type type);
 
 /* Bytes per element; 0 for a value that is no type. */
@@ -115,9 +119,16 @@ typedef enum mylib_op {
     MYLIB_OP_negative = 8,
     MYLIB_OP_absolute = 9, /* complex: the modulus, of the real type */
     MYLIB_OP_square = 10,
-    MYLIB_OP_sqrt = 11 /* floating-point and complex only */
+    MYLIB_OP_sqrt = 11, /* floating-point and complex only */
+    /* Comparisons: the result is bool.  Complex numbers are ordered as for minimum. */
+    MYLIB_OP_equal = 12,
+    MYLIB_OP_not_equal = 13,
+    MYLIB_OP_less = 14,
+    MYLIB_OP_less_equal = 15,
+    MYLIB_OP_greater = 16,
+    MYLIB_OP_greater_equal = 17
 } mylib_op;
-#define MYLIB_OP_COUNT 12
+#define MYLIB_OP_COUNT 18
 
 /* The name of an operation ("add"); NULL for a value that is no operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);
@@ -192,7 +203,8 @@ MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
  * 'stream' at once.  nbytes may be 0; the pointer is then still to be freed.  MYLIB_ERR_NO_MEMORY
  * names the sizes.
  *
- * mylib_free() takes it back; NULL is allowed.  GPU memory is freed when 'stream' gets there.
+ * mylib_free() takes it back; NULL is allowed.  GPU memory is freed when 'stream' gets there; what
+ * mylib_alloc() did not give on that GPU, or is freed already, is MYLIB_ERR_ARGUMENT.
  *
  * 'stream' is a cudaStream_t; NULL is the legacy default stream.  It is ignored for the CPU.
  */
@@ -208,14 +220,53 @@ MYLIB_API mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret);
 MYLIB_API mylib_status mylib_free_pinned(void *ptr);
 
 /*
- * Copies nbytes between two places (host to host, host to GPU and back, within a GPU).  Ordered on
- * 'stream', and complete on return when either side is host memory.  The ranges must not overlap.
+ * Copies nbytes between two places (host to host, host to GPU and back, within a GPU, between
+ * GPUs).  Ordered on 'stream', a stream of the destination's GPU if it is one, else of the
+ * source's; complete on return when either side is host memory.  The ranges must not overlap.
  */
 MYLIB_API mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                                   const void *src, size_t nbytes, void *stream);
 
+/*
+ * The device of the memory at 'ptr': a GPU's for memory that its driver allocated there, else the
+ * CPU.  MYLIB_ERR_NO_DEVICE and MYLIB_ERR_FORKED as mylib_cuda_device_count().
+ */
+MYLIB_API mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret);
+
 /* Waits until 'stream' has done all its work; errors of that work are reported here. */
 MYLIB_API mylib_status mylib_synchronize(mylib_device device, void *stream);
+
+/*
+ * A stream of a GPU: work on one stream runs in order, work on several may overlap.  Made without
+ * the implicit ordering against the legacy default stream; mylib_stream_wait() orders.  A stream
+ * may be destroyed while it has work; the work is done all the same.  Any cudaStream_t of the
+ * process can be used in the same places.
+ */
+MYLIB_API mylib_status mylib_stream_create(mylib_device device, void **stream_ret);
+MYLIB_API mylib_status mylib_stream_destroy(mylib_device device, void *stream);
+
+/*
+ * What is enqueued on 'stream' from now on waits for what 'other' (of 'other_device', a GPU) has
+ * been given so far.  The call does not wait.
+ */
+MYLIB_API mylib_status mylib_stream_wait(mylib_device device, void *stream,
+                                         mylib_device other_device, void *other);
+
+/* The memory of a GPU, in bytes.  'used' and 'held' count this library's pool only. */
+typedef struct mylib_memory_info {
+    uint64_t used_nbytes;  /* allocated by mylib_alloc() and not yet freed */
+    uint64_t held_nbytes;  /* taken from the driver: 'used' and what is kept for later calls */
+    uint64_t limit_nbytes; /* see mylib_set_memory_limit(); UINT64_MAX is none */
+    uint64_t free_nbytes, total_nbytes; /* of the whole GPU, as the driver says */
+} mylib_memory_info;
+
+MYLIB_API mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret);
+
+/*
+ * mylib_alloc() on the GPU 'index' fails with MYLIB_ERR_NO_MEMORY when 'used' would exceed
+ * limit_nbytes; UINT64_MAX takes the limit away.
+ */
+MYLIB_API mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes);
 
 /*
  * Gives back what the library keeps for speed: staging buffers and the unused part of the GPU
@@ -259,12 +310,14 @@ typedef struct mylib_array {
  *   The calling thread's flags are raised too, except FE_UNDERFLOW and FE_INEXACT.
  * - all on the GPU 'device': enqueued on 'stream' (a cudaStream_t, NULL the legacy default stream);
  *   the call does not wait, and a failure of the kernel is reported by the next one that does.
+ *   An input of no dimensions may be in host memory: its value is read during the call and travels
+ *   with the launch.
  * Anything else is MYLIB_ERR_ARGUMENT: nothing is moved in silence.
  *
- * 'out' may be exactly an input (same data, shape and strides).  On the CPU any other overlap gives
- * the result of computing one element after the other in C order, slowly; on a GPU it is
- * MYLIB_ERR_ARGUMENT.  'out' must not overlap itself (stride 0 over several elements) except on the
- * CPU, where the last element computed stays.
+ * 'out' may be exactly an input (same data, shape, strides and size of elements).  On the CPU any
+ * other overlap gives the result of computing one element after the other in C order, slowly; on a
+ * GPU it is MYLIB_ERR_ARGUMENT.  'out' must not overlap itself (stride 0 over several elements)
+ * except on the CPU, where the last element computed stays.
  *
  * Also MYLIB_ERR_ARGUMENT: NULL, a negative size, shapes that do not broadcast, types that
  * disagree.  MYLIB_ERR_UNSUPPORTED: no such operation for the type.  MYLIB_ERR_NO_DEVICE,
@@ -285,7 +338,88 @@ MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void 
                                   int64_t out_stride, const void *a, int64_t a_stride,
                                   const void *b, int64_t b_stride);
 
+/*
+ * Like mylib_map(), but computes in 'type': inputs of other types are converted to it on the way,
+ * as C converts numbers (to bool: whether it differs from 0; a float that an integer type cannot
+ * hold gives the nearest that it can, NaN the lowest; the imaginary part is dropped).  'out' has
+ * the type that mylib_op_result_type() tells for 'type'.
+ */
+MYLIB_API mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
+                                    const mylib_array *out, const mylib_array *in);
+
+/*
+ * out = condition ? a : b, element by element; broadcast, places, statuses and overlap as
+ * mylib_map().  The condition is true where it differs from 0, and may have any type; 'a' and 'b'
+ * are converted to the type of 'out'.
+ */
+MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *out,
+                                    const mylib_array *condition, const mylib_array *a,
+                                    const mylib_array *b);
+
+/*
+ * Copies src to dst, broadcast to its shape and converted to its type (as mylib_map_as() does),
+ * between any two places: the CPU, one GPU, two GPUs.  A src of no dimensions in host memory fills
+ * dst.  src and dst must not overlap, except exactly and with one type, and dst not itself.
+ *
+ * 'stream' belongs to dst's GPU if it is on one, else to src's, and orders the copy on both.  The
+ * copy is complete on return when either side is host memory, else, and when it fills a GPU's,
+ * only enqueued.  After an error the content of dst is undefined, and nothing is left in flight.
+ *
+ * Large host arrays move at the speed of the bus, through the staging buffers that mylib_map()
+ * uses; pinned ones in place.
+ */
+MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
+                                        const mylib_array *src);
+
+/*
+ * out[i] = start + i * step for a one-dimensional array, computed in its type (f16 in f32, rounded
+ * once; not bool).  start and step point to one element of that type each, in host memory; for f16
+ * to f32 numbers.  On a GPU enqueued on 'stream'.
+ */
+MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start,
+                                    const void *step);
+
 /* ---- Reductions ---------------------------------------------------------------------------- */
+
+/* Values are pinned. */
+typedef enum mylib_reduction {
+    MYLIB_SUM = 0,
+    MYLIB_PROD = 1,
+    MYLIB_MIN = 2, /* NaN if any is NaN, as the operation minimum */
+    MYLIB_MAX = 3
+} mylib_reduction;
+
+/*
+ * Reduces the elements of 'in' along every dimension in which 'out' has the size 1 ('out' has as
+ * many dimensions as 'in', and 'in''s sizes in the others); along all if 'out' has no dimensions.
+ *
+ * The inputs are converted to 'type' first.  Sums and products are carried in i64 for i8 to i64
+ * (and wrap), in u64 for u8 to u64, in f32 for f16, else in 'type' itself; minima and maxima in
+ * 'type'.  'out' has the carrying type or 'type', to which the result is then converted (rounded
+ * once).  'type' is not bool.  Over no elements a sum is 0 and a product 1; a minimum or maximum is
+ * MYLIB_ERR_ARGUMENT.
+ *
+ * The order of a reduction is fixed by the number n of its terms alone, taken in C order over the
+ * reduced dimensions: the same bits on every device, for any layout and number of threads.  Blocks
+ * of 2048 terms; in a block lane l of 256 takes the terms l, l + 256, l + 512, ... from left to
+ * right; the lanes are combined pairwise, lane l with lane l + 128, then + 64, ... + 1; then the
+ * blocks are combined pairwise, block 2k with block 2k + 1, an odd last one kept, until one is
+ * left.  Absent terms are left out, not added as 0.
+ *
+ * Places, statuses and the host input of no dimensions are mylib_map()'s, and host arrays with
+ * device a GPU too; 'out' must not overlap 'in'.
+ */
+MYLIB_API mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
+                                    void *stream, const mylib_array *out, const mylib_array *in);
+
+/*
+ * The sum of the products a[i] * b[i] of two one-dimensional arrays of one length, into 'out',
+ * which has no dimensions; each product is computed in the type that carries the sum, and rounded
+ * there.  'type', the order and the rest are mylib_reduce()'s.
+ */
+MYLIB_API mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream,
+                                 const mylib_array *out, const mylib_array *a,
+                                 const mylib_array *b);
 
 /*
  * mylib_trace() adds up the diagonal of a two-dimensional array, rectangular too, on 'device'; the
@@ -294,11 +428,7 @@ MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void 
  * Integers wrap.  An empty diagonal gives 0.  Places and statuses are mylib_map()'s; the call waits
  * for the result.
  *
- * The order of a floating-point sum is fixed by its length n alone.  Blocks of 2048 terms; in a
- * block lane l of 256 adds the terms l, l + 256, l + 512, ... from left to right; the lanes are
- * added pairwise, lane l to lane l + 128, then + 64, ... + 1; then the blocks are added pairwise,
- * block 2k to block 2k + 1, an odd last one kept, until one is left.  Absent terms are left out,
- * not added as 0.
+ * The order is mylib_reduce()'s, and so are the bits.
  */
 MYLIB_API mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                                    void *sum_ret);
@@ -315,6 +445,7 @@ MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
  * (MYLIB_ERR_UNSUPPORTED).  mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except
  * that division by zero is MYLIB_ERR_ZERO_DIVIDE and the sqrt of a negative f64 MYLIB_ERR_DOMAIN.
  * Complex numbers are {real, imaginary}; their absolute value has the imaginary part 0.
+ * Comparisons give 1 or 0.
  */
 MYLIB_API mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
                                         int64_t *result_ret);

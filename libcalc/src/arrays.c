@@ -92,15 +92,25 @@ static void strides_of(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]
     }
 }
 
+const char *const mylib_operand_names[MYLIB_MAX_OPERANDS] = {
+    "out", "in[0]", "in[1]", "in[2]", "in[3]", "in[4]", "in[5]", "in[6]", "in[7]"};
+
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs)
 {
-    mylib_status st = mylib_check_array("out", out);
-    if (st != MYLIB_OK)
-        return st;
     if (in == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
+    return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
+}
+
+mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *out,
+                                     const mylib_array *in, int inputs, const char *const *names)
+{
+    mylib_status st = mylib_check_array(names[0], out);
+    if (st != MYLIB_OK)
+        return st;
     int ndim = out->ndim;
+    memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
     layout->operands = 1 + inputs;
     layout->count = 1;
     for (int d = 0; d < ndim; d++)
@@ -114,12 +124,10 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     strides_of(out, layout->strides[0]);
 
     for (int k = 0; k < inputs; k++) {
-        static const char *const names[MYLIB_PROGRAM_MAX_INPUTS] = {
-            "in[0]", "in[1]", "in[2]", "in[3]", "in[4]", "in[5]", "in[6]", "in[7]"};
         char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
         int64_t own[MYLIB_MAX_NDIM];
         const mylib_array *a = &in[k];
-        if ((st = mylib_check_array(names[k], a)) != MYLIB_OK)
+        if ((st = mylib_check_array(names[1 + k], a)) != MYLIB_OK)
             return st;
         strides_of(a, own);
         int missing = ndim - a->ndim, fits = missing >= 0;
@@ -127,10 +135,12 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
             fits = a->shape[d] == out->shape[missing + d] || a->shape[d] == 1;
         if (!fits)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "in[%d] of shape %s does not broadcast to the shape %s of out", k,
-                              mylib_shape_text(given, a->ndim, a->shape),
-                              mylib_shape_text(expected, ndim, out->shape));
+                              "%s of shape %s does not broadcast to the shape %s of %s",
+                              names[1 + k], mylib_shape_text(given, a->ndim, a->shape),
+                              mylib_shape_text(expected, ndim, out->shape), names[0]);
         layout->data[1 + k] = (char *)a->data;
+        layout->is_host_scalar[1 + k] =
+            out->device.kind == MYLIB_CUDA && a->device.kind == MYLIB_CPU && a->ndim == 0;
         for (int d = 0; d < ndim; d++) {
             int is_repeated = d < missing || a->shape[d - missing] == 1;
             layout->strides[1 + k][d] = is_repeated ? 0 : own[d - missing];
@@ -225,6 +235,17 @@ void mylib_layout_simplify(mylib_layout *l)
         }
     }
     l->ndim = last + 1;
+}
+
+int mylib_layout_is_contiguous(const mylib_layout *l, int k, size_t size)
+{
+    int64_t stride = (int64_t)size;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        if (l->shape[d] != 1 && l->strides[k][d] != stride)
+            return 0;
+        stride *= l->shape[d];
+    }
+    return 1;
 }
 
 /* ---- Overlap ------------------------------------------------------------------------------- */
@@ -335,13 +356,13 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
 
 /* ---- Strided copies ------------------------------------------------------------------------ */
 
-#define COPY_OF(T)                                                                                 \
-    UNROLLED for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride)                 \
+#define COPY_ONE(T)                                                                                \
     {                                                                                              \
         T value;                                                                                   \
-        memcpy(&value, src, sizeof value);                                                         \
-        memcpy(dst, &value, sizeof value);                                                         \
+        memcpy(&value, src + i * src_stride, sizeof value);                                        \
+        memcpy(dst + i * dst_stride, &value, sizeof value);                                        \
     }
+#define COPY_OF(T) IN_PAIRS(n, COPY_ONE(T), (dst += 2 * dst_stride, src += 2 * src_stride))
 
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
                         int64_t src_stride)

@@ -36,13 +36,17 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 /*
  * An element-wise computation for a machine with one accumulator: each instruction combines the
  * accumulator with one operand.  Both backends run every computation as a program; a single
- * operation is the program `load in[0]; op in[1]` or `load in[0]; op`.
+ * operation is the program `load in[0]; op in[1]` or `load in[0]; op`, or of a REVERSED row
+ * `load in[1]; op in[0]`.
  */
 #define MYLIB_PROGRAM_MAX_INPUTS 8
 #define MYLIB_PROGRAM_MAX_INSTRUCTIONS 32
 
 /* Opcodes are the mylib_op values, and: */
-#define MYLIB_OPCODE_LOAD 255 /* accumulator = operand */
+#define MYLIB_OPCODE_LOAD 255   /* accumulator = operand */
+#define MYLIB_OPCODE_MASK 254   /* mask = operand differs from 0; first in its program */
+#define MYLIB_OPCODE_NONE 252   /* nothing */
+#define MYLIB_OPCODE_SELECT 253 /* accumulator = mask ? accumulator : operand */
 
 #define MYLIB_NO_OPERAND 255
 typedef struct mylib_instruction {
@@ -50,11 +54,18 @@ typedef struct mylib_instruction {
     uint8_t operand; /* the input's number; MYLIB_NO_OPERAND for unary operations */
 } mylib_instruction;
 
+/*
+ * Operands are converted to the accumulator's type as they are read, but for that of a MASK, which
+ * is tested as it is.  A comparison leaves 1 or 0 in the accumulator; a complex absolute, the
+ * modulus as the real part.  Both are last in their program.
+ */
 typedef struct mylib_program {
-    uint8_t type;        /* of the inputs and the accumulator */
-    uint8_t result_type; /* of the output: `type`, or its real type after a complex absolute */
+    uint8_t type;        /* of the accumulator */
+    uint8_t result_type; /* of the output: `type`, its real type after a complex absolute, or bool
+                            after a comparison */
     uint8_t inputs;
     uint8_t instructions;
+    uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
     mylib_instruction code[MYLIB_PROGRAM_MAX_INSTRUCTIONS];
 } mylib_program;
 
@@ -63,6 +74,27 @@ typedef struct mylib_program {
  * mylib_op_result_type().
  */
 mylib_status mylib_program_of_op(mylib_program *program, mylib_op op, mylib_type type);
+
+/* The program `load in[0]`, which converts. */
+void mylib_program_of_conversion(mylib_program *program, mylib_type to, mylib_type from);
+
+/* The program `mask in[0]; load in[1]; select in[2]`. */
+void mylib_program_of_select(mylib_program *program, mylib_type type, mylib_type condition,
+                             mylib_type a, mylib_type b);
+
+/* Bytes per element of operand k: 0 is the output, 1 + k input k, as in a layout. */
+size_t mylib_operand_size(const mylib_program *program, int k);
+
+/*
+ * The type to which operand k, an input, is converted: bool for the operand of a MASK, which has no
+ * other use; else the accumulator's.
+ */
+static inline mylib_type mylib_operand_read_type(const mylib_program *program, int k)
+{
+    mylib_instruction first = program->code[0];
+    int is_mask = first.opcode == MYLIB_OPCODE_MASK && first.operand == k - 1;
+    return is_mask ? MYLIB_BOOL : (mylib_type)program->type;
+}
 
 /* ---- Layouts (arrays.c) -------------------------------------------------------------------- */
 
@@ -79,6 +111,8 @@ typedef struct mylib_layout {
     int64_t shape[MYLIB_MAX_NDIM];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t strides[MYLIB_MAX_OPERANDS][MYLIB_MAX_NDIM];
+    /* The operand is one element of host memory, while the others are on a GPU. */
+    uint8_t is_host_scalar[MYLIB_MAX_OPERANDS];
 } mylib_layout;
 
 /*
@@ -88,11 +122,19 @@ typedef struct mylib_layout {
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs);
 
+/* "out", "in[0]", ...: what operands are called in messages; and layouts with other names. */
+extern const char *const mylib_operand_names[MYLIB_MAX_OPERANDS];
+mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *out,
+                                     const mylib_array *in, int inputs, const char *const *names);
+
 /*
  * Reorders and merges the dimensions, and flips negative strides, without changing which elements
  * meet: the output's smallest stride becomes the innermost.  Only for operands that do not overlap.
  */
 void mylib_layout_simplify(mylib_layout *layout);
+
+/* Whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
+int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
 /*
  * Where operand k stands against the output.  Exact for interleaved arrays too, except that a
@@ -105,9 +147,6 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out
 /* The lowest and the past-the-end address of operand k, of elements of 'size' bytes. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,
                          const char **end);
-
-/* Bytes per element of operand k. */
-size_t mylib_operand_size(const mylib_program *program, int k);
 
 /* "(3, 4)" into a buffer, cut with "..." when it is too long. */
 #define MYLIB_SHAPE_TEXT 128
@@ -130,17 +169,29 @@ typedef void mylib_kernel(ptrdiff_t n, char *out, ptrdiff_t out_stride, const ch
                           ptrdiff_t a_stride, const char *b, ptrdiff_t b_stride);
 
 /*
- * Adds up at most MYLIB_SUM_BLOCK terms in the order that mylib.h gives; the result has type sum_s.
+ * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order that mylib.h gives; the result
+ * has the carrying type.  A block of products reads the factors at 'b', others ignore it.
  */
-#define MYLIB_SUM_BLOCK 2048
-#define MYLIB_SUM_LANES 256
-typedef void mylib_block_sum(ptrdiff_t n, char *sum, const char *a, ptrdiff_t a_stride);
+#define MYLIB_BLOCK_TERMS 2048
+#define MYLIB_BLOCK_LANES 256
+typedef void mylib_block_reduce(ptrdiff_t n, char *result, const char *a, const char *b);
 
-/* What one CPU level provides.  Both lookups give NULL for what the table does not have. */
+/* out[i] = mask[i] ? a[i] : b[i]; the mask is of type bool. */
+typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const char *mask,
+                             ptrdiff_t mask_stride, const char *a, ptrdiff_t a_stride,
+                             const char *b, ptrdiff_t b_stride);
+
+/* What one CPU level provides.  Lookups give NULL for what the table does not have. */
 typedef struct mylib_cpu_level {
     const char *name;
     mylib_kernel *(*kernel)(mylib_op op, mylib_type type);
-    mylib_block_sum *(*block_sum)(mylib_type type);
+    /* out[i] = a[i], converted; `out` may be `a` when sizes and strides are the same. */
+    void (*convert)(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t out_stride,
+                    const char *a, ptrdiff_t a_stride);
+    mylib_selection *(*selection)(mylib_type type);
+    /* Sums of all types, products of those that carry them, minima and maxima of all but f16. */
+    mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
+    mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after the last stream_copy() of a thread */
     t_f16 (*f16_from_f32)(float x);
@@ -157,23 +208,32 @@ void mylib_cpu_execute(const mylib_program *program, const mylib_layout *layout)
  */
 void mylib_cpu_execute_in_order(const mylib_program *program, const mylib_layout *layout);
 
-/* The sum of n terms, in the documented order, into *sum, which has type sum_s. */
-void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, void *sum);
+/* See mylib_arange(). */
+void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,
+                      const void *step);
 
-/* Bytes of a partial sum: of sum_s. */
-size_t mylib_sum_nbytes(mylib_type type);
+/* As mylib_cuda_reduce(), over host memory. */
+mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
+                              const mylib_layout *layout, int kept_ndim, mylib_type out_type);
 
-/* Adds a sum to an element of the array type: *dst = round(*dst + *sum). */
-void mylib_cpu_fold_sum(mylib_type type, void *dst, const void *sum);
-
-/* Adds two partial sums: *a += *b. */
-void mylib_cpu_add_sums(mylib_type type, void *a, const void *b);
+/*
+ * *value += the sum of n terms, summed in the documented order and rounded once; 'type' is that of
+ * all.
+ */
+void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, int64_t a_stride);
 
 /*
  * How many OpenMP threads this thread may use now; 1 in a forked child, where OpenMP's pool is
  * gone.
  */
 int mylib_cpu_threads(void);
+
+/*
+ * Calls task(context, i) for i = 0 to n - 1 on at most `threads` threads, in any order.  Their
+ * floating-point flags are raised in the calling thread.
+ */
+void mylib_cpu_parallel(int threads, int64_t n, void (*task)(void *context, int64_t i),
+                        void *context);
 
 /* Copies elements of 'size' bytes between two strides: packs and unpacks pieces of arrays. */
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
@@ -190,6 +250,20 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 #define UNROLLED
 #endif
 
+/*
+ * `statement` for n elements, each at i steps from pointers that `advance` moves two steps on; n
+ * counts down.  The steps of a pointer wait for each other: one for each element would take longer
+ * than a load and a store.
+ */
+#define IN_PAIRS(n, statement, advance)                                                            \
+    UNROLLED for (; (n) >= 2; (n) -= 2, advance)                                                   \
+    {                                                                                              \
+        for (int i = 0; i < 2; i++)                                                                \
+            statement;                                                                             \
+    }                                                                                              \
+    for (int i = 0; i < (n); i++)                                                                  \
+    statement
+
 /* ---- CUDA (cuda/, or cuda/none.c) ---------------------------------------------------------- */
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret);
@@ -198,14 +272,39 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
                              const void *src, size_t nbytes, void *stream);
 mylib_status mylib_cuda_synchronize(int device, void *stream);
 
-/* Enqueues a program over a layout of GPU memory. */
+/* Enqueues a program over a layout of GPU memory (and host scalars). */
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout);
 /* Streams a program over a layout of host memory through a GPU. */
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
-/* The sum of n strided terms of GPU or host memory into *sum, host memory of type sum_s. */
-mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n, const char *a,
-                            int64_t a_stride, int in_host_memory, void *sum);
+/*
+ * Reduces what the program gives for each element of the layout, GPU memory (and host scalars), to
+ * operand 0, which has the stride 0 in the dimensions that are reduced: the last ones, in C order.
+ * The program loads operand 1, and may multiply it by operand 2; its inputs are converted to its
+ * result_type ('type' in mylib.h) and from there to its type, the carrying one (f32 for minima of
+ * f16), in which it computes.  out_type is operand 0's: one of the two.  The dimensions kept may be
+ * in any order, and so simplified; there may be none of either kind.  Enqueued.
+ */
+mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
+                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               mylib_type out_type);
+/*
+ * The same for a result of one element, which goes to *result in host memory; operand 0's address
+ * is not looked at.  Waits.
+ */
+mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_layout *layout,
+                                       mylib_type out_type, void *result);
+/*
+ * Copies between host memory and a GPU: operand 0 of the layout, which is simplified, from operand
+ * 1, converted.  Exactly one of the two is in host memory; ordered on 'stream', and complete on
+ * return.
+ */
+mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
+                                  mylib_type dst_type, mylib_type src_type, int dst_is_host);
+/* out[i] = start + i * step over GPU memory; see mylib_arange(). */
+mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
+                               int64_t stride, const void *start, const void *step);
 /*
  * type is MYLIB_I64, MYLIB_F64 or MYLIB_C128; a, b and result point to one element in host memory.
  */

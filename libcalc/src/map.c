@@ -1,19 +1,22 @@
 /*
- * map.c - the entry points of element-wise operations: check, choose the backend, call it.
+ * map.c - the entry points of what is computed element by element: check, choose the backend, call
+ * it.
  */
+#include <string.h>
+
 #include "internal.h"
 
-/* All operands in one place, and that place compatible with where to compute. */
+/* All operands in one place but host scalars, and that place compatible with where to compute. */
 static mylib_status check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
-                                 int inputs)
+                                 const mylib_layout *layout, const char *const *names)
 {
     char a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
-    for (int k = 0; k < inputs; k++)
-        if (in[k].device.kind != out->device.kind || in[k].device.index != out->device.index)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "out is on %s but in[%d] is on %s: copy them to one device first",
-                              mylib_device_text(a, out->device), k,
-                              mylib_device_text(b, in[k].device));
+    for (int k = 0; k < layout->operands - 1; k++)
+        if (!layout->is_host_scalar[1 + k] &&
+            (in[k].device.kind != out->device.kind || in[k].device.index != out->device.index))
+            return mylib_fail(
+                MYLIB_ERR_ARGUMENT, "out is on %s but %s is on %s: copy them to one device first",
+                mylib_device_text(a, out->device), names[k], mylib_device_text(b, in[k].device));
     if (out->device.kind == MYLIB_CUDA &&
         (device.kind != MYLIB_CUDA || device.index != out->device.index))
         return mylib_fail(MYLIB_ERR_ARGUMENT,
@@ -22,48 +25,40 @@ static mylib_status check_places(mylib_device device, const mylib_array *out, co
     return MYLIB_OK;
 }
 
-mylib_status mylib_map(mylib_op op, mylib_device device, void *stream, const mylib_array *out,
-                       const mylib_array *in)
+/* How the output stands against the inputs, taken together, and against itself. */
+static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
 {
-    mylib_program program;
-    mylib_layout layout;
-    mylib_status st;
-
-    if (out == NULL || in == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", out == NULL ? "out" : "in");
-    MYLIB_TRY(mylib_program_of_op(&program, op, in[0].type));
-    MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(mylib_layout_init(&layout, out, in, program.inputs));
-    for (int k = 1; k < program.inputs; k++)
-        if (in[k].type != in[0].type)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "in[0] is %s but in[%d] is %s: convert them to one type",
-                              mylib_type_name(in[0].type), k, mylib_type_name(in[k].type));
-    if (out->type != program.result_type)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of %s gives %s, but out is %s", mylib_op_name(op),
-                          mylib_type_name(in[0].type),
-                          mylib_type_name((mylib_type)program.result_type),
-                          mylib_type_name(out->type));
-    MYLIB_TRY(check_places(device, out, in, program.inputs));
-
     mylib_overlap overlap = MYLIB_DISJOINT;
-    for (int k = 1; k < layout.operands && layout.count != 0; k++) {
-        mylib_overlap o = mylib_layout_overlap(&layout, k, mylib_operand_size(&program, 0),
-                                               mylib_operand_size(&program, k));
+    for (int k = 1; k < layout->operands; k++) {
+        if (layout->is_host_scalar[k])
+            continue;
+        mylib_overlap o = mylib_layout_overlap(layout, k, mylib_operand_size(program, 0),
+                                               mylib_operand_size(program, k));
         overlap = o > overlap ? o : overlap;
     }
-    for (int d = 0; d < layout.ndim && layout.count != 0; d++)
-        if (layout.strides[0][d] == 0 && layout.shape[d] > 1)
+    for (int d = 0; d < layout->ndim; d++)
+        if (layout->strides[0][d] == 0 && layout->shape[d] > 1)
             overlap = MYLIB_OVERLAP;
+    return overlap;
+}
+
+/* Runs a program on the backend that fits; the types of the arrays have been checked. */
+static mylib_status run(const mylib_program *program, mylib_device device, void *stream,
+                        const mylib_array *out, const mylib_array *in, mylib_layout *layout,
+                        const char *const *names)
+{
+    mylib_status st;
+    MYLIB_TRY(check_places(device, out, in, layout, names));
+    mylib_overlap overlap = layout->count == 0 ? MYLIB_DISJOINT : find_overlap(program, layout);
 
     if (device.kind == MYLIB_CPU) {
-        if (layout.count == 0)
+        if (layout->count == 0)
             return MYLIB_OK;
         if (overlap == MYLIB_OVERLAP) {
-            mylib_cpu_execute_in_order(&program, &layout);
+            mylib_cpu_execute_in_order(program, layout);
         } else {
-            mylib_layout_simplify(&layout);
-            mylib_cpu_execute(&program, &layout);
+            mylib_layout_simplify(layout);
+            mylib_cpu_execute(program, layout);
         }
         return MYLIB_OK;
     }
@@ -72,10 +67,107 @@ mylib_status mylib_map(mylib_op op, mylib_device device, void *stream, const myl
         return mylib_fail(
             MYLIB_ERR_ARGUMENT,
             "out overlaps an input or itself: on a GPU it must be exactly an input, or disjoint");
-    mylib_layout_simplify(&layout);
+    mylib_layout_simplify(layout);
     if (out->device.kind == MYLIB_CUDA)
-        return mylib_cuda_map(device.index, stream, &program, &layout);
-    return mylib_cuda_map_host(device.index, &program, &layout);
+        return mylib_cuda_map(device.index, stream, program, layout);
+    return mylib_cuda_map_host(device.index, program, layout);
+out:
+    return st;
+}
+
+/* mylib_map(), and mylib_map_as() when `converts`. */
+static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device device,
+                        void *stream, const mylib_array *out, const mylib_array *in)
+{
+    mylib_program program;
+    mylib_layout layout;
+    mylib_status st;
+
+    MYLIB_TRY(mylib_program_of_op(&program, op, type));
+    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(mylib_layout_init(&layout, out, in, program.inputs));
+    for (int k = 0; k < program.inputs; k++) {
+        if (!converts && in[k].type != type)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "in[0] is %s but in[%d] is %s: convert them to one type",
+                              mylib_type_name(type), k, mylib_type_name(in[k].type));
+        program.input_type[k] = (uint8_t)in[k].type;
+    }
+    if (out->type != program.result_type)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of %s gives %s, but out is %s", mylib_op_name(op),
+                          mylib_type_name(type), mylib_type_name((mylib_type)program.result_type),
+                          mylib_type_name(out->type));
+    return run(&program, device, stream, out, in, &layout, mylib_operand_names);
+out:
+    return st;
+}
+
+static mylib_status check_not_null(const mylib_array *out, const mylib_array *in)
+{
+    if (out == NULL || in == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", out == NULL ? "out" : "in");
+    return MYLIB_OK;
+}
+
+mylib_status mylib_map(mylib_op op, mylib_device device, void *stream, const mylib_array *out,
+                       const mylib_array *in)
+{
+    mylib_status st = check_not_null(out, in);
+    return st != MYLIB_OK ? st : map(op, in[0].type, 0, device, stream, out, in);
+}
+
+mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
+                          const mylib_array *out, const mylib_array *in)
+{
+    mylib_status st = check_not_null(out, in);
+    return st != MYLIB_OK ? st : map(op, type, 1, device, stream, out, in);
+}
+
+mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *out,
+                          const mylib_array *condition, const mylib_array *a, const mylib_array *b)
+{
+    static const char *const names[] = {"out", "condition", "a", "b"};
+    const mylib_array *given[] = {condition, a, b};
+    mylib_array in[3] = {{0}, {0}, {0}};
+    mylib_program program;
+    mylib_layout layout;
+    mylib_status st;
+
+    for (int k = 0; k < 3; k++) {
+        MYLIB_TRY(mylib_check_array(names[1 + k], given[k]));
+        in[k] = *given[k];
+    }
+    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(mylib_layout_init_named(&layout, out, in, 3, names));
+    mylib_program_of_select(&program, out->type, condition->type, a->type, b->type);
+    return run(&program, device, stream, out, in, &layout, names);
+out:
+    return st;
+}
+
+mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start, const void *step)
+{
+    mylib_status st;
+
+    MYLIB_TRY(mylib_check_array("out", out));
+    if (start == NULL || step == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", start == NULL ? "start" : "step");
+    if (out->ndim != 1)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: expected 1", (int)out->ndim);
+    if (out->type == MYLIB_BOOL)
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "there is no range of bool");
+    int64_t n = out->shape[0];
+    int64_t stride = out->strides != NULL ? out->strides[0] : (int64_t)mylib_type_size(out->type);
+    if (n == 0)
+        return MYLIB_OK;
+    if (out->device.kind == MYLIB_CUDA) {
+        if (stride == 0 && n > 1)
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is 0");
+        return mylib_cuda_arange(out->device.index, stream, out->type, n, out->data, stride, start,
+                                 step);
+    }
+    mylib_cpu_arange(out->type, n, out->data, stride, start, step);
+    return MYLIB_OK;
 out:
     return st;
 }
@@ -101,6 +193,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     layout.ndim = 1;
     layout.operands = 1 + program.inputs;
     layout.count = layout.shape[0] = n;
+    memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
     layout.data[0] = out;
     layout.data[1] = (char *)a;
     layout.strides[0][0] = out_stride;
@@ -110,24 +203,16 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
         layout.strides[2][0] = b_stride;
     }
 
-    mylib_overlap overlap = out_stride == 0 && n > 1 ? MYLIB_OVERLAP : MYLIB_DISJOINT;
-    for (int k = 1; k < layout.operands; k++) {
-        mylib_overlap o = mylib_layout_overlap(&layout, k, mylib_operand_size(&program, 0),
-                                               mylib_operand_size(&program, k));
-        overlap = o > overlap ? o : overlap;
-    }
-    if (overlap != MYLIB_OVERLAP) {
+    if (find_overlap(&program, &layout) != MYLIB_OVERLAP) {
         mylib_layout_simplify(&layout);
         mylib_cpu_execute(&program, &layout);
         return MYLIB_OK;
     }
     if (op == MYLIB_OP_add && out == a && out_stride == 0 && a_stride == 0 && n > 1) {
-        t_c128 sum; /* room for any sum type */
         int in_out = mylib_layout_overlap(&layout, 2, mylib_operand_size(&program, 0),
                                           mylib_operand_size(&program, 2)) != MYLIB_DISJOINT;
         if (!in_out) {
-            mylib_cpu_sum(type, n, b, b_stride, &sum);
-            mylib_cpu_fold_sum(type, out, &sum);
+            mylib_cpu_fold_sum(type, n, out, b, b_stride);
             return MYLIB_OK;
         }
     }

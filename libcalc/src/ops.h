@@ -29,6 +29,11 @@
     DT(c64, C64)                                                                                   \
     DT(c128, C128)
 
+/* All that arrays can hold: the types above, and those that no operation computes in. */
+#define MYLIB_STORED_TYPES(DT)                                                                     \
+    MYLIB_TYPES(DT)                                                                                \
+    DT(bool, BOOL)
+
 /* The class of a type, which names its family in scalar_ops.h and picks its form of kernel. */
 #define MYLIB_CLASS_i8 SIGNED
 #define MYLIB_CLASS_i16 SIGNED
@@ -43,6 +48,7 @@
 #define MYLIB_CLASS_f64 FLOAT
 #define MYLIB_CLASS_c64 COMPLEX
 #define MYLIB_CLASS_c128 COMPLEX
+#define MYLIB_CLASS_bool BOOL
 
 #define MYLIB_SET_INT(X, op)                                                                       \
     X(op, i8) X(op, i16) X(op, i32) X(op, i64) X(op, u8) X(op, u16) X(op, u32) X(op, u64)
@@ -55,7 +61,9 @@
 
 /*
  * ROW(arity, op, set).  UNARY_REAL is UNARY with a result of the real type: it differs for complex
- * inputs only.  The order is the order of the enumerators.
+ * inputs only.  COMPARE is BINARY with a result of type bool; REVERSED is COMPARE by the operation
+ * two rows before, with the inputs exchanged: it has no kernels of its own.  The order is the order
+ * of the enumerators.
  */
 #define MYLIB_OPS(ROW)                                                                             \
     ROW(BINARY, add, ALL)                                                                          \
@@ -69,6 +77,12 @@
     ROW(UNARY, negative, ALL)                                                                      \
     ROW(UNARY_REAL, absolute, ALL)                                                                 \
     ROW(UNARY, square, ALL)                                                                        \
-    ROW(UNARY, sqrt, INEXACT)
+    ROW(UNARY, sqrt, INEXACT)                                                                      \
+    ROW(COMPARE, equal, ALL)                                                                       \
+    ROW(COMPARE, not_equal, ALL)                                                                   \
+    ROW(COMPARE, less, ALL)                                                                        \
+    ROW(COMPARE, less_equal, ALL)                                                                  \
+    ROW(REVERSED, greater, ALL)                                                                    \
+    ROW(REVERSED, greater_equal, ALL)
 
 #endif /* MYLIB_OPS_H */

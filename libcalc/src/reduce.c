@@ -1,107 +1,325 @@
 /*
- * reduce.c - sums whose order is fixed by their length (see mylib_trace() in mylib.h).
+ * reduce.c - the entry points of reductions: check, arrange the loops, choose the backend, call it.
+ *
+ * cpu/reduce.c and cuda/reductions.c compute, in the order that mylib.h gives.
  */
 #include <string.h>
 
 #include "internal.h"
 
-/* The f16 that a sum in f32 rounds to; other sums have the type of their result. */
-static void store_sum(mylib_type type, void *dst, const void *sum)
+/* ---- Types --------------------------------------------------------------------------------- */
+
+static const char *reduction_name(mylib_reduction reduction)
 {
-    mylib_type sum_type;
-    if (type == MYLIB_F16) {
-        float x;
-        memcpy(&x, sum, sizeof x);
-        t_f16 h = mylib_cpu()->f16_from_f32(x);
-        memcpy(dst, &h, sizeof h);
-    } else {
-        mylib_sum_type(type, &sum_type);
-        memcpy(dst, sum, mylib_type_size(sum_type));
+    static const char *const names[] = {"sum", "prod", "min", "max"};
+    return (unsigned)reduction < 4 ? names[reduction] : NULL;
+}
+
+/*
+ * The type that carries the reduction, and the one that 'out' may have besides 'type'.  They differ
+ * for minima of f16 only, which are carried in f32 because no arithmetic is done in f16.
+ */
+static void carrying_types(mylib_reduction reduction, mylib_type type, mylib_type *carrier,
+                           mylib_type *wide)
+{
+    *carrier = *wide = type;
+    if (reduction == MYLIB_SUM || reduction == MYLIB_PROD) {
+        mylib_sum_type(type, wide);
+        *wide = type == MYLIB_F16 ? MYLIB_F32 : *wide;
+        *carrier = *wide;
+    } else if (type == MYLIB_F16) {
+        *carrier = MYLIB_F32;
     }
 }
 
-/* The type that carries a sum: f32 for f16, else that of its result. */
-static mylib_type carrier(mylib_type type)
+static mylib_status check_types(mylib_reduction reduction, mylib_type type, mylib_type out_type,
+                                mylib_type *carrier)
 {
-    mylib_type sum_type = type;
-    mylib_sum_type(type, &sum_type);
-    return type == MYLIB_F16 ? MYLIB_F32 : sum_type;
+    mylib_type wide;
+    if (reduction_name(reduction) == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown reduction %d: reductions are 0 to 3",
+                          (int)reduction);
+    if (mylib_type_name(type) == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
+                          MYLIB_TYPE_COUNT - 1);
+    if (type == MYLIB_BOOL)
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for bool: reduce it as i64",
+                          reduction_name(reduction));
+    carrying_types(reduction, type, carrier, &wide);
+    if (out_type != type && out_type != wide)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "the %s of %s gives %s%s%s, but out is %s",
+                          reduction_name(reduction), mylib_type_name(type), mylib_type_name(type),
+                          wide != type ? " or " : "", wide != type ? mylib_type_name(wide) : "",
+                          mylib_type_name(out_type));
+    return MYLIB_OK;
 }
 
-size_t mylib_sum_nbytes(mylib_type type) { return mylib_type_size(carrier(type)); }
+/* ---- Loops --------------------------------------------------------------------------------- */
 
-void mylib_cpu_add_sums(mylib_type type, void *a, const void *b)
+static void add_dimension(mylib_layout *to, int64_t size, const mylib_layout *from, int d)
 {
-    mylib_type t = carrier(type);
-    int64_t size = (int64_t)mylib_type_size(t);
-    mylib_cpu()->kernel(MYLIB_OP_add, t)(1, a, size, a, size, b, size);
+    to->shape[to->ndim] = size;
+    for (int k = 0; k < from->operands; k++)
+        to->strides[k][to->ndim] = from->strides[k][d];
+    to->ndim++;
 }
 
-void mylib_cpu_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride, void *sum)
+static void swap_operands(mylib_layout *l, int a, int b)
 {
-    /*
-     * level[k] is the sum of 2^k consecutive blocks, or absent.  Merging as a binary counter
-     * carries gives the same tree as pairing all blocks level by level, and keeps one partial sum
-     * per level.
-     */
-    t_c128 level[64], carry;
-    uint64_t blocks = 0;
-    mylib_block_sum *block_sum = mylib_cpu()->block_sum(type);
+    int64_t strides[MYLIB_MAX_NDIM];
+    char *data = l->data[a];
+    l->data[a] = l->data[b], l->data[b] = data;
+    memcpy(strides, l->strides[a], sizeof strides);
+    memcpy(l->strides[a], l->strides[b], sizeof strides);
+    memcpy(l->strides[b], strides, sizeof strides);
+}
 
-    if (n == 0) {
-        memset(sum, 0, mylib_sum_nbytes(type));
-        return;
-    }
-    for (int64_t i = 0; i < n; i += MYLIB_SUM_BLOCK, blocks++) {
-        int k = 0;
-        block_sum(n - i < MYLIB_SUM_BLOCK ? n - i : MYLIB_SUM_BLOCK, (char *)&carry,
-                  a + i * a_stride, a_stride);
-        for (; blocks >> k & 1; k++) {
-            mylib_cpu_add_sums(type, &level[k], &carry);
-            carry = level[k];
+/*
+ * Splits the loops over 'in' into the kept dimensions, in the order that suits the memory of the
+ * first input, and the reduced ones in C order, where only neighbours merge.  Operand 0 is out,
+ * which has `extent` in each dimension of the layout.
+ */
+static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t *extent,
+                    int *kept_ndim_ret)
+{
+    mylib_layout kept;
+    int last, first;
+
+    kept.ndim = 0;
+    kept.count = 1;
+    kept.operands = l->operands;
+    memcpy(kept.data, l->data, sizeof kept.data);
+    for (int d = 0; d < l->ndim; d++) {
+        if (extent[d] != 1) {
+            add_dimension(&kept, l->shape[d], l, d);
+            kept.count *= l->shape[d] != 0;
         }
-        level[k] = carry;
     }
-    int k = 0;
-    while (!(blocks >> k & 1))
-        k++;
-    carry = level[k];
-    for (k++; blocks >> k; k++) {
-        if (blocks >> k & 1) {
-            mylib_cpu_add_sums(type, &level[k], &carry);
-            carry = level[k];
+    if (kept.ndim > 0 && kept.count != 0) {
+        swap_operands(&kept, 0, 1);
+        mylib_layout_simplify(&kept);
+        swap_operands(&kept, 0, 1);
+    }
+    *arranged = kept;
+    arranged->count = l->count;
+    memset(arranged->is_host_scalar, 0, sizeof arranged->is_host_scalar);
+
+    first = arranged->ndim;
+    for (int d = 0; d < l->ndim; d++) {
+        if (extent[d] != 1 || l->shape[d] == 1)
+            continue;
+        last = arranged->ndim - 1;
+        int merges = last >= first;
+        for (int k = 1; k < l->operands && merges; k++)
+            merges = arranged->strides[k][last] == l->strides[k][d] * l->shape[d];
+        if (merges) {
+            arranged->ndim--;
+            add_dimension(arranged, arranged->shape[last] * l->shape[d], l, d);
+        } else {
+            add_dimension(arranged, l->shape[d], l, d);
         }
+        arranged->strides[0][arranged->ndim - 1] = 0;
     }
-    memcpy(sum, &carry, mylib_sum_nbytes(type));
+    *kept_ndim_ret = first;
 }
 
-void mylib_cpu_fold_sum(mylib_type type, void *dst, const void *sum)
+/* ---- Places -------------------------------------------------------------------------------- */
+
+static int same_place(mylib_device a, mylib_device b)
 {
-    int64_t size = (int64_t)mylib_type_size(type);
-    if (type == MYLIB_F16) {
-        /* In f32, and rounded once. */
-        float x, term;
-        t_c128 total;
-        memcpy(&term, sum, sizeof term);
-        mylib_cpu()->block_sum(MYLIB_F16)(1, (char *)&total, dst, 0);
-        memcpy(&x, &total, sizeof x);
-        x += term;
-        store_sum(type, dst, &x);
-    } else {
-        /* An integer's sum is wider: its low bytes are the wrapped sum. */
-        const char *low = sum;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        low += (int64_t)mylib_sum_nbytes(type) - size;
-#endif
-        mylib_cpu()->kernel(MYLIB_OP_add, type)(1, dst, size, dst, size, low, size);
+    return a.kind == b.kind && a.index == b.index;
+}
+
+/* All arrays in one place (but for host numbers), and that place compatible with where to compute.
+ */
+static mylib_status check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
+                                 const char *const *names, int inputs)
+{
+    char a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
+    for (int k = 0; k < inputs; k++) {
+        int is_host_scalar = in[k].ndim == 0 && in[k].device.kind == MYLIB_CPU;
+        if (!same_place(in[k].device, out->device) && !is_host_scalar)
+            return mylib_fail(
+                MYLIB_ERR_ARGUMENT, "out is on %s but %s is on %s: copy them to one device first",
+                mylib_device_text(a, out->device), names[k], mylib_device_text(b, in[k].device));
     }
+    if (out->device.kind == MYLIB_CUDA && !same_place(device, out->device))
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the arrays are on %s and cannot be computed with on %s: copy them first",
+                          mylib_device_text(a, out->device), mylib_device_text(b, device));
+    return MYLIB_OK;
+}
+
+/* An array in GPU memory of the shape of a host array, without gaps. */
+static mylib_status make_like(mylib_device device, const mylib_array *host, mylib_array *made)
+{
+    size_t nbytes = mylib_type_size(host->type);
+    *made = *host;
+    made->device = device;
+    made->strides = NULL;
+    for (int d = 0; d < host->ndim; d++)
+        nbytes *= (size_t)host->shape[d];
+    return mylib_cuda_alloc(device.index, nbytes, NULL, &made->data);
+}
+
+/* ---- Entry points -------------------------------------------------------------------------- */
+
+static mylib_status run(mylib_reduction reduction, const mylib_program *program,
+                        mylib_device device, void *stream, const mylib_array *out,
+                        const mylib_array *in, const int64_t *extent);
+
+/* Host arrays on a GPU: copied there whole, and the result back. */
+static mylib_status run_host(mylib_reduction reduction, const mylib_program *program,
+                             mylib_device device, const mylib_array *out, const mylib_array *in,
+                             const int64_t *extent)
+{
+    mylib_array there[3] = {{0}, {0}, {0}};
+    mylib_status st;
+    for (int k = 0; k < program->inputs; k++) {
+        MYLIB_TRY(make_like(device, &in[k], &there[1 + k]));
+        MYLIB_TRY(mylib_copy_array(NULL, &there[1 + k], &in[k]));
+    }
+    MYLIB_TRY(make_like(device, out, &there[0]));
+    MYLIB_TRY(run(reduction, program, device, NULL, &there[0], &there[1], extent));
+    MYLIB_TRY(mylib_copy_array(NULL, out, &there[0]));
+out:
+    for (int k = 0; k < 3; k++)
+        if (there[k].data != NULL)
+            (void)mylib_cuda_free(device.index, there[k].data, NULL);
+    return st;
+}
+
+/* Arrays in one place, of sizes that fit; out has `extent` in the dimensions of the inputs. */
+static mylib_status run(mylib_reduction reduction, const mylib_program *program,
+                        mylib_device device, void *stream, const mylib_array *out,
+                        const mylib_array *in, const int64_t *extent)
+{
+    static const int64_t single[MYLIB_MAX_NDIM] = {1};
+    mylib_array operands[3];
+    mylib_layout layout, arranged;
+    mylib_status st;
+    int kept_ndim;
+
+    if (device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU)
+        return run_host(reduction, program, device, out, in, extent);
+
+    /* The shape is the inputs', to which out is broadcast. */
+    for (int k = 0; k < program->inputs; k++)
+        operands[k] = in[k];
+    operands[program->inputs] = *out;
+    MYLIB_TRY(mylib_layout_init(&layout, &operands[0], &operands[1], program->inputs));
+    for (int k = program->inputs; k > 0; k--)
+        swap_operands(&layout, k, k - 1);
+
+    for (int d = 0; d < in[0].ndim && layout.count != 0; d++)
+        if (extent[d] > 1 && layout.strides[0][d] == 0)
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride %d is 0", d);
+    for (int k = 1; k < layout.operands && layout.count != 0; k++)
+        if (same_place(operands[k - 1].device, out->device) &&
+            mylib_layout_overlap(&layout, k, mylib_type_size(out->type),
+                                 mylib_type_size(operands[k - 1].type)) != MYLIB_DISJOINT)
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint");
+
+    arrange(&arranged, &layout, in[0].ndim > 0 ? extent : single, &kept_ndim);
+    for (int d = 0; d < kept_ndim; d++)
+        if (arranged.shape[d] == 0)
+            return MYLIB_OK;
+    if (device.kind == MYLIB_CPU)
+        return mylib_cpu_reduce(reduction, program, &arranged, kept_ndim, out->type);
+    for (int k = 1; k < arranged.operands; k++)
+        arranged.is_host_scalar[k] = operands[k - 1].device.kind == MYLIB_CPU;
+    return mylib_cuda_reduce(device.index, stream, reduction, program, &arranged, kept_ndim,
+                             out->type);
+out:
+    return st;
+}
+
+static mylib_program program_of(mylib_type type, mylib_type carrier, const mylib_array *in,
+                                int inputs)
+{
+    mylib_program program = {
+        (uint8_t)carrier, (uint8_t)type, (uint8_t)inputs,
+        (uint8_t)inputs,  {0},           {{MYLIB_OPCODE_LOAD, 0}, {MYLIB_OP_multiply, 1}}};
+    for (int k = 0; k < inputs; k++)
+        program.input_type[k] = (uint8_t)in[k].type;
+    return program;
+}
+
+mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
+                          void *stream, const mylib_array *out, const mylib_array *in)
+{
+    static const char *const names[] = {"in"};
+    char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
+    int64_t extent[MYLIB_MAX_NDIM] = {1};
+    mylib_type carrier = type;
+    mylib_status st;
+
+    MYLIB_TRY(mylib_check_array("out", out));
+    MYLIB_TRY(mylib_check_array("in", in));
+    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(check_types(reduction, type, out->type, &carrier));
+    int reduces_all = out->ndim == 0, fits = reduces_all || out->ndim == in->ndim;
+    int is_empty = 0, has_outputs = 1;
+    for (int d = 0; d < in->ndim && fits; d++) {
+        extent[d] = reduces_all ? 1 : out->shape[d];
+        fits = extent[d] == 1 || extent[d] == in->shape[d];
+        is_empty |= extent[d] == 1 && in->shape[d] == 0;
+        has_outputs &= extent[d] != 0;
+    }
+    if (!fits)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "in of shape %s does not reduce to the shape %s of out: expected the "
+                          "same sizes, and 1 where it is reduced, or no dimensions",
+                          mylib_shape_text(a, in->ndim, in->shape),
+                          mylib_shape_text(b, out->ndim, out->shape));
+    if (is_empty && has_outputs && (reduction == MYLIB_MIN || reduction == MYLIB_MAX))
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the %s of no elements is not defined: in has shape %s",
+                          reduction_name(reduction), mylib_shape_text(a, in->ndim, in->shape));
+    MYLIB_TRY(check_places(device, out, in, names, 1));
+    mylib_program program = program_of(type, carrier, in, 1);
+    st = run(reduction, &program, device, stream, out, in, extent);
+out:
+    return st;
+}
+
+mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const mylib_array *out,
+                       const mylib_array *a, const mylib_array *b)
+{
+    static const char *const names[] = {"a", "b"};
+    char shape_a[MYLIB_SHAPE_TEXT], shape_b[MYLIB_SHAPE_TEXT];
+    const int64_t extent[MYLIB_MAX_NDIM] = {1};
+    mylib_type carrier = type;
+    mylib_status st;
+
+    MYLIB_TRY(mylib_check_array("out", out));
+    MYLIB_TRY(mylib_check_array("a", a));
+    MYLIB_TRY(mylib_check_array("b", b));
+    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(check_types(MYLIB_SUM, type, out->type, &carrier));
+    if (out->ndim != 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: a dot product has none",
+                          (int)out->ndim);
+    if (a->ndim != 1 || b->ndim != 1 || a->shape[0] != b->shape[0])
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "a has shape %s and b %s: expected one dimension of one size",
+                          mylib_shape_text(shape_a, a->ndim, a->shape),
+                          mylib_shape_text(shape_b, b->ndim, b->shape));
+    const mylib_array in[2] = {*a, *b};
+    MYLIB_TRY(check_places(device, out, in, names, 2));
+    mylib_program program = program_of(type, carrier, in, 2);
+    st = run(MYLIB_SUM, &program, device, stream, out, in, extent);
+out:
+    return st;
 }
 
 mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                          void *sum_ret)
 {
-    char text[MYLIB_SHAPE_TEXT], a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
-    t_c128 sum;
+    static const char *const names[] = {"matrix"};
+    char text[MYLIB_SHAPE_TEXT];
+    mylib_type carrier, wide, sum_type;
     mylib_status st;
 
     MYLIB_TRY(mylib_check_array("matrix", matrix));
@@ -111,24 +329,40 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     if (matrix->ndim != 2)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "matrix has shape %s: the trace needs two dimensions",
                           mylib_shape_text(text, matrix->ndim, matrix->shape));
-    if (matrix->device.kind == MYLIB_CUDA &&
-        (device.kind != MYLIB_CUDA || device.index != matrix->device.index))
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "matrix is on %s and cannot be computed with on %s: copy it first",
-                          mylib_device_text(a, matrix->device), mylib_device_text(b, device));
+    MYLIB_TRY(mylib_sum_type(matrix->type, &sum_type));
+    MYLIB_TRY(check_types(MYLIB_SUM, matrix->type, sum_type, &carrier));
+    carrying_types(MYLIB_SUM, matrix->type, &carrier, &wide);
 
+    /* The diagonal as an array of one dimension. */
     int64_t rows = matrix->shape[0], columns = matrix->shape[1],
             n = rows < columns ? rows : columns;
-    int64_t size = (int64_t)mylib_type_size(matrix->type), stride = size * (columns + 1);
+    int64_t stride = (int64_t)mylib_type_size(matrix->type) * (columns + 1);
     if (matrix->strides != NULL)
         stride = matrix->strides[0] + matrix->strides[1];
-    if (device.kind == MYLIB_CPU)
-        mylib_cpu_sum(matrix->type, n, matrix->data, stride, &sum);
-    else
-        MYLIB_TRY(mylib_cuda_sum(device.index, stream, matrix->type, n, matrix->data, stride,
-                                 matrix->device.kind == MYLIB_CPU, &sum));
-    store_sum(matrix->type, sum_ret, &sum);
-    st = MYLIB_OK;
+    const mylib_array diagonal = {matrix->data, matrix->device, matrix->type, 1, &n, &stride};
+    const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
+    const int64_t extent[MYLIB_MAX_NDIM] = {1};
+    MYLIB_TRY(check_places(device, &sum, &diagonal, names, 1));
+    mylib_program program = program_of(matrix->type, carrier, &diagonal, 1);
+
+    if (matrix->device.kind == MYLIB_CPU) {
+        /* Through a copy: sum_ret may be in the matrix. */
+        t_c128 result;
+        const mylib_array copy = {&result, matrix->device, sum_type, 0, NULL, NULL};
+        MYLIB_TRY(run(MYLIB_SUM, &program, device, stream, &copy, &diagonal, extent));
+        memcpy(sum_ret, &result, mylib_type_size(sum_type));
+    } else {
+        mylib_layout layout;
+        layout.ndim = 1;
+        layout.operands = 2;
+        layout.count = layout.shape[0] = n;
+        layout.data[1] = diagonal.data;
+        layout.strides[0][0] = 0;
+        layout.strides[1][0] = stride;
+        memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
+        MYLIB_TRY(mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &program, &layout,
+                                            sum_type, sum_ret));
+    }
 out:
     return st;
 }

@@ -76,10 +76,16 @@ out:
     return explain(st, op);
 }
 
-/* One element through the kernel of its type. */
+/* One element through the kernel of its type; a result of another type is converted back. */
 static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
 {
-    mylib_cpu()->kernel(op, type)(1, result, 0, a, 0, b, 0);
+    const mylib_cpu_level *cpu = mylib_cpu();
+    mylib_program p;
+    t_c128 value; /* room for any */
+    mylib_program_of_op(&p, op, type);
+    cpu->kernel((mylib_op)p.code[1].opcode, type)(
+        1, (char *)&value, 0, p.code[0].operand == 0 ? a : b, 0, p.code[0].operand == 0 ? b : a, 0);
+    cpu->convert(type, (mylib_type)p.result_type, 1, result, 0, (const char *)&value, 0);
 }
 
 mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,
@@ -102,7 +108,7 @@ out:
 mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],
                                const double b[2], double result_ret[2])
 {
-    double result[2] = {0, 0};
+    double result[2];
     mylib_status st;
     MYLIB_TRY(check(op, device, MYLIB_C128, a, b, result_ret));
     MYLIB_TRY(scalar_domain(op, mylib_op_arity(op) == 2 && b[0] == 0 && b[1] == 0, 0));

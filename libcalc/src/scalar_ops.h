@@ -13,6 +13,7 @@
 #define MYLIB_SCALAR_OPS_H
 
 #include "mylib.h"
+#include "ops.h"
 #include "types.h"
 
 #ifdef __CUDACC__
@@ -20,6 +21,7 @@
 #define MYLIB_FN static __device__ __forceinline__
 #define QUIET_LESS(a, b) ((a) < (b))
 #define QUIET_LESS_EQUAL(a, b) ((a) <= (b))
+#define QUIET_UNORDERED(a, b) ((a) != (a) || (b) != (b))
 /* A GPU has no floating-point flags. */
 #define RAISE_DIVBYZERO() ((void)0)
 #define RAISE_OVERFLOW() ((void)0)
@@ -31,9 +33,27 @@
 #define MYLIB_FN static inline
 #define QUIET_LESS(a, b) isless(a, b)
 #define QUIET_LESS_EQUAL(a, b) islessequal(a, b)
+#define QUIET_UNORDERED(a, b) isunordered(a, b)
 #define RAISE_DIVBYZERO() mylib_raise_flags(FE_DIVBYZERO)
 #define RAISE_OVERFLOW() mylib_raise_flags(FE_OVERFLOW)
 #endif
+
+/* The bits of a float, and back. */
+#define DEFINE_BITS(s, T, U)                                                                       \
+    MYLIB_FN U bits_of_##s(T x)                                                                    \
+    {                                                                                              \
+        U bits;                                                                                    \
+        memcpy(&bits, &x, sizeof bits);                                                            \
+        return bits;                                                                               \
+    }                                                                                              \
+    MYLIB_FN T s##_of_bits(U bits)                                                                 \
+    {                                                                                              \
+        T x;                                                                                       \
+        memcpy(&x, &bits, sizeof x);                                                               \
+        return x;                                                                                  \
+    }
+DEFINE_BITS(f32, t_f32, uint32_t)
+DEFINE_BITS(f64, t_f64, uint64_t)
 
 /* ---- Integers ------------------------------------------------------------------------------ */
 
@@ -48,7 +68,11 @@
     MYLIB_FN T minimum_##s(T a, T b) { return a < b ? a : b; }                                     \
     MYLIB_FN T maximum_##s(T a, T b) { return a > b ? a : b; }                                     \
     MYLIB_FN T negative_##s(T a) { return (T)(0u - 1u * (U)a); }                                   \
-    MYLIB_FN T square_##s(T a) { return (T)(1u * (U)a * (U)a); }
+    MYLIB_FN T square_##s(T a) { return (T)(1u * (U)a * (U)a); }                                   \
+    MYLIB_FN int equal_##s(T a, T b) { return a == b; }                                            \
+    MYLIB_FN int not_equal_##s(T a, T b) { return a != b; }                                        \
+    MYLIB_FN int less_##s(T a, T b) { return a < b; }                                              \
+    MYLIB_FN int less_equal_##s(T a, T b) { return a <= b; }
 
 /* Both x / 0 and MIN / -1 would trap on x86, and are undefined in C and on a GPU. */
 #define DEFINE_SIGNED(s, T, U, MIN)                                                                \
@@ -118,6 +142,9 @@ DEFINE_UNSIGNED(u64, t_u64)
  * divmod: quotient and remainder as Python defines them for floats (CPython's float_divmod, which
  * NumPy follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the
  * integer nearest to (a - remainder) / b.  b is not 0.
+ *
+ * Where fmod is invalid, plain arithmetic says so: some C libraries raise the flag where only
+ * <fenv.h> looks, some not at all.
  */
 #define DEFINE_FLOAT(s, T, f)                                                                      \
     MYLIB_FN T add_##s(T a, T b) { return a + b; }                                                 \
@@ -130,9 +157,17 @@ DEFINE_UNSIGNED(u64, t_u64)
     MYLIB_FN T absolute_##s(T a) { return fabs##f(a); }                                            \
     MYLIB_FN T square_##s(T a) { return a * a; }                                                   \
     MYLIB_FN T sqrt_##s(T a) { return sqrt##f(a); }                                                \
+    MYLIB_FN int equal_##s(T a, T b) { return a == b; }                                            \
+    MYLIB_FN int not_equal_##s(T a, T b) { return a != b; }                                        \
+    MYLIB_FN int less_##s(T a, T b) { return QUIET_LESS(a, b); }                                   \
+    MYLIB_FN int less_equal_##s(T a, T b) { return QUIET_LESS_EQUAL(a, b); }                       \
+    MYLIB_FN T fmod_##s(T a, T b)                                                                  \
+    {                                                                                              \
+        return b == 0 || fabs##f(a) == INFINITY ? (a * b) / (a * b) : fmod##f(a, b);               \
+    }                                                                                              \
     MYLIB_FN T divmod_##s(T a, T b, T *remainder_ret)                                              \
     {                                                                                              \
-        T mod = fmod##f(a, b);                                                                     \
+        T mod = fmod_##s(a, b);                                                                    \
         T div = (a - mod) / b;                                                                     \
         if (mod == 0) {                                                                            \
             mod = copysign##f((T)0, b);                                                            \
@@ -155,7 +190,7 @@ DEFINE_UNSIGNED(u64, t_u64)
     {                                                                                              \
         T mod;                                                                                     \
         if (b == 0)                                                                                \
-            return fmod##f(a, b);                                                                  \
+            return fmod_##s(a, b);                                                                 \
         divmod_##s(a, b, &mod);                                                                    \
         return mod;                                                                                \
     }
@@ -183,6 +218,8 @@ MYLIB_FN t_f16 f16_from_f32(float x)
     }
 #define DEFINE_HALF_UNARY(op)                                                                      \
     MYLIB_FN t_f16 op##_f16(t_f16 a) { return f16_from_f32(op##_f32(f32_from_f16(a))); }
+#define DEFINE_HALF_COMPARE(op)                                                                    \
+    MYLIB_FN int op##_f16(t_f16 a, t_f16 b) { return op##_f32(f32_from_f16(a), f32_from_f16(b)); }
 
 DEFINE_HALF_BINARY(add)
 DEFINE_HALF_BINARY(subtract)
@@ -196,57 +233,80 @@ DEFINE_HALF_UNARY(negative)
 DEFINE_HALF_UNARY(absolute)
 DEFINE_HALF_UNARY(square)
 DEFINE_HALF_UNARY(sqrt)
+DEFINE_HALF_COMPARE(equal)
+DEFINE_HALF_COMPARE(not_equal)
+DEFINE_HALF_COMPARE(less)
+DEFINE_HALF_COMPARE(less_equal)
 #endif
+
+/* ---- Conversions of floats to integers ----------------------------------------------------- */
+
+/*
+ * Truncated; what the integer cannot hold becomes the nearest that it can, and NaN the lowest.  TOP
+ * is the largest float that fits.  Without a branch around the conversion, so that it vectorizes.
+ */
+#define DEFINE_TRUNCATE(s, T, r, F, MIN, TOP, MAX)                                                 \
+    MYLIB_FN T s##_from_##r(F x)                                                                   \
+    {                                                                                              \
+        F low = x > (F)(MIN) ? x : (F)(MIN), within = low < (F)(TOP) ? low : (F)(TOP);             \
+        T truncated = (T)within;                                                                   \
+        return (T)(TOP) == (MAX) || !(x > (F)(TOP)) ? truncated : (MAX);                           \
+    }
+
+DEFINE_TRUNCATE(i8, t_i8, f32, t_f32, INT8_MIN, INT8_MAX, INT8_MAX)
+DEFINE_TRUNCATE(i16, t_i16, f32, t_f32, INT16_MIN, INT16_MAX, INT16_MAX)
+DEFINE_TRUNCATE(i32, t_i32, f32, t_f32, INT32_MIN, 0x1.fffffep30, INT32_MAX)
+DEFINE_TRUNCATE(i64, t_i64, f32, t_f32, INT64_MIN, 0x1.fffffep62, INT64_MAX)
+DEFINE_TRUNCATE(u8, t_u8, f32, t_f32, 0, UINT8_MAX, UINT8_MAX)
+DEFINE_TRUNCATE(u16, t_u16, f32, t_f32, 0, UINT16_MAX, UINT16_MAX)
+DEFINE_TRUNCATE(u32, t_u32, f32, t_f32, 0, 0x1.fffffep31, UINT32_MAX)
+DEFINE_TRUNCATE(u64, t_u64, f32, t_f32, 0, 0x1.fffffep63, UINT64_MAX)
+DEFINE_TRUNCATE(i8, t_i8, f64, t_f64, INT8_MIN, INT8_MAX, INT8_MAX)
+DEFINE_TRUNCATE(i16, t_i16, f64, t_f64, INT16_MIN, INT16_MAX, INT16_MAX)
+DEFINE_TRUNCATE(i32, t_i32, f64, t_f64, INT32_MIN, INT32_MAX, INT32_MAX)
+DEFINE_TRUNCATE(i64, t_i64, f64, t_f64, INT64_MIN, 0x1.fffffffffffffp62, INT64_MAX)
+DEFINE_TRUNCATE(u8, t_u8, f64, t_f64, 0, UINT8_MAX, UINT8_MAX)
+DEFINE_TRUNCATE(u16, t_u16, f64, t_f64, 0, UINT16_MAX, UINT16_MAX)
+DEFINE_TRUNCATE(u32, t_u32, f64, t_f64, 0, UINT32_MAX, UINT32_MAX)
+DEFINE_TRUNCATE(u64, t_u64, f64, t_f64, 0, 0x1.fffffffffffffp63, UINT64_MAX)
 
 /* ---- Complex ------------------------------------------------------------------------------- */
 
 /*
- * hypot of f64: the square root of x^2 + y^2, scaled out of the reach of overflow and underflow and
- * then corrected by one step of C. F. Borges, "An Improved Algorithm for hypot(a, b)" (2019,
- * arXiv:1904.09481); within 1 ulp.  In f32, f64 has room enough for the plain formula.
+ * hypot of f64.  With x the larger part and h = sqrt(x^2 + y^2), rounded, h - x is exact
+ * (Sterbenz), so that x^2 + y^2 - h^2 = y^2 - 2x (h - x) - (h - x)^2 tells the error of h well
+ * enough for one step of Newton's method: the result is within 0.87 ulp (0.5 for the last rounding,
+ * and half an ulp of y^2, of 2x (h - x), and twice of (h - x)^2, divided by 2h).
+ *
+ * All choices are made on bits, without a branch, which vectorizes; and non-negative floats are
+ * ordered like their bits, also where a comparison of floats would raise a flag.
  */
 MYLIB_FN double modulus_f64(double x, double y)
 {
-    double ax = fabs(x), ay = fabs(y), scale = 1;
-    if (ax == INFINITY || ay == INFINITY)
-        return INFINITY;
-    if (ax != ax || ay != ay)
-        return ax + ay;
-    if (ax < ay) {
-        double t = ax;
-        ax = ay;
-        ay = t;
-    }
-    if (ay <= ax * 0x1p-54)
-        return ax + ay;
-    if (ax > 0x1p510)
-        scale = 0x1p-600;
-    else if (ax < 0x1p-400)
-        scale = 0x1p600;
-    ax *= scale;
-    ay *= scale;
-    double h = sqrt(ax * ax + ay * ay), delta, t1, t2;
-    if (h <= 2 * ay) {
-        delta = h - ay;
-        t1 = ax * (2 * delta - ax);
-        t2 = (delta - 2 * (ax - ay)) * delta;
-    } else {
-        delta = h - ax;
-        t1 = 2 * delta * (ax - 2 * ay);
-        t2 = (4 * delta - ay) * ay + delta * delta;
-    }
-    return (h - (t1 + t2) / (2 * h)) / scale;
+    const int64_t infinity = 0x7ff0000000000000;
+    int64_t bx = (int64_t)(bits_of_f64(x) & INT64_MAX), by = (int64_t)(bits_of_f64(y) & INT64_MAX);
+    int64_t larger = bx > by ? bx : by, smaller = bx > by ? by : bx;
+    /* An infinite part makes it infinite, beside a NaN too. */
+    int64_t is_infinite = 0 - (int64_t)((bx == infinity) | (by == infinity));
+    /* A part below 2^-54 of the other does not count; its square could underflow. */
+    int64_t is_far = (((int64_t)55 << 52) - (larger - smaller)) >> 63;
+    /* One of four powers of 2 brings the larger part to between 2^-307 and 2^256. */
+    uint64_t unscale = ((uint64_t)larger & 0x6000000000000000) | 0x1000000000000000;
+    double scale = f64_of_bits(0x7fe0000000000000 - unscale);
+    double ax = f64_of_bits((uint64_t)(larger & ~is_infinite)) * scale;
+    double ay = f64_of_bits((uint64_t)(smaller & ~(is_infinite | is_far))) * scale;
+    double y2 = ay * ay, h = sqrt(ax * ax + y2), d = h - ax;
+    double correction = ((y2 - 2 * ax * d) - d * d) / (2 * h + 0x1p-1000); /* of 0: 0 */
+    uint64_t bits = bits_of_f64((h + correction) * f64_of_bits(unscale));
+    return f64_of_bits(bits | (uint64_t)(infinity & is_infinite)); /* the bits are 0 then */
 }
+/* In f64, f32 has room enough for the plain formula. */
 MYLIB_FN float modulus_f32(float x, float y)
 {
     double dx = x, dy = y;
-    float modulus = (float)sqrt(dx * dx + dy * dy);
-    /* An infinite part makes it infinite, beside a NaN too; chosen by bits, which vectorizes. */
-    uint32_t bits, mask = 0 - (uint32_t)((fabsf(x) == INFINITY) | (fabsf(y) == INFINITY));
-    memcpy(&bits, &modulus, sizeof bits);
-    bits = (bits & ~mask) | (0x7f800000 & mask);
-    memcpy(&modulus, &bits, sizeof bits);
-    return modulus;
+    uint32_t is_infinite = 0 - (uint32_t)((fabsf(x) == INFINITY) | (fabsf(y) == INFINITY));
+    uint32_t bits = bits_of_f32((float)sqrt(dx * dx + dy * dy));
+    return f32_of_bits((bits & ~is_infinite) | (0x7f800000 & is_infinite));
 }
 
 /*
@@ -311,8 +371,20 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 }
 
 /*
+ * gcc likes to compute the two parts of a product or quotient as one vector.  Where it has fused
+ * multiply-adds (level v4) it uses them for that even when told not to contract, and it raises
+ * flags of lanes that nobody reads.  It does not look through an empty asm.
+ */
+#if defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define KEEP_APART(re, im) __asm__("" : "+x"(re), "+x"(im))
+#else
+#define KEEP_APART(re, im) ((void)0)
+#endif
+
+/*
  * The quotient is Smith's (Communications of the ACM 5, 1962), as in NumPy.  The order is by real
- * part, then by imaginary part; a NaN in either part wins.
+ * part, then by imaginary part; of minimum and
+ * maximum a NaN in either part wins, and no other comparison but not_equal holds for it.
  */
 #define DEFINE_COMPLEX(s, C, T, r, f)                                                              \
     MYLIB_FN C make_##s(T re, T im)                                                                \
@@ -320,11 +392,16 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
         C z = {re, im};                                                                            \
         return z;                                                                                  \
     }                                                                                              \
+    MYLIB_FN C make_apart_##s(T re, T im)                                                          \
+    {                                                                                              \
+        KEEP_APART(re, im);                                                                        \
+        return make_##s(re, im);                                                                   \
+    }                                                                                              \
     MYLIB_FN C add_##s(C a, C b) { return make_##s(a.re + b.re, a.im + b.im); }                    \
     MYLIB_FN C subtract_##s(C a, C b) { return make_##s(a.re - b.re, a.im - b.im); }               \
     MYLIB_FN C multiply_##s(C a, C b)                                                              \
     {                                                                                              \
-        return make_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);                     \
+        return make_apart_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);               \
     }                                                                                              \
     MYLIB_FN C divide_##s(C a, C b)                                                                \
     {                                                                                              \
@@ -333,34 +410,59 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
             if (br == 0)                                                                           \
                 return make_##s(a.re / br, a.im / br);                                             \
             T ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);                              \
-            return make_##s((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);         \
+            return make_apart_##s((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);   \
         }                                                                                          \
         T ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);                                  \
-        return make_##s((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);             \
+        return make_apart_##s((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);       \
     }                                                                                              \
-    MYLIB_FN int before_##s(C a, C b)                                                              \
+    MYLIB_FN int equal_##s(C a, C b) { return (a.re == b.re) & (a.im == b.im); }                   \
+    MYLIB_FN int not_equal_##s(C a, C b) { return (a.re != b.re) | (a.im != b.im); }               \
+    MYLIB_FN int less_##s(C a, C b)                                                                \
     {                                                                                              \
-        return (QUIET_LESS(a.re, b.re) && a.im == a.im && b.im == b.im) ||                         \
-               (a.re == b.re && QUIET_LESS_EQUAL(a.im, b.im));                                     \
+        return (QUIET_LESS(a.re, b.re) & !QUIET_UNORDERED(a.im, b.im)) |                           \
+               ((a.re == b.re) & QUIET_LESS(a.im, b.im));                                          \
+    }                                                                                              \
+    MYLIB_FN int less_equal_##s(C a, C b)                                                          \
+    {                                                                                              \
+        return (QUIET_LESS(a.re, b.re) & !QUIET_UNORDERED(a.im, b.im)) |                           \
+               ((a.re == b.re) & QUIET_LESS_EQUAL(a.im, b.im));                                    \
     }                                                                                              \
     MYLIB_FN C minimum_##s(C a, C b)                                                               \
     {                                                                                              \
-        return a.re != a.re || a.im != a.im || before_##s(a, b) ? a : b;                           \
+        return a.re != a.re || a.im != a.im || less_equal_##s(a, b) ? a : b;                       \
     }                                                                                              \
     MYLIB_FN C maximum_##s(C a, C b)                                                               \
     {                                                                                              \
-        return a.re != a.re || a.im != a.im || before_##s(b, a) ? a : b;                           \
+        return a.re != a.re || a.im != a.im || less_equal_##s(b, a) ? a : b;                       \
     }                                                                                              \
     MYLIB_FN C negative_##s(C a) { return make_##s(-a.re, -a.im); }                                \
     MYLIB_FN T absolute_##s(C a) { return modulus_##r(a.re, a.im); }                               \
-    MYLIB_FN C square_##s(C a)                                                                     \
-    {                                                                                              \
-        return make_##s(a.re * a.re - a.im * a.im, a.re * a.im + a.im * a.re);                     \
-    }                                                                                              \
+    MYLIB_FN C square_##s(C a) { return multiply_##s(a, a); }                                      \
     MYLIB_FN C sqrt_##s(C a) { return csqrt_##r(a.re, a.im); }
 
 DEFINE_COMPLEX(c64, t_c64, t_f32, f32, f)
 DEFINE_COMPLEX(c128, t_c128, t_f64, f64, )
+
+/* ---- Ranges -------------------------------------------------------------------------------- */
+
+/* Element i of mylib_arange(); for f16 in f32, to be rounded. */
+#define DEFINE_RANGE_INTEGER(op, s)                                                                \
+    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i)                                   \
+    {                                                                                              \
+        return (t_##s)((uint64_t)start + (uint64_t)i * (uint64_t)step);                            \
+    }
+#define DEFINE_RANGE_FLOAT(s)                                                                      \
+    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) { return start + (t_##s)i * step; }
+#define DEFINE_RANGE_COMPLEX(s, r)                                                                 \
+    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i)                                   \
+    {                                                                                              \
+        return make_##s(range_##r(start.re, step.re, i), range_##r(start.im, step.im, i));         \
+    }
+MYLIB_SET_INT(DEFINE_RANGE_INTEGER, )
+DEFINE_RANGE_FLOAT(f32)
+DEFINE_RANGE_FLOAT(f64)
+DEFINE_RANGE_COMPLEX(c64, f32)
+DEFINE_RANGE_COMPLEX(c128, f64)
 
 /* ---- Scalars: exact, or an error ----------------------------------------------------------- */
 
@@ -435,6 +537,19 @@ EXACT(square)
     (void)b;
     return exact_multiply(a, a, result_ret);
 }
+
+#define EXACT_COMPARISON(op)                                                                       \
+    EXACT(op)                                                                                      \
+    {                                                                                              \
+        *result_ret = op##_i64(a, b);                                                              \
+        return MYLIB_OK;                                                                           \
+    }
+EXACT_COMPARISON(equal)
+EXACT_COMPARISON(not_equal)
+EXACT_COMPARISON(less)
+EXACT_COMPARISON(less_equal)
+EXACT(greater) { return exact_less(b, a, result_ret); }
+EXACT(greater_equal) { return exact_less_equal(b, a, result_ret); }
 
 /*
  * Where the operation has no value for scalars though the element-wise one has: NaN or infinity

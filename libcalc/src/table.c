@@ -19,7 +19,7 @@ MYLIB_OPS(ROW)
 #undef ROW
 _Static_assert(row_count == MYLIB_OP_COUNT, "an operation of mylib.h has no row in ops.h");
 #define DT(s, S) +1
-_Static_assert(MYLIB_TYPES(DT) == MYLIB_TYPE_COUNT, "a type of mylib.h has no row in ops.h");
+_Static_assert(MYLIB_STORED_TYPES(DT) == MYLIB_TYPE_COUNT, "a type of mylib.h has no row in ops.h");
 #undef DT
 
 const char *mylib_type_name(mylib_type type)
@@ -28,7 +28,7 @@ const char *mylib_type_name(mylib_type type)
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         return #s;
-        MYLIB_TYPES(DT)
+        MYLIB_STORED_TYPES(DT)
 #undef DT
     }
     return NULL;
@@ -40,7 +40,7 @@ size_t mylib_type_size(mylib_type type)
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         return sizeof(t_##s);
-        MYLIB_TYPES(DT)
+        MYLIB_STORED_TYPES(DT)
 #undef DT
     }
     return 0;
@@ -60,7 +60,7 @@ const char *mylib_op_name(mylib_op op)
 
 int mylib_op_arity(mylib_op op)
 {
-    enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1 };
+    enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1, COMPARE = 2, REVERSED = 2 };
     switch (op) {
 #define ROW(arity, op, set)                                                                        \
     case MYLIB_OP_##op:                                                                            \
@@ -89,20 +89,24 @@ static unsigned types_of(mylib_op op)
     return 0;
 }
 
+static mylib_type real_type(mylib_type type)
+{
+    return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
+}
+
 /* The result type, by the arity column of the table. */
 static mylib_type result_type(mylib_op op, mylib_type type)
 {
-    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 1 };
-    int is_real = 0;
+    mylib_type BINARY = type, UNARY = type, UNARY_REAL = real_type(type);
+    mylib_type COMPARE = MYLIB_BOOL, REVERSED = MYLIB_BOOL;
     switch (op) {
 #define ROW(arity, op, set)                                                                        \
     case MYLIB_OP_##op:                                                                            \
-        is_real = arity;                                                                           \
-        break;
+        return arity;
         MYLIB_OPS(ROW)
 #undef ROW
     }
-    return !is_real ? type : type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
+    return type;
 }
 
 mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret)
@@ -139,6 +143,8 @@ mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
                           MYLIB_TYPE_COUNT - 1);
+    if (type == MYLIB_BOOL)
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "there is no sum of bool: convert it first");
     if (sum_type_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_type_ret is NULL");
     *sum_type_ret = type <= MYLIB_I64 ? MYLIB_I64 : type <= MYLIB_U64 ? MYLIB_U64 : type;

@@ -1,5 +1,6 @@
 /*
- * types.h - the C type of each element type: t_i8 ... t_c128.  Compiles as C and as CUDA C++.
+ * types.h - the C type of each element type: t_i8 ... t_c128, t_bool.  Compiles as C and as CUDA
+ * C++.
  */
 #ifndef MYLIB_TYPES_H
 #define MYLIB_TYPES_H
@@ -14,10 +15,13 @@ typedef uint8_t t_u8;
 typedef uint16_t t_u16;
 typedef uint32_t t_u32;
 typedef uint64_t t_u64;
-/* A structure, so that arithmetic on the bits does not compile. */
+/* Structures, so that arithmetic on them does not compile. */
 typedef struct t_f16 {
     uint16_t bits;
 } t_f16;
+typedef struct t_bool {
+    uint8_t value; /* 0 or 1 */
+} t_bool;
 typedef float t_f32;
 typedef double t_f64;
 typedef struct t_c64 {
@@ -41,6 +45,7 @@ typedef t_f32 real_f32;
 typedef t_f64 real_f64;
 typedef t_f32 real_c64;
 typedef t_f64 real_c128;
+typedef t_bool real_bool;
 
 /* sum_s: the type in which a sum of s is accumulated. */
 typedef t_i64 sum_i8;

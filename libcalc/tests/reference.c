@@ -67,6 +67,8 @@ static i128 load_integer(mylib_type type, const void *p)
         return v.i64;
     case MYLIB_U8:
         return v.u8;
+    case MYLIB_BOOL:
+        return v.u8 != 0;
     case MYLIB_U16:
         return v.u16;
     case MYLIB_U32:
@@ -484,6 +486,58 @@ static void complex_element(complex_function *function, mylib_type type, const v
     }
 }
 
+/* ---- Comparisons ----------------------------------------------------------------------------- */
+
+/* A NaN differs from everything and has no place in the order. */
+typedef int order_function(int is_less, int is_equal, int is_unordered);
+static int order_equal(int is_less, int is_equal, int is_unordered)
+{
+    return (void)is_less, (void)is_unordered, is_equal;
+}
+static int order_not_equal(int is_less, int is_equal, int is_unordered)
+{
+    return (void)is_less, (void)is_unordered, !is_equal;
+}
+static int order_less(int is_less, int is_equal, int is_unordered)
+{
+    return (void)is_equal, (void)is_unordered, is_less;
+}
+static int order_less_equal(int is_less, int is_equal, int is_unordered)
+{
+    return (void)is_unordered, is_less || is_equal;
+}
+static int order_greater(int is_less, int is_equal, int is_unordered)
+{
+    return !is_less && !is_equal && !is_unordered;
+}
+static int order_greater_equal(int is_less, int is_equal, int is_unordered)
+{
+    return (void)is_equal, !is_less && !is_unordered;
+}
+
+/* Complex numbers are ordered by real, then by imaginary part. */
+static void compare_elements(order_function *function, mylib_type type, const void *a,
+                             const void *b, reference *expected)
+{
+    int is_less = 0, is_equal = 1, is_unordered = 0;
+    if (test_is_integer(type)) {
+        is_less = load_integer(type, a) < load_integer(type, b);
+        is_equal = load_integer(type, a) == load_integer(type, b);
+    } else {
+        mylib_type real = test_real_type(type);
+        for (int64_t i = 0; i < test_size(type); i += test_size(real)) {
+            double x = load_real(real, (const char *)a + i);
+            double y = load_real(real, (const char *)b + i);
+            is_less = is_less || (is_equal && x < y);
+            is_equal = is_equal && x == y;
+            is_unordered = is_unordered || isnan(x) || isnan(y);
+        }
+        is_less = is_less && !is_unordered;
+    }
+    expected->bits[0] = (unsigned char)function(is_less, is_equal, is_unordered);
+    expected->other[0] = expected->bits[0];
+}
+
 /* ---- Any operation --------------------------------------------------------------------------- */
 
 /* i8 is computed by integer_add() and so on: a new row of the table needs its functions above. */
@@ -507,7 +561,15 @@ static void complex_element(complex_function *function, mylib_type type, const v
     case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
         ELEMENT_OF(KIND_##s, op);                                                                  \
         break;
-#define CASES(arity, op, set) MYLIB_SET_##set(CASE, op)
+#define CASE_BINARY(op, s) CASE(op, s)
+#define CASE_UNARY(op, s) CASE(op, s)
+#define CASE_UNARY_REAL(op, s) CASE(op, s)
+#define CASE_COMPARE(op, s)                                                                        \
+    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
+        compare_elements(order_##op, type, a, b, expected);                                        \
+        break;
+#define CASE_REVERSED(op, s) CASE_COMPARE(op, s)
+#define CASES(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
 
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
                        reference *expected)
@@ -517,6 +579,67 @@ void reference_compute(mylib_op op, mylib_type type, const void *a, const void *
         MYLIB_OPS(CASES)
     default:
         test_give_up("no such operation for the type");
+    }
+}
+
+/* ---- Conversions and ranges ------------------------------------------------------------------ */
+
+/* Truncated; the nearest that there is for what does not fit, the lowest for NaN. */
+static i128 integer_of_real(mylib_type type, double value)
+{
+    int bits = (int)test_size(type) * 8, is_signed = type <= MYLIB_I64;
+    i128 one = 1, min = is_signed ? -(one << (bits - 1)) : 0;
+    i128 max = is_signed ? (one << (bits - 1)) - 1 : (one << bits) - 1;
+    if (isnan(value) || value <= (double)min)
+        return min;
+    return value >= ldexp(1, is_signed ? bits - 1 : bits) ? max : (i128)value;
+}
+
+void reference_convert(mylib_type to, mylib_type from, const void *value, void *converted)
+{
+    mylib_type to_real = test_real_type(to), from_real = test_real_type(from);
+    int64_t size = test_size(to_real);
+    memset(converted, 0, (size_t)test_size(to));
+    if (test_is_integer(from)) {
+        i128 number = load_integer(from, value);
+        float single = (float)number; /* rounded once */
+        if (to == MYLIB_BOOL)
+            store_integer(to, number != 0, converted);
+        else if (test_is_integer(to))
+            store_integer(to, number, converted);
+        else
+            store_real(to_real, to_real == MYLIB_F64 ? (double)number : single, converted);
+        return;
+    }
+    double re = load_real(from_real, value), im = 0;
+    if (from != from_real)
+        im = load_real(from_real, (const char *)value + test_size(from_real));
+    if (to == MYLIB_BOOL) {
+        store_integer(to, re != 0 || im != 0, converted);
+    } else if (test_is_integer(to)) {
+        store_integer(to, integer_of_real(to, re), converted);
+    } else {
+        store_real(to_real, re, converted);
+        if (to != to_real)
+            store_real(to_real, im, (char *)converted + size);
+    }
+}
+
+void reference_range(mylib_type type, const void *start, const void *step, int64_t i, void *value)
+{
+    mylib_type given = type == MYLIB_F16 ? MYLIB_F32 : type, real = test_real_type(given);
+    int64_t size = test_size(real);
+    if (test_is_integer(type)) {
+        __extension__ typedef unsigned __int128 u128;
+        u128 sum = (u128)load_integer(type, start) + (u128)i * (u128)load_integer(type, step);
+        store_integer(type, (i128)sum, value);
+        return;
+    }
+    for (int64_t part = 0; part < test_size(given); part += size) {
+        double index = round_to(real, i), first = load_real(real, (const char *)start + part);
+        double product = round_to(real, (quad)index * load_real(real, (const char *)step + part));
+        double sum = round_to(real, (quad)first + product);
+        store_real(test_real_type(type), sum, (char *)value + part);
     }
 }
 
@@ -686,6 +809,10 @@ void reference_fold(mylib_type type, int64_t n, const void *terms, int64_t strid
 
 static void random_integer(rng *r, mylib_type type, void *p)
 {
+    if (type == MYLIB_BOOL) {
+        store_integer(type, rng_below(r, 2), p);
+        return;
+    }
     int bits = (int)test_size(type) * 8;
     i128 one = 1, number;
     i128 min = type <= MYLIB_I64 ? -(one << (bits - 1)) : 0;

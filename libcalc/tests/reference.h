@@ -22,6 +22,12 @@ typedef struct reference {
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
                        reference *expected);
 
+/* An element of one type as another, as the header says of mylib_map_as(). */
+void reference_convert(mylib_type to, mylib_type from, const void *value, void *converted);
+
+/* Element i of mylib_arange(); start and step are of the type, for f16 of f32. */
+void reference_range(mylib_type type, const void *start, const void *step, int64_t i, void *value);
+
 /* True when 'got', of the type of the result, is right. */
 int reference_accepts(mylib_type result_type, const reference *expected, const void *got);
 

@@ -116,6 +116,29 @@ void test_begin(const char *name)
         signal(signals[i], on_crash);
 }
 
+int test_quick, test_gpu_count;
+
+#define SKIPPED 77
+
+void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void))
+{
+    const char *required = getenv("MYLIB_REQUIRE_GPU");
+    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--quick") != 0)) {
+        fprintf(stderr, "Usage: test_%s [--quick]\n", name);
+        exit(2);
+    }
+    test_quick = argc == 2;
+    test_begin(name);
+    if (first != NULL)
+        first();
+    if (mylib_cuda_device_count(&test_gpu_count) == MYLIB_OK)
+        return;
+    int fails = required != NULL && strcmp(required, "1") == 0;
+    printf("%s: %s: %s\n", name, fails ? "MYLIB_REQUIRE_GPU=1, but there is none" : "skipped",
+           mylib_last_message());
+    exit(fails || atomic_load(&test_global.failures) > 0 ? 1 : SKIPPED);
+}
+
 int test_end(void)
 {
     long checks = atomic_load(&test_global.checks);

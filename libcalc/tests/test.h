@@ -36,6 +36,14 @@ extern test_state test_global;
 /* First in main(): the seed is MYLIB_TEST_SEED, or a new one each time, and is printed. */
 void test_begin(const char *name);
 
+/*
+ * First in main() of a test that needs a GPU: takes the arguments, of which there is [--quick],
+ * calls `first`, if not NULL, before the library meets CUDA, and ends the process when there is no
+ * GPU: as skipped, or as failed where MYLIB_REQUIRE_GPU=1.
+ */
+void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void));
+extern int test_quick, test_gpu_count;
+
 /* Last in main(): the exit status. */
 int test_end(void);
 
@@ -101,12 +109,13 @@ static inline int rng_once_in(rng *r, int64_t n) { return rng_below(r, n) == 0; 
 #define TEST_SIZE_f64 8
 #define TEST_SIZE_c64 8
 #define TEST_SIZE_c128 16
+#define TEST_SIZE_bool 1
 
 #define TEST_MAX_SIZE 16
 
 /* TEST_i8 and so on: the enumerator that belongs to a suffix of the table. */
 #define TEST_ENUMERATOR(s, E) TEST_##s = MYLIB_##E,
-enum { MYLIB_TYPES(TEST_ENUMERATOR) };
+enum { MYLIB_STORED_TYPES(TEST_ENUMERATOR) };
 #undef TEST_ENUMERATOR
 
 typedef struct test_type {
@@ -116,29 +125,44 @@ typedef struct test_type {
 } test_type;
 
 #define TEST_TYPE(s, E) {MYLIB_##E, #s, TEST_SIZE_##s},
-static const test_type test_types[] = {MYLIB_TYPES(TEST_TYPE)};
+static const test_type test_types[] = {MYLIB_STORED_TYPES(TEST_TYPE)};
 #undef TEST_TYPE
 
 _Static_assert(sizeof test_types / sizeof *test_types == MYLIB_TYPE_COUNT,
                "MYLIB_TYPE_COUNT counts the rows of the table");
+
+/* The first of test_types[] are computed in; the rest, bool, is only stored. */
+#define TEST_COMPUTED_COUNT MYLIB_BOOL
 
 typedef struct test_op {
     mylib_op op;
     const char *name;
     int arity;
     int real_result; /* complex inputs give the real type */
+    int compares;    /* the result is bool */
     uint32_t types;  /* bit t: defined for type t */
 } test_op;
 
 #define TEST_ARITY_BINARY 2
 #define TEST_ARITY_UNARY 1
 #define TEST_ARITY_UNARY_REAL 1
+#define TEST_ARITY_COMPARE 2
+#define TEST_ARITY_REVERSED 2
 #define TEST_REAL_BINARY 0
 #define TEST_REAL_UNARY 0
 #define TEST_REAL_UNARY_REAL 1
+#define TEST_REAL_COMPARE 0
+#define TEST_REAL_REVERSED 0
+#define TEST_COMPARES_BINARY 0
+#define TEST_COMPARES_UNARY 0
+#define TEST_COMPARES_UNARY_REAL 0
+#define TEST_COMPARES_COMPARE 1
+#define TEST_COMPARES_REVERSED 1
 #define TEST_BIT(op, s) | (1u << TEST_##s)
 #define TEST_OP(arity, op, set)                                                                    \
-    {MYLIB_OP_##op, #op, TEST_ARITY_##arity, TEST_REAL_##arity, 0u MYLIB_SET_##set(TEST_BIT, op)},
+    {MYLIB_OP_##op,         #op,                                                                   \
+     TEST_ARITY_##arity,    TEST_REAL_##arity,                                                     \
+     TEST_COMPARES_##arity, 0u MYLIB_SET_##set(TEST_BIT, op)},
 static const test_op test_ops[] = {MYLIB_OPS(TEST_OP)};
 #undef TEST_OP
 #undef TEST_BIT
@@ -158,17 +182,21 @@ static inline mylib_type test_real_type(mylib_type type)
 
 static inline mylib_type test_result_type(const test_op *op, mylib_type type)
 {
-    return op->real_result ? test_real_type(type) : type;
+    return op->compares ? MYLIB_BOOL : op->real_result ? test_real_type(type) : type;
 }
 
-static inline int test_is_integer(mylib_type type) { return type <= MYLIB_U64; }
+/* bool too: its values are 0 and 1. */
+static inline int test_is_integer(mylib_type type)
+{
+    return type <= MYLIB_U64 || type == MYLIB_BOOL;
+}
 
 static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
 /* For every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
 #define FOR_EACH_PAIR(op, t)                                                                       \
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
-        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
+        for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++)           \
             if (test_defined(op, t->type))
 
 /* ---- CPU levels ------------------------------------------------------------------------------ */

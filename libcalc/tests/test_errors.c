@@ -95,7 +95,8 @@ static void test_statuses(void)
 
 static void test_tables(void)
 {
-    static const int wrong[] = {-1, MYLIB_TYPE_COUNT, 1 << 20, INT32_MIN};
+    static const int wrong_types[] = {-1, MYLIB_TYPE_COUNT, 1 << 20, INT32_MIN};
+    static const int wrong_ops[] = {-1, MYLIB_OP_COUNT, 1 << 20, INT32_MIN};
     test_set_case("tables");
     for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) {
         CHECK((int)t->type == (int)(t - test_types), "%s is not number %d", t->name,
@@ -114,10 +115,13 @@ static void test_tables(void)
               mylib_op_arity(op->op));
     }
     for (int i = 0; i < 4; i++) {
-        CHECK(mylib_type_name((mylib_type)wrong[i]) == NULL, "type %d has a name", wrong[i]);
-        CHECK(mylib_type_size((mylib_type)wrong[i]) == 0, "type %d has a size", wrong[i]);
-        CHECK(mylib_op_name((mylib_op)wrong[i]) == NULL, "operation %d has a name", wrong[i]);
-        CHECK(mylib_op_arity((mylib_op)wrong[i]) == 0, "operation %d has inputs", wrong[i]);
+        CHECK(mylib_type_name((mylib_type)wrong_types[i]) == NULL, "type %d has a name",
+              wrong_types[i]);
+        CHECK(mylib_type_size((mylib_type)wrong_types[i]) == 0, "type %d has a size",
+              wrong_types[i]);
+        CHECK(mylib_op_name((mylib_op)wrong_ops[i]) == NULL, "operation %d has a name",
+              wrong_ops[i]);
+        CHECK(mylib_op_arity((mylib_op)wrong_ops[i]) == 0, "operation %d has inputs", wrong_ops[i]);
     }
 }
 
@@ -270,6 +274,64 @@ static void test_map(void)
     in[0].type = in[1].type = MYLIB_C128;
     bad.ndim = in[0].ndim = 0;
     EXPECT(mylib_map(MYLIB_OP_absolute, test_cpu, NULL, &bad, in), MYLIB_ERR_ARGUMENT);
+}
+
+/* What mylib_map_as(), mylib_select() and mylib_arange() refuse; nothing may be written then. */
+static void test_mixed(void)
+{
+    const mylib_array good = array_of(out), x = array_of(a), y = array_of(b);
+    mylib_array in[2] = {x, y}, bad, flags = x, many = good;
+    const mylib_type f64 = MYLIB_F64, i32 = MYLIB_I32;
+    const mylib_op add = MYLIB_OP_add;
+    const int64_t short_shape = LENGTH + 1, square[2] = {1, LENGTH};
+    double number = 1;
+    flags.type = MYLIB_BOOL;
+
+    test_set_case("mylib_map_as");
+    EXPECT(mylib_map_as(add, f64, test_cpu, NULL, NULL, in), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map_as(add, f64, test_cpu, NULL, &good, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map_as((mylib_op)MYLIB_OP_COUNT, f64, test_cpu, NULL, &good, in),
+           MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_map_as(add, (mylib_type)MYLIB_TYPE_COUNT, test_cpu, NULL, &good, in),
+           MYLIB_ERR_ARGUMENT);
+    EXPECT_WITH(mylib_map_as(add, MYLIB_BOOL, test_cpu, NULL, &flags, in), MYLIB_ERR_UNSUPPORTED,
+                "bool");
+    EXPECT(mylib_map_as(MYLIB_OP_sqrt, i32, test_cpu, NULL, &good, in), MYLIB_ERR_UNSUPPORTED);
+    EXPECT_WITH(mylib_map_as(add, i32, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT, "i32");
+    EXPECT(mylib_map_as(MYLIB_OP_less, f64, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    in[1].type = (mylib_type)-1;
+    EXPECT(mylib_map_as(add, f64, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    in[1] = y, in[1].data = NULL;
+    EXPECT(mylib_map_as(add, f64, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    in[1] = y, in[1].device = first_gpu;
+    EXPECT(mylib_map_as(add, f64, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);
+    in[1] = y;
+    EXPECT(mylib_map_as(add, f64, far_gpu, NULL, &good, in), MYLIB_ERR_NO_DEVICE);
+
+    test_set_case("mylib_select");
+    EXPECT(mylib_select(test_cpu, NULL, NULL, &flags, &x, &y), MYLIB_ERR_ARGUMENT);
+    EXPECT_WITH(mylib_select(test_cpu, NULL, &good, NULL, &x, &y), MYLIB_ERR_ARGUMENT, "condition");
+    EXPECT(mylib_select(test_cpu, NULL, &good, &flags, NULL, &y), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_select(test_cpu, NULL, &good, &flags, &x, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_select(no_such_kind, NULL, &good, &flags, &x, &y), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_select(far_gpu, NULL, &good, &flags, &x, &y), MYLIB_ERR_NO_DEVICE);
+    bad = flags, bad.shape = &short_shape;
+    EXPECT(mylib_select(test_cpu, NULL, &good, &bad, &x, &y), MYLIB_ERR_ARGUMENT);
+    bad = x, bad.device = first_gpu;
+    EXPECT(mylib_select(test_cpu, NULL, &good, &flags, &bad, &y), MYLIB_ERR_ARGUMENT);
+
+    test_set_case("mylib_arange");
+    EXPECT(mylib_arange(NULL, NULL, &number, &number), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_arange(NULL, &good, NULL, &number), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_arange(NULL, &good, &number, NULL), MYLIB_ERR_ARGUMENT);
+    many.ndim = 2, many.shape = square;
+    EXPECT(mylib_arange(NULL, &many, &number, &number), MYLIB_ERR_ARGUMENT);
+    many.ndim = 0;
+    EXPECT(mylib_arange(NULL, &many, &number, &number), MYLIB_ERR_ARGUMENT);
+    bad = good, bad.type = MYLIB_BOOL;
+    EXPECT_WITH(mylib_arange(NULL, &bad, &number, &number), MYLIB_ERR_UNSUPPORTED, "bool");
+    bad = good, bad.device = far_gpu;
+    EXPECT(mylib_arange(NULL, &bad, &number, &number), MYLIB_ERR_NO_DEVICE);
 }
 
 static void test_shapes(void)
@@ -493,6 +555,7 @@ int main(void)
     test_result_types();
     test_messages();
     test_map();
+    test_mixed();
     test_shapes();
     test_map1();
     test_trace();

@@ -150,7 +150,7 @@ int main(void)
             test_quiet(op, t, test_levels[level], &r);
             test_quiet_nan(op, t, test_levels[level], &r);
         }
-        for (int i = 0; i < MYLIB_TYPE_COUNT; i++) {
+        for (int i = 0; i < TEST_COMPUTED_COUNT; i++) {
             if (test_is_integer(test_types[i].type))
                 test_integers(&test_types[i], test_levels[level], &r);
             else if (test_types[i].type <= MYLIB_F64)

@@ -17,8 +17,6 @@
 #define POISON 0xa5
 #define SENTINEL 0x5a
 
-static int quick;
-static int gpu_count;
 static mylib_device gpu = {MYLIB_CUDA, 0};
 
 /* ---- GPU memory ------------------------------------------------------------------------------ */
@@ -101,14 +99,14 @@ static void test_contiguous(const test_op *op, const test_type *t, rng *r)
     const int64_t lengths[] = {tile + 1,     37, 1,  0,   2,        3,    15,       16,
                                17,           31, 33, 257, tile - 1, tile, 2 * tile, 2 * tile + 5,
                                5 * tile + 13};
-    const int count = quick ? 2 : (int)(sizeof lengths / sizeof *lengths);
+    const int count = test_quick ? 2 : (int)(sizeof lengths / sizeof *lengths);
     for (int i = 0; i < count; i++) {
-        for (int k = 0; k < (quick ? 3 : 24); k++) {
+        for (int k = 0; k < (test_quick ? 3 : 24); k++) {
             const int64_t shifts[6][3] = {
                 {0, 0, 0}, {1, 0, 0}, {0, 1, 0},
                 {0, 0, 1}, {3, 3, 3}, {rng_below(r, 16), rng_below(r, 16), rng_below(r, 16)}};
-            const int64_t *shift = shifts[quick ? (k == 0 ? 0 : 5) : k / 4];
-            int pattern = quick ? k : k % 4;
+            const int64_t *shift = shifts[test_quick ? (k == 0 ? 0 : 5) : k / 4];
+            int pattern = test_quick ? k : k % 4;
             layout out = row_of(lengths[i], test_size(type));
             layout in[2] = {row_of(pattern == 1 ? 1 : lengths[i], t->size),
                             row_of(pattern == 2 ? 1 : lengths[i], t->size)};
@@ -127,7 +125,7 @@ static void test_strided(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
     char texts[3][90];
-    for (int i = 0; i < (quick ? 3 : 60); i++) {
+    for (int i = 0; i < (test_quick ? 3 : 60); i++) {
         const int64_t shift[3] = {rng_below(r, 4), rng_below(r, 4), rng_below(r, 4)};
         layout out, in[2];
         random_shape(r, &out, i % 10 == 9 ? 20000 : 600);
@@ -146,7 +144,8 @@ static void test_strided(const test_op *op, const test_type *t, rng *r)
 static void test_matrices(const test_type *t, rng *r)
 {
     const test_op *op = &test_ops[MYLIB_OP_subtract];
-    const int64_t rows = quick ? 67 : 263, columns = quick ? 41 : 517, shift[3] = {1, 0, 3};
+    const int64_t rows = test_quick ? 67 : 263, columns = test_quick ? 41 : 517,
+                  shift[3] = {1, 0, 3};
     for (int k = 0; k < 7; k++) {
         layout out = {.ndim = 2, .shape = {rows, columns}, .strides = {columns * t->size, t->size}};
         layout in[2] = {out, out};
@@ -192,9 +191,9 @@ static void test_huge(rng *r)
 
     test_set_case("more than 2^31 elements");
     CHECK_OK(mylib_cuda_device_info(gpu.index, &info));
-    if (quick || info.free_nbytes < 3 * (uint64_t)n) {
+    if (test_quick || info.free_nbytes < 3 * (uint64_t)n) {
         printf("gpu: arrays beyond 2^31 elements are left out%s\n",
-               quick ? "" : ": not enough memory");
+               test_quick ? "" : ": not enough memory");
         return;
     }
     values = test_malloc((size_t)chunk);
@@ -318,12 +317,12 @@ static void test_streamed_sizes(rng *r)
                                        262145, 524287, 524289, 1048577};
     static const mylib_type types[] = {MYLIB_F64, MYLIB_I8, MYLIB_F16, MYLIB_C128, MYLIB_F32};
     const test_op *op = &test_ops[MYLIB_OP_multiply];
-    for (int k = 0; k < (quick ? 1 : 5); k++) {
+    for (int k = 0; k < (test_quick ? 1 : 5); k++) {
         const test_type *t = &test_types[types[k]];
         for (int i = 0; i < 16; i++) {
             int64_t n = elements[i];
             for (int pinned = 0; pinned < 8; pinned++) {
-                if ((quick && (i % 5 || (pinned != 0 && pinned != 7))) ||
+                if ((test_quick && (i % 5 || (pinned != 0 && pinned != 7))) ||
                     (k > 0 && pinned % 7 != 0))
                     continue;
                 layout out = row_of(n, t->size), in[2] = {out, out};
@@ -333,7 +332,7 @@ static void test_streamed_sizes(rng *r)
             }
         }
         /* Around the size of a piece, which is a few MiB, and several of them. */
-        for (int i = 0; i < (quick ? 1 : 10); i++) {
+        for (int i = 0; i < (test_quick ? 1 : 10); i++) {
             int64_t mib = i < 5 ? 1 << i : 3 + rng_below(r, 60);
             int64_t n = (mib << 20) / t->size + rng_below(r, 3) - 1;
             layout out = row_of(n, t->size), in[2] = {out, out};
@@ -349,11 +348,11 @@ static void test_streamed(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
     char texts[3][90];
-    int64_t n = quick ? 1000 : 100003;
+    int64_t n = test_quick ? 1000 : 100003;
     layout out = row_of(n, test_size(type)), in[2] = {row_of(n, t->size), row_of(n, t->size)};
     test_set_case("%s of %s, streamed, n = %lld", op->name, t->name, (long long)n);
     run_streamed(op, t, &out, in, 0, 0, r);
-    for (int i = 0; i < (quick ? 1 : 12); i++) {
+    for (int i = 0; i < (test_quick ? 1 : 12); i++) {
         int aligned = rng_once_in(r, 2);
         random_shape(r, &out, i % 4 == 3 ? 200000 : 500);
         random_strides(r, &out, test_size(type), aligned);
@@ -371,7 +370,7 @@ static void test_streamed(const test_op *op, const test_type *t, rng *r)
 static void test_streamed_large(rng *r)
 {
     const test_type *t = &test_types[MYLIB_F64];
-    const int64_t rows = quick ? 50 : 1500, columns = quick ? 40 : 1111;
+    const int64_t rows = test_quick ? 50 : 1500, columns = test_quick ? 40 : 1111;
     for (int k = 0; k < 5; k++) {
         layout out = {.ndim = 2, .shape = {rows, columns}, .strides = {columns * 8, 8}};
         layout in[2] = {out, out};
@@ -442,7 +441,7 @@ static void load_driver(void)
 /* Work on one stream is ordered without waiting; any kind of stream will do. */
 static void test_streams(rng *r)
 {
-    const int64_t n = quick ? 5000 : 3000000;
+    const int64_t n = test_quick ? 5000 : 3000000;
     void *streams[5] = {NULL, (void *)1, (void *)2, NULL, NULL}; /* default, legacy, per thread */
     int64_t *x = test_malloc((size_t)n * 8), *y = test_malloc((size_t)n * 8);
     int64_t one = 1, step = 7;
@@ -521,7 +520,7 @@ static void test_scalars(const test_op *op, rng *r)
 {
     static const int64_t edges[] = {0,         1,         -1,           2, -7, 3037000500,
                                     INT64_MAX, INT64_MIN, INT64_MIN + 1};
-    for (int i = 0; i < (quick ? 12 : 200); i++) {
+    for (int i = 0; i < (test_quick ? 12 : 200); i++) {
         int64_t a[2], got[2] = {-77, -77};
         double z[4], x[2] = {-77, -77}, y[2] = {-77, -77};
         mylib_status status;
@@ -561,7 +560,7 @@ static void test_trace(const test_type *t, rng *r)
     unsigned char *host = test_malloc((size_t)(most * t->size));
     void *data = NULL;
     CHECK_OK(mylib_alloc(gpu, (size_t)(most * t->size), NULL, &data));
-    for (int i = 0; i < 16; i += quick ? 4 : 1) {
+    for (int i = 0; i < 16; i += test_quick ? 4 : 1) {
         for (int k = 0; k < 3; k++) {
             unsigned char sums[3][TEST_MAX_SIZE + 8];
             int64_t n = lengths[i];
@@ -636,7 +635,7 @@ static void test_memory(rng *r)
     CHECK(a == &info, "the pointer was written");
 
     /* All of it in pieces, freed and gotten again: what is cached must not stand in the way. */
-    if (!quick && info.free_nbytes > (uint64_t)1 << 30) {
+    if (!test_quick && info.free_nbytes > (uint64_t)1 << 30) {
         size_t most = (size_t)(info.free_nbytes / 10 * 7);
         test_set_case("7/10 of the free memory, three times in different pieces");
         for (size_t pieces = 1; pieces <= 3; pieces++) {
@@ -677,7 +676,7 @@ static void check_still_works(void)
 static void test_errors(void)
 {
     const mylib_op add = MYLIB_OP_add;
-    const mylib_device missing = {MYLIB_CUDA, gpu_count};
+    const mylib_device missing = {MYLIB_CUDA, test_gpu_count};
     static double host[16];
     int64_t n = 4, two = 2, stride = 8, none = 0, odd = 12;
     int64_t square[2] = {2, 2};
@@ -782,7 +781,7 @@ static void *use_gpu(void *argument)
     fill_ordinary(&r, MYLIB_F64, most, x);
     fill_ordinary(&r, MYLIB_F64, most, y);
     CHECK_OK(mylib_alloc(gpu, (size_t)most * 8, NULL, &data));
-    for (int round = 0; round < (quick ? 2 : 30); round++) {
+    for (int round = 0; round < (test_quick ? 2 : 30); round++) {
         int64_t n = 1 + rng_below(&r, most), wrong = 0;
         mylib_array array = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
         mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
@@ -832,7 +831,7 @@ static void test_other_gpus(rng *r)
     void *first = NULL;
     fill_ordinary(r, MYLIB_F64, n, host);
     CHECK_OK(mylib_alloc(gpu, sizeof host, NULL, &first));
-    for (int i = 1; i < gpu_count; i++) {
+    for (int i = 1; i < test_gpu_count; i++) {
         mylib_device device = {MYLIB_CUDA, i};
         void *data = NULL;
         test_set_case("cuda:%d", i);
@@ -917,21 +916,7 @@ static void test_fork_first(void)
 
 int main(int argc, char **argv)
 {
-    const char *required = getenv("MYLIB_REQUIRE_GPU");
-    if (argc > 2 || (argc == 2 && strcmp(argv[1], "--quick") != 0)) {
-        fprintf(stderr, "Usage: test_gpu [--quick]\n");
-        return 2;
-    }
-    quick = argc == 2;
-    test_begin("gpu");
-    test_fork_first();
-    if (mylib_cuda_device_count(&gpu_count) != MYLIB_OK) {
-        int fails = required != NULL && strcmp(required, "1") == 0;
-        printf("gpu: %s: %s\n", fails ? "MYLIB_REQUIRE_GPU=1, but there is none" : "skipped",
-               mylib_last_message());
-        return fails || atomic_load(&test_global.failures) > 0 ? 1 : 77;
-    }
-
+    test_begin_gpu("gpu", argc, argv, test_fork_first);
     rng r = rng_make(1);
     load_driver();
     before = test_malloc(IMAGE_NBYTES);
@@ -944,7 +929,7 @@ int main(int argc, char **argv)
         test_strided(op, t, &r);
         test_streamed(op, t, &r);
     }
-    for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) {
+    for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         test_matrices(t, &r);
         test_trace(t, &r);
     }

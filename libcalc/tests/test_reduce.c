@@ -143,7 +143,7 @@ static void test_accuracy(void)
 static void test_sum_types(void)
 {
     test_set_case("sum types");
-    for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) {
+    for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         mylib_type type = (mylib_type)77;
         CHECK_OK(mylib_sum_type(t->type, &type));
         CHECK(type == reference_sum_type(t->type), "the sum of %s is %d", t->name, (int)type);
@@ -166,7 +166,7 @@ int main(void)
         if (set_threads != NULL)
             set_threads(threads[i]);
         rng r = rng_make(i);
-        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) {
+        for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
             if (!test_use_level((int)i))
                 CHECK_OK(mylib_set_cpu_level(NULL));
             test_lengths(t, &r);
@@ -178,7 +178,7 @@ int main(void)
         rng r = rng_make(100);
         if (!test_use_level(level))
             continue;
-        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)
+        for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++)
             test_matrices(t, &r);
         test_zeros();
         test_accuracy();

@@ -39,6 +39,24 @@ static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
     case MYLIB_OP_square:
         *result = a * a;
         break;
+    case MYLIB_OP_equal:
+        *result = a == b;
+        break;
+    case MYLIB_OP_not_equal:
+        *result = a != b;
+        break;
+    case MYLIB_OP_less:
+        *result = a < b;
+        break;
+    case MYLIB_OP_less_equal:
+        *result = a <= b;
+        break;
+    case MYLIB_OP_greater:
+        *result = a > b;
+        break;
+    case MYLIB_OP_greater_equal:
+        *result = a >= b;
+        break;
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
     case MYLIB_OP_remainder:
@@ -140,6 +158,10 @@ static void run_f64(const test_op *op, double a, double b)
         return;
     }
     reference_compute(op->op, MYLIB_F64, &a, &b, &right);
+    if (op->compares) {
+        CHECK(got == right.bits[0], "it is %g, not %d", got, right.bits[0]);
+        return;
+    }
     CHECK(reference_accepts(MYLIB_F64, &right, &got), "it is %s, not %s", describe(MYLIB_F64, &got),
           describe(MYLIB_F64, right.bits));
 }
@@ -161,7 +183,10 @@ static void run_c128(const test_op *op, const double *a, const double *b)
         return;
     }
     reference_compute(op->op, MYLIB_C128, a, b, &right);
-    if (op->real_result) {
+    if (op->compares) {
+        CHECK(got[0] == right.bits[0] && got[1] == 0, "it is %g, %g, not %d", got[0], got[1],
+              right.bits[0]);
+    } else if (op->real_result) {
         CHECK(got[1] == 0 && !signbit(got[1]), "the imaginary part is %g", got[1]);
         CHECK(reference_accepts(MYLIB_F64, &right, got), "it is %s, not %s",
               describe(MYLIB_F64, got), describe(MYLIB_F64, right.bits));

@@ -205,7 +205,7 @@ static void *call_many(void *argument)
     reference right;
     for (int round = 0; round < 400; round++) {
         const test_op *op = &test_ops[rng_below(&r, MYLIB_OP_COUNT)];
-        const test_type *t = &test_types[rng_below(&r, MYLIB_TYPE_COUNT)];
+        const test_type *t = &test_types[rng_below(&r, TEST_COMPUTED_COUNT)];
         mylib_type type = test_result_type(op, t->type);
         int64_t n = rng_below(&r, 4000), size = test_size(type);
         int flag = self->number % 2 ? FE_DIVBYZERO : FE_OVERFLOW;

@@ -13,14 +13,24 @@ extern const mylib_cpu_level mylib_cpu_level_v3;
 extern const mylib_cpu_level mylib_cpu_level_v4;
 
 /*
- * gcc makes fused multiply-adds out of complex arithmetic even when told not to contract; level v3
- * is built without them, but AVX-512 cannot be.  So v4 takes the complex kernels of v3.
+ * At level v4 the parts of complex products and quotients must be kept apart for gcc
+ * (scalar_ops.h), so that v4 takes the quotients and reductions of v3, which is built without fused
+ * multiply-adds.
  */
+static const mylib_cpu_level *v4_or_v3(mylib_type type)
+{
+    return type == MYLIB_C64 || type == MYLIB_C128 ? &mylib_cpu_level_v3 : &mylib_cpu_level_v4;
+}
+
 static mylib_kernel *v4_kernel(mylib_op op, mylib_type type)
 {
-    const mylib_cpu_level *level =
-        type == MYLIB_C64 || type == MYLIB_C128 ? &mylib_cpu_level_v3 : &mylib_cpu_level_v4;
+    const mylib_cpu_level *level = op == MYLIB_OP_divide ? v4_or_v3(type) : &mylib_cpu_level_v4;
     return level->kernel(op, type);
+}
+
+static mylib_block_reduce *v4_block_reduce(mylib_reduction reduction, mylib_type type)
+{
+    return v4_or_v3(type)->block_reduce(reduction, type);
 }
 #endif
 
@@ -40,6 +50,7 @@ static int find_levels(mylib_cpu_level levels[4])
     if (v4) {
         levels[n] = mylib_cpu_level_v4;
         levels[n].kernel = v4_kernel;
+        levels[n].block_reduce = v4_block_reduce;
         levels[n++].name = "x86-64-v4";
     }
     if (v3) {

@@ -3,7 +3,7 @@
  *
  * The elements are numbered in the layout's order and cut into ranges, one for each thread.  A
  * range is walked row by row, a row block by block, a block instruction by instruction:
- * intermediate values stay in the L1 cache.
+ * intermediate and converted values stay in the L1 cache.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 /*
  * Bytes of a block of intermediate values; with two operands as large it fits the smallest L1 in
  * use (32 KiB).  On the way past the cache a short block is better, for it is copied while it is
- * still on its way through the store buffers; f16, bound by its conversions, wants the long one.
+ * still on its way through the store buffers.
  */
 #define BLOCK_NBYTES 8192
 #define BYPASS_BLOCK_NBYTES 1024
@@ -32,33 +32,135 @@ typedef struct cursor {
     int64_t stride[MYLIB_MAX_OPERANDS];
 } cursor;
 
-/* The result of n elements at the cursor goes to `out`; kernel[i] is that of instruction i. */
-static void run_block(const mylib_program *p, mylib_kernel *const *kernel, int64_t n,
-                      const cursor *c, char *out, int64_t out_stride)
+/* A program and what it calls at the level in use. */
+typedef struct plan {
+    const mylib_program *program;
+    const mylib_cpu_level *cpu;
+    mylib_kernel *kernel[MYLIB_PROGRAM_MAX_INSTRUCTIONS]; /* of the operations */
+    mylib_selection *selection;
+    int converts;                             /* some input */
+    mylib_type read_type[MYLIB_MAX_OPERANDS]; /* to which an input is converted, if some are */
+    int needs_blocks; /* for intermediate values, of more than one operation or of conversions */
+} plan;
+
+/* Whether some input is not of the type in which it is used. */
+static int converts(const mylib_program *p)
 {
-    const char *acc = NULL;
-    int64_t acc_stride = 0;
+    for (int k = 0; k < p->inputs; k++)
+        if (p->input_type[k] != mylib_operand_read_type(p, 1 + k))
+            return 1;
+    return 0;
+}
+
+static void plan_program(plan *how, const mylib_program *p)
+{
+    int loads = 0;
+    how->program = p;
+    how->cpu = mylib_cpu();
+    how->converts = converts(p);
+    for (int k = 1; k <= p->inputs && how->converts; k++)
+        how->read_type[k] = mylib_operand_read_type(p, k);
     for (int i = 0; i < p->instructions; i++) {
-        int operand = p->code[i].operand, k = operand == MYLIB_NO_OPERAND ? 0 : 1 + operand;
-        if (p->code[i].opcode == MYLIB_OPCODE_LOAD) {
-            acc = c->data[k];
-            acc_stride = c->stride[k];
-        } else {
-            kernel[i](n, out, out_stride, acc, acc_stride, c->data[k], c->stride[k]);
-            acc = out;
-            acc_stride = out_stride;
+        int opcode = p->code[i].opcode;
+        if (opcode < MYLIB_OP_COUNT)
+            how->kernel[i] = how->cpu->kernel((mylib_op)opcode, (mylib_type)p->type);
+        else if (opcode == MYLIB_OPCODE_SELECT)
+            how->selection = how->cpu->selection((mylib_type)p->type);
+        loads += opcode == MYLIB_OPCODE_LOAD || opcode == MYLIB_OPCODE_MASK;
+    }
+    how->needs_blocks = p->instructions > loads + 1 || (how->converts && p->instructions > 1);
+}
+
+/* Blocks of intermediate values: a converted mask and operand, and the accumulator. */
+typedef struct scratch {
+    _Alignas(LINE_NBYTES) char acc[BLOCK_NBYTES];
+    _Alignas(LINE_NBYTES) char operand[BLOCK_NBYTES];
+    _Alignas(LINE_NBYTES) char mask[BLOCK_NBYTES];
+} scratch;
+
+/* An operand's elements, where they are or converted into `buffer`. */
+static const char *read_operand(const plan *how, int k, int64_t n, const cursor *c, char *buffer,
+                                int64_t *stride_ret)
+{
+    mylib_type to = how->read_type[k], from = (mylib_type)how->program->input_type[k - 1];
+    *stride_ret = c->stride[k];
+    if (to == from)
+        return c->data[k];
+    if (c->stride[k] != 0)
+        *stride_ret = (int64_t)mylib_type_size(to);
+    how->cpu->convert(to, from, c->stride[k] != 0 ? n : 1, buffer, *stride_ret, c->data[k],
+                      c->stride[k]);
+    return buffer;
+}
+
+/*
+ * The result of n elements at the cursor goes to `out`.  `s` is NULL for a program that needs no
+ * blocks.
+ */
+static void run_block(const plan *how, int64_t n, const cursor *c, char *out, int64_t out_stride,
+                      scratch *s)
+{
+    const mylib_program *p = how->program;
+    const char *acc = NULL, *mask = NULL;
+    int64_t acc_stride = 0, mask_stride = 0;
+    if (p->instructions == 2 && !how->converts) {
+        /* One operation on short arrays is worth a way without the cases below. */
+        int a = 1 + p->code[0].operand, b = p->inputs == 2 ? 1 + p->code[1].operand : 0;
+        how->kernel[1](n, out, out_stride, c->data[a], c->stride[a], c->data[b], c->stride[b]);
+        return;
+    }
+    for (int i = 0; i < p->instructions; i++) {
+        int opcode = p->code[i].opcode, is_last = i + 1 == p->instructions;
+        int k = p->code[i].operand == MYLIB_NO_OPERAND ? 0 : 1 + p->code[i].operand;
+        const char *operand = c->data[k];
+        int64_t operand_stride = c->stride[k], dst_stride = out_stride;
+        char *dst = out;
+        if (opcode == MYLIB_OPCODE_LOAD && is_last) {
+            how->cpu->convert((mylib_type)p->type, (mylib_type)p->input_type[k - 1], n, out,
+                              out_stride, operand, operand_stride);
+            return;
         }
+        if (k > 0 && how->converts)
+            operand = read_operand(how, k, n, c,
+                                   opcode == MYLIB_OPCODE_LOAD   ? s->acc
+                                   : opcode == MYLIB_OPCODE_MASK ? s->mask
+                                                                 : s->operand,
+                                   &operand_stride);
+        if (opcode == MYLIB_OPCODE_LOAD) {
+            acc = operand;
+            acc_stride = operand_stride;
+            continue;
+        }
+        if (opcode == MYLIB_OPCODE_MASK) {
+            mask = operand;
+            mask_stride = operand_stride;
+            continue;
+        }
+        if (!is_last) {
+            dst = s->acc;
+            dst_stride = (int64_t)mylib_type_size((mylib_type)p->type);
+        }
+        if (opcode == MYLIB_OPCODE_SELECT)
+            how->selection(n, dst, dst_stride, mask, mask_stride, acc, acc_stride, operand,
+                           operand_stride);
+        else
+            how->kernel[i](n, dst, dst_stride, acc, acc_stride, operand, operand_stride);
+        acc = dst;
+        acc_stride = dst_stride;
     }
 }
 
 /* n elements of one row, block by block; `bypass`: the output goes past the cache. */
-static void run_blocks(const mylib_program *p, const mylib_cpu_level *cpu,
-                       mylib_kernel *const *kernel, int64_t n, cursor c, int bypass)
+static void run_blocks(const plan *how, int64_t n, cursor c, int bypass)
 {
-    _Alignas(LINE_NBYTES) char buffer[BLOCK_NBYTES];
+    const mylib_program *p = how->program;
+    _Alignas(LINE_NBYTES) char result[BLOCK_NBYTES];
+    scratch s;
     int64_t size = (int64_t)mylib_type_size((mylib_type)p->type), out_size = c.stride[0];
-    int64_t nbytes = bypass && p->type != MYLIB_F16 ? BYPASS_BLOCK_NBYTES : BLOCK_NBYTES;
-    int64_t m = nbytes / size;
+    int64_t most = BLOCK_NBYTES / size;
+    if (bypass && BYPASS_BLOCK_NBYTES / out_size < most)
+        most = BYPASS_BLOCK_NBYTES / out_size;
+    int64_t m = most;
     if (bypass) {
         /* Blocks end where cache lines end, so that each line is stored in one way only. */
         int64_t beyond =
@@ -68,15 +170,15 @@ static void run_blocks(const mylib_program *p, const mylib_cpu_level *cpu,
     while (n > 0) {
         m = n < m ? n : m;
         if (bypass) {
-            run_block(p, kernel, m, &c, buffer, out_size);
-            cpu->stream_copy(c.data[0], buffer, (size_t)(m * out_size));
+            run_block(how, m, &c, result, out_size, &s);
+            how->cpu->stream_copy(c.data[0], result, (size_t)(m * out_size));
         } else {
-            run_block(p, kernel, m, &c, c.data[0], out_size);
+            run_block(how, m, &c, c.data[0], out_size, &s);
         }
         for (int k = 0; k <= p->inputs; k++)
             c.data[k] += m * c.stride[k];
         n -= m;
-        m = nbytes / size;
+        m = most;
     }
 }
 
@@ -84,16 +186,12 @@ static void run_blocks(const mylib_program *p, const mylib_cpu_level *cpu,
 static void run_range(const mylib_program *p, const mylib_layout *l, int64_t begin, int64_t end,
                       int bypass)
 {
-    const mylib_cpu_level *cpu = mylib_cpu();
-    mylib_kernel *kernel[MYLIB_PROGRAM_MAX_INSTRUCTIONS];
-    int inner = l->ndim - 1, needs_blocks = bypass || p->instructions > 2;
+    plan how;
+    int inner = l->ndim - 1;
     int64_t index[MYLIB_MAX_NDIM], rest = begin;
     cursor c = {{NULL}, {0}};
 
-    for (int i = 0; i < p->instructions; i++)
-        if (p->code[i].opcode != MYLIB_OPCODE_LOAD)
-            kernel[i] = cpu->kernel((mylib_op)p->code[i].opcode, (mylib_type)p->type);
-
+    plan_program(&how, p);
     for (int k = 0; k < l->operands; k++) {
         c.data[k] = l->data[k];
         c.stride[k] = l->strides[k][inner];
@@ -107,10 +205,10 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
     while (begin < end) {
         int64_t n = l->shape[inner] - index[inner];
         n = n < end - begin ? n : end - begin;
-        if (needs_blocks)
-            run_blocks(p, cpu, kernel, n, c, bypass);
+        if (bypass || how.needs_blocks)
+            run_blocks(&how, n, c, bypass);
         else
-            run_block(p, kernel, n, &c, c.data[0], c.stride[0]);
+            run_block(&how, n, &c, c.data[0], c.stride[0], NULL);
         begin += n;
         if (begin == end)
             break;
@@ -128,7 +226,7 @@ static void run_range(const mylib_program *p, const mylib_layout *l, int64_t beg
         }
     }
     if (bypass)
-        cpu->stream_fence();
+        how.cpu->stream_fence();
 }
 
 /*
@@ -150,12 +248,16 @@ static int64_t cache_nbytes(void)
     return known;
 }
 
-/* Whether to store past the cache: a large, contiguous output that is no input. */
+/*
+ * Whether to store past the cache: a large, contiguous output that is no input, and a good part of
+ * the traffic.
+ */
 static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t nbytes)
 {
     int inner = l->ndim - 1;
     int64_t size = (int64_t)mylib_operand_size(p, 0);
-    if (nbytes < cache_nbytes() || l->strides[0][inner] != size || l->shape[inner] * size < 4096)
+    if (nbytes < cache_nbytes() || l->strides[0][inner] != size || l->shape[inner] * size < 4096 ||
+        l->count * size < nbytes / 5)
         return 0;
     for (int k = 1; k < l->operands; k++)
         if (l->data[k] == l->data[0])
@@ -278,7 +380,8 @@ void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
 void mylib_cpu_execute_in_order(const mylib_program *p, const mylib_layout *l)
 {
     /* Kernels with an output stride of 0 are plain loops, and keep the order by themselves. */
-    if (l->ndim == 1 && l->strides[0][0] == 0 && p->instructions <= 2 && p->type != MYLIB_F16) {
+    if (l->ndim == 1 && l->strides[0][0] == 0 && p->instructions <= 2 && p->type != MYLIB_F16 &&
+        !converts(p)) {
         run_range(p, l, 0, l->count, 0);
         return;
     }

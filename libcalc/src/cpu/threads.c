@@ -1,5 +1,5 @@
 /*
- * threads.c - how many OpenMP threads a call may use.
+ * threads.c - how many OpenMP threads a call may use, and tasks on them.
  *
  * A child made by fork() inherits OpenMP's pool without its threads: entering a parallel region
  * there can wait for ever.  So a child computes on one thread.
@@ -10,6 +10,7 @@
 #include <omp.h>
 #endif
 
+#include "flags.h"
 #include "internal.h"
 
 static int is_forked_child;
@@ -27,5 +28,33 @@ int mylib_cpu_threads(void)
     return is_forked_child || omp_in_parallel() ? 1 : omp_get_max_threads();
 #else
     return 1;
+#endif
+}
+
+void mylib_cpu_parallel(int threads, int64_t n, void (*task)(void *context, int64_t i),
+                        void *context)
+{
+    if (threads > n)
+        threads = (int)n;
+    if (threads <= 1) {
+        for (int64_t i = 0; i < n; i++)
+            task(context, i);
+        return;
+    }
+#ifdef _OPENMP
+    int flags = 0;
+#pragma omp parallel num_threads(threads) reduction(| : flags)
+    {
+        /* Flags are the thread's own: a worker hands them over, the caller raises them. */
+        int before = mylib_test_flags();
+        mylib_clear_flags();
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < n; i++)
+            task(context, i);
+        flags |= mylib_test_flags();
+        mylib_clear_flags();
+        mylib_raise_flags(before);
+    }
+    mylib_raise_flags(flags);
 #endif
 }

@@ -3,8 +3,10 @@
  *
  * device.c   devices, errors, memory            plain C on the runtime API
  * launch.c   layouts to kernel arguments
+ * plan.c     how a kernel walks a layout of any strides
+ * reductions.c   reductions, to kernel arguments
  * stream.c   host arrays through the GPU
- * kernels.cu the kernels and their launches; the only file with device code
+ * *.cu, interpreter.cuh   the kernels and their launches; the only files with device code
  */
 #ifndef MYLIB_CUDA_INTERNAL_H
 #define MYLIB_CUDA_INTERNAL_H
@@ -12,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include "../internal.h"
+#include "plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,18 +34,37 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
  */
 mylib_status mylib_cuda_enter(int device, int *previous_ret);
 void mylib_cuda_leave(int previous);
+#define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
 
-/* ---- Kernels (kernels.cu) ------------------------------------------------------------------ */
+/* The GPU on which mylib_alloc() gave exactly this address; -1 when it did not. */
+int mylib_cuda_owner(const void *ptr);
+
+/*
+ * An event after what 'stream' of 'device', which is current, has been given so far.  It can be
+ * released as soon as all that shall wait for it have been told so.
+ */
+mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
+void mylib_cuda_release_event(int device, cudaEvent_t event);
+
+/* ---- Work on GPU memory (launch.c) ------------------------------------------------------- */
+
+/*
+ * MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context.
+ */
+mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
+                                     mylib_type type, int ndim, const int64_t *strides);
+
+/* ---- Kernels (*.cu) ---------------------------------------------------------------------- */
 
 /* How a flat kernel reads an input. */
 enum {
     MYLIB_READ_VECTOR,   /* contiguous, 16-byte aligned */
     MYLIB_READ_ELEMENT,  /* contiguous, aligned to its elements only */
     MYLIB_READ_UNIFORM,  /* one element of GPU memory for all */
-    MYLIB_READ_CONSTANT, /* one value, carried in the arguments */
+    MYLIB_READ_CONSTANT, /* one value, carried in the arguments; see mylib_take_constant() */
 };
 
-/* A program over contiguous operands. */
+/* A program over contiguous operands, each aligned at least to its elements. */
 typedef struct mylib_flat_args {
     int64_t n;
     void *out;
@@ -58,45 +80,102 @@ typedef struct mylib_flat_args {
         unsigned char constant[MYLIB_PROGRAM_MAX_INPUTS][16];
 } mylib_flat_args;
 
+/*
+ * Input k, one element of host memory, as a constant of a launch's arguments: converted to the type
+ * in which the program uses it, the rest of the bytes 0.
+ */
+void mylib_take_constant(const mylib_program *program, int k, const void *value,
+                         unsigned char constant[16]);
+
 /* What a CPU would have flagged; see mylib_launch_flags(). */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
 
-/* A program over at most this many dimensions of any strides. */
-#define MYLIB_CUDA_MAX_NDIM 8
+cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream);
+
+/* What an operand of mylib_launch_direct() is. */
+enum {
+    MYLIB_DIRECT_VECTOR,   /* rows of vectors, of the computed type */
+    MYLIB_DIRECT_SINGLE,   /* one element of it for each row */
+    MYLIB_DIRECT_CONSTANT, /* one value for all, or no operand: a vector of it is in constant[] */
+    MYLIB_DIRECT_CONVERTED_VECTOR, /* the same of another type */
+    MYLIB_DIRECT_CONVERTED_SINGLE,
+};
 
 /*
- * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >>
- * shift, by T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
- * (PLDI 1994).
+ * A program of a single operation, or of a load alone, over rows of whole vectors: vectors of 16
+ * bytes of the computed type, each aligned, in every operand, to the bytes that it has there.  Row
+ * after row goes on by strides; without row_vectors all n elements are one row, whose last vector
+ * may be incomplete.
  */
-typedef struct mylib_divider {
-    uint32_t multiplier, shift;
-} mylib_divider;
-
-typedef struct mylib_strided_args {
+typedef struct mylib_direct_args {
     int64_t n;
-    int32_t ndim;
-    int32_t operands;
-    char *data[MYLIB_MAX_OPERANDS];
-    int64_t shape[MYLIB_CUDA_MAX_NDIM];
-    mylib_divider divider[MYLIB_CUDA_MAX_NDIM];
-    int64_t strides[MYLIB_CUDA_MAX_NDIM][MYLIB_MAX_OPERANDS];
-    mylib_program program;
-} mylib_strided_args;
+    char *out;
+    const char *in[2];
+    int64_t out_stride, stride[2];
+    int32_t row_vectors;
+    mylib_divider row_divider;
+    uint8_t computed_type, result_type, opcode;
+    uint8_t kind[2], type[2];
+    uint8_t shift[2]; /* an element has 1 << shift bytes */
+    uint8_t has_conversions;
+#ifdef __cplusplus
+    alignas(16)
+#else
+    _Alignas(16)
+#endif
+        unsigned char constant[2][16];
+} mylib_direct_args;
 
-cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream);
+cudaError_t mylib_launch_direct(const mylib_direct_args *args, cudaStream_t stream);
+/* Whether it reads inputs of input_type: `type` itself, and what is promoted to it. */
+int mylib_direct_takes(mylib_type type, mylib_type input_type);
+
 /*
  * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write, for a program of a single
  * operation that has run with these arguments: a GPU has no floating-point flags, but operands and
  * results tell.
  */
 cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream);
-/* is_small: n and every offset fit in 31 bits. */
-cudaError_t mylib_launch_strided(const mylib_strided_args *args, int is_small, cudaStream_t stream);
+cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
+                                const void *start, const void *step, cudaStream_t stream);
+cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream);
 
-/* Sums blocks of MYLIB_SUM_BLOCK terms into partial[], then the blocks pairwise into *sum. */
-cudaError_t mylib_launch_sum(mylib_type type, int64_t n, const char *a, int64_t a_stride,
-                             void *partial, void *sum, cudaStream_t stream);
+/* How a reduction goes through memory; see reduce.cu. */
+enum {
+    MYLIB_REDUCE_ROWS,
+    MYLIB_REDUCE_LANES,
+    MYLIB_REDUCE_COLUMNS,
+    MYLIB_REDUCE_PARTS, /* combines the partial results of another way */
+};
+
+#define MYLIB_NOT_NARROWED 255
+
+/* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
+typedef struct mylib_reduce_args {
+    int32_t reduction, way, inputs;
+    int32_t carrier; /* i64, u64, f32, f64, c64 or c128 */
+    int32_t out_type, out_size;
+    int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
+    int32_t narrow[2]; /* the type that inputs are cut down to before they are widened to carrier */
+    int32_t kept_ndim, ndim;
+    int32_t is_aligned;             /* rows: to 16 bytes */
+    int32_t has_warp_per_output;    /* rows */
+    int32_t width;                  /* columns: so many outputs of a thread lie in 16 bytes, or 1 */
+    int32_t lane_bits, warp_bits;   /* columns: 2^lane_bits lanes are walked by 2^warp_bits warps */
+    int32_t width_bits;             /* parts: 2^width_bits outputs are side by side */
+    int64_t grid, grid_rows;        /* thread blocks */
+    int64_t outputs, terms, blocks; /* terms and blocks of one output */
+    int64_t group;                  /* blocks, or parts, that one warp or thread block takes */
+    int64_t parts;                  /* partial results of one output */
+    const char *in[2];
+    char *out;
+    char *partial;
+    int64_t shape[MYLIB_MAX_NDIM];
+    int64_t in_strides[2][MYLIB_MAX_NDIM];
+    int64_t out_strides[MYLIB_MAX_NDIM];
+} mylib_reduce_args;
+
+cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream);
 
 /* One operation on one pair of scalars; the result is written where the host can see it. */
 typedef struct mylib_scalar_result {

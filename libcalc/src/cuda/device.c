@@ -4,13 +4,35 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda_internal.h"
 
-#define MAX_DEVICES 64
-
 /* ---- Errors -------------------------------------------------------------------------------- */
+
+/* After one of these every call of the process gives it again. */
+static int is_context_lost(cudaError_t error)
+{
+    switch ((int)error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case 226: /* cudaErrorContained, which older toolkits do not name */
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case 721: /* cudaErrorTensorMemoryLeak */
+        return 1;
+    default:
+        return 0;
+    }
+}
 
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line)
 {
@@ -22,8 +44,12 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
     file = slash != NULL ? slash + 1 : file;
     if (error == cudaErrorMemoryAllocation)
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "out of memory in %s (%s:%d)", call, file, line);
-    return mylib_fail(MYLIB_ERR_CUDA, "%s: %s, in %s (%s:%d)", cudaGetErrorName(error),
-                      cudaGetErrorString(error), call, file, line);
+    return mylib_fail(MYLIB_ERR_CUDA, "%s: %s, in %s (%s:%d)%s", cudaGetErrorName(error),
+                      cudaGetErrorString(error), call, file, line,
+                      is_context_lost(error)
+                          ? ". The CUDA context of this process is lost, with all GPU memory: no "
+                            "call will succeed until the process is restarted"
+                          : "");
 }
 
 /* ---- Devices ------------------------------------------------------------------------------- */
@@ -100,6 +126,9 @@ static mylib_status check_index(int device)
         return mylib_fail(MYLIB_ERR_NO_DEVICE,
                           "there is no cuda:%d: this machine shows %d CUDA GPU%s, cuda:0%s", device,
                           count, count == 1 ? "" : "s", count == 1 ? "" : " and on");
+    if (device >= MYLIB_CUDA_MAX_DEVICES)
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "cuda:%d: at most %d GPUs are supported", device,
+                          MYLIB_CUDA_MAX_DEVICES);
     return MYLIB_OK;
 }
 
@@ -107,11 +136,14 @@ mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
     mylib_status st;
     MYLIB_TRY(check_index(device));
+    *previous_ret = -1; /* nothing to restore */
+    if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
+        return st; /* an only GPU is always the current one */
     CUDA_TRY(cudaGetDevice(previous_ret));
     if (*previous_ret != device)
         CUDA_TRY(cudaSetDevice(device));
     else
-        *previous_ret = -1; /* nothing to restore */
+        *previous_ret = -1;
 out:
     return st;
 }
@@ -149,6 +181,101 @@ out:
     return st;
 }
 
+/* ---- The ledger of allocations ------------------------------------------------------------- */
+
+/*
+ * What mylib_alloc() has given and not got back, by address: a hash table with linear probing.  It
+ * knows how much a free gives back, refuses what is freed twice, and spares arrays of our own the
+ * slow question to the driver whose memory they are in.
+ */
+typedef struct allocation {
+    void *ptr; /* NULL: the place is empty */
+    size_t nbytes;
+    int device;
+} allocation;
+
+static pthread_mutex_t ledger_lock = PTHREAD_MUTEX_INITIALIZER;
+static allocation *ledger;
+static size_t ledger_places, ledger_used; /* places: a power of two, or 0 */
+
+/* Where the search for an address begins; addresses are multiples of 256. */
+static size_t ledger_home(const void *ptr)
+{
+    return (size_t)(((uint64_t)(uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 32) &
+           (ledger_places - 1);
+}
+
+/* The entry of an address, or the empty place where it would be; the ledger has places. */
+static allocation *ledger_find(const void *ptr)
+{
+    size_t i = ledger_home(ptr);
+    while (ledger[i].ptr != NULL && ledger[i].ptr != ptr)
+        i = (i + 1) & (ledger_places - 1);
+    return &ledger[i];
+}
+
+/* False when the host has no memory left. */
+static int ledger_add(allocation entry)
+{
+    int fits = 1;
+    pthread_mutex_lock(&ledger_lock);
+    if (2 * (ledger_used + 1) > ledger_places) {
+        size_t places = ledger_places;
+        allocation *old = ledger, *wider = calloc(places != 0 ? 2 * places : 256, sizeof *wider);
+        fits = wider != NULL;
+        if (fits) {
+            ledger = wider;
+            ledger_places = places != 0 ? 2 * places : 256;
+            for (size_t i = 0; i < places; i++)
+                if (old[i].ptr != NULL)
+                    *ledger_find(old[i].ptr) = old[i];
+            free(old);
+        }
+    }
+    if (fits) {
+        *ledger_find(entry.ptr) = entry;
+        ledger_used++;
+    }
+    pthread_mutex_unlock(&ledger_lock);
+    return fits;
+}
+
+/* Takes the entry out; false when this device has none for the address. */
+static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
+{
+    pthread_mutex_lock(&ledger_lock);
+    allocation *entry = ledger_places != 0 ? ledger_find(ptr) : NULL;
+    int is_there = entry != NULL && entry->ptr != NULL && entry->device == device;
+    if (is_there) {
+        *entry_ret = *entry;
+        ledger_used--;
+        /* Those behind the gap move up unless that would put them before their home. */
+        size_t mask = ledger_places - 1, gap = (size_t)(entry - ledger);
+        for (size_t i = (gap + 1) & mask; ledger[i].ptr != NULL; i = (i + 1) & mask) {
+            if (((i - ledger_home(ledger[i].ptr)) & mask) >= ((i - gap) & mask)) {
+                ledger[gap] = ledger[i];
+                gap = i;
+            }
+        }
+        ledger[gap].ptr = NULL;
+    }
+    pthread_mutex_unlock(&ledger_lock);
+    return is_there;
+}
+
+int mylib_cuda_owner(const void *ptr)
+{
+    int device = -1;
+    pthread_mutex_lock(&ledger_lock);
+    if (ledger_places != 0) {
+        const allocation *entry = ledger_find(ptr);
+        if (entry->ptr != NULL)
+            device = entry->device;
+    }
+    pthread_mutex_unlock(&ledger_lock);
+    return device;
+}
+
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /*
@@ -156,66 +283,133 @@ out:
  * trimmed.
  */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static cudaMemPool_t pools[MAX_DEVICES];
+static _Atomic(cudaMemPool_t) pools[MYLIB_CUDA_MAX_DEVICES];
 
-static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
+/* Bytes in the ledger, and the limit to them, kept as its complement: 0 is none. */
+static _Atomic uint64_t used_nbytes[MYLIB_CUDA_MAX_DEVICES];
+static _Atomic uint64_t unlimited_nbytes[MYLIB_CUDA_MAX_DEVICES];
+
+static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
 {
     mylib_status st = MYLIB_OK;
     struct cudaMemPoolProps properties;
     uint64_t keep_all = UINT64_MAX;
+    cudaMemPool_t pool = NULL;
 
-    if (device >= MAX_DEVICES)
-        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "cuda:%d: at most %d GPUs are supported", device,
-                          MAX_DEVICES);
     pthread_mutex_lock(&pools_lock);
-    if (pools[device] == NULL) {
-        cudaMemPool_t pool;
+    *pool_ret = atomic_load(&pools[device]);
+    if (*pool_ret == NULL) {
         memset(&properties, 0, sizeof properties);
         properties.allocType = cudaMemAllocationTypePinned;
         properties.location.type = cudaMemLocationTypeDevice;
         properties.location.id = device;
         CUDA_TRY(cudaMemPoolCreate(&pool, &properties));
-        pools[device] = pool;
         CUDA_TRY(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
+        atomic_store(&pools[device], pool);
+        *pool_ret = pool;
+        pool = NULL;
     }
-    *pool_ret = pools[device];
 out:
+    if (pool != NULL)
+        (void)cudaMemPoolDestroy(pool);
     pthread_mutex_unlock(&pools_lock);
     return st;
 }
 
+static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
+{
+    *pool_ret = atomic_load_explicit(&pools[device], memory_order_acquire);
+    return *pool_ret != NULL ? MYLIB_OK : make_pool(device, pool_ret);
+}
+
+/* Of the current device. */
+static mylib_status memory_info(int device, mylib_memory_info *info)
+{
+    mylib_status st;
+    size_t free_nbytes, total_nbytes;
+    cudaMemPool_t pool = atomic_load(&pools[device]);
+    info->used_nbytes = atomic_load(&used_nbytes[device]);
+    info->limit_nbytes = ~atomic_load(&unlimited_nbytes[device]);
+    info->held_nbytes = 0;
+    if (pool != NULL)
+        CUDA_TRY(
+            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &info->held_nbytes));
+    CUDA_TRY(cudaMemGetInfo(&free_nbytes, &total_nbytes));
+    info->free_nbytes = free_nbytes;
+    info->total_nbytes = total_nbytes;
+out:
+    return st;
+}
+
+static mylib_status out_of_memory(int device, size_t nbytes)
+{
+    mylib_memory_info info;
+    char limit[64] = "";
+    mylib_status st;
+    MYLIB_TRY(memory_info(device, &info));
+    if (info.limit_nbytes != UINT64_MAX)
+        snprintf(limit, sizeof limit, ", with a limit of %llu",
+                 (unsigned long long)info.limit_nbytes);
+    st = mylib_fail(MYLIB_ERR_NO_MEMORY,
+                    "could not allocate %zu bytes on cuda:%d: %llu are in use through this library "
+                    "(it holds %llu%s), and %llu of the GPU's %llu are free",
+                    nbytes, device, (unsigned long long)info.used_nbytes,
+                    (unsigned long long)info.held_nbytes, limit,
+                    (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
+out:
+    return st;
+}
+
+/* Adds to what is used; false when that would exceed the limit. */
+static int count_in(int device, size_t nbytes)
+{
+    uint64_t limit = ~atomic_load_explicit(&unlimited_nbytes[device], memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&used_nbytes[device], memory_order_relaxed);
+    do {
+        if (used > limit || nbytes > limit - used)
+            return 0;
+    } while (!atomic_compare_exchange_weak(&used_nbytes[device], &used, used + nbytes));
+    return 1;
+}
+
+static void count_out(int device, size_t nbytes) { atomic_fetch_sub(&used_nbytes[device], nbytes); }
+
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
 {
-    int previous;
+    int previous, is_counted = 0;
     mylib_status st;
     cudaMemPool_t pool = NULL;
     void *ptr = NULL;
+    size_t room = nbytes != 0 ? nbytes : 1;
 
     if ((st = mylib_cuda_enter(device, &previous)) != MYLIB_OK)
         return st;
     MYLIB_TRY(pool_of(device, &pool));
-    if (nbytes == 0)
-        nbytes = 1;
-    cudaError_t error = cudaMallocFromPoolAsync(&ptr, nbytes, pool, stream);
+    is_counted = count_in(device, nbytes);
+    if (!is_counted)
+        MYLIB_TRY(out_of_memory(device, nbytes));
+    cudaError_t error = cudaMallocFromPoolAsync(&ptr, room, pool, stream);
     if (error == cudaErrorMemoryAllocation) {
         /* What was freed may still be held for streams that have not got there. */
         (void)cudaGetLastError();
         CUDA_TRY(cudaDeviceSynchronize());
         CUDA_TRY(cudaMemPoolTrimTo(pool, 0));
-        error = cudaMallocFromPoolAsync(&ptr, nbytes, pool, stream);
+        error = cudaMallocFromPoolAsync(&ptr, room, pool, stream);
     }
     if (error == cudaErrorMemoryAllocation) {
-        size_t free_nbytes = 0, total_nbytes = 0;
         (void)cudaGetLastError();
-        (void)cudaMemGetInfo(&free_nbytes, &total_nbytes);
-        st = mylib_fail(MYLIB_ERR_NO_MEMORY,
-                        "could not allocate %zu bytes on cuda:%d: %zu of its %zu bytes are free",
-                        nbytes, device, free_nbytes, total_nbytes);
-        goto out;
+        MYLIB_TRY(out_of_memory(device, nbytes));
     }
     CUDA_TRY(error);
+    if (!ledger_add((allocation){ptr, nbytes, device})) {
+        (void)cudaFreeAsync(ptr, stream);
+        MYLIB_TRY(mylib_fail(MYLIB_ERR_NO_MEMORY, "the host has no memory left to note an "
+                                                  "allocation on a GPU"));
+    }
     *ptr_ret = ptr;
 out:
+    if (st != MYLIB_OK && is_counted)
+        count_out(device, nbytes);
     mylib_cuda_leave(previous);
     return st;
 }
@@ -223,12 +417,71 @@ out:
 mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
 {
     int previous;
+    allocation entry;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
-    CUDA_TRY(cudaFreeAsync(ptr, stream));
+    /* Out of the ledger first: once it is freed another thread may be given the address. */
+    if (!ledger_remove(device, ptr, &entry))
+        MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT,
+                             "%p is not memory that mylib_alloc() gave on cuda:%d, or it was freed "
+                             "before",
+                             ptr, device));
+    cudaError_t error = cudaFreeAsync(ptr, stream);
+    /* At exit the runtime may go before the last arrays do; the memory goes with the process. */
+    if (error != cudaErrorCudartUnloading)
+        st = mylib_from_cuda(error, "cudaFreeAsync(ptr, stream)", __FILE__, __LINE__);
+    if (st == MYLIB_OK)
+        count_out(device, entry.nbytes);
+    else
+        (void)ledger_add(entry);
 out:
     mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
+{
+    int count, owner;
+    struct cudaPointerAttributes attributes;
+    mylib_status st;
+    if (device_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "device_ret is NULL");
+    MYLIB_TRY(mylib_cuda_device_count(&count));
+    if ((owner = mylib_cuda_owner(ptr)) >= 0) {
+        *device_ret = (mylib_device){MYLIB_CUDA, owner};
+        return MYLIB_OK;
+    }
+    CUDA_TRY(cudaPointerGetAttributes(&attributes, ptr));
+    if (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged)
+        *device_ret = (mylib_device){MYLIB_CUDA, attributes.device};
+    else
+        *device_ret = (mylib_device){MYLIB_CPU, 0};
+out:
+    return st;
+}
+
+mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
+{
+    int previous;
+    mylib_memory_info info;
+    mylib_status st;
+    if (info_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "info_ret is NULL");
+    if ((st = mylib_cuda_enter(index, &previous)) != MYLIB_OK)
+        return st;
+    MYLIB_TRY(memory_info(index, &info));
+    *info_ret = info;
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes)
+{
+    mylib_status st = check_index(index);
+    if (st == MYLIB_OK)
+        atomic_store(&unlimited_nbytes[index], ~limit_nbytes);
     return st;
 }
 
@@ -270,33 +523,111 @@ mylib_status mylib_free_cached(void)
     if (!atomic_load(&is_used) || atomic_load(&is_poisoned))
         return st;
     mylib_stream_free_cached();
-    pthread_mutex_lock(&pools_lock);
-    for (int i = 0; i < MAX_DEVICES; i++)
-        if (pools[i] != NULL)
-            CUDA_TRY(cudaMemPoolTrimTo(pools[i], 0));
+    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++) {
+        cudaMemPool_t pool = atomic_load(&pools[i]);
+        if (pool != NULL)
+            CUDA_TRY(cudaMemPoolTrimTo(pool, 0));
+    }
 out:
-    pthread_mutex_unlock(&pools_lock);
     return st;
 }
 
-mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
-                             const void *src, size_t nbytes, void *stream)
+/* ---- Streams and events -------------------------------------------------------------------- */
+
+/* A spare event of each device: one that a stream has been told to wait for can be used again. */
+static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];
+
+mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret)
+{
+    mylib_status st = MYLIB_OK;
+    cudaEvent_t event = atomic_exchange(&spare_event[device], NULL);
+    if (event == NULL)
+        CUDA_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    CUDA_TRY(cudaEventRecord(event, stream));
+    *event_ret = event;
+    return st;
+out:
+    if (event != NULL)
+        (void)cudaEventDestroy(event);
+    return st;
+}
+
+void mylib_cuda_release_event(int device, cudaEvent_t event)
+{
+    cudaEvent_t none = NULL;
+    if (!atomic_compare_exchange_strong(&spare_event[device], &none, event))
+        (void)cudaEventDestroy(event);
+}
+
+static mylib_status check_gpu(mylib_device device)
+{
+    char text[MYLIB_DEVICE_TEXT];
+    mylib_status st = mylib_check_device(device);
+    if (st == MYLIB_OK && device.kind != MYLIB_CUDA)
+        st = mylib_fail(MYLIB_ERR_ARGUMENT, "a stream belongs to a GPU, not to %s",
+                        mylib_device_text(text, device));
+    return st;
+}
+
+mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
 {
     int previous;
-    int device = dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index;
-    int has_host = dst_device.kind == MYLIB_CPU || src_device.kind == MYLIB_CPU;
-    mylib_status st = mylib_cuda_enter(device, &previous);
+    cudaStream_t stream;
+    mylib_status st = check_gpu(device);
     if (st != MYLIB_OK)
         return st;
-    if (!has_host && dst_device.index != src_device.index)
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_UNSUPPORTED,
-                             "copies between GPUs (cuda:%d to cuda:%d) go through host memory",
-                             (int)src_device.index, (int)dst_device.index));
-    CUDA_TRY(cudaMemcpyAsync(dst, src, nbytes, cudaMemcpyDefault, stream));
-    if (has_host)
-        CUDA_TRY(cudaStreamSynchronize(stream));
+    if (stream_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "stream_ret is NULL");
+    if ((st = mylib_cuda_enter(device.index, &previous)) != MYLIB_OK)
+        return st;
+    CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    *stream_ret = stream;
 out:
     mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_stream_destroy(mylib_device device, void *stream)
+{
+    int previous;
+    mylib_status st = check_gpu(device);
+    if (st != MYLIB_OK)
+        return st;
+    if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "a default stream cannot be destroyed");
+    if ((st = mylib_cuda_enter(device.index, &previous)) != MYLIB_OK)
+        return st;
+    cudaError_t error = cudaStreamDestroy(stream);
+    if (error != cudaErrorCudartUnloading) /* at exit, as in mylib_cuda_free() */
+        st = mylib_from_cuda(error, "cudaStreamDestroy(stream)", __FILE__, __LINE__);
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device other_device,
+                               void *other)
+{
+    int previous;
+    cudaEvent_t event = NULL;
+    mylib_status st;
+    MYLIB_TRY(check_gpu(device));
+    MYLIB_TRY(check_gpu(other_device));
+    MYLIB_TRY(check_index(device.index));
+    if (device.index == other_device.index && stream == other)
+        return MYLIB_OK;
+
+    MYLIB_TRY(mylib_cuda_enter(other_device.index, &previous));
+    st = mylib_cuda_record(other_device.index, other, &event);
+    mylib_cuda_leave(previous);
+    if (st != MYLIB_OK)
+        return st;
+    if ((st = mylib_cuda_enter(device.index, &previous)) == MYLIB_OK) {
+        st = mylib_from_cuda(cudaStreamWaitEvent(stream, event, 0),
+                             "cudaStreamWaitEvent(stream, event, 0)", __FILE__, __LINE__);
+        mylib_cuda_leave(previous);
+    }
+    mylib_cuda_release_event(other_device.index, event);
+out:
     return st;
 }
 
@@ -309,5 +640,66 @@ mylib_status mylib_cuda_synchronize(int device, void *stream)
     CUDA_TRY(cudaStreamSynchronize(stream));
 out:
     mylib_cuda_leave(previous);
+    return st;
+}
+
+/* ---- Copies of bytes ----------------------------------------------------------------------- */
+
+/*
+ * Lets 'peer' reach the pool of 'owner' over the direct connection, where there is one; without,
+ * copies between the two go through host memory.
+ */
+static void share_pool(int owner, int peer)
+{
+    static atomic_uchar is_done[MYLIB_CUDA_MAX_DEVICES][MYLIB_CUDA_MAX_DEVICES];
+    struct cudaMemAccessDesc access;
+    cudaMemPool_t pool;
+    int can_access = 0;
+    if (atomic_load_explicit(&is_done[owner][peer], memory_order_relaxed))
+        return;
+    if (cudaDeviceCanAccessPeer(&can_access, peer, owner) == cudaSuccess && can_access &&
+        pool_of(owner, &pool) == MYLIB_OK) {
+        access.location.type = cudaMemLocationTypeDevice;
+        access.location.id = peer;
+        access.flags = cudaMemAccessFlagsProtReadWrite;
+        (void)cudaMemPoolSetAccess(pool, &access, 1);
+    }
+    (void)cudaGetLastError();
+    atomic_store(&is_done[owner][peer], 1);
+}
+
+mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
+                             const void *src, size_t nbytes, void *stream)
+{
+    int previous;
+    int device = dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index;
+    mylib_status st;
+
+    if (dst_device.kind == MYLIB_CPU || src_device.kind == MYLIB_CPU) {
+        mylib_layout layout;
+        memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
+        layout.ndim = 1;
+        layout.operands = 2;
+        layout.count = layout.shape[0] = (int64_t)nbytes;
+        layout.data[0] = dst;
+        layout.data[1] = (char *)src;
+        layout.strides[0][0] = layout.strides[1][0] = 1;
+        return mylib_cuda_copy_host(device, stream, &layout, MYLIB_U8, MYLIB_U8,
+                                    dst_device.kind == MYLIB_CPU);
+    }
+    if (src_device.index != dst_device.index)
+        MYLIB_TRY(check_index(src_device.index));
+    MYLIB_TRY(mylib_cuda_enter(device, &previous));
+    cudaError_t error;
+    if (src_device.index == dst_device.index) {
+        error = cudaMemcpyAsync(dst, src, nbytes, cudaMemcpyDefault, stream);
+    } else {
+        share_pool(src_device.index, dst_device.index);
+        share_pool(dst_device.index, src_device.index);
+        error = cudaMemcpyPeerAsync(dst, dst_device.index, src, src_device.index, nbytes, stream);
+    }
+    st = mylib_from_cuda(error, "cudaMemcpyAsync between GPUs", __FILE__, __LINE__);
+    mylib_cuda_leave(previous);
+out:
     return st;
 }

@@ -1,5 +1,5 @@
 /*
- * launch.c - work on GPU memory: turns layouts into kernel arguments; sums and scalars.
+ * launch.c - work on GPU memory: turns layouts into kernel arguments; ranges and scalars.
  */
 #include <pthread.h>
 #include <string.h>
@@ -8,23 +8,29 @@
 
 /* ---- Programs over GPU memory -------------------------------------------------------------- */
 
-/* MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context. */
-static mylib_status check_memory(int device, const char *name, const void *data, mylib_type type,
-                                 int ndim, const int64_t *strides)
+mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
+                                     mylib_type type, int ndim, const int64_t *strides)
 {
     struct cudaPointerAttributes attributes;
     size_t size = mylib_type_size(type);
     uintptr_t bits = (uintptr_t)data;
-    mylib_status st;
+    mylib_status st = MYLIB_OK;
 
-    CUDA_TRY(cudaPointerGetAttributes(&attributes, data));
-    if (attributes.type == cudaMemoryTypeUnregistered)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
-                          device, data);
+    /* Asking the driver takes longer than everything else that is done for a small array. */
+    if (mylib_cuda_owner(data) != device) {
+        CUDA_TRY(cudaPointerGetAttributes(&attributes, data));
+        if (attributes.type == cudaMemoryTypeUnregistered)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
+                              device, data);
+        if (attributes.type == cudaMemoryTypeDevice && attributes.device != device)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "%s is said to be on cuda:%d, but %p is on cuda:%d", name, device,
+                              data, attributes.device);
+    }
     for (int d = 0; d < ndim; d++)
         bits |= (uintptr_t)strides[d];
-    if (bits % size != 0)
+    if ((bits & (size - 1)) != 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "%s is not aligned to its elements of %zu bytes: copy it first", name,
                           size);
@@ -35,13 +41,13 @@ out:
 static mylib_status check_operands(int device, const mylib_program *program,
                                    const mylib_layout *layout)
 {
-    static const char *const names[MYLIB_MAX_OPERANDS] = {
-        "out", "in[0]", "in[1]", "in[2]", "in[3]", "in[4]", "in[5]", "in[6]", "in[7]"};
     mylib_status st = MYLIB_OK;
     for (int k = 0; k < layout->operands && st == MYLIB_OK; k++)
-        st = check_memory(device, names[k], layout->data[k],
-                          (mylib_type)(k == 0 ? program->result_type : program->type), layout->ndim,
-                          layout->strides[k]);
+        if (!layout->is_host_scalar[k])
+            st = mylib_cuda_check_memory(
+                device, mylib_operand_names[k], layout->data[k],
+                (mylib_type)(k == 0 ? program->result_type : program->input_type[k - 1]),
+                layout->ndim, layout->strides[k]);
     return st;
 }
 
@@ -56,6 +62,79 @@ static int is_flat(const mylib_program *program, const mylib_layout *layout)
     return 1;
 }
 
+void mylib_take_constant(const mylib_program *program, int k, const void *value,
+                         unsigned char constant[16])
+{
+    memset(constant, 0, 16);
+    mylib_cpu()->convert(mylib_operand_read_type(program, 1 + k),
+                         (mylib_type)program->input_type[k], 1, (char *)constant, 0, value, 0);
+}
+
+/* Whether the rows of an operand are `nbytes` to a vector, and aligned to them. */
+static int has_vectors(const mylib_layout *layout, int k, size_t size, size_t nbytes)
+{
+    int inner = layout->ndim - 1;
+    uintptr_t bits = (uintptr_t)layout->data[k];
+    if (inner > 0)
+        bits |= (uintptr_t)layout->strides[k][0];
+    return bits % nbytes == 0 && layout->strides[k][inner] == (int64_t)size;
+}
+
+/* Whether the program and the layout suit mylib_launch_direct(), and its arguments. */
+static int plan_direct(const mylib_program *p, const mylib_layout *layout, mylib_direct_args *args)
+{
+    size_t size = mylib_type_size((mylib_type)p->type), out_size = mylib_operand_size(p, 0);
+    int64_t vector = 16 / (int64_t)size;
+    int inner = layout->ndim - 1;
+    if (p->instructions > 2 || p->inputs > 2 || p->code[0].opcode != MYLIB_OPCODE_LOAD ||
+        p->code[0].operand != 0 ||
+        (p->instructions == 2 && (p->code[1].opcode == MYLIB_OPCODE_SELECT ||
+                                  (p->inputs == 2) != (p->code[1].operand == 1))))
+        return 0;
+    if (layout->ndim > 2 ||
+        (layout->count != 1 && !has_vectors(layout, 0, out_size, (size_t)vector * out_size)) ||
+        (uintptr_t)layout->data[0] % ((size_t)vector * out_size) != 0)
+        return 0;
+    memset(args, 0, sizeof *args);
+    args->n = layout->count;
+    args->out = layout->data[0];
+    args->computed_type = p->type;
+    args->result_type = p->result_type;
+    args->opcode = p->instructions == 2 ? p->code[1].opcode : MYLIB_OPCODE_NONE;
+    if (layout->ndim == 2) {
+        int64_t row_vectors = layout->shape[1] / vector;
+        if (layout->shape[1] % vector != 0 || layout->shape[0] * row_vectors > INT32_MAX)
+            return 0;
+        args->row_vectors = (int32_t)row_vectors;
+        args->row_divider = mylib_divider_of((int32_t)row_vectors);
+        args->out_stride = layout->strides[0][0];
+    }
+    args->kind[0] = args->kind[1] = MYLIB_DIRECT_CONSTANT;
+    for (int k = 0; k < p->inputs; k++) {
+        size_t input_size = mylib_operand_size(p, 1 + k);
+        if (layout->is_host_scalar[1 + k]) {
+            mylib_take_constant(p, k, layout->data[1 + k], args->constant[k]);
+            for (size_t at = size; at < 16; at += size)
+                memcpy(args->constant[k] + at, args->constant[k], size);
+            continue;
+        }
+        int is_single = layout->count == 1 || layout->strides[1 + k][inner] == 0;
+        int is_converted = p->input_type[k] != p->type;
+        if (!is_single && (!mylib_direct_takes((mylib_type)p->type, (mylib_type)p->input_type[k]) ||
+                           !has_vectors(layout, 1 + k, input_size, (size_t)vector * input_size)))
+            return 0;
+        args->in[k] = layout->data[1 + k];
+        args->type[k] = p->input_type[k];
+        args->kind[k] = is_converted ? (is_single ? MYLIB_DIRECT_CONVERTED_SINGLE
+                                                  : MYLIB_DIRECT_CONVERTED_VECTOR)
+                                     : (is_single ? MYLIB_DIRECT_SINGLE : MYLIB_DIRECT_VECTOR);
+        args->has_conversions |= is_converted;
+        args->shift[k] = (uint8_t)__builtin_ctz((unsigned)input_size);
+        args->stride[k] = layout->ndim == 2 ? layout->strides[1 + k][0] : 0;
+    }
+    return 1;
+}
+
 static cudaError_t launch_flat(const mylib_program *program, const mylib_layout *layout,
                                void *stream)
 {
@@ -65,6 +144,11 @@ static cudaError_t launch_flat(const mylib_program *program, const mylib_layout 
     args.out = layout->data[0];
     args.out_is_aligned = (uintptr_t)layout->data[0] % 16 == 0;
     for (int k = 1; k < layout->operands; k++) {
+        if (layout->is_host_scalar[k]) {
+            args.read[k - 1] = MYLIB_READ_CONSTANT;
+            mylib_take_constant(program, k - 1, layout->data[k], args.constant[k - 1]);
+            continue;
+        }
         args.in[k - 1] = layout->data[k];
         args.read[k - 1] = layout->strides[k][0] == 0 || layout->count == 1 ? MYLIB_READ_UNIFORM
                            : (uintptr_t)layout->data[k] % 16 == 0           ? MYLIB_READ_VECTOR
@@ -73,127 +157,83 @@ static cudaError_t launch_flat(const mylib_program *program, const mylib_layout 
     return mylib_launch_flat(&args, stream);
 }
 
-static mylib_divider divider_of(int64_t divisor)
+/* The first dimension that has more than one index. */
+static int outermost(const mylib_layout *layout)
 {
-    mylib_divider d = {0, 0};
-    while (d.shift < 31 && ((int64_t)1 << d.shift) < divisor)
-        d.shift++;
-    uint64_t power = (uint64_t)1 << d.shift;
-    d.multiplier =
-        (uint32_t)((((uint64_t)1 << 32) * (power - (uint64_t)divisor)) / (uint64_t)divisor + 1);
+    int d = 0;
+    while (d < layout->ndim - 1 && layout->shape[d] == 1)
+        d++;
     return d;
 }
 
-/* The innermost MYLIB_CUDA_MAX_NDIM dimensions at `data`. */
-static cudaError_t launch_strided(const mylib_program *program, const mylib_layout *layout,
-                                  char *const data[MYLIB_MAX_OPERANDS], void *stream)
+/*
+ * Halves the outermost dimension until a launch can take what is left; the layout is restored.
+ * After simplifying, only huge arrays and hardly any others need it.
+ */
+static mylib_status launch_strided(const mylib_program *program, mylib_layout *layout, void *stream)
 {
-    mylib_strided_args args;
-    int outer = layout->ndim > MYLIB_CUDA_MAX_NDIM ? layout->ndim - MYLIB_CUDA_MAX_NDIM : 0;
-    int is_small;
-    args.n = 1;
-    args.ndim = layout->ndim - outer;
-    args.operands = layout->operands;
-    args.program = *program;
-    for (int d = 0; d < args.ndim; d++)
-        args.n *= args.shape[d] = layout->shape[outer + d];
-    is_small = args.n < INT32_MAX - 4096;
-    for (int k = 0; k < layout->operands; k++) {
-        int64_t reach = 0;
-        args.data[k] = data[k];
-        for (int d = 0; d < args.ndim; d++) {
-            int64_t stride = args.strides[d][k] = layout->strides[k][outer + d];
-            reach += (stride < 0 ? -stride : stride) * (args.shape[d] - 1);
+    int outer = outermost(layout);
+    mylib_status st = MYLIB_OK;
+    if (layout->ndim - outer > MYLIB_PLAN_MAX_NDIM || layout->count > MYLIB_PLAN_MAX_COUNT) {
+        int64_t size = layout->shape[outer], count = layout->count, done = 0;
+        while (done < size && st == MYLIB_OK) {
+            layout->shape[outer] = done == 0 ? (size + 1) / 2 : size - done;
+            layout->count = count / size * layout->shape[outer];
+            st = launch_strided(program, layout, stream);
+            for (int k = 0; k < layout->operands; k++)
+                layout->data[k] += layout->strides[k][outer] * layout->shape[outer];
+            done += layout->shape[outer];
         }
-        is_small = is_small && reach < INT32_MAX;
+        for (int k = 0; k < layout->operands; k++)
+            layout->data[k] -= layout->strides[k][outer] * done;
+        layout->shape[outer] = size;
+        layout->count = count;
+        return st;
     }
-    for (int d = 0; d < args.ndim && is_small; d++)
-        args.divider[d] = divider_of(args.shape[d]);
-    return mylib_launch_strided(&args, is_small, stream);
+    mylib_plan plan;
+    mylib_plan_init(&plan, program, layout);
+    for (int k = 1; k < layout->operands; k++)
+        if (layout->is_host_scalar[k])
+            mylib_take_constant(program, k - 1, layout->data[k], plan.constant[k - 1]);
+    CUDA_TRY(mylib_launch_strided(&plan, stream));
+out:
+    return st;
 }
 
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout)
 {
     int previous;
+    mylib_direct_args direct;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
     if (layout->count == 0)
         goto out;
     MYLIB_TRY(check_operands(device, program, layout));
-    if (is_flat(program, layout)) {
+    if (plan_direct(program, layout, &direct))
+        CUDA_TRY(mylib_launch_direct(&direct, stream));
+    else if (is_flat(program, layout))
         CUDA_TRY(launch_flat(program, layout, stream));
-        goto out;
-    }
-
-    /*
-     * The dimensions that a kernel does not take are walked here; after simplifying there are
-     * hardly any.
-     */
-    int outer = layout->ndim > MYLIB_CUDA_MAX_NDIM ? layout->ndim - MYLIB_CUDA_MAX_NDIM : 0;
-    int64_t index[MYLIB_MAX_NDIM] = {0};
-    char *data[MYLIB_MAX_OPERANDS];
-    memcpy(data, layout->data, sizeof data);
-    for (int d = 0; d >= 0;) {
-        CUDA_TRY(launch_strided(program, layout, data, stream));
-        for (d = outer - 1; d >= 0; d--) {
-            int wraps = ++index[d] == layout->shape[d];
-            for (int k = 0; k < layout->operands; k++)
-                data[k] += layout->strides[k][d] * (wraps ? 1 - layout->shape[d] : 1);
-            if (!wraps)
-                break;
-            index[d] = 0;
-        }
-    }
+    else
+        MYLIB_TRY(launch_strided(program, layout, stream));
 out:
     mylib_cuda_leave(previous);
     return st;
 }
 
-/* ---- Sums ---------------------------------------------------------------------------------- */
+/* ---- Ranges -------------------------------------------------------------------------------- */
 
-mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n, const char *a,
-                            int64_t a_stride, int in_host_memory, void *sum)
+mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
+                               int64_t stride, const void *start, const void *step)
 {
     int previous;
-    size_t size = mylib_type_size(type),
-           blocks = (size_t)((n + MYLIB_SUM_BLOCK - 1) / MYLIB_SUM_BLOCK);
-    size_t packed_nbytes = 0;
-    size_t sum_nbytes = mylib_sum_nbytes(type);
-    char *work = NULL, *packed = NULL;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
-    if (n == 0) {
-        memset(sum, 0, sum_nbytes);
-        goto out;
-    }
-    if (!in_host_memory)
-        MYLIB_TRY(check_memory(device, "matrix", a, type, 1, &a_stride));
-    if (in_host_memory) {
-        mylib_device cpu = {MYLIB_CPU, 0};
-        packed_nbytes = ((size_t)n * size + 255) / 256 * 256;
-        MYLIB_TRY(mylib_alloc(cpu, packed_nbytes, NULL, (void **)&packed));
-        mylib_copy_strided(size, n, packed, (int64_t)size, a, a_stride);
-    }
-    /* The terms if they come from the host, the partial sums, the result. */
-    MYLIB_TRY(mylib_cuda_alloc(device, packed_nbytes + (blocks + 1) * sizeof(t_c128), stream,
-                               (void **)&work));
-    if (in_host_memory) {
-        CUDA_TRY(cudaMemcpyAsync(work, packed, (size_t)n * size, cudaMemcpyHostToDevice, stream));
-        a = work;
-        a_stride = (int64_t)size;
-    }
-    char *result = work + packed_nbytes, *partial = result + sizeof(t_c128);
-    CUDA_TRY(mylib_launch_sum(type, n, a, a_stride, partial, result, stream));
-    CUDA_TRY(cudaMemcpyAsync(sum, result, sum_nbytes, cudaMemcpyDeviceToHost, stream));
-    CUDA_TRY(cudaStreamSynchronize(stream));
+    MYLIB_TRY(mylib_cuda_check_memory(device, "out", out, type, 1, &stride));
+    CUDA_TRY(mylib_launch_arange(type, n, out, stride, start, step, stream));
 out:
-    if (work != NULL)
-        (void)mylib_cuda_free(device, work, stream);
-    if (packed != NULL)
-        (void)mylib_free((mylib_device){MYLIB_CPU, 0}, packed, NULL);
     mylib_cuda_leave(previous);
     return st;
 }
@@ -210,16 +250,19 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
     int previous;
     size_t size = mylib_type_size(type);
     mylib_scalar_args args;
-    mylib_status st = mylib_cuda_enter(device, &previous);
+    mylib_program program;
+    mylib_status st = mylib_program_of_op(&program, op, type);
+    if (st == MYLIB_OK)
+        st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
     pthread_mutex_lock(&scalar_lock);
     if (scalar_result == NULL)
         CUDA_TRY(cudaHostAlloc((void **)&scalar_result, sizeof *scalar_result,
                                cudaHostAllocPortable | cudaHostAllocMapped));
-    memcpy(args.a, a, size);
-    memcpy(args.b, b, size);
-    args.op = (int32_t)op;
+    memcpy(args.a, program.code[0].operand == 0 ? a : b, size);
+    memcpy(args.b, program.code[0].operand == 0 ? b : a, size);
+    args.op = program.code[1].opcode;
     args.type = (int32_t)type;
     args.result = scalar_result;
     CUDA_TRY(mylib_launch_scalar(&args, cudaStreamPerThread));

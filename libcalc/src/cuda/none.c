@@ -40,6 +40,43 @@ mylib_status mylib_free_pinned(void *ptr) { return ptr == NULL ? MYLIB_OK : no_c
 
 mylib_status mylib_free_cached(void) { return MYLIB_OK; }
 
+mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
+{
+    (void)ptr, (void)device_ret;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
+{
+    (void)index, (void)info_ret;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes)
+{
+    (void)index, (void)limit_nbytes;
+    return no_cuda();
+}
+
+mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
+{
+    (void)device, (void)stream_ret;
+    return no_cuda();
+}
+
+mylib_status mylib_stream_destroy(mylib_device device, void *stream)
+{
+    (void)device, (void)stream;
+    return no_cuda();
+}
+
+mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device other_device,
+                               void *other)
+{
+    (void)device, (void)stream, (void)other_device, (void)other;
+    return no_cuda();
+}
+
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
 {
     (void)device, (void)nbytes, (void)stream, (void)ptr_ret;
@@ -78,11 +115,36 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
     return no_cuda();
 }
 
-mylib_status mylib_cuda_sum(int device, void *stream, mylib_type type, int64_t n, const char *a,
-                            int64_t a_stride, int in_host_memory, void *sum)
+mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
+                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               mylib_type out_type)
 {
-    (void)device, (void)stream, (void)type, (void)n, (void)a, (void)a_stride, (void)in_host_memory;
-    (void)sum;
+    (void)device, (void)stream, (void)reduction, (void)program, (void)layout, (void)kept_ndim;
+    (void)out_type;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
+                                  mylib_type dst_type, mylib_type src_type, int dst_is_host)
+{
+    (void)device, (void)stream, (void)layout, (void)dst_type, (void)src_type, (void)dst_is_host;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
+                               int64_t stride, const void *start, const void *step)
+{
+    (void)device, (void)stream, (void)type, (void)n, (void)out, (void)stride, (void)start;
+    (void)step;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_layout *layout,
+                                       mylib_type out_type, void *result)
+{
+    (void)device, (void)stream, (void)reduction, (void)program, (void)layout, (void)out_type;
+    (void)result;
     return no_cuda();
 }
 

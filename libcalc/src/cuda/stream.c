@@ -1,5 +1,5 @@
 /*
- * stream.c - host arrays through a GPU.
+ * stream.c - host arrays through a GPU, and to and from a GPU.
  *
  * The elements are cut into pieces.  A few worker threads each take the next piece, pack its inputs
  * into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.  While
@@ -7,6 +7,10 @@
  * the results.  So the threads' copies, the bus in both directions and the kernels overlap, and
  * memory stays bounded whatever the size of the arrays.  Operands that are pinned and contiguous
  * already skip the packing.
+ *
+ * A copy between host and GPU is the same with one operand that stays on the GPU: there is no
+ * kernel where bytes go to their place as they are, else the kernel converts, and packs or unpacks
+ * the GPU's strides.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +22,6 @@
 
 #include "../flags.h"
 
-#define MAX_DEVICES 64
 #define MAX_WORKERS 32
 #define SLOTS_PER_WORKER 2
 
@@ -31,6 +34,15 @@
  * Below this much traffic the GPU reads and writes the pinned memory itself: one launch, no copies.
  */
 #define ZERO_COPY_NBYTES (64 * 1024)
+
+/* Copies of so much go through one small pinned buffer on the caller's stream; see copy_small(). */
+#define SMALL_NBYTES (64 * 1024)
+
+/* Below this size a copy to a pinned buffer is faster than to ask whether memory is pinned. */
+#define IN_PLACE_NBYTES (4 * 1024)
+
+/* The pieces of a copy: short, for nothing moves on the bus while the first ones are packed. */
+#define COPY_PIECE_NBYTES (2 * 1024 * 1024)
 
 /* From this size on results are unpacked past the cache. */
 #define BYPASS_NBYTES (256 * 1024)
@@ -54,7 +66,7 @@ typedef struct ring {
 } ring;
 
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
-static ring *rings[MAX_DEVICES];
+static ring *rings[MYLIB_CUDA_MAX_DEVICES];
 
 /* A number from the environment, or the default where it is absent or out of range. */
 static long setting(const char *name, long otherwise, long least, long most)
@@ -124,9 +136,6 @@ out:
 static mylib_status ring_of(int device, ring **ring_ret)
 {
     mylib_status st = MYLIB_OK;
-    if (device >= MAX_DEVICES)
-        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "cuda:%d: at most %d GPUs are supported", device,
-                          MAX_DEVICES);
     pthread_mutex_lock(&rings_lock);
     if (rings[device] == NULL) {
         ring *r = calloc(1, sizeof *r);
@@ -142,9 +151,46 @@ static mylib_status ring_of(int device, ring **ring_ret)
     return st;
 }
 
+/* Spare pinned buffers of SMALL_NBYTES. */
+#define SPARE_BUFFERS 8
+static _Atomic(char *) spare_buffer[SPARE_BUFFERS];
+
+static mylib_status take_buffer(char **buffer_ret)
+{
+    mylib_status st = MYLIB_OK;
+    for (int i = 0; i < SPARE_BUFFERS; i++) {
+        if (atomic_load_explicit(&spare_buffer[i], memory_order_relaxed) == NULL)
+            continue;
+        char *buffer = atomic_exchange(&spare_buffer[i], NULL);
+        if (buffer != NULL) {
+            *buffer_ret = buffer;
+            return st;
+        }
+    }
+    CUDA_TRY(cudaHostAlloc((void **)buffer_ret, SMALL_NBYTES,
+                           cudaHostAllocPortable | cudaHostAllocMapped));
+out:
+    return st;
+}
+
+static void give_buffer(char *buffer)
+{
+    for (int i = 0; i < SPARE_BUFFERS; i++) {
+        char *none = NULL;
+        if (atomic_compare_exchange_strong(&spare_buffer[i], &none, buffer))
+            return;
+    }
+    (void)cudaFreeHost(buffer);
+}
+
 void mylib_stream_free_cached(void)
 {
-    for (int i = 0; i < MAX_DEVICES; i++) {
+    for (int i = 0; i < SPARE_BUFFERS; i++) {
+        char *buffer = atomic_exchange(&spare_buffer[i], NULL);
+        if (buffer != NULL)
+            (void)cudaFreeHost(buffer);
+    }
+    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++) {
         pthread_mutex_lock(&rings_lock);
         ring *r = rings[i];
         pthread_mutex_unlock(&rings_lock);
@@ -160,18 +206,31 @@ void mylib_stream_free_cached(void)
 
 typedef enum route {
     CONSTANT, /* one value for all elements: goes with the kernel's arguments */
-    IN_PLACE, /* contiguous pinned memory: copied to the GPU from where it is */
-    STAGED    /* packed into the slot */
+    IN_PLACE, /* contiguous pinned memory: copied to or from the GPU where it is */
+    STAGED,   /* packed into the slot */
+    ON_GPU    /* memory of the GPU */
 } route;
+
+#define NO_OPERAND (-1)
 
 typedef struct job {
     const mylib_program *program;
     const mylib_layout *layout;
+    int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
+    int is_direct;      /* such a copy, of bytes as they are */
+    int must_stage;     /* nothing is IN_PLACE */
+    cudaEvent_t begins; /* what the slots' streams wait for, or NULL */
     route route[MYLIB_MAX_OPERANDS];
     int is_contiguous[MYLIB_MAX_OPERANDS];
     size_t offset[MYLIB_MAX_OPERANDS]; /* of the operand in a slot */
-    int64_t piece;                     /* elements */
-    int zero_copy;
+    /*
+     * The elements are rows of 'row' elements, one unless a strided operand is on the GPU; a row is
+     * cut into pieces of 'piece' elements, of which the last may be short.
+     */
+    int64_t row, piece, row_pieces, pieces;
+    int cut;       /* for a strided operand on the GPU: pieces are parts of this dimension, ... */
+    int64_t inner; /* ... and have all of those inside it, of so many elements together */
+    int zero_copy; /* the GPU uses the pinned memory of the slot itself */
     int can_raise; /* floating-point flags */
     mylib_flat_args args;
     int device;
@@ -181,18 +240,6 @@ typedef struct job {
     mylib_status st;
     char message[MYLIB_MESSAGE_SIZE];
 } job;
-
-/* Whether the operand is contiguous in the layout's order. */
-static int is_contiguous(const mylib_layout *l, int k, size_t size)
-{
-    int64_t stride = (int64_t)size;
-    for (int d = l->ndim - 1; d >= 0; d--) {
-        if (l->shape[d] != 1 && l->strides[k][d] != stride)
-            return 0;
-        stride *= l->shape[d];
-    }
-    return 1;
-}
 
 static int is_constant(const mylib_layout *l, int k)
 {
@@ -212,6 +259,18 @@ static int is_pinned(const char *begin, const char *end)
     return pinned;
 }
 
+/* Finds an element of the layout by its number: its indices, and its address in operand k. */
+static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *index)
+{
+    char *at = l->data[k];
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        index[d] = number % l->shape[d];
+        number /= l->shape[d];
+        at += index[d] * l->strides[k][d];
+    }
+    return at;
+}
+
 /* Packs elements [begin, begin + n) of operand k into `packed`, or unpacks them from it. */
 static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *packed, int unpack)
 {
@@ -229,14 +288,9 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
         return;
     }
     int inner = l->ndim - 1;
-    int64_t index[MYLIB_MAX_NDIM], rest = begin, stride = l->strides[k][inner];
-    char *row = l->data[k];
-    for (int d = inner; d >= 0; d--) {
-        index[d] = rest % l->shape[d];
-        rest /= l->shape[d];
-        if (d != inner)
-            row += index[d] * l->strides[k][d];
-    }
+    int64_t index[MYLIB_MAX_NDIM], stride = l->strides[k][inner];
+    char *row = element_at(l, k, begin, index);
+    row -= index[inner] * stride;
     while (n > 0) {
         int64_t m = l->shape[inner] - index[inner];
         char *at = row + index[inner] * stride;
@@ -258,37 +312,103 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
     }
 }
 
-static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
+/* Piece number p: n elements from the one that is returned. */
+static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 {
-    mylib_status st = MYLIB_OK;
-    mylib_flat_args args = j->args;
-    const mylib_layout *l = j->layout;
-    char *base = j->zero_copy ? s->pinned : s->device;
+    int64_t at = p % j->row_pieces * j->piece, left = j->row - at;
+    *n = left < j->piece ? left : j->piece;
+    return p / j->row_pieces * j->row + at;
+}
 
-    args.n = n;
-    for (int k = 1; k < l->operands; k++) {
-        size_t nbytes = (size_t)n * mylib_operand_size(j->program, k);
-        if (j->route[k] == CONSTANT)
-            continue;
-        args.in[k - 1] = base + j->offset[k];
-        if (j->route[k] == STAGED)
-            move_piece(j, k, begin, n, s->pinned + j->offset[k], 0);
-        if (!j->zero_copy)
-            CUDA_TRY(cudaMemcpyAsync(s->device + j->offset[k],
-                                     j->route[k] == STAGED
-                                         ? s->pinned + j->offset[k]
-                                         : l->data[k] + (int64_t)nbytes / n * begin,
-                                     nbytes, cudaMemcpyHostToDevice, s->stream));
+/* Where a piece of host operand k is on the host, and where the GPU has it. */
+static char *host_side(const job *j, const slot *s, int k, int64_t begin)
+{
+    if (j->route[k] == IN_PLACE)
+        return j->layout->data[k] + begin * (int64_t)mylib_operand_size(j->program, k);
+    return s->pinned + j->offset[k];
+}
+
+static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
+{
+    if (j->is_direct)
+        return j->layout->data[j->on_gpu] + begin * (int64_t)mylib_operand_size(j->program, k);
+    return (j->zero_copy ? s->pinned : s->device) + j->offset[k];
+}
+
+/* A piece between a slot, where it is contiguous, and the operand on the GPU. */
+static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int64_t n)
+{
+    const mylib_layout *l = j->layout;
+    int gpu = j->on_gpu, host = 1 - gpu;
+    int64_t gpu_size = (int64_t)mylib_operand_size(j->program, gpu);
+    int64_t stride = (int64_t)mylib_operand_size(j->program, host);
+    int64_t index[MYLIB_MAX_NDIM];
+    mylib_layout piece;
+
+    memset(piece.is_host_scalar, 0, sizeof piece.is_host_scalar);
+    piece.operands = 2;
+    piece.count = n;
+    piece.data[host] = gpu_side(j, s, host, begin);
+    if (j->is_contiguous[gpu]) {
+        piece.ndim = 1;
+        piece.shape[0] = n;
+        piece.data[gpu] = l->data[gpu] + begin * gpu_size;
+        piece.strides[gpu][0] = gpu_size;
+        piece.strides[host][0] = stride;
+    } else {
+        piece.ndim = l->ndim - j->cut;
+        piece.data[gpu] = element_at(l, gpu, begin, index);
+        for (int d = piece.ndim - 1; d >= 0; d--) {
+            piece.shape[d] = d == 0 ? n / j->inner : l->shape[j->cut + d];
+            piece.strides[gpu][d] = l->strides[gpu][j->cut + d];
+            piece.strides[host][d] = stride;
+            stride *= piece.shape[d];
+        }
+        mylib_layout_simplify(&piece);
     }
-    args.out = base + j->offset[0];
+    return mylib_cuda_map(j->device, s->stream, j->program, &piece);
+}
+
+static mylib_status launch_map(const job *j, slot *s, int64_t n)
+{
+    mylib_status st;
+    mylib_flat_args args = j->args;
+    args.n = n;
+    for (int k = 1; k < j->layout->operands; k++)
+        if (j->route[k] != CONSTANT)
+            args.in[k - 1] = gpu_side(j, s, k, 0);
+    args.out = gpu_side(j, s, 0, 0);
     CUDA_TRY(mylib_launch_flat(&args, s->stream));
     if (j->can_raise)
         CUDA_TRY(mylib_launch_flags(&args, s->flags, s->stream));
-    if (!j->zero_copy) {
-        size_t size = mylib_operand_size(j->program, 0);
-        CUDA_TRY(cudaMemcpyAsync(
-            j->route[0] == STAGED ? s->pinned + j->offset[0] : l->data[0] + (int64_t)size * begin,
-            s->device + j->offset[0], (size_t)n * size, cudaMemcpyDeviceToHost, s->stream));
+out:
+    return st;
+}
+
+static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
+{
+    mylib_status st = MYLIB_OK;
+    for (int k = 1; k < j->layout->operands; k++) {
+        if (j->route[k] == CONSTANT || j->route[k] == ON_GPU)
+            continue;
+        if (j->route[k] == STAGED)
+            move_piece(j, k, begin, n, s->pinned + j->offset[k], 0);
+        const char *from = host_side(j, s, k, begin);
+        char *to = gpu_side(j, s, k, begin);
+        if (to != from)
+            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * mylib_operand_size(j->program, k),
+                                     cudaMemcpyDefault, s->stream));
+    }
+    if (j->on_gpu == NO_OPERAND)
+        MYLIB_TRY(launch_map(j, s, n));
+    else if (!j->is_direct)
+        MYLIB_TRY(launch_copy(j, s, begin, n));
+    if (j->route[0] != ON_GPU) {
+        const char *from = gpu_side(j, s, 0, begin);
+        char *to = host_side(j, s, 0, begin);
+        if (to != from)
+            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * mylib_operand_size(j->program, 0),
+                                     cudaMemcpyDefault, s->stream));
     }
     s->begin = begin;
     s->n = n;
@@ -316,14 +436,17 @@ static void work(job *j, slot *slots)
     int previous = -1, turn = 0;
     mylib_status st = mylib_cuda_enter(j->device, &previous);
     if (st == MYLIB_OK) {
+        for (int i = 0; i < SLOTS_PER_WORKER && j->begins != NULL; i++)
+            CUDA_TRY(cudaStreamWaitEvent(slots[i].stream, j->begins, 0));
         while (!atomic_load(&j->failed)) {
             slot *s = &slots[turn];
             turn = (turn + 1) % SLOTS_PER_WORKER;
             MYLIB_TRY(finish(j, s));
-            int64_t begin = atomic_fetch_add(&j->next, j->piece), left = j->layout->count - begin;
-            if (left <= 0)
+            int64_t p = atomic_fetch_add(&j->next, 1), n;
+            if (p >= j->pieces)
                 break;
-            MYLIB_TRY(enqueue(j, s, begin, left < j->piece ? left : j->piece));
+            int64_t begin = piece_at(j, p, &n);
+            MYLIB_TRY(enqueue(j, s, begin, n));
         }
         for (int i = 0; i < SLOTS_PER_WORKER; i++)
             MYLIB_TRY(finish(j, &slots[i]));
@@ -347,11 +470,13 @@ out:
     mylib_cuda_leave(previous);
 }
 
-/* Whether an operation can raise a floating-point flag at all. */
+/* Whether a program is an operation that can raise a floating-point flag at all. */
 static int can_raise(const mylib_program *program)
 {
-    int op = program->code[1].opcode, is_integer = program->type < MYLIB_F16;
-    switch (op) {
+    int is_integer = program->type < MYLIB_F16;
+    if (program->instructions != 2 || program->result_type == MYLIB_BOOL)
+        return 0;
+    switch (program->code[1].opcode) {
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
     case MYLIB_OP_remainder:
@@ -365,6 +490,29 @@ static int can_raise(const mylib_program *program)
     }
 }
 
+/* Cuts the elements into pieces of at most 'most'. */
+static void cut(job *j, int64_t most)
+{
+    const mylib_layout *l = j->layout;
+    j->inner = 1;
+    j->row = l->count;
+    j->cut = 0;
+    if (j->on_gpu != NO_OPERAND && !j->is_contiguous[j->on_gpu]) {
+        /* A kernel takes a box: part of one dimension, and all of those inside it. */
+        int d = l->ndim - 1;
+        while (d > 0 && j->inner * l->shape[d] <= most)
+            j->inner *= l->shape[d--];
+        j->row = j->inner * l->shape[d];
+        j->cut = d;
+    }
+    int64_t steps = j->row / j->inner, step = most / j->inner;
+    j->row_pieces = (steps + step - 1) / step;
+    if (j->cut > 0) /* many rows: no short pieces at their ends */
+        step = (steps + j->row_pieces - 1) / j->row_pieces;
+    j->piece = step * j->inner;
+    j->pieces = l->count / j->row * j->row_pieces;
+}
+
 /* Decides the way of each operand and the size of the pieces. */
 static void plan(job *j, size_t slot_nbytes, int workers)
 {
@@ -373,97 +521,193 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     int pinned = 0;
 
     j->args.program = *j->program;
-    j->can_raise = can_raise(j->program);
+    j->can_raise = j->on_gpu == NO_OPERAND && can_raise(j->program);
     j->args.out_is_aligned = 1;
     for (int k = 0; k < l->operands; k++) {
         size_t size = mylib_operand_size(j->program, k);
         const char *begin, *end;
         mylib_layout_extent(l, k, size, &begin, &end);
-        j->is_contiguous[k] = is_contiguous(l, k, size);
+        j->is_contiguous[k] = mylib_layout_is_contiguous(l, k, size);
         j->route[k] = STAGED;
-        if (k > 0 && is_constant(l, k)) {
+        if (k == j->on_gpu) {
+            j->route[k] = ON_GPU;
+            continue;
+        }
+        if (k > 0 && j->on_gpu == NO_OPERAND && is_constant(l, k)) {
             j->route[k] = CONSTANT;
             j->args.read[k - 1] = MYLIB_READ_CONSTANT;
-            memcpy(j->args.constant[k - 1], l->data[k], size);
+            mylib_take_constant(&j->args.program, k - 1, l->data[k], j->args.constant[k - 1]);
             continue;
         }
         if (k > 0)
             j->args.read[k - 1] = MYLIB_READ_VECTOR;
-        if (j->is_contiguous[k] && is_pinned(begin, end)) {
+        if (j->is_contiguous[k] && !j->must_stage && is_pinned(begin, end)) {
             j->route[k] = IN_PLACE;
             pinned++;
         }
         element_nbytes += size;
     }
 
-    int64_t most = (int64_t)((slot_nbytes - ALIGNMENT * MYLIB_MAX_OPERANDS) / element_nbytes);
+    size_t piece_nbytes = slot_nbytes - ALIGNMENT * MYLIB_MAX_OPERANDS;
+    if (j->on_gpu != NO_OPERAND && piece_nbytes > COPY_PIECE_NBYTES)
+        piece_nbytes = COPY_PIECE_NBYTES;
+    int64_t most = (int64_t)(piece_nbytes / element_nbytes);
     /* At least a few pieces for each worker, so that copies overlap in short calls too. */
     int64_t wanted = l->count / (workers * 2 * SLOTS_PER_WORKER) + 1;
     int64_t least = 64 * 1024;
-    j->piece = wanted < least ? least : wanted;
-    j->piece = j->piece < most ? j->piece : most;
-    j->zero_copy = pinned == 0 && l->count <= j->piece &&
+    wanted = wanted < least ? least : wanted;
+    cut(j, wanted < most ? wanted : most);
+    j->zero_copy = j->on_gpu == NO_OPERAND && pinned == 0 && j->pieces == 1 &&
                    (size_t)l->count * element_nbytes <= ZERO_COPY_NBYTES;
 
     size_t offset = 0;
     int64_t n = j->piece < l->count ? j->piece : l->count;
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
-        if (j->route[k] != CONSTANT)
+        if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
             offset += ((size_t)n * mylib_operand_size(j->program, k) + ALIGNMENT - 1) / ALIGNMENT *
                       ALIGNMENT;
     }
 }
 
-mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
+static void begin_job(job *j, int device, const mylib_program *program, const mylib_layout *layout)
 {
-    int previous, workers = worker_count();
+    memset(j, 0, sizeof *j);
+    j->program = program;
+    j->layout = layout;
+    j->device = device;
+    j->on_gpu = NO_OPERAND;
+}
+
+/* Takes the ring of the current device and works off the pieces, on as many threads as pay. */
+static mylib_status run(job *j, unsigned *flags_ret)
+{
+    int workers = worker_count();
     ring *r;
-    job j;
-    mylib_status st = mylib_cuda_enter(device, &previous);
+    mylib_status st = ring_of(j->device, &r);
     if (st != MYLIB_OK)
         return st;
-    if (layout->count == 0)
-        goto leave;
-    if ((st = ring_of(device, &r)) != MYLIB_OK)
-        goto leave;
 
     pthread_mutex_lock(&r->lock);
     MYLIB_TRY(ring_reserve(r, workers * SLOTS_PER_WORKER));
-    memset(&j, 0, sizeof j);
-    j.program = program;
-    j.layout = layout;
-    j.device = device;
-    pthread_mutex_init(&j.lock, NULL);
-    plan(&j, r->slot_nbytes, workers);
+    pthread_mutex_init(&j->lock, NULL);
+    plan(j, r->slot_nbytes, workers);
     for (int i = 0; i < r->slots; i++)
         *r->slot[i].flags = 0;
-    int64_t pieces = (layout->count + j.piece - 1) / j.piece;
-    if (pieces < workers)
-        workers = (int)pieces;
+    if (j->pieces < workers)
+        workers = (int)j->pieces;
     if (workers == 1) {
-        work(&j, r->slot);
+        work(j, r->slot);
     } else {
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(workers) schedule(static, 1)
 #endif
         for (int w = 0; w < workers; w++)
-            work(&j, &r->slot[w * SLOTS_PER_WORKER]);
+            work(j, &r->slot[w * SLOTS_PER_WORKER]);
     }
-    pthread_mutex_destroy(&j.lock);
-    if (j.st != MYLIB_OK) {
-        st = mylib_fail(j.st, "%s", j.message);
-        goto out;
-    }
-    unsigned flags = 0;
+    pthread_mutex_destroy(&j->lock);
+    if (j->st != MYLIB_OK)
+        MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
+    *flags_ret = 0;
     for (int i = 0; i < r->slots; i++)
-        flags |= *r->slot[i].flags;
+        *flags_ret |= *r->slot[i].flags;
+out:
+    pthread_mutex_unlock(&r->lock);
+    return st;
+}
+
+mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
+{
+    int previous;
+    unsigned flags;
+    job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (layout->count == 0)
+        goto out;
+    begin_job(&j, device, program, layout);
+    MYLIB_TRY(run(&j, &flags));
     mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
                       (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
                       (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
 out:
-    pthread_mutex_unlock(&r->lock);
-leave:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+/* ---- Copies between host and GPU ----------------------------------------------------------- */
+
+/*
+ * All in one piece on the caller's stream, through a small pinned buffer that the GPU reads or
+ * writes itself where a kernel is needed: the time is that of one launch and one wait.
+ */
+static mylib_status copy_small(job *j, void *stream)
+{
+    slot s = {.stream = stream};
+    mylib_status st = take_buffer(&s.pinned);
+    if (st != MYLIB_OK)
+        return st;
+    j->zero_copy = 1;
+    cut(j, j->layout->count);
+    st = enqueue(j, &s, 0, j->layout->count);
+    if (st == MYLIB_OK)
+        st = finish(j, &s);
+    else
+        (void)cudaStreamSynchronize(stream); /* the buffer may be in use */
+    give_buffer(s.pinned);
+    return st;
+}
+
+mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
+                                  mylib_type dst_type, mylib_type src_type, int dst_is_host)
+{
+    int previous, host = dst_is_host ? 0 : 1, gpu = 1 - host;
+    unsigned flags;
+    const char *begin, *end;
+    mylib_program program;
+    job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (layout->count == 0)
+        goto out;
+    MYLIB_TRY(mylib_cuda_check_memory(device, gpu == 0 ? "dst" : "src", layout->data[gpu],
+                                      gpu == 0 ? dst_type : src_type, layout->ndim,
+                                      layout->strides[gpu]));
+    mylib_program_of_conversion(&program, dst_type, src_type);
+    begin_job(&j, device, &program, layout);
+    size_t size = mylib_operand_size(&program, host), nbytes = (size_t)layout->count * size;
+    j.on_gpu = gpu;
+    j.route[gpu] = ON_GPU;
+    j.route[host] = STAGED;
+    j.is_contiguous[gpu] =
+        mylib_layout_is_contiguous(layout, gpu, mylib_operand_size(&program, gpu));
+    j.is_contiguous[host] = mylib_layout_is_contiguous(layout, host, size);
+    j.is_direct = dst_type == src_type && j.is_contiguous[gpu];
+
+    mylib_layout_extent(layout, host, size, &begin, &end);
+    if (j.is_direct && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES &&
+        is_pinned(begin, end)) {
+        cudaError_t error =
+            cudaMemcpyAsync(layout->data[0], layout->data[1], nbytes, cudaMemcpyDefault, stream);
+        if (error != cudaErrorInvalidValue) {
+            CUDA_TRY(error);
+            CUDA_TRY(cudaStreamSynchronize(stream));
+            goto out;
+        }
+        /* Refused: it is pinned in parts. */
+        (void)cudaGetLastError();
+        j.must_stage = 1;
+    }
+    if (nbytes <= SMALL_NBYTES) {
+        st = copy_small(&j, stream);
+        goto out;
+    }
+    MYLIB_TRY(mylib_cuda_record(device, stream, &j.begins));
+    st = run(&j, &flags);
+    mylib_cuda_release_event(device, j.begins);
+out:
     mylib_cuda_leave(previous);
     return st;
 }

@@ -1,0 +1,157 @@
+/*
+ * copy.c - mylib_copy_array(): checks, and the way from one place to another.
+ */
+#include <string.h>
+
+#include "internal.h"
+
+/* Puts contiguous memory in the layout's order in operand k's place. */
+static void replace_operand(mylib_layout *l, int k, void *data, size_t size)
+{
+    int64_t stride = (int64_t)size;
+    l->data[k] = data;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        l->strides[k][d] = stride;
+        stride *= l->shape[d];
+    }
+}
+
+/*
+ * Contiguous memory of one type goes straight from GPU to GPU.  Else the source's GPU packs and
+ * converts, and the destination's unpacks.  'stream' is the destination's; what the source's GPU
+ * does runs on a stream of its own, between what 'stream' had to do before and the transfer.
+ */
+static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
+                                      mylib_device src_device, const mylib_layout *layout,
+                                      mylib_type dst_type, mylib_type src_type)
+{
+    size_t size = mylib_type_size(dst_type), nbytes = (size_t)layout->count * size;
+    void *packed = NULL, *received = NULL, *side = NULL;
+    char *from = layout->data[1], *to = layout->data[0];
+    int packs = dst_type != src_type || !mylib_layout_is_contiguous(layout, 1, size);
+    int unpacks = !mylib_layout_is_contiguous(layout, 0, size);
+    mylib_program program;
+    mylib_layout part;
+    mylib_status st;
+
+    if (packs) {
+        MYLIB_TRY(mylib_stream_create(src_device, &side));
+        MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
+        MYLIB_TRY(mylib_alloc(src_device, nbytes, side, &packed));
+        part = *layout;
+        replace_operand(&part, 0, packed, size);
+        mylib_layout_simplify(&part);
+        mylib_program_of_conversion(&program, dst_type, src_type);
+        MYLIB_TRY(mylib_cuda_map(src_device.index, side, &program, &part));
+        MYLIB_TRY(mylib_stream_wait(dst_device, stream, src_device, side));
+        from = packed;
+    }
+    if (unpacks) {
+        MYLIB_TRY(mylib_alloc(dst_device, nbytes, stream, &received));
+        to = received;
+    }
+    MYLIB_TRY(mylib_copy(dst_device, to, src_device, from, nbytes, stream));
+    if (packs)
+        MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
+    if (unpacks) {
+        part = *layout;
+        replace_operand(&part, 1, received, size);
+        mylib_layout_simplify(&part);
+        mylib_program_of_conversion(&program, dst_type, dst_type);
+        MYLIB_TRY(mylib_cuda_map(dst_device.index, stream, &program, &part));
+    }
+out:
+    if (st != MYLIB_OK && packed != NULL)
+        (void)mylib_synchronize(dst_device, stream); /* it may still read what is freed now */
+    if (packed != NULL)
+        (void)mylib_free(src_device, packed, side);
+    if (received != NULL)
+        (void)mylib_free(dst_device, received, stream);
+    if (side != NULL)
+        (void)mylib_stream_destroy(src_device, side);
+    return st;
+}
+
+/*
+ * A source that is repeated, from the host: it goes over the bus once, and the GPU repeats it.
+ * 'once' is the source with the size 1 where it has the stride 0.
+ */
+static mylib_status copy_repeated(void *stream, const mylib_array *dst, const mylib_array *src)
+{
+    int64_t shape[MYLIB_MAX_NDIM], count = 1;
+    void *data = NULL;
+    mylib_array once = *src;
+    mylib_status st;
+    for (int d = 0; d < src->ndim; d++) {
+        shape[d] = src->strides != NULL && src->strides[d] == 0 ? 1 : src->shape[d];
+        count *= shape[d];
+    }
+    once.shape = shape;
+    mylib_array on_gpu = {NULL, dst->device, src->type, src->ndim, shape, NULL};
+    MYLIB_TRY(mylib_alloc(dst->device, (size_t)count * mylib_type_size(src->type), stream, &data));
+    on_gpu.data = data;
+    MYLIB_TRY(mylib_copy_array(stream, &on_gpu, &once));
+    MYLIB_TRY(mylib_copy_array(stream, dst, &on_gpu));
+    MYLIB_TRY(mylib_synchronize(dst->device, stream));
+out:
+    if (data != NULL)
+        (void)mylib_free(dst->device, data, stream);
+    return st;
+}
+
+/* Whether elements of operand k stand for several of the layout. */
+static int is_repeated(const mylib_layout *l, int k)
+{
+    for (int d = 0; d < l->ndim; d++)
+        if (l->strides[k][d] == 0 && l->shape[d] > 1)
+            return 1;
+    return 0;
+}
+
+mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
+{
+    static const char *const names[] = {"dst", "src"};
+    mylib_program program;
+    mylib_layout layout;
+    mylib_status st;
+
+    if (dst == NULL || src == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
+    MYLIB_TRY(mylib_layout_init_named(&layout, dst, src, 1, names));
+    if (layout.count == 0)
+        return MYLIB_OK;
+    if (is_repeated(&layout, 0))
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: it has a stride of 0");
+
+    mylib_device to = dst->device, from = src->device;
+    int is_one_place = to.kind == from.kind && to.index == from.index;
+    if (is_one_place) {
+        mylib_overlap overlap = mylib_layout_overlap(&layout, 1, mylib_type_size(dst->type),
+                                                     mylib_type_size(src->type));
+        if (overlap == MYLIB_IDENTICAL && dst->type == src->type)
+            return MYLIB_OK;
+        if (overlap != MYLIB_DISJOINT)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "dst and src overlap: they must be disjoint, or exactly the same");
+    }
+
+    mylib_program_of_conversion(&program, dst->type, src->type);
+    if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CPU) {
+        layout.is_host_scalar[1] = src->ndim == 0;
+        if (src->ndim != 0 && is_repeated(&layout, 1))
+            return copy_repeated(stream, dst, src);
+    }
+    mylib_layout_simplify(&layout);
+    if (is_one_place && to.kind == MYLIB_CPU) {
+        mylib_cpu_execute(&program, &layout);
+        return MYLIB_OK;
+    }
+    if (is_one_place || layout.is_host_scalar[1])
+        return mylib_cuda_map(to.index, stream, &program, &layout);
+    if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CUDA)
+        return copy_between_gpus(stream, to, from, &layout, dst->type, src->type);
+    return mylib_cuda_copy_host(to.kind == MYLIB_CUDA ? to.index : from.index, stream, &layout,
+                                dst->type, src->type, to.kind == MYLIB_CPU);
+out:
+    return st;
+}

@@ -1,0 +1,682 @@
+/*
+ * flat.cu - programs over contiguous operands; their floating-point flags; scalars; ranges.
+ */
+#include <string.h>
+
+#include "interpreter.cuh"
+
+namespace
+{
+
+/* ---- Contiguous operands ------------------------------------------------------------------- */
+
+template <typename T> struct flat {
+    /* 32 bytes in flight for each operand of a thread keep the memory busy. */
+    static constexpr int VECTOR = 16 / sizeof(T);
+    static constexpr int VECTORS = 2;
+    static constexpr int N = VECTOR * VECTORS;
+    static constexpr int64_t TILE = (int64_t)THREADS * N;
+
+    /* The index within the tile of element i of this thread. */
+    static __device__ __forceinline__ int64_t index(int i)
+    {
+        return ((int64_t)(i / VECTOR) * THREADS + threadIdx.x) * VECTOR + i % VECTOR;
+    }
+};
+
+/* The number of a type. */
+template <typename T> struct number_of;
+#define DT(s, S)                                                                                   \
+    template <> struct number_of<t_##s> {                                                          \
+        static constexpr int value = MYLIB_##S;                                                    \
+    };
+MYLIB_STORED_TYPES(DT)
+#undef DT
+
+/*
+ * Whether elements of type S are read in vectors and converted to D in registers: those that are
+ * promoted to D, and need no more room than D.  The rest of the conversions are too many to have
+ * their own code for each number of elements.
+ */
+template <typename D, typename S> __host__ __device__ constexpr bool is_promoted()
+{
+    constexpr element_class d = class_of<D>::value, s = class_of<S>::value;
+    if (sizeof(S) > sizeof(D) || d == BOOL || (s == COMPLEX && d != COMPLEX))
+        return false;
+    if (d == SIGNED || d == UNSIGNED)
+        return s == BOOL ||
+               ((s == UNSIGNED || (s == SIGNED && d == SIGNED)) && sizeof(S) < sizeof(D));
+    if (d == HALF)
+        return sizeof(S) < sizeof(D);
+    return true;
+}
+
+/* The elements of a thread of a full, aligned tile that begins at `in`. */
+template <typename T, typename S, typename D>
+__device__ __forceinline__ void read_vectors(const S *in, D (&x)[flat<T>::N])
+{
+    typedef flat<T> F;
+    typedef typename bits_of<F::VECTOR * sizeof(S)>::type W;
+    typedef typename bits_of<F::VECTOR * sizeof(D)>::type V;
+    W words[F::VECTORS];
+#pragma unroll
+    for (int v = 0; v < F::VECTORS; v++)
+        words[v] = __ldcs((const W *)(in + F::index(v * F::VECTOR)));
+#pragma unroll
+    for (int v = 0; v < F::VECTORS; v++) {
+        alignas(16) S s[F::VECTOR];
+        alignas(16) D d[F::VECTOR];
+        *(W *)s = words[v];
+#pragma unroll
+        for (int i = 0; i < F::VECTOR; i++)
+            d[i] = convert<D>(s[i]);
+        *(V *)&x[v * F::VECTOR] = *(const V *)d;
+    }
+}
+
+/* As words, so that small elements stay packed in registers. */
+template <typename T, typename D> __device__ __forceinline__ void copy_vector(D *to, const D *from)
+{
+    typedef typename bits_of<flat<T>::VECTOR * sizeof(D)>::type W;
+    *(W *)to = *(const W *)from;
+}
+
+/* COUNT elements of type S from element `first` of this thread on; those beyond n are any. */
+template <typename T, typename S, typename D, int COUNT>
+__device__ __forceinline__ void read_elements(const S *in, int first, int64_t base, int64_t n, D *x)
+{
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        int64_t at = base + flat<T>::index(first + k);
+        x[first + k] = convert<D>(in[at < n ? at : base]);
+    }
+}
+
+/*
+ * Elements of any type into memory, a few at a time: for the ends of arrays and for rare
+ * conversions.  A function of its own, so that it takes no registers from the common ways.
+ */
+template <typename T, typename D>
+__device__ __noinline__ void read_any(int type, const void *in, int64_t base, int64_t n, D *x)
+{
+    constexpr int N = flat<T>::N, FEW = N < 4 ? N : 4, MANY = N < 16 ? N : 16;
+    if (type == number_of<D>::value) {
+#pragma unroll 1
+        for (int i = 0; i < N; i += MANY)
+            read_elements<T, D, D, MANY>((const D *)in, i, base, n, x);
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < N; i += FEW) {
+        switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        read_elements<T, t_##s, D, FEW>((const t_##s *)in, i, base, n, x);                         \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+    }
+}
+
+/* Input k as elements of type D: the accumulator's type T, or bool for a mask. */
+template <typename T, typename D>
+__device__ __forceinline__ void read_flat(const mylib_flat_args &args, int k, int64_t base,
+                                          bool is_full, D (&x)[flat<T>::N])
+{
+    typedef flat<T> F;
+    const void *in = args.in[k];
+    int read = args.read[k], type = args.program.input_type[k];
+    if (read >= MYLIB_READ_UNIFORM) {
+        D value = read == MYLIB_READ_UNIFORM ? load_as<D>(type, in) : *(const D *)args.constant[k];
+#pragma unroll
+        for (int i = 0; i < F::N; i++)
+            x[i] = value;
+        return;
+    }
+    if (type == number_of<D>::value) {
+        if (read == MYLIB_READ_VECTOR && is_full) {
+            read_vectors<T>((const D *)in + base, x);
+            return;
+        }
+        if (sizeof(D) >= 4) {
+            read_elements<T, D, D, F::N>((const D *)in, 0, base, args.n, x);
+            return;
+        }
+    } else if (read == MYLIB_READ_VECTOR && is_full) {
+        switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (is_promoted<D, t_##s>()) {                                                   \
+            read_vectors<T>((const t_##s *)in + base, x);                                          \
+            return;                                                                                \
+        }                                                                                          \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+    }
+    alignas(16) D slow[F::N];
+    read_any<T>(type, in, base, args.n, slow);
+#pragma unroll
+    for (int v = 0; v < F::VECTORS; v++)
+        copy_vector<T>(&x[v * F::VECTOR], &slow[v * F::VECTOR]);
+}
+
+/* Bit i is set where element i of input k differs from 0. */
+template <typename T>
+__device__ __forceinline__ uint32_t read_mask(const mylib_flat_args &args, int k, int64_t base,
+                                              bool is_full)
+{
+    alignas(16) t_bool x[flat<T>::N];
+    uint32_t mask = 0;
+    read_flat<T>(args, k, base, is_full, x);
+#pragma unroll
+    for (int i = 0; i < flat<T>::N; i++)
+        mask |= (uint32_t)(x[i].value != 0) << i;
+    return mask;
+}
+
+/* The results of a thread as elements of type R. */
+template <typename T, typename R>
+__device__ __forceinline__ void write_flat(R *out, bool is_vector, int64_t base, int64_t n,
+                                           const T (&acc)[flat<T>::N])
+{
+    typedef flat<T> F;
+    typedef typename bits_of<F::VECTOR * sizeof(R)>::type W;
+    if (is_vector) {
+        alignas(16) R r[F::N];
+#pragma unroll
+        for (int i = 0; i < F::N; i++)
+            r[i] = convert<R>(acc[i]);
+#pragma unroll
+        for (int v = 0; v < F::VECTORS; v++)
+            __stcs((W *)(out + base + F::index(v * F::VECTOR)), *(const W *)&r[v * F::VECTOR]);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < F::N; i++) {
+        int64_t at = base + F::index(i);
+        if (at < n)
+            out[at] = convert<R>(acc[i]);
+    }
+}
+
+/* More would leave too few registers. */
+constexpr int FLAT_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5;
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, FLAT_BLOCKS)
+    flat_kernel(const __grid_constant__ mylib_flat_args args)
+{
+    typedef flat<T> F;
+    alignas(16) T acc[F::N], x[F::N];
+    int64_t base = (int64_t)blockIdx.x * F::TILE;
+    bool is_full = base + F::TILE <= args.n, is_vector = is_full && args.out_is_aligned;
+
+    /* A first load without a detour, so that it is on its way while the next operand is read. */
+    int begin = 0, first = args.program.code[0].operand;
+    if (args.program.code[0].opcode == MYLIB_OPCODE_LOAD && is_full &&
+        args.read[first] == MYLIB_READ_VECTOR &&
+        args.program.input_type[first] == number_of<T>::value) {
+        read_vectors<T>((const T *)args.in[first] + base, acc);
+        begin = 1;
+    }
+#pragma unroll 1
+    for (int i = begin; i < args.program.instructions; i++) {
+        mylib_instruction code = args.program.code[i];
+        if (code.opcode == MYLIB_OPCODE_MASK)
+            continue; /* read where it is used, so that it takes no register until then */
+        if (code.operand != MYLIB_NO_OPERAND)
+            read_flat<T>(args, code.operand, base, is_full, x);
+        if (code.opcode == MYLIB_OPCODE_SELECT)
+            select(acc, x, read_mask<T>(args, args.program.code[0].operand, base, is_full));
+        else
+            step<T, F::N>(code.opcode, acc, x);
+    }
+
+    if (args.program.result_type == number_of<T>::value)
+        write_flat<T>((T *)args.out, is_vector, base, args.n, acc);
+    else if (args.program.result_type == MYLIB_BOOL)
+        write_flat<T>((t_bool *)args.out, is_vector, base, args.n, acc);
+    else if constexpr (real_of<T>::is_complex)
+        write_flat<T>((typename real_of<T>::type *)args.out, is_vector, base, args.n, acc);
+}
+
+/* ---- One operation ------------------------------------------------------------------------- */
+
+/*
+ * The usual call is a single operation, and what a thread does besides moving its bytes decides its
+ * speed.  So this kernel interprets nothing but the operation; operands of the computed type are
+ * first, and on their way while others are found and converted.
+ */
+template <typename T> struct direct {
+    /* With one vector in flight for each operand, a full set of threads keeps the memory busy. */
+    static constexpr int N = 16 / sizeof(T);
+    static constexpr int64_t TILE = (int64_t)THREADS * N;
+};
+
+/* A vector of another type, one that is promoted to T. */
+template <typename T> __device__ __forceinline__ void read_promoted(int type, const char *p, T *x)
+{
+    constexpr int N = direct<T>::N;
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (is_promoted<T, t_##s>()) {                                                   \
+            alignas(16) t_##s values[N];                                                           \
+            typedef typename bits_of<sizeof values>::type bits;                                    \
+            *(bits *)values = *(const bits *)p;                                                    \
+            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = convert<T>(values[i]);            \
+        }                                                                                          \
+        break;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+}
+
+/* Where this thread's vector is: its row, and its first element there.  Nothing is kept for it. */
+__device__ __forceinline__ void find_vector(const mylib_direct_args &args, int n, int32_t &row,
+                                            int64_t &at)
+{
+    uint32_t block, thread;
+    asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%tid.x;" : "=r"(block), "=r"(thread));
+    int64_t vector = (int64_t)block * THREADS + thread;
+    row = 0;
+    if (args.row_vectors != 0) {
+        row = mylib_divide((int32_t)vector, args.row_divider);
+        vector = (int32_t)vector - row * args.row_vectors;
+    }
+    at = vector * n;
+}
+
+/* Operand k of the thread at the end of a single row; what is beyond it is any. */
+template <typename T>
+__device__ __noinline__ void read_tail(const mylib_direct_args &args, int k, int64_t at, T *x)
+{
+#pragma unroll 1
+    for (int i = 0; i < direct<T>::N; i++) {
+        int64_t index = at + i < args.n ? at + i : args.n - 1;
+        bool is_vector =
+            args.kind[k] == MYLIB_DIRECT_VECTOR || args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR;
+        if (args.kind[k] == MYLIB_DIRECT_CONSTANT)
+            x[i] = *(const T *)args.constant[k];
+        else
+            x[i] = load_at<T>(args.type[k], args.in[k], is_vector ? index : 0);
+    }
+}
+
+template <typename T, typename R>
+__device__ __forceinline__ void write_direct(R *out, bool is_full, int64_t at, int64_t n,
+                                             const T *acc)
+{
+    constexpr int N = direct<T>::N;
+    typedef typename bits_of<N * sizeof(R)>::type W;
+    alignas(16) R r[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        r[i] = convert<R>(acc[i]);
+    if (is_full) {
+        __stcs((W *)(out + at), *(const W *)r);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (at + i < n)
+            out[at + i] = r[i];
+}
+
+/* Only with all the threads that there can be is the time of each hidden behind the others. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
+    direct_kernel(const __grid_constant__ mylib_direct_args args)
+{
+    constexpr int N = direct<T>::N;
+    alignas(16) T operand[2][N];
+    int64_t first = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, at;
+    int32_t row;
+    if (first >= args.n)
+        return;
+    bool is_full = first + N <= args.n;
+    if (is_full) {
+        find_vector(args, N, row, at);
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const char *p = args.in[k] + row * args.stride[k];
+            if (args.kind[k] == MYLIB_DIRECT_VECTOR) {
+                *(uint4 *)operand[k] = *(const uint4 *)(p + at * sizeof(T));
+            } else if (args.kind[k] == MYLIB_DIRECT_CONSTANT) {
+                *(uint4 *)operand[k] = *(const uint4 *)args.constant[k];
+            } else if (args.kind[k] == MYLIB_DIRECT_SINGLE) {
+                T value = load_element<T>(p);
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    operand[k][i] = value;
+            }
+        }
+        if (args.has_conversions) {
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const char *p = args.in[k] + row * args.stride[k];
+                if (args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR) {
+                    read_promoted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
+                } else if (args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE) {
+                    T value = load_as<T>(args.type[k], p);
+#pragma unroll
+                    for (int i = 0; i < N; i++)
+                        operand[k][i] = value;
+                }
+            }
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            alignas(16) T tail[N];
+            read_tail(args, k, first, tail);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                operand[k][i] = tail[i];
+        }
+    }
+    step<T, N>(args.opcode, operand[0], operand[1]);
+
+    /* Found again, so that it takes no registers in the meantime. */
+    find_vector(args, N, row, at);
+    char *out = args.out + row * args.out_stride;
+    if (args.result_type == number_of<T>::value)
+        write_direct<T>((T *)out, is_full, at, args.n, operand[0]);
+    else if (args.result_type == MYLIB_BOOL)
+        write_direct<T>((t_bool *)out, is_full, at, args.n, operand[0]);
+    else if constexpr (real_of<T>::is_complex)
+        write_direct<T>((typename real_of<T>::type *)out, is_full, at, args.n, operand[0]);
+}
+
+template <typename T> __host__ __device__ constexpr unsigned promoted_types()
+{
+    unsigned types = 0;
+#define DT(s, S)                                                                                   \
+    if (number_of<T>::value == MYLIB_##S || is_promoted<T, t_##s>())                               \
+        types |= 1u << MYLIB_##S;
+    MYLIB_STORED_TYPES(DT)
+#undef DT
+    return types;
+}
+
+/* ---- Floating-point flags ------------------------------------------------------------------ */
+
+__device__ __forceinline__ bool is_division(int op)
+{
+    return op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder;
+}
+
+/* An integer operation flags as scalar_ops.h does on the CPU. */
+template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, T b, T)
+{
+    if (!is_division(op))
+        return 0;
+    if (b == 0)
+        return MYLIB_FLAG_DIVBYZERO;
+    bool is_signed = (T)-1 < (T)0;
+    T lowest = (T)((uint64_t)1 << (8 * sizeof(T) - 1));
+    return is_signed && a == lowest && b == (T)-1 && op != MYLIB_OP_remainder ? MYLIB_FLAG_OVERFLOW
+                                                                              : 0;
+}
+
+/* A NaN out of none is invalid; an infinity out of none, an overflow or a division by zero. */
+__device__ __forceinline__ unsigned flags_of_part(int op, bool has_nan, bool is_finite,
+                                                  bool is_zero, double result)
+{
+    if (isnan(result))
+        return has_nan ? 0 : MYLIB_FLAG_INVALID;
+    if (!isinf(result) || !is_finite)
+        return 0;
+    return is_division(op) && is_zero ? MYLIB_FLAG_DIVBYZERO : MYLIB_FLAG_OVERFLOW;
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_f64 a, t_f64 b, t_f64 result)
+{
+    return flags_of_part(op, isnan(a) || isnan(b), isfinite(a) && isfinite(b), b == 0, result);
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_f32 a, t_f32 b, t_f32 result)
+{
+    return flags_of(op, (t_f64)a, (t_f64)b, (t_f64)result);
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_f16 a, t_f16 b, t_f16 result)
+{
+    return flags_of(op, f32_from_f16(a), f32_from_f16(b), f32_from_f16(result));
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_c128 a, t_c128 b, t_c128 result)
+{
+    bool has_nan = isnan(a.re) || isnan(a.im) || isnan(b.re) || isnan(b.im);
+    bool is_finite = isfinite(a.re) && isfinite(a.im) && isfinite(b.re) && isfinite(b.im);
+    bool is_zero = b.re == 0 && b.im == 0;
+    return flags_of_part(op, has_nan, is_finite, is_zero, result.re) |
+           flags_of_part(op, has_nan, is_finite, is_zero, result.im);
+}
+__device__ __forceinline__ unsigned flags_of(int op, t_c64 a, t_c64 b, t_c64 result)
+{
+    return flags_of(op, make_c128(a.re, a.im), make_c128(b.re, b.im),
+                    make_c128(result.re, result.im));
+}
+
+template <typename T>
+__device__ __forceinline__ T read_one(const mylib_flat_args &args, int k, int64_t i)
+{
+    if (args.read[k] == MYLIB_READ_CONSTANT)
+        return *(const T *)args.constant[k];
+    return load_at<T>(args.program.input_type[k], args.in[k],
+                      args.read[k] == MYLIB_READ_UNIFORM ? 0 : i);
+}
+
+constexpr int FLAG_BLOCKS = 1024;
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS)
+    flags_kernel(const __grid_constant__ mylib_flat_args args, unsigned *flags)
+{
+    typedef typename real_of<T>::type R;
+    int op = args.program.code[1].opcode;
+    unsigned found = 0;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < args.n;
+         i += (int64_t)FLAG_BLOCKS * THREADS) {
+        T a = read_one<T>(args, 0, i), b = args.program.inputs == 2 ? read_one<T>(args, 1, i) : a;
+        T result = args.program.result_type != args.program.type
+                       ? real_of<T>::widen(((const R *)args.out)[i])
+                       : ((const T *)args.out)[i];
+        found |= flags_of(op, a, b, result);
+    }
+    if (found != 0)
+        atomicOr(flags, found);
+}
+
+/* ---- Scalars ------------------------------------------------------------------------------- */
+
+__device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
+{
+    switch (op) {
+#define EXACT_CASE(op)                                                                             \
+    case MYLIB_OP_##op:                                                                            \
+        return exact_##op(a, b, result);
+#define CASES_INT(op) EXACT_CASE(op)
+#define CASES_REAL(op) EXACT_CASE(op)
+#define CASES_ALL(op) EXACT_CASE(op)
+#define CASES_INEXACT(op)
+#define CASES_FLOAT(op)
+#define ROW(arity, op, set) CASES_##set(op)
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return MYLIB_ERR_UNSUPPORTED;
+}
+
+template <typename T> __device__ __forceinline__ void inexact_scalar(const mylib_scalar_args &args)
+{
+    T acc[1] = {*(const T *)args.a}, x[1] = {*(const T *)args.b};
+    step<T, 1>(args.op, acc, x);
+    *(T *)args.result->value = acc[0];
+    args.result->status = MYLIB_OK;
+}
+
+__global__ void scalar_kernel(const __grid_constant__ mylib_scalar_args args)
+{
+    if (args.type == MYLIB_I64) {
+        t_i64 value = 0;
+        args.result->status =
+            exact_scalar(args.op, *(const t_i64 *)args.a, *(const t_i64 *)args.b, &value);
+        *(t_i64 *)args.result->value = value;
+    } else if (args.type == MYLIB_F64) {
+        inexact_scalar<t_f64>(args);
+    } else {
+        inexact_scalar<t_c128>(args);
+    }
+}
+
+template <typename T> cudaError_t launch_flat(const mylib_flat_args *args, cudaStream_t stream)
+{
+    int64_t blocks = (args->n + flat<T>::TILE - 1) / flat<T>::TILE;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    flat_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+template <typename T> cudaError_t launch_direct(const mylib_direct_args *args, cudaStream_t stream)
+{
+    int64_t blocks = (args->n + direct<T>::TILE - 1) / direct<T>::TILE;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    direct_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+template <typename T>
+cudaError_t launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream)
+{
+    int64_t blocks = (args->n + THREADS - 1) / THREADS;
+    flags_kernel<T>
+        <<<(unsigned)(blocks < FLAG_BLOCKS ? blocks : FLAG_BLOCKS), THREADS, 0, stream>>>(*args,
+                                                                                          flags);
+    return cudaGetLastError();
+}
+
+/* ---- Ranges -------------------------------------------------------------------------------- */
+
+/* Elements of a thread, at steps of THREADS. */
+constexpr int RANGE_N = 4;
+
+/* The type of start and step. */
+template <typename T> struct range_of {
+    typedef T type;
+};
+template <> struct range_of<t_f16> {
+    typedef t_f32 type;
+};
+
+#define RANGE(op, s)                                                                               \
+    __device__ __forceinline__ t_##s range_element(t_##s start, t_##s step, int64_t i)             \
+    {                                                                                              \
+        return range_##s(start, step, i);                                                          \
+    }
+MYLIB_SET_INT(RANGE, )
+RANGE(, f32)
+RANGE(, f64)
+MYLIB_SET_COMPLEX(RANGE, )
+#undef RANGE
+
+template <typename T, typename R>
+__global__ void __launch_bounds__(THREADS)
+    range_kernel(int64_t n, char *out, int64_t stride, R start, R step)
+{
+    int64_t first = (int64_t)blockIdx.x * (THREADS * RANGE_N) + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < RANGE_N; k++) {
+        int64_t i = first + k * THREADS;
+        if (i < n)
+            *(T *)(out + i * stride) = convert<T>(range_element(start, step, i));
+    }
+}
+
+template <typename T>
+cudaError_t launch_range(int64_t n, char *out, int64_t stride, const void *start, const void *step,
+                         cudaStream_t stream)
+{
+    typedef typename range_of<T>::type R;
+    int64_t tile = THREADS * RANGE_N, blocks = (n + tile - 1) / tile;
+    R first, distance;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    memcpy(&first, start, sizeof first);
+    memcpy(&distance, step, sizeof distance);
+    range_kernel<T, R><<<(unsigned)blocks, THREADS, 0, stream>>>(n, out, stride, first, distance);
+    return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream)
+{
+    switch (args->program.type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return launch_flat<t_##s>(args, stream);
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return cudaErrorInvalidValue;
+}
+
+int mylib_direct_takes(mylib_type type, mylib_type input_type)
+{
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return promoted_types<t_##s>() >> input_type & 1;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    default:
+        return 0;
+    }
+}
+
+cudaError_t mylib_launch_direct(const mylib_direct_args *args, cudaStream_t stream)
+{
+    switch (args->computed_type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return launch_direct<t_##s>(args, stream);
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return cudaErrorInvalidValue;
+}
+
+cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream)
+{
+    switch (args->program.type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return launch_flags<t_##s>(args, flags, stream);
+        MYLIB_TYPES(DT)
+#undef DT
+    }
+    return cudaErrorInvalidValue;
+}
+
+cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream)
+{
+    scalar_kernel<<<1, 1, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
+                                const void *start, const void *step, cudaStream_t stream)
+{
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return launch_range<t_##s>(n, out, stride, start, step, stream);
+        MYLIB_TYPES(DT)
+#undef DT
+    default:
+        return cudaErrorInvalidValue;
+    }
+}

@@ -1,0 +1,294 @@
+/*
+ * interpreter.cuh - what the kernels share: conversions, the table as types, and one step of a
+ * program.
+ *
+ * A kernel interprets a program: one instruction at a time for all elements of a thread, which it
+ * carries in registers.  There is one kernel per element type and kind of layout.  The switch over
+ * opcodes is an expansion of the table; the branch is the same for all threads, and its cost
+ * disappears behind the memory traffic.
+ *
+ * flat.cu     contiguous operands; floating-point flags; scalars
+ * strided.cu  operands of any strides
+ * reduce.cu   reductions
+ */
+#ifndef MYLIB_INTERPRETER_CUH
+#define MYLIB_INTERPRETER_CUH
+
+#include <cuda_fp16.h>
+
+#include "cuda_internal.h"
+#include "../scalar_ops.h"
+
+namespace
+{
+
+constexpr int THREADS = 256;
+
+/* The most thread blocks of that size that a multiprocessor has at once. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 ||                     \
+    __CUDA_ARCH__ / 100 == 10
+constexpr int MAX_BLOCKS = 8;
+#elif __CUDA_ARCH__ == 750
+constexpr int MAX_BLOCKS = 4;
+#else
+constexpr int MAX_BLOCKS = 6;
+#endif
+
+/*
+ * The same number, but new to the compiler: what rarely used code computes from it is computed
+ * there, and not kept in registers from the start.
+ */
+__device__ __forceinline__ int32_t anew(uint32_t number)
+{
+    asm volatile("" : "+r"(number));
+    return (int32_t)number;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------ */
+
+/* Elements are aligned to their size, complex ones too: one access each. */
+template <int SIZE> struct bits_of;
+template <> struct bits_of<1> {
+    typedef uint8_t type;
+};
+template <> struct bits_of<2> {
+    typedef uint16_t type;
+};
+template <> struct bits_of<4> {
+    typedef uint32_t type;
+};
+template <> struct bits_of<8> {
+    typedef uint2 type;
+};
+template <> struct bits_of<16> {
+    typedef uint4 type;
+};
+
+template <typename T> __device__ __forceinline__ T load_element(const char *p)
+{
+    typedef typename bits_of<sizeof(T)>::type bits;
+    alignas(16) T value;
+    *(bits *)&value = *(const bits *)p;
+    return value;
+}
+/* ---- Conversions --------------------------------------------------------------------------- */
+
+enum element_class { SIGNED, UNSIGNED, HALF, FLOAT, COMPLEX, BOOL };
+
+template <typename T> struct class_of;
+#define DT(s, S)                                                                                   \
+    template <> struct class_of<t_##s> {                                                           \
+        static constexpr element_class value = MYLIB_CLASS_##s;                                    \
+    };
+MYLIB_STORED_TYPES(DT)
+#undef DT
+
+/* The type of the parts and of the modulus, and one such as a value of the type itself. */
+template <typename T> struct real_of {
+    static constexpr bool is_complex = false;
+    typedef T type;
+    static __device__ __forceinline__ T widen(T x) { return x; }
+};
+template <> struct real_of<t_c64> {
+    static constexpr bool is_complex = true;
+    typedef t_f32 type;
+    static __device__ __forceinline__ t_c64 widen(t_f32 x) { return make_c64(x, 0); }
+};
+template <> struct real_of<t_c128> {
+    static constexpr bool is_complex = true;
+    typedef t_f64 type;
+    static __device__ __forceinline__ t_c128 widen(t_f64 x) { return make_c128(x, 0); }
+};
+
+template <typename S> __device__ __forceinline__ bool is_nonzero(S x)
+{
+    constexpr element_class s = class_of<S>::value;
+    if constexpr (s == COMPLEX)
+        return x.re != 0 || x.im != 0;
+    else if constexpr (s == HALF)
+        return (x.bits & 0x7fff) != 0;
+    else if constexpr (s == BOOL)
+        return x.value != 0;
+    else
+        return x != 0;
+}
+
+/* truncate<T>(x): a float as an integer. */
+template <typename T> __device__ T truncate(t_f32 x);
+template <typename T> __device__ T truncate(t_f64 x);
+#define TRUNCATE(op, s)                                                                            \
+    template <> __device__ __forceinline__ t_##s truncate(t_f32 x) { return s##_from_f32(x); }     \
+    template <> __device__ __forceinline__ t_##s truncate(t_f64 x) { return s##_from_f64(x); }
+MYLIB_SET_INT(TRUNCATE, )
+#undef TRUNCATE
+
+/* A value of one stored type as another, as mylib_map_as() converts. */
+template <typename T, typename S> __device__ __forceinline__ T convert(S x)
+{
+    constexpr element_class t = class_of<T>::value, s = class_of<S>::value;
+    typedef typename real_of<T>::type R;
+    if constexpr (t == BOOL) {
+        T result = {(uint8_t)is_nonzero(x)};
+        return result;
+    } else if constexpr (s == COMPLEX && t == COMPLEX) {
+        T result = {(R)x.re, (R)x.im};
+        return result;
+    } else if constexpr (s == COMPLEX) {
+        return convert<T>(x.re);
+    } else if constexpr (t == COMPLEX) {
+        return real_of<T>::widen(convert<R>(x));
+    } else if constexpr (s == BOOL) {
+        return convert<T>((t_i32)is_nonzero(x));
+    } else if constexpr (t == HALF && s == HALF) {
+        return x;
+    } else if constexpr (s == HALF) {
+        return convert<T>(f32_from_f16(x));
+    } else if constexpr (t == HALF && sizeof(S) == sizeof(t_f64) && s == FLOAT) {
+        t_f16 result = {__half_as_ushort(__double2half(x))};
+        return result;
+    } else if constexpr (t == HALF) {
+        return f16_from_f32((t_f32)x);
+    } else if constexpr (s == FLOAT && t != FLOAT) {
+        return truncate<T>(x);
+    } else {
+        return (T)x;
+    }
+}
+
+/* Loads element i of an array of any stored type, aligned to its elements, and converts it. */
+template <typename T> __device__ T load_at(int input_type, const void *p, int64_t i)
+{
+    switch (input_type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return convert<T>(((const t_##s *)p)[i]);
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return T();
+}
+template <typename T> __device__ T load_as(int input_type, const void *p)
+{
+    return load_at<T>(input_type, p, 0);
+}
+
+/* Stores an accumulator as an element of the result's type, aligned to it. */
+template <typename T>
+__device__ __forceinline__ void store_result(const mylib_program &program, void *p, T acc)
+{
+    if (program.result_type == program.type)
+        *(T *)p = acc;
+    else if (program.result_type == MYLIB_BOOL)
+        *(t_bool *)p = convert<t_bool>(acc);
+    else if constexpr (real_of<T>::is_complex)
+        *(typename real_of<T>::type *)p = acc.re;
+}
+
+/* ---- The table as types -------------------------------------------------------------------- */
+
+/* meaning<op, T>::apply is the operation, where the table has it. */
+template <int OP, typename T> struct meaning {
+    static constexpr bool is_defined = false;
+};
+
+#define APPLY_BINARY(op, s) return op##_##s(a, b);
+#define APPLY_UNARY(op, s)                                                                         \
+    (void)b;                                                                                       \
+    return op##_##s(a);
+#define APPLY_UNARY_REAL(op, s)                                                                    \
+    (void)b;                                                                                       \
+    return real_of<t_##s>::widen(op##_##s(a));
+#define APPLY_COMPARE(op, s) return convert<t_##s>((t_i32)op##_##s(a, b));
+#define MEANING(APPLY, op, s)                                                                      \
+    template <> struct meaning<MYLIB_OP_##op, t_##s> {                                             \
+        static constexpr bool is_defined = true;                                                   \
+        static __device__ __forceinline__ t_##s apply(t_##s a, t_##s b) { APPLY(op, s) }           \
+    };
+#define MEANING_BINARY(op, s) MEANING(APPLY_BINARY, op, s)
+#define MEANING_UNARY(op, s) MEANING(APPLY_UNARY, op, s)
+#define MEANING_UNARY_REAL(op, s) MEANING(APPLY_UNARY_REAL, op, s)
+#define MEANING_COMPARE(op, s) MEANING(APPLY_COMPARE, op, s)
+#define MEANING_REVERSED(op, s)
+#define ROW(arity, op, set) MYLIB_SET_##set(MEANING_##arity, op)
+MYLIB_OPS(ROW)
+#undef ROW
+
+/*
+ * Operations that take so long that a call does not show.  In line, each of a thread's elements
+ * would have its own copy of them, and they would take registers from all others.
+ */
+template <int OP, typename T> __device__ constexpr bool is_costly()
+{
+    constexpr element_class c = class_of<T>::value;
+    if (c == COMPLEX)
+        return OP == MYLIB_OP_divide || OP == MYLIB_OP_sqrt || OP == MYLIB_OP_absolute;
+    return (c == FLOAT || c == HALF) && (OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder);
+}
+template <int OP, typename T> __device__ __noinline__ T apply_costly(T a, T b)
+{
+    return meaning<OP, T>::apply(a, b);
+}
+template <int OP, typename T> __device__ __forceinline__ T apply(T a, T b)
+{
+    if constexpr (is_costly<OP, T>())
+        return apply_costly<OP, T>(a, b);
+    else
+        return meaning<OP, T>::apply(a, b);
+}
+
+/* acc[i] = bit i of mask ? acc[i] : x[i]; elements smaller than a register stay packed in it. */
+template <typename T, int N>
+__device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t mask)
+{
+    if constexpr (sizeof(T) < 4 && sizeof(T) * N % 4 == 0) {
+        constexpr int PACKED = 4 / sizeof(T);
+#pragma unroll
+        for (int i = 0; i < N; i += PACKED) {
+            uint32_t bits = mask >> i & ((1 << PACKED) - 1), kept;
+            if (PACKED == 4)
+                kept = (bits * 0x00204081 & 0x01010101) * 0xff;
+            else
+                kept = (bits & 1) * 0xffff | (bits >> 1) * 0xffff0000;
+            uint32_t *a = (uint32_t *)&acc[i];
+            *a = (*a & kept) | (*(const uint32_t *)&x[i] & ~kept);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            acc[i] = mask >> i & 1 ? acc[i] : x[i];
+    }
+}
+
+/*
+ * acc[i] = opcode(acc[i], x[i]) for the N elements of a thread; bit i of mask is that of element i.
+ * MYLIB_OPCODE_MASK, whose operand is not converted to T, is the caller's.  acc and x are aligned
+ * to 4 bytes at least.
+ */
+template <typename T, int N>
+__device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], uint32_t mask = 0)
+{
+    static_assert(N <= 32, "a mask has 32 bits");
+    switch (opcode) {
+    case MYLIB_OPCODE_LOAD:
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            acc[i] = x[i];
+        break;
+    case MYLIB_OPCODE_SELECT:
+        select(acc, x, mask);
+        break;
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                     \
+            _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] =                                 \
+                apply<MYLIB_OP_##op, T>(acc[i], x[i]);                                             \
+        }                                                                                          \
+        break;
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+}
+
+} // namespace
+
+#endif /* MYLIB_INTERPRETER_CUH */

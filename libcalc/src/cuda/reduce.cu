@@ -1,0 +1,973 @@
+/*
+ * reduce.cu - reductions of GPU memory, in the order that mylib.h gives.
+ *
+ * Everything is carried in one of six types.  Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
+ *
+ * - rows: terms that are contiguous, and of the carrying type or one that widens to it; a warp
+ *   takes a block;
+ * - lanes: terms of any type and strides; the threads of a thread block are the lanes;
+ * - columns: many outputs side by side; a thread has an output, or as many as fill 16 bytes, and
+ *   walks the pairwise tree over the lanes depth first, so that few values wait at a time.
+ *
+ * What one warp or thread block takes is an aligned group of 2^k blocks: a whole subtree of the
+ * pairwise tree over the blocks.  A second launch combines what several groups of an output give.
+ */
+#include <type_traits>
+
+#include "interpreter.cuh"
+
+namespace
+{
+
+constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS, ROWS = TERMS / LANES;
+constexpr int WARP = 32, WARPS = THREADS / WARP;
+constexpr unsigned ALL = 0xffffffff;
+constexpr int STEPS = 8;       /* of the tree over the lanes */
+constexpr int MAX_LEVELS = 32; /* of the tree over the blocks */
+static_assert(THREADS == LANES, "a thread of lanes_kernel is a lane");
+
+/* Thread blocks of a multiprocessor at a time: enough loads in flight to keep memory busy. */
+template <typename C> constexpr int MIN_BLOCKS = sizeof(C) == 16 ? 3 : 4;
+constexpr int INTEGER_BLOCKS = MAX_BLOCKS < 6 ? MAX_BLOCKS : 6;
+
+typedef mylib_reduce_args reduce_args;
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+/* f(a, b) is a combined with b, where a has the earlier terms. */
+template <int R> struct combine {
+    static constexpr int REDUCTION = R;
+    __device__ __forceinline__ combine(const reduce_args &) {}
+    template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
+    {
+        if constexpr (R == MYLIB_SUM)
+            return meaning<MYLIB_OP_add, C>::apply(a, b);
+        else if constexpr (R == MYLIB_PROD)
+            return meaning<MYLIB_OP_multiply, C>::apply(a, b);
+        else if constexpr (R == MYLIB_MIN)
+            return meaning<MYLIB_OP_minimum, C>::apply(a, b);
+        else
+            return meaning<MYLIB_OP_maximum, C>::apply(a, b);
+    }
+};
+
+/*
+ * The same for any reduction: where the speed of memory is not reached anyway, one kernel for all
+ * spares much code.
+ */
+template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
+{
+    switch (reduction) {
+    case MYLIB_SUM:
+        return meaning<MYLIB_OP_add, C>::apply(a, b);
+    case MYLIB_PROD:
+        return meaning<MYLIB_OP_multiply, C>::apply(a, b);
+    case MYLIB_MIN:
+        return meaning<MYLIB_OP_minimum, C>::apply(a, b);
+    default:
+        return meaning<MYLIB_OP_maximum, C>::apply(a, b);
+    }
+}
+struct combine_any {
+    static constexpr int REDUCTION = -1;
+    int reduction;
+    __device__ __forceinline__ combine_any(const reduce_args &args) : reduction(args.reduction) {}
+    template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
+    {
+        return combine_by_number(reduction, a, b);
+    }
+};
+
+template <typename C> __device__ __forceinline__ C product(C a, C b)
+{
+    return meaning<MYLIB_OP_multiply, C>::apply(a, b);
+}
+
+/* The value of the thread whose number in the warp differs in the bits of `mask`. */
+template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
+{
+    uint32_t words[sizeof(C) / 4];
+    memcpy(words, &x, sizeof x);
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(C) / 4; i++)
+        words[i] = __shfl_xor_sync(ALL, words[i], mask);
+    memcpy(&x, words, sizeof x);
+    return x;
+}
+
+/*
+ * A term of any stored type, by its bits, converted to the program's type and then to C.  A call:
+ * it is a kilobyte of cases.
+ */
+template <typename C>
+__device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low, uint64_t high)
+{
+    uint64_t bits[2] = {low, high};
+    C x = C();
+    if (class_of<C>::value == FLOAT && narrow == MYLIB_F16)
+        return convert<C>(load_as<t_f16>(input_type, bits));
+    x = load_as<C>(input_type, bits);
+    if constexpr (class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED) {
+        switch (narrow) {
+#define CASE(s, S)                                                                                 \
+    case MYLIB_##S:                                                                                \
+        return (C)(t_##s)x;
+            CASE(i8, I8)
+            CASE(i16, I16)
+            CASE(i32, I32)
+            CASE(u8, U8)
+            CASE(u16, U16)
+            CASE(u32, U32)
+#undef CASE
+        }
+    }
+    return x;
+}
+
+/* Loads the terms of input k at p[0..N): all of them before any is converted. */
+template <typename C, int N>
+__device__ __forceinline__ void load_terms(const reduce_args &args, int k,
+                                           const char *const (&p)[N], C (&x)[N])
+{
+    if (args.is_stored_as_carrier[k]) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = *(const C *)p[i];
+        return;
+    }
+    uint64_t low[N], high[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        high[i] = 0;
+    switch (args.input_size[k]) {
+#define CASE(T)                                                                                    \
+    case sizeof(T):                                                                                \
+        _Pragma("unroll") for (int i = 0; i < N; i++) low[i] = *(const T *)p[i];                   \
+        break;
+        CASE(uint8_t)
+        CASE(uint16_t)
+        CASE(uint32_t)
+        CASE(uint64_t)
+#undef CASE
+    default:
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            low[i] = ((const uint64_t *)p[i])[0];
+            high[i] = ((const uint64_t *)p[i])[1];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        x[i] = convert_bits<C>(args.input_type[k], args.narrow[k], low[i], high[i]);
+}
+
+/* ---- Places -------------------------------------------------------------------------------- */
+
+/* Where the terms of an output begin. */
+__device__ __noinline__ const char *first_term(const reduce_args &args, int k, uint32_t output)
+{
+    const char *p = args.in[k];
+#pragma unroll 1
+    for (int d = args.kept_ndim - 1; d >= 0; d--) {
+        uint32_t size = (uint32_t)args.shape[d], index = output % size;
+        output /= size;
+        p += index * args.in_strides[k][d];
+    }
+    return p;
+}
+
+/* Where a term is from the first, when several dimensions are reduced. */
+__device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, int64_t term)
+{
+    int64_t offset = 0;
+#pragma unroll 1
+    for (int d = args.ndim - 1; d >= args.kept_ndim; d--) {
+        int64_t size = args.shape[d], index;
+        if (((term | size) >> 32) == 0) {
+            index = (uint32_t)term % (uint32_t)size;
+            term = (uint32_t)term / (uint32_t)size;
+        } else {
+            index = term % size;
+            term /= size;
+        }
+        offset += index * args.in_strides[k][d];
+    }
+    return offset;
+}
+
+/* `value` as the output's type, which is C or one that C carries. */
+template <typename C>
+__device__ __noinline__ void store_output(const reduce_args &args, uint32_t output, C value)
+{
+    char *p = args.out;
+#pragma unroll 1
+    for (int d = args.kept_ndim - 1; d >= 0; d--) {
+        uint32_t size = (uint32_t)args.shape[d], index = output % size;
+        output /= size;
+        p += index * args.out_strides[d];
+    }
+    if constexpr (class_of<C>::value == FLOAT && sizeof(C) == 4) {
+        if (args.out_type == MYLIB_F16)
+            *(t_f16 *)p = f16_from_f32(value);
+        else
+            *(C *)p = value;
+    } else if constexpr (class_of<C>::value == FLOAT || real_of<C>::is_complex) {
+        *(C *)p = value;
+    } else {
+        switch (args.out_size) {
+        case 1:
+            *(uint8_t *)p = (uint8_t)value;
+            break;
+        case 2:
+            *(uint16_t *)p = (uint16_t)value;
+            break;
+        case 4:
+            *(uint32_t *)p = (uint32_t)value;
+            break;
+        default:
+            *(C *)p = value;
+        }
+    }
+}
+
+/* ---- Trees --------------------------------------------------------------------------------- */
+
+/*
+ * Blocks one after the other, combined pairwise: level[k] is what 2^k consecutive blocks give, or
+ * absent.  Merging as a binary counter carries gives the tree of pairing all blocks level by level.
+ * One thread uses it.
+ */
+template <typename F, typename C>
+__device__ __forceinline__ void count_block(F f, C *level, uint32_t blocks, C value)
+{
+    int k = 0;
+#pragma unroll 1
+    for (; blocks >> k & 1; k++)
+        value = f(level[k], value);
+    level[k] = value;
+}
+
+/* What all `blocks` give; there was one at least. */
+template <typename F, typename C>
+__device__ __forceinline__ C count_end(F f, const C *level, uint32_t blocks)
+{
+    int k = __ffs((int)blocks) - 1;
+    C value = level[k];
+#pragma unroll 1
+    for (k++; blocks >> k; k++)
+        if (blocks >> k & 1)
+            value = f(level[k], value);
+    return value;
+}
+
+/* The values of two halves of a warp, `half` threads apart: each thread of a pair gets the same. */
+template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
+{
+    C other = shuffle(value, half);
+    bool is_later = (threadIdx.x & half) != 0;
+    /* Sums and products are the same either way round; equal minima may differ in sign. */
+    if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
+        return f(value, other);
+    return f(is_later ? other : value, is_later ? value : other);
+}
+
+/* One value of each thread of a warp, of which `lanes` are there; the result is thread 0's. */
+template <typename F, typename C> __device__ __forceinline__ C reduce_warp(F f, C value, int lanes)
+{
+    int t = threadIdx.x % WARP;
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2) {
+        C both = combine_pair(f, value, half);
+        if ((t & ~half) + half < lanes)
+            value = both;
+    }
+    return value;
+}
+
+/*
+ * Value j of thread t is lane t E + j.  While a thread has several values it hands one half of them
+ * to its partner and gets the other half of the partner's, so that none is computed twice.
+ */
+template <typename F, typename C, int E>
+__device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
+{
+    int half = WARP / 2;
+#pragma unroll
+    for (int e = E / 2; e > 0; e /= 2, half /= 2) {
+        bool is_later = (threadIdx.x & half) != 0;
+#pragma unroll
+        for (int j = 0; j < e; j++) {
+            C early = x[j], late = x[j + e], kept = is_later ? late : early;
+            C other = shuffle(is_later ? early : late, half);
+            if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
+                x[j] = f(kept, other);
+            else
+                x[j] = f(is_later ? other : kept, is_later ? kept : other);
+        }
+    }
+    C value = x[0];
+#pragma unroll
+    for (; half > 0; half /= 2)
+        value = combine_pair(f, value, half);
+
+        /* Now the halves that were handed over, the larger first. */
+#pragma unroll
+    for (half = WARP / 2; half >= WARP / E && half > 0; half /= 2)
+        if (E > 1)
+            value = combine_pair(f, value, half);
+    return value;
+}
+
+/* A result for part `part` of an output: stored if that is all. */
+template <typename C>
+__device__ __forceinline__ void finish(const reduce_args &args, uint32_t output, uint32_t part,
+                                       C value)
+{
+    if (args.parts == 1)
+        store_output(args, output, value);
+    else
+        ((C *)args.partial)[(uint64_t)part * args.outputs + output] = value;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+/* What sums of floats begin with: -0 + x is x, for each x.  Others begin with their first term. */
+template <int R, typename C> __device__ __forceinline__ C neutral()
+{
+    if constexpr (class_of<C>::value == COMPLEX)
+        return {neutral<R, typename real_of<C>::type>(), neutral<R, typename real_of<C>::type>()};
+    else if constexpr (class_of<C>::value == FLOAT)
+        return R == MYLIB_SUM ? (C)-0.0 : (C)0;
+    else
+        return 0;
+}
+
+/*
+ * A full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v of thread
+ * t is lane (32 v + t) E + j.  A chunk of rows is loaded before any is used.
+ */
+template <typename F, typename C, typename S, bool DOT>
+__device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
+{
+    constexpr int E = 16 / sizeof(S), V = LANES / (WARP * E);
+    constexpr int AHEAD = DOT ? 4 : 8, CHUNK = V < AHEAD ? AHEAD / V : 1;
+    int t = threadIdx.x % WARP;
+    C acc[V][E];
+#pragma unroll
+    for (int i = 0; i < V * E; i++)
+        acc[i / E][i % E] = neutral<F::REDUCTION, C>();
+    a += t * 16;
+    b += t * 16;
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r += CHUNK) {
+        alignas(16) S x[CHUNK * V][E], y[CHUNK * V][E];
+#pragma unroll
+        for (int i = 0; i < CHUNK * V; i++) {
+            *(uint4 *)x[i] = __ldcs((const uint4 *)(a + i * WARP * 16));
+            if constexpr (DOT)
+                *(uint4 *)y[i] = __ldcs((const uint4 *)(b + i * WARP * 16));
+        }
+        a += CHUNK * V * WARP * 16;
+        b += CHUNK * V * WARP * 16;
+#pragma unroll
+        for (int i = 0; i < CHUNK * V; i++) {
+#pragma unroll
+            for (int j = 0; j < E; j++) {
+                C term = convert<C>(x[i][j]);
+                if constexpr (DOT)
+                    term = product(term, convert<C>(y[i][j]));
+                C both = f(acc[i % V][j], term);
+                acc[i % V][j] = F::REDUCTION != MYLIB_SUM && i < V && r == 0 ? term : both;
+            }
+        }
+    }
+#pragma unroll
+    for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int v = 0; v < half; v++)
+#pragma unroll
+            for (int j = 0; j < E; j++)
+                acc[v][j] = f(acc[v][j], acc[v + half][j]);
+    return reduce_full_warp(f, acc[0]);
+}
+
+/* n terms, aligned to their elements: value v of thread t is lane 32 v + t. */
+template <typename F, typename C, typename S, bool DOT>
+__device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const char *b)
+{
+    constexpr int V = LANES / WARP;
+    int t = threadIdx.x % WARP, lanes = n < LANES ? n : LANES;
+    C acc[V];
+#pragma unroll 1
+    for (int r = 0; r * LANES < n; r++) {
+        C x[V];
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            int i = r * LANES + v * WARP + t;
+            i = i < n ? i : 0; /* not used */
+            x[v] = convert<C>(((const S *)a)[i]);
+            if constexpr (DOT)
+                x[v] = product(x[v], convert<C>(((const S *)b)[i]));
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            C both = f(acc[v], x[v]);
+            if (r == 0)
+                acc[v] = x[v];
+            else if (r * LANES + v * WARP + t < n)
+                acc[v] = both;
+        }
+    }
+#pragma unroll
+    for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int v = 0; v < half; v++)
+            if ((v + half) * WARP + t < lanes)
+                acc[v] = f(acc[v], acc[v + half]);
+    return reduce_warp(f, acc[0], lanes);
+}
+
+/* What changes nothing, of integers. */
+template <int R, typename C> __device__ __forceinline__ C identity()
+{
+    constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
+    return R == MYLIB_SUM ? (C)0 : R == MYLIB_PROD ? (C)1 : R == MYLIB_MIN ? (C)~LOWEST : LOWEST;
+}
+
+/* The elements of some vectors, first combined in the type P where that is exact. */
+template <typename F, typename C, typename S, int N>
+__device__ __forceinline__ C combine_integers(F f, C value, const uint4 (&words)[N])
+{
+    /* Negative numbers are large as unsigned ones. */
+    constexpr bool KEEPS_ORDER = class_of<S>::value != SIGNED || class_of<C>::value == SIGNED;
+    constexpr bool IS_SMALL = sizeof(S) <= 2 && F::REDUCTION != MYLIB_PROD && KEEPS_ORDER;
+    typedef std::conditional_t<IS_SMALL, int32_t, C> P;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const S *x = (const S *)&words[i];
+        P some = convert<P>(x[0]);
+#pragma unroll
+        for (int j = 1; j < 16 / (int)sizeof(S); j++)
+            some = f(some, convert<P>(x[j]));
+        value = f(value, (C)some);
+    }
+    return value;
+}
+
+template <typename F, typename C, int N>
+__device__ __forceinline__ C combine_words(F f, int type, C value, const uint4 (&words)[N])
+{
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (class_of<t_##s>::value == SIGNED || class_of<t_##s>::value == UNSIGNED ||    \
+                      class_of<t_##s>::value == BOOL)                                              \
+            return combine_integers<F, C, t_##s>(f, value, words);                                 \
+        break;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return value;
+}
+
+/*
+ * Integers, n of them, by a warp.  In every order they give the same, so each thread takes whole
+ * vectors, as many as there are; nothing need be there.
+ */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_integers(F f, int type, int size, int64_t n, const char *a)
+{
+    constexpr int AHEAD = 2;
+    int t = threadIdx.x % WARP;
+    C value = identity<F::REDUCTION, C>();
+    int64_t head = (int64_t)(-(uintptr_t)a % 16) / size, per_vector = 16 / size;
+    head = head < n ? head : n;
+    int64_t vectors = (n - head) / per_vector, done = head + vectors * per_vector;
+    /* Those before the first vector and after the last: at most 15 each. */
+    int64_t i = t < 16 ? t : done + t - 16;
+    if (i < (t < 16 ? head : n))
+        value = load_at<C>(type, a, i);
+    const char *p = a + head * size + t * 16;
+    i = t;
+#pragma unroll 1
+    for (; i + (AHEAD - 1) * WARP < vectors; i += AHEAD * WARP) {
+        uint4 words[AHEAD];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            words[k] = __ldcs((const uint4 *)(p + k * WARP * 16));
+        p += AHEAD * WARP * 16;
+        value = combine_words<F, C>(f, type, value, words);
+    }
+#pragma unroll 1
+    for (; i < vectors; i += WARP) {
+        uint4 words[1] = {__ldcs((const uint4 *)p)};
+        p += WARP * 16;
+        value = combine_words<F, C>(f, type, value, words);
+    }
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2)
+        value = combine_pair(f, value, half);
+    return value;
+}
+
+/* The blocks begin to end - 1 of an output, at least one, by a warp; the result is thread 0's. */
+template <typename F, typename C, typename S, bool DOT>
+__device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
+                                           const char *b, int64_t begin, int64_t end, C *level)
+{
+    C value = C();
+#pragma unroll 1
+    for (int64_t block = begin; block < end; block++) {
+        int64_t at = block * TERMS * (int64_t)sizeof(S), rest = args.terms - block * TERMS;
+        if (rest >= TERMS && args.is_aligned)
+            value = reduce_full_row<F, C, S, DOT>(f, a + at, b + at);
+        else
+            value =
+                reduce_any_row<F, C, S, DOT>(f, rest < TERMS ? (int)rest : TERMS, a + at, b + at);
+        if (threadIdx.x % WARP == 0 && end - begin > 1)
+            count_block(f, level, (uint32_t)(block - begin), value);
+    }
+    if (threadIdx.x % WARP == 0 && end - begin > 1)
+        value = count_end(f, level, (uint32_t)(end - begin));
+    return value;
+}
+
+/*
+ * With one warp for each output a warp takes all its blocks; otherwise the warps of a thread block
+ * take consecutive groups of one output.  S is the type of the elements, void for any integers.
+ */
+template <typename F, typename C, typename S, bool DOT>
+__global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOCKS : MIN_BLOCKS<C>)
+    rows_kernel(const __grid_constant__ reduce_args args)
+{
+    const F f(args);
+    __shared__ alignas(16) unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
+    __shared__ alignas(16) unsigned char storage[WARPS * sizeof(C)];
+    int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
+    C *room = (C *)storage;
+    uint32_t output, part = 0, outputs = (uint32_t)args.outputs;
+    int64_t begin = 0;
+    if (args.has_warp_per_output) {
+        output = blockIdx.x * WARPS + warp;
+        if (output >= outputs)
+            return;
+    } else {
+        output = blockIdx.x % outputs;
+        part = blockIdx.x / outputs;
+        begin = ((int64_t)part * WARPS + warp) * args.group;
+    }
+    int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
+    const char *a = first_term(args, 0, output), *b = DOT ? first_term(args, 1, output) : a;
+    C value = C();
+    if (begin < end) {
+        if constexpr (std::is_void<S>::value) {
+            int64_t from = begin * TERMS, to = end * TERMS < args.terms ? end * TERMS : args.terms;
+            value = reduce_integers<F, C>(f, args.input_type[0], args.input_size[0], to - from,
+                                          a + from * args.input_size[0]);
+        } else {
+            value = reduce_blocks<F, C, S, DOT>(f, args, a, b, begin, end, (C *)levels[warp]);
+        }
+    }
+    if (args.has_warp_per_output) {
+        if (t == 0)
+            store_output(args, output, value);
+        return;
+    }
+    if (t == 0)
+        room[warp] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        /* The groups that are there come first. */
+        int left = 1;
+        while (left < WARPS && begin + left * args.group < args.blocks)
+            left++;
+#pragma unroll 1
+        for (int step = 1; step < left; step *= 2)
+#pragma unroll 1
+            for (int i = 0; i + step < left; i += 2 * step)
+                room[i] = f(room[i], room[i + step]);
+        finish(args, output, part, room[0]);
+    }
+}
+
+/* ---- Lanes --------------------------------------------------------------------------------- */
+
+/* x[0..count) from left to right; count is 1 at least. */
+template <typename F, typename C, int N>
+__device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
+{
+    C value = x[0];
+#pragma unroll
+    for (int i = 1; i < N; i++)
+        if (i < count)
+            value = f(value, x[i]);
+    return value;
+}
+
+/*
+ * The terms term, term + 256, ... of a lane, at most ROWS and below `end`.  What is not there is
+ * loaded from `term`, which is.
+ */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const char *const *first,
+                                         int64_t term, int64_t end)
+{
+    const char *p[ROWS];
+    C x[ROWS], y[ROWS];
+    int64_t rows = (end - term + LANES - 1) / LANES;
+    int count = rows < ROWS ? (int)rows : ROWS;
+#pragma unroll 1
+    for (int k = 0; k < args.inputs; k++) {
+        if (args.ndim <= args.kept_ndim + 1) {
+            int64_t step = args.ndim > args.kept_ndim ? args.in_strides[k][args.kept_ndim] : 0;
+            p[0] = first[k] + term * step;
+#pragma unroll
+            for (int i = 1; i < ROWS; i++)
+                p[i] = i < count ? p[0] + i * LANES * step : p[0];
+        } else {
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+                p[i] = i < count ? first[k] + offset_of_term(args, k, term + i * LANES) : p[0];
+        }
+        load_terms<C, ROWS>(args, k, p, y);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            x[i] = k == 0 ? y[i] : product(x[i], y[i]);
+    }
+    return reduce_terms(f, x, count);
+}
+
+template <typename F, typename C>
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
+    lanes_kernel(const __grid_constant__ reduce_args args)
+{
+    const F f(args);
+    __shared__ alignas(16) unsigned char levels[MAX_LEVELS * sizeof(C)];
+    __shared__ alignas(16) unsigned char storage[THREADS * sizeof(C)];
+    C *level = (C *)levels, *room = (C *)storage;
+    uint32_t outputs = (uint32_t)args.outputs;
+    uint32_t output = blockIdx.x % outputs, part = blockIdx.x / outputs;
+    int64_t begin = part * args.group;
+    int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
+    const char *const first[2] = {first_term(args, 0, output),
+                                  args.inputs == 2 ? first_term(args, 1, output) : NULL};
+    int l = threadIdx.x;
+    C value = C();
+#pragma unroll 1
+    for (int64_t block = begin; block < end; block++) {
+        int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
+        int lanes = to - from < LANES ? (int)(to - from) : LANES;
+        if (l < lanes)
+            value = reduce_lane<F, C>(f, args, first, from + l, to);
+            /* Upper halves are handed over; the last five steps are within a warp. */
+#pragma unroll
+        for (int half = LANES / 2; half >= WARP; half /= 2) {
+            if (l >= half && l < 2 * half)
+                room[l] = value;
+            __syncthreads();
+            if (l < half && l + half < lanes)
+                value = f(value, room[l + half]);
+        }
+        if (l < WARP) {
+            value = reduce_warp(f, value, lanes);
+            if (l == 0 && end - begin > 1)
+                count_block(f, level, (uint32_t)(block - begin), value);
+        }
+        __syncthreads();
+    }
+    if (l == 0) {
+        if (end - begin > 1)
+            value = count_end(f, level, (uint32_t)(end - begin));
+        finish(args, output, part, value);
+    }
+}
+
+/* ---- Columns ------------------------------------------------------------------------------- */
+
+/* The outputs of a thread side by side. */
+template <typename C, int W> struct alignas(W == 1 ? alignof(C) : 16) columns_of {
+    C e[W];
+};
+
+/*
+ * 32 W outputs side by side are a warp's, or that of 2^warp_bits warps, of which warp s takes the
+ * lanes s, s + 2^warp_bits, ...  In the tree's order these are visited with the bits of their
+ * number reversed.
+ */
+__device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
+{
+    return sub + (steps == 0 ? 0 : (int)(__brev(m) >> (32 - steps)) << bits);
+}
+
+template <typename F, typename C, int W>
+__device__ __forceinline__ columns_of<C, W> combine_columns(F f, const columns_of<C, W> &a,
+                                                            const columns_of<C, W> &b)
+{
+    columns_of<C, W> both;
+#pragma unroll
+    for (int i = 0; i < W; i++)
+        both.e[i] = f(a.e[i], b.e[i]);
+    return both;
+}
+
+/* A lane of each of the columns: its terms are of the carrying type, and in a vector's reach. */
+template <typename F, typename C, int W>
+__device__ __forceinline__ columns_of<C, W>
+reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, int64_t end)
+{
+    static_assert(sizeof(C) * W == 16, "a vector");
+    columns_of<C, W> x[ROWS];
+    int64_t step = args.in_strides[0][args.kept_ndim] * LANES;
+    int64_t rows = (end - term + LANES - 1) / LANES;
+    int count = rows < ROWS ? (int)rows : ROWS;
+    const char *p = first + term * args.in_strides[0][args.kept_ndim];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        *(uint4 *)&x[i] = __ldcs((const uint4 *)(i < count ? p + i * step : p));
+#pragma unroll
+    for (int i = 1; i < ROWS; i++)
+        if (i < count)
+            x[0] = combine_columns(f, x[0], x[i]);
+    return x[0];
+}
+
+/*
+ * Lanes of a single term, the m-th to m + SOME - 1-th of those visited: all are loaded before they
+ * are combined.
+ */
+template <typename F, typename C, int SOME>
+__device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
+                                               const char *const *first, int64_t from, int lanes,
+                                               unsigned m, int sub, int steps, int bits)
+{
+    const char *p[SOME];
+    bool is_there[SOME];
+    C x[SOME];
+#pragma unroll
+    for (int i = 0; i < SOME; i++) {
+        int lane = lane_of(m + i, sub, steps, bits);
+        is_there[i] = m + i < 1u << steps && lane < lanes;
+        int64_t term = from + (is_there[i] ? lane : 0);
+        if (args.ndim <= args.kept_ndim + 1)
+            p[i] = first[0] +
+                   (args.ndim > args.kept_ndim ? term * args.in_strides[0][args.kept_ndim] : 0);
+        else
+            p[i] = first[0] + offset_of_term(args, 0, term);
+    }
+    load_terms<C, SOME>(args, 0, p, x);
+#pragma unroll
+    for (int step = 1; step < SOME; step *= 2)
+#pragma unroll
+        for (int i = 0; i < SOME; i += 2 * step)
+            if (is_there[i + step])
+                x[i] = f(x[i], x[i + step]);
+    return x[0];
+}
+
+template <typename F, typename C, int W>
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
+    columns_kernel(const __grid_constant__ reduce_args args)
+{
+    const F f(args);
+    typedef columns_of<C, W> values;
+    constexpr int SOME_BITS = 3;
+    __shared__ alignas(16) unsigned char storage[STEPS * THREADS * sizeof(values)];
+    values *waits = (values *)storage, *room = waits;
+    const int t = threadIdx.x % WARP, warp = threadIdx.x / WARP, bits = args.warp_bits;
+    const int sub = warp & ((1 << bits) - 1), steps = args.lane_bits - bits;
+    const int64_t wanted =
+        (((int64_t)blockIdx.x * (WARPS >> bits) + (warp >> bits)) * WARP + t) * W;
+    const uint32_t output = (uint32_t)(wanted < args.outputs ? wanted : args.outputs - W);
+    const char *const first[2] = {first_term(args, 0, output), NULL};
+
+#pragma unroll 1
+    for (int64_t block = blockIdx.y; block < args.blocks; block += gridDim.y) {
+        int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
+        int lanes = to - from < LANES ? (int)(to - from) : LANES;
+        values value = values();
+        /* Of lanes with several terms one at a time has enough to load. */
+        const int some_bits = W == 1 && to - from <= LANES ? SOME_BITS : 0;
+#pragma unroll 1
+        for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
+            int lane = lane_of(m, sub, steps, bits);
+            if (lane < lanes) {
+                if constexpr (W > 1)
+                    value = reduce_columns<F, C, W>(f, args, first[0], from + lane, to);
+                else if (some_bits == 0)
+                    value.e[0] = reduce_lane<F, C>(f, args, first, from + lane, to);
+                else
+                    value.e[0] = reduce_some_lanes<F, C, 1 << SOME_BITS>(
+                        f, args, first, from, lanes, m, sub, steps, bits);
+            }
+            /*
+             * What waits at step k is combined with what comes after it, if that is there: of a
+             * pair the first always is, if any.
+             */
+            int k = some_bits;
+#pragma unroll 1
+            for (; m >> k & 1; k++) {
+                values waiting = waits[k * THREADS + threadIdx.x];
+                bool is_there = lane_of(m >> k << k, sub, steps, bits) < lanes;
+                value = is_there ? combine_columns(f, waiting, value) : waiting;
+            }
+            if (k < steps)
+                waits[k * THREADS + threadIdx.x] = value;
+        }
+        if (bits != 0) {
+            /* A thread's own place: what waited there is done with. */
+            room[threadIdx.x] = value;
+            __syncthreads();
+#pragma unroll 1
+            for (int half = 1 << bits >> 1; half > 0; half >>= 1) {
+                if (sub < half && sub + half < lanes)
+                    value = room[threadIdx.x] =
+                        combine_columns(f, value, room[threadIdx.x + half * WARP]);
+                __syncthreads();
+            }
+        }
+        if (sub == 0 && wanted < args.outputs) {
+#pragma unroll
+            for (int i = 0; i < W; i++) {
+                if (W == 1 && args.terms == 0)
+                    value.e[i] = convert<C>((t_i32)(args.reduction == MYLIB_PROD));
+                if (args.blocks == 1)
+                    store_output(args, output + i, value.e[i]);
+                else
+                    ((C *)args.partial)[block * args.outputs + output + i] = value.e[i];
+            }
+        }
+    }
+}
+
+/* ---- Partial results ----------------------------------------------------------------------- */
+
+/*
+ * The parts of each output, pairwise: the threads of a thread block are 2^width_bits outputs side
+ * by side, times aligned groups of args.group parts, of which each thread counts one up, some at a
+ * time.
+ */
+template <typename F, typename C>
+__global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
+{
+    const F f(args);
+    constexpr int SOME = 8;
+    __shared__ alignas(16) unsigned char storage[THREADS * sizeof(C)];
+    C *room = (C *)storage, level[MAX_LEVELS], value = C();
+    int width = 1 << args.width_bits, groups = THREADS >> args.width_bits;
+    int column = threadIdx.x & (width - 1), g = threadIdx.x >> args.width_bits;
+    int64_t wanted = (int64_t)blockIdx.x * width + column;
+    uint32_t output = (uint32_t)(wanted < args.outputs ? wanted : args.outputs - 1);
+    int begin = g * (int)args.group, parts = (int)args.parts;
+    int end = begin + args.group < parts ? begin + (int)args.group : parts;
+    const C *partial = (const C *)args.partial + output + begin * args.outputs;
+
+#pragma unroll 1
+    for (int i = begin; i < end; i += SOME) {
+        C x[SOME];
+#pragma unroll
+        for (int j = 0; j < SOME; j++) {
+            x[j] = *partial;
+            if (i + j + 1 < end)
+                partial += args.outputs;
+        }
+#pragma unroll
+        for (int step = 1; step < SOME; step *= 2)
+#pragma unroll
+            for (int j = 0; j + step < SOME; j += 2 * step)
+                if (i + j + step < end)
+                    x[j] = f(x[j], x[j + step]);
+        if (end - begin <= SOME)
+            value = x[0];
+        else
+            count_block(f, level, (uint32_t)(i - begin) / SOME, x[0]);
+    }
+    if (end - begin > SOME)
+        value = count_end(f, level, (uint32_t)(end - begin + SOME - 1) / SOME);
+    room[threadIdx.x] = value;
+#pragma unroll 1
+    for (int step = 1; step < groups; step *= 2) {
+        __syncthreads();
+        if (g % (2 * step) == 0 && (g + step) * (int)args.group < parts)
+            room[threadIdx.x] = f(room[threadIdx.x], room[threadIdx.x + step * width]);
+    }
+    if (g == 0 && wanted < args.outputs)
+        store_output(args, output, room[threadIdx.x]);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------ */
+
+/* The kernel of a way for a reduction carried in C. */
+template <int R, typename C> cudaError_t launch_as(const reduce_args *args, cudaStream_t stream)
+{
+    constexpr bool IS_INTEGER = class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED;
+    constexpr int W = 16 / sizeof(C);
+    /* Of complex numbers only sums are common. */
+    typedef std::conditional_t<R != MYLIB_SUM && real_of<C>::is_complex, combine_any, combine<R>> F;
+    /* Modulo 2^64 sums and products of signed and unsigned numbers have the same bits. */
+    constexpr bool IS_MODULAR =
+        class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
+    typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
+    void (*kernel)(reduce_args) = NULL;
+    switch (args->way) {
+    case MYLIB_REDUCE_ROWS:
+        if constexpr (R == MYLIB_SUM)
+            if (args->inputs == 2)
+                kernel = rows_kernel<F, M, M, true>;
+        if constexpr (std::is_same<C, t_f32>::value)
+            if (args->input_type[0] == MYLIB_F16)
+                kernel = rows_kernel<F, C, t_f16, false>;
+        if (kernel == NULL)
+            kernel = rows_kernel<F, M, std::conditional_t<IS_INTEGER, void, C>, false>;
+        break;
+    case MYLIB_REDUCE_LANES:
+        kernel = lanes_kernel<combine_any, C>;
+        break;
+    case MYLIB_REDUCE_COLUMNS:
+        kernel = args->width == 1
+                     ? columns_kernel<combine_any, C, 1>
+                     : columns_kernel<std::conditional_t<W == 1, combine_any, F>, M, W>;
+        break;
+    case MYLIB_REDUCE_PARTS:
+        kernel = combine_kernel<combine_any, C>;
+        break;
+    }
+    dim3 grid((unsigned)args->grid, (unsigned)args->grid_rows);
+    kernel<<<grid, THREADS, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+template <typename C> cudaError_t launch(const reduce_args *args, cudaStream_t stream)
+{
+    switch (args->reduction) {
+    case MYLIB_SUM:
+        return launch_as<MYLIB_SUM, C>(args, stream);
+    case MYLIB_PROD:
+        return launch_as<MYLIB_PROD, C>(args, stream);
+    case MYLIB_MIN:
+        return launch_as<MYLIB_MIN, C>(args, stream);
+    case MYLIB_MAX:
+        return launch_as<MYLIB_MAX, C>(args, stream);
+    }
+    return cudaErrorInvalidValue;
+}
+
+} // namespace
+
+cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
+{
+    switch (args->carrier) {
+    case MYLIB_I64:
+        return launch<t_i64>(args, stream);
+    case MYLIB_U64:
+        return launch<t_u64>(args, stream);
+    case MYLIB_F32:
+        return launch<t_f32>(args, stream);
+    case MYLIB_F64:
+        return launch<t_f64>(args, stream);
+    case MYLIB_C64:
+        return launch<t_c64>(args, stream);
+    case MYLIB_C128:
+        return launch<t_c128>(args, stream);
+    }
+    return cudaErrorInvalidValue;
+}

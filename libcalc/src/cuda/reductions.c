@@ -1,0 +1,304 @@
+/*
+ * cuda/reductions.c - reductions of GPU memory: how the work is cut, and the launches.
+ */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_internal.h"
+
+/* From so many warps, or thread blocks, on the largest GPU has enough to do. */
+#define ENOUGH_WARPS 1024
+#define ENOUGH_BLOCKS 2048
+
+#define THREADS 256
+#define WARPS 8
+#define WARP 32
+
+static int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static int log2_of(int64_t n)
+{
+    int bits = 0;
+    while (((int64_t)1 << bits) < n)
+        bits++;
+    return bits;
+}
+
+/* The type that carries on a GPU: integers of every size go in one of 64 bits, where that is exact.
+ */
+static mylib_type carrier_of(mylib_type type)
+{
+    return type <= MYLIB_I64 ? MYLIB_I64 : type <= MYLIB_U64 ? MYLIB_U64 : type;
+}
+
+/* The types whose values a wider type may have to be cut down to. */
+static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
+{
+    return stored == type || type == carrier ? MYLIB_NOT_NARROWED : (uint8_t)type;
+}
+
+static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_program *program,
+                 const mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    memset(args, 0, offsetof(mylib_reduce_args, shape));
+    args->reduction = (int32_t)reduction;
+    args->inputs = program->inputs;
+    args->carrier = (int32_t)carrier_of((mylib_type)program->type);
+    args->out_type = (int32_t)out_type;
+    args->out_size = (int32_t)mylib_type_size(out_type);
+    args->kept_ndim = kept_ndim;
+    args->ndim = layout->ndim;
+    args->out = layout->data[0];
+    args->outputs = args->terms = 1;
+    for (int k = 0; k < program->inputs; k++) {
+        args->in[k] = layout->data[1 + k];
+        args->input_type[k] = program->input_type[k];
+        args->input_size[k] = (int32_t)mylib_type_size((mylib_type)program->input_type[k]);
+        args->narrow[k] = narrowing((mylib_type)program->input_type[k],
+                                    (mylib_type)program->result_type, (mylib_type)args->carrier);
+        args->is_stored_as_carrier[k] =
+            args->input_type[k] == args->carrier && args->narrow[k] == MYLIB_NOT_NARROWED;
+        memcpy(args->in_strides[k], layout->strides[1 + k], sizeof(int64_t) * (size_t)args->ndim);
+    }
+    memcpy(args->out_strides, layout->strides[0], sizeof(int64_t) * (size_t)args->ndim);
+    for (int d = 0; d < args->ndim; d++) {
+        args->shape[d] = layout->shape[d];
+        *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
+    }
+    args->blocks = args->terms == 0 ? 1 : divided(args->terms, MYLIB_BLOCK_TERMS);
+    args->grid_rows = 1;
+}
+
+/* Whether the outputs lie closer together than the terms, or are that many more. */
+static int are_columns(const mylib_reduce_args *args)
+{
+    if (args->terms == 0)
+        return 1;
+    if (args->inputs != 1 || args->outputs < 8 || args->ndim == 0)
+        return 0;
+    if (args->kept_ndim == args->ndim ||
+        (args->terms <= MYLIB_BLOCK_LANES && args->outputs >= 1024))
+        return 1;
+    return args->shape[args->kept_ndim - 1] >= 4 &&
+           llabs(args->in_strides[0][args->kept_ndim - 1]) <
+               llabs(args->in_strides[0][args->ndim - 1]);
+}
+
+/* Whether columns can be taken several at a time, as vectors of 16 bytes. */
+static int are_vectors(const mylib_reduce_args *args)
+{
+    int64_t size = (int64_t)mylib_type_size((mylib_type)args->carrier), width = 16 / size;
+    int inner = args->kept_ndim - 1;
+    uintptr_t bits = (uintptr_t)args->in[0];
+    if (!args->is_stored_as_carrier[0] || args->ndim != args->kept_ndim + 1 || inner < 0 ||
+        args->in_strides[0][inner] != size || args->shape[inner] % width != 0 || width == 1)
+        return 0;
+    for (int d = 0; d < args->ndim; d++)
+        if (d != inner)
+            bits |= (uintptr_t)args->in_strides[0][d];
+    return bits % 16 == 0;
+}
+
+/* Whether terms of this stored type are read as rows. */
+static int has_row_type(const mylib_reduce_args *args, int k)
+{
+    if (args->is_stored_as_carrier[k])
+        return 1;
+    if (args->inputs != 1 || args->narrow[k] != MYLIB_NOT_NARROWED)
+        return 0;
+    if (args->input_type[k] == MYLIB_F16)
+        return args->carrier == MYLIB_F32;
+    return (args->carrier == MYLIB_I64 || args->carrier == MYLIB_U64) &&
+           (args->input_type[k] <= MYLIB_U64 || args->input_type[k] == MYLIB_BOOL);
+}
+
+/* Whether the terms are contiguous, of the carrying type or one that widens to it. */
+static int are_rows(mylib_reduce_args *args)
+{
+    args->is_aligned = 1;
+    for (int k = 0; k < args->inputs; k++) {
+        uintptr_t bits = (uintptr_t)args->in[k];
+        if (!has_row_type(args, k) || args->ndim > args->kept_ndim + 1 ||
+            (args->ndim > args->kept_ndim &&
+             args->in_strides[k][args->kept_ndim] != args->input_size[k]))
+            return 0;
+        for (int d = 0; d < args->kept_ndim; d++)
+            bits |= (uintptr_t)args->in_strides[k][d];
+        args->is_aligned &= bits % 16 == 0;
+    }
+    return 1;
+}
+
+/* Cuts the work: the way, the blocks of a group, the parts of an output, and the grid. */
+static void plan(mylib_reduce_args *args)
+{
+    args->parts = 1;
+    if (are_columns(args)) {
+        args->way = MYLIB_REDUCE_COLUMNS;
+        args->lane_bits =
+            log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
+        args->warp_bits = args->lane_bits >= 5 ? 3 : 0;
+        args->width = are_vectors(args) ? 16 / (int)mylib_type_size((mylib_type)args->carrier) : 1;
+        args->grid = divided(args->outputs, (WARPS >> args->warp_bits) * WARP * args->width);
+        args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
+        args->parts = args->blocks;
+        return;
+    }
+    int warps = 1;
+    args->group = 1;
+    if (are_rows(args)) {
+        args->way = MYLIB_REDUCE_ROWS;
+        if (args->outputs >= ENOUGH_WARPS) {
+            args->has_warp_per_output = 1;
+            args->group = args->blocks;
+            args->grid = divided(args->outputs, WARPS);
+            return;
+        }
+        warps = WARPS;
+    } else {
+        args->way = MYLIB_REDUCE_LANES;
+    }
+    /* Larger groups where that spares partial results, and there is enough to do all the same. */
+    int64_t parts = divided(args->blocks, warps);
+    for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
+         parts = divided(args->blocks, warps * args->group))
+        args->group *= 2;
+    args->parts = parts;
+    args->grid = args->parts * args->outputs;
+}
+
+/* How the partial results are combined by a second launch. */
+static void plan_parts(mylib_reduce_args *args)
+{
+    args->way = MYLIB_REDUCE_PARTS;
+    args->width_bits = log2_of(args->outputs < WARP ? args->outputs : WARP);
+    args->group = (int64_t)1 << log2_of(divided(args->parts, THREADS >> args->width_bits));
+    args->grid = divided(args->outputs, (int64_t)1 << args->width_bits);
+    args->grid_rows = 1;
+}
+
+static mylib_status reduce(int device, void *stream, mylib_reduce_args *args);
+
+/* More outputs than a launch can number: one half of the outermost after the other. */
+static mylib_status reduce_halves(int device, void *stream, const mylib_reduce_args *args)
+{
+    mylib_reduce_args half = *args;
+    int d = 0;
+    while (args->shape[d] == 1)
+        d++;
+    half.shape[d] = args->shape[d] / 2;
+    half.outputs = args->outputs / args->shape[d] * half.shape[d];
+    mylib_status st = reduce(device, stream, &half);
+    if (st != MYLIB_OK)
+        return st;
+    half = *args;
+    for (int k = 0; k < args->inputs; k++)
+        half.in[k] += args->shape[d] / 2 * args->in_strides[k][d];
+    half.out += args->shape[d] / 2 * args->out_strides[d];
+    half.shape[d] -= args->shape[d] / 2;
+    half.outputs = args->outputs / args->shape[d] * half.shape[d];
+    return reduce(device, stream, &half);
+}
+
+/* Launches on the current device. */
+static mylib_status reduce(int device, void *stream, mylib_reduce_args *args)
+{
+    void *work = NULL;
+    mylib_status st = MYLIB_OK;
+
+    if (args->outputs > INT32_MAX)
+        return reduce_halves(device, stream, args);
+    plan(args);
+    if (args->parts > 1) {
+        size_t size = mylib_type_size((mylib_type)args->carrier);
+        MYLIB_TRY(
+            mylib_cuda_alloc(device, (size_t)(args->parts * args->outputs) * size, stream, &work));
+        args->partial = work;
+    }
+    CUDA_TRY(mylib_launch_reduce(args, stream));
+    if (args->parts > 1) {
+        plan_parts(args);
+        CUDA_TRY(mylib_launch_reduce(args, stream));
+    }
+out:
+    if (work != NULL)
+        (void)mylib_cuda_free(device, work, stream);
+    return st;
+}
+
+static mylib_status check_operands(int device, const mylib_program *program,
+                                   const mylib_layout *layout)
+{
+    const char *const names[] = {"out", program->inputs == 2 ? "a" : "in", "b"};
+    mylib_status st = MYLIB_OK;
+    for (int k = 1; k < layout->operands && st == MYLIB_OK; k++)
+        if (!layout->is_host_scalar[k])
+            st = mylib_cuda_check_memory(device, names[k], layout->data[k],
+                                         (mylib_type)program->input_type[k - 1], layout->ndim,
+                                         layout->strides[k]);
+    return st;
+}
+
+mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
+                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               mylib_type out_type)
+{
+    int previous;
+    mylib_reduce_args args;
+    void *scalar = NULL;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    fill(&args, reduction, program, layout, kept_ndim, out_type);
+    if (args.outputs == 0)
+        goto out;
+    MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
+                                      layout->strides[0]));
+    if (args.terms != 0)
+        MYLIB_TRY(check_operands(device, program, layout));
+    if (layout->is_host_scalar[1]) {
+        size_t size = mylib_type_size((mylib_type)program->input_type[0]);
+        MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));
+        /* From ordinary memory the value is read before the call returns. */
+        CUDA_TRY(cudaMemcpyAsync(scalar, layout->data[1], size, cudaMemcpyHostToDevice, stream));
+        args.in[0] = scalar;
+    }
+    MYLIB_TRY(reduce(device, stream, &args));
+out:
+    if (scalar != NULL)
+        (void)mylib_cuda_free(device, scalar, stream);
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+/* One result that host and GPU both see; made at the first use. */
+static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *host_result;
+
+mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_layout *layout,
+                                       mylib_type out_type, void *result)
+{
+    int previous;
+    mylib_reduce_args args;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    pthread_mutex_lock(&result_lock);
+    if (host_result == NULL)
+        CUDA_TRY(cudaHostAlloc(&host_result, sizeof(t_c128),
+                               cudaHostAllocPortable | cudaHostAllocMapped));
+    layout->data[0] = host_result;
+    fill(&args, reduction, program, layout, 0, out_type);
+    if (args.terms != 0)
+        MYLIB_TRY(check_operands(device, program, layout));
+    MYLIB_TRY(reduce(device, stream, &args));
+    CUDA_TRY(cudaStreamSynchronize(stream));
+    memcpy(result, host_result, mylib_type_size(out_type));
+out:
+    pthread_mutex_unlock(&result_lock);
+    mylib_cuda_leave(previous);
+    return st;
+}

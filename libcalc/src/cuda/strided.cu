@@ -1,0 +1,545 @@
+/*
+ * strided.cu - programs over operands of any strides; plan.h says which element meets which thread.
+ *
+ * There is one kernel for each element type.  How it reads each input is a branch that all threads
+ * take alike, as the switch over opcodes is.
+ */
+#include "interpreter.cuh"
+
+namespace
+{
+
+static_assert(THREADS == MYLIB_PLAN_THREADS, "the plans are for this many threads");
+
+template <typename T> struct strided {
+    static constexpr int VECTOR = MYLIB_PLAN_VECTOR(sizeof(T));
+    static constexpr int VECTORS = MYLIB_PLAN_VECTORS(sizeof(T));
+    static constexpr int N = VECTOR * VECTORS;
+    static constexpr uint32_t FULL = (1u << VECTOR) - 1, ALL = (1u << N) - 1;
+
+    static constexpr int TILE_ROWS = MYLIB_PLAN_TILE_ROWS(sizeof(T));
+    static constexpr int TILE_COLUMNS = MYLIB_PLAN_TILE_COLUMNS(sizeof(T));
+    static constexpr int TILE_PITCH = MYLIB_PLAN_TILE_PITCH(sizeof(T));
+    static_assert(TILE_ROWS * TILE_COLUMNS == THREADS * N && THREADS % TILE_ROWS == 0,
+                  "a thread reads N elements of a tile, all in one row");
+
+    /* Elements at once in loops that are not unrolled. */
+    static constexpr int GATHERED = N < 4 ? N : 4, STAGED = N < 8 ? N : 8;
+
+    /* As many blocks on a multiprocessor as its registers hold, with hardly any spilled. */
+    static constexpr int BLOCKS = sizeof(T) <= 4 ? 4 : 3;
+
+    /* Room for a tile of any shape. */
+    static constexpr int SHARED_NBYTES = TILE_ROWS * TILE_PITCH;
+};
+
+template <typename T> __device__ __forceinline__ void store_element(char *p, T value)
+{
+    typedef typename bits_of<sizeof(T)>::type bits;
+    alignas(16) T copy = value;
+    *(bits *)p = *(const bits *)&copy;
+}
+
+/* ---- Where a thread's elements are --------------------------------------------------------- */
+
+template <typename T> struct position {
+    typedef strided<T> S;
+    int32_t column, row; /* of the first element, but for the leads */
+    uint32_t leads;      /* 4 bits for each group: so many columns before it begins */
+    uint32_t valid;      /* bit i: element i of the thread exists */
+
+    __device__ __forceinline__ int32_t column_of(const mylib_plan &plan, int v) const
+    {
+        return column + v * plan.column_step[1] - (int32_t)(leads >> (4 * v) & 15);
+    }
+    __device__ __forceinline__ int32_t row_of(const mylib_plan &plan, int v) const
+    {
+        return row + v * plan.row_step[1];
+    }
+    __device__ __forceinline__ uint32_t valid_of(int v) const
+    {
+        return valid >> (v * S::VECTOR) & S::FULL;
+    }
+};
+
+struct tile {
+    int32_t column, row, end_row;
+};
+
+template <typename T> __device__ __forceinline__ position<T> position_of(const mylib_plan &plan)
+{
+    typedef strided<T> S;
+    position<T> at;
+    tile t;
+    int32_t tid = (int32_t)threadIdx.x, down = mylib_divide(tid, plan.across_divider),
+            across = tid - down * plan.across;
+    mylib_plan_tile(&plan, (int32_t)blockIdx.x, &t.column, &t.row, &t.end_row);
+    /* Threads that do not fill another row have nothing to do. */
+    bool is_idle = (down + 1) * plan.across > THREADS;
+    at.valid = at.leads = 0;
+    at.row = t.row + down;
+    at.column = t.column + across * plan.column_unit;
+    if (plan.is_vector) {
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++) {
+            int32_t row = at.row_of(plan, v);
+            if (plan.has_leads)
+                at.leads |= (uint32_t)mylib_plan_lead(&plan, S::VECTOR, row) << (4 * v);
+            int32_t column = at.column_of(plan, v), left = plan.columns - column;
+            uint32_t valid = left >= S::VECTOR ? S::FULL : left > 0 ? (1u << left) - 1 : 0;
+            if (column < 0)
+                valid = valid >> -column << -column;
+            if (row < t.end_row && !is_idle)
+                at.valid |= valid << (v * S::VECTOR);
+        }
+    } else if (t.column + plan.tile_columns <= plan.columns &&
+               t.row + plan.tile_rows <= t.end_row) {
+        at.valid = is_idle ? 0 : S::ALL;
+    } else {
+#pragma unroll
+        for (int i = 0; i < S::N; i++) {
+            int v = i / S::VECTOR, e = i % S::VECTOR;
+            bool is_valid = at.column_of(plan, v) + e * plan.column_step[0] < plan.columns &&
+                            at.row_of(plan, v) + e * plan.row_step[0] < t.end_row;
+            at.valid |= (uint32_t)(is_valid && !is_idle) << i;
+        }
+    }
+    return at;
+}
+
+__device__ __forceinline__ char *address_of(const mylib_plan &plan, int k, int32_t column,
+                                            int32_t row)
+{
+    return plan.data[k] + mylib_plan_row(&plan, k, row) + column * plan.strides[plan.ndim - 1][k];
+}
+
+/* The first elements of a thread's groups in operand k. */
+template <typename T>
+__device__ __forceinline__ void find_groups(const mylib_plan &plan, int k, const position<T> &at,
+                                            char *(&p)[strided<T>::VECTORS])
+{
+    if (plan.is_plain) {
+        p[0] = plan.data[k] + (uint32_t)at.row * plan.strides[0][k] +
+               (uint32_t)at.column * plan.strides[1][k];
+#pragma unroll
+        for (int v = 1; v < strided<T>::VECTORS; v++)
+            p[v] = p[v - 1] + plan.group_step[k];
+        return;
+    }
+#pragma unroll
+    for (int v = 0; v < strided<T>::VECTORS; v++)
+        p[v] = address_of(plan, k, at.column_of(plan, v), at.row_of(plan, v));
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* The 16 bytes that begin 'shift' bytes into two vectors. */
+__device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t shift)
+{
+    uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    if (shift & 8) {
+#pragma unroll
+        for (int i = 0; i < 6; i++)
+            w[i] = w[i + 2];
+    }
+    if (shift & 4) {
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            w[i] = w[i + 1];
+    }
+    shift = (shift & 3) * 8;
+    return make_uint4(__funnelshift_r(w[0], w[1], shift), __funnelshift_r(w[1], w[2], shift),
+                      __funnelshift_r(w[2], w[3], shift), __funnelshift_r(w[3], w[4], shift));
+}
+
+/*
+ * Groups that lie side by side in memory.  Only whole groups are read as vectors, and of the two
+ * vectors around an unaligned group none that is not wholly in the row.
+ */
+template <typename T>
+__device__ __forceinline__ void read_vectors(const mylib_plan &plan, int k, const position<T> &at,
+                                             char *const (&p)[strided<T>::VECTORS],
+                                             T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+    bool is_reversed = plan.is_reversed[k - 1];
+    if (plan.access[k - 1] == MYLIB_ACCESS_VECTOR && at.valid == S::ALL) {
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++)
+            *(uint4 *)&x[v * S::VECTOR] = *(const uint4 *)p[v];
+    } else {
+        /* All loads come before what waits for them. */
+        uint4 low[S::VECTORS], high[S::VECTORS];
+        uint32_t shift[S::VECTORS];
+        bool is_whole[S::VECTORS];
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++) {
+            int32_t column = at.column_of(plan, v);
+            if (is_reversed)
+                column = plan.columns - S::VECTOR - column;
+            shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
+            column -= (int32_t)(shift[v] / sizeof(T));
+            is_whole[v] =
+                at.valid_of(v) == S::FULL && column >= 0 && column <= plan.columns - 2 * S::VECTOR;
+            low[v] = high[v] = make_uint4(0, 0, 0, 0);
+            if (is_whole[v]) {
+                low[v] = *(const uint4 *)(p[v] - shift[v]);
+                high[v] = *(const uint4 *)(p[v] - shift[v] + 16);
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++)
+            *(uint4 *)&x[v * S::VECTOR] = shifted(low[v], high[v], shift[v]);
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++) {
+            uint32_t valid = at.valid_of(v);
+            if (is_whole[v])
+                continue;
+            if (is_reversed)
+                valid = __brev(valid) >> (32 - S::VECTOR);
+#pragma unroll
+            for (int e = 0; e < S::VECTOR; e++)
+                if (valid >> e & 1)
+                    x[v * S::VECTOR + e] = load_element<T>(p[v] + e * sizeof(T));
+        }
+    }
+    if (is_reversed) {
+#pragma unroll
+        for (int i = 0; i < S::N; i++) {
+            int j = i / S::VECTOR * S::VECTOR + S::VECTOR - 1 - i % S::VECTOR;
+            if (i < j) {
+                T value = x[i];
+                x[i] = x[j];
+                x[j] = value;
+            }
+        }
+    }
+}
+
+/* Groups of elements at equal distances. */
+template <typename T>
+__device__ __forceinline__ void read_elements(const mylib_plan &plan, int k, const position<T> &at,
+                                              char *const (&p)[strided<T>::VECTORS],
+                                              T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+    int64_t step = plan.element_step[k];
+    /* A value that may be there from the last operand would keep its register all the time. */
+#pragma unroll
+    for (int i = 0; i < S::N; i++)
+        x[i] = T();
+#pragma unroll
+    for (int i = 0; i < S::N; i++)
+        if (at.valid >> i & 1)
+            x[i] = load_element<T>(p[i / S::VECTOR] + i % S::VECTOR * step);
+}
+
+/* Groups whose elements are all the same. */
+template <typename T>
+__device__ __forceinline__ void
+read_rows(const position<T> &at, char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+#pragma unroll
+    for (int v = 0; v < S::VECTORS; v++) {
+        T value = T();
+        if (at.valid_of(v) != 0)
+            value = load_element<T>(p[v]);
+#pragma unroll
+        for (int e = 0; e < S::VECTOR; e++)
+            x[v * S::VECTOR + e] = value;
+    }
+}
+
+/* One value for all. */
+template <typename T>
+__device__ __forceinline__ void read_uniform(const char *p, T (&x)[strided<T>::N])
+{
+    T value = load_element<T>(p);
+#pragma unroll
+    for (int i = 0; i < strided<T>::N; i++)
+        x[i] = value;
+}
+
+/*
+ * Through shared memory: for each element its place there, as some thread loads it and as its own
+ * thread takes it.  `turned`: threads that follow each other load the elements of a column of the
+ * tile; else each loads its own.
+ */
+template <typename T>
+__device__ __forceinline__ T *turned_place(unsigned char *shared, int32_t column, int32_t row)
+{
+    return (T *)(shared + row * strided<T>::TILE_PITCH) + column;
+}
+template <typename T> __device__ __forceinline__ T *own_place(unsigned char *shared, int i)
+{
+    return (T *)shared + i * THREADS + anew(threadIdx.x);
+}
+
+/* As a mask, 1 for what differs from 0 and 0. */
+template <typename T, typename S, bool IS_MASK>
+__device__ __forceinline__ T read_converted(const char *p)
+{
+    if constexpr (IS_MASK)
+        return convert<T>(convert<t_bool>(load_element<S>(p)));
+    else
+        return convert<T>(load_element<S>(p));
+}
+
+/* What is turned without conversion. */
+template <typename T>
+__device__ __forceinline__ void stage(const mylib_plan &plan, int k, const tile &t,
+                                      unsigned char *shared)
+{
+    typedef strided<T> S;
+    constexpr int STEP = THREADS / S::TILE_ROWS;
+    constexpr int SOME = S::STAGED;
+    uint32_t tid = (uint32_t)anew(threadIdx.x);
+    int32_t row = (int32_t)(tid % S::TILE_ROWS), column = (int32_t)(tid / S::TILE_ROWS);
+    int32_t columns = t.row + row < t.end_row ? plan.columns - t.column - column : 0;
+    const char *p = address_of(plan, k, t.column + column, t.row + row);
+    int64_t step = STEP * plan.strides[plan.ndim - 1][k];
+    T *place = turned_place<T>(shared, column, row);
+    __syncthreads();
+#pragma unroll 1
+    for (int first = 0; first < S::N; first += SOME) {
+        T value[SOME];
+#pragma unroll
+        for (int i = 0; i < SOME; i++, p += step)
+            value[i] = (first + i) * STEP < columns ? load_element<T>(p) : T();
+#pragma unroll
+        for (int i = 0; i < SOME; i++, place += STEP)
+            *place = value[i];
+    }
+}
+
+/*
+ * What is converted, or has no regular places, SOME elements at a time: their loads, then their
+ * conversions.  The loop is not unrolled, for it holds the conversions from all types.
+ */
+template <typename T, int SOME, bool IS_MASK>
+__device__ __forceinline__ void gather(const mylib_plan &plan, int k, const position<T> &at,
+                                       const tile &t, unsigned char *shared)
+{
+    typedef strided<T> S;
+    constexpr int STEP = THREADS / S::TILE_ROWS;
+    bool is_turned = plan.access[k - 1] == MYLIB_ACCESS_STAGED;
+    uint32_t tid = (uint32_t)anew(threadIdx.x);
+    __syncthreads();
+#pragma unroll 1
+    for (int first = 0; first < S::N; first += SOME) {
+        const char *p[SOME];
+        T *place[SOME], value[SOME];
+        bool valid[SOME];
+#pragma unroll
+        for (int j = 0; j < SOME; j++) {
+            int i = first + j;
+            int32_t column, row;
+            if (is_turned) {
+                row = (int32_t)(tid % S::TILE_ROWS);
+                column = (int32_t)(tid / S::TILE_ROWS) + i * STEP;
+                place[j] = turned_place<T>(shared, column, row);
+                row += t.row;
+                column += t.column;
+                valid[j] = row < t.end_row && column < plan.columns;
+            } else {
+                column = at.column_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.column_step[0];
+                row = at.row_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.row_step[0];
+                place[j] = own_place<T>(shared, i);
+                valid[j] = at.valid >> i & 1;
+            }
+            p[j] = address_of(plan, k, column, row);
+            value[j] = T();
+        }
+        switch (plan.program.input_type[k - 1]) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        _Pragma("unroll") for (int j = 0; j < SOME; j++) if (valid[j]) value[j] =                  \
+            read_converted<T, t_##s, IS_MASK>(p[j]);                                               \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+#pragma unroll
+        for (int j = 0; j < SOME; j++)
+            *place[j] = value[j];
+    }
+}
+
+/* Input k into x; the threads of a block come here together. */
+template <typename T>
+__device__ __forceinline__ void read_strided(const mylib_plan &plan, int k, bool is_mask,
+                                             const position<T> &at, unsigned char *shared,
+                                             T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+    bool is_converted = plan.program.input_type[k - 1] != plan.program.type;
+    char *p[S::VECTORS];
+    tile t;
+    find_groups(plan, k, at, p);
+    switch (plan.access[k - 1]) {
+    case MYLIB_ACCESS_VECTOR:
+    case MYLIB_ACCESS_SHIFTED:
+        read_vectors(plan, k, at, p, x);
+        break;
+    case MYLIB_ACCESS_ROW:
+        read_rows(at, p, x);
+        break;
+    case MYLIB_ACCESS_ELEMENT:
+        if constexpr (sizeof(T) >= MYLIB_PLAN_ELEMENT_MIN)
+            read_elements(plan, k, at, p, x);
+        break;
+    case MYLIB_ACCESS_UNIFORM:
+        read_uniform(plan.data[k], x);
+        break;
+    case MYLIB_ACCESS_CONSTANT:
+        read_uniform((const char *)plan.constant[k - 1], x);
+        break;
+    default:
+        mylib_plan_tile(&plan, anew(blockIdx.x), &t.column, &t.row, &t.end_row);
+        if (!is_converted && plan.access[k - 1] == MYLIB_ACCESS_STAGED)
+            stage<T>(plan, k, t, shared);
+        else if (is_mask)
+            gather<T, 1, true>(plan, k, at, t, shared);
+        else
+            gather<T, S::GATHERED, false>(plan, k, at, t, shared);
+        if (plan.access[k - 1] == MYLIB_ACCESS_GATHERED) {
+#pragma unroll
+            for (int i = 0; i < S::N; i++)
+                x[i] = *own_place<T>(shared, i);
+            break;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < S::N; i++) {
+            int v = i / S::VECTOR, e = i % S::VECTOR;
+            x[i] =
+                *turned_place<T>(shared, at.column_of(plan, v) + e * plan.column_step[0] - t.column,
+                                 at.row_of(plan, v) + e * plan.row_step[0] - t.row);
+        }
+    }
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+/* The accumulator as an element of the output. */
+template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
+{
+    if constexpr (sizeof(R) == sizeof(T) || class_of<R>::value == BOOL)
+        return convert<R>(acc);
+    else
+        return acc.re;
+}
+
+/* Element by element, through shared memory, in a loop that is not unrolled. */
+template <typename R, typename T>
+__device__ __forceinline__ void scatter(const mylib_plan &plan, const position<T> &at,
+                                        unsigned char *shared, const T (&acc)[strided<T>::N])
+{
+    typedef strided<T> S;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < S::N; i++)
+        *own_place<R>(shared, i) = result_of<R>(acc[i]);
+#pragma unroll 1
+    for (int i = 0; i < S::N; i++) {
+        int32_t column = at.column_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.column_step[0];
+        int32_t row = at.row_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.row_step[0];
+        if (at.valid >> i & 1)
+            store_element(address_of(plan, 0, column, row), *own_place<R>(shared, i));
+    }
+}
+
+template <typename R, typename T>
+__device__ __forceinline__ void write_strided(const mylib_plan &plan, const position<T> &at,
+                                              unsigned char *shared, const T (&acc)[strided<T>::N])
+{
+    typedef strided<T> S;
+    typedef typename bits_of<sizeof(R) * S::VECTOR>::type bits;
+    char *p[S::VECTORS];
+    find_groups(plan, 0, at, p);
+    if (plan.is_vector) {
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++) {
+            alignas(16) R group[S::VECTOR];
+            uint32_t valid = at.valid_of(v);
+#pragma unroll
+            for (int e = 0; e < S::VECTOR; e++)
+                group[e] = result_of<R>(acc[v * S::VECTOR + e]);
+            if (valid == S::FULL) {
+                __stcs((bits *)p[v], *(const bits *)group);
+                continue;
+            }
+#pragma unroll
+            for (int e = 0; e < S::VECTOR; e++)
+                if (valid >> e & 1)
+                    store_element(p[v] + e * sizeof(R), group[e]);
+        }
+        return;
+    }
+    if constexpr (sizeof(R) == sizeof(T) && sizeof(T) >= MYLIB_PLAN_ELEMENT_MIN) {
+        if (plan.is_regular) {
+            int64_t step = plan.element_step[0];
+#pragma unroll
+            for (int i = 0; i < S::N; i++)
+                if (at.valid >> i & 1)
+                    store_element(p[i / S::VECTOR] + i % S::VECTOR * step, acc[i]);
+            return;
+        }
+    }
+    scatter<R>(plan, at, shared, acc);
+}
+
+/* ---- The kernel ---------------------------------------------------------------------------- */
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
+    strided_kernel(const __grid_constant__ mylib_plan plan)
+{
+    typedef strided<T> S;
+    alignas(16) __shared__ unsigned char shared[S::SHARED_NBYTES];
+    alignas(16) T acc[S::N], x[S::N];
+    uint32_t mask = 0;
+    position<T> at = position_of<T>(plan);
+
+    for (int j = 0; j < plan.program.instructions; j++) {
+        mylib_instruction code = plan.program.code[j];
+        bool is_mask = code.opcode == MYLIB_OPCODE_MASK;
+        if (code.operand != MYLIB_NO_OPERAND)
+            read_strided(plan, 1 + code.operand, is_mask, at, shared, x);
+        if (is_mask) {
+#pragma unroll
+            for (int i = 0; i < S::N; i++)
+                mask |= (uint32_t)is_nonzero(x[i]) << i;
+        } else {
+            step<T, S::N>(code.opcode, acc, x, mask);
+        }
+    }
+
+    if (plan.program.result_type == plan.program.type)
+        write_strided<T>(plan, at, shared, acc);
+    else if (plan.program.result_type == MYLIB_BOOL)
+        write_strided<t_bool>(plan, at, shared, acc);
+    else if constexpr (real_of<T>::is_complex)
+        write_strided<typename real_of<T>::type>(plan, at, shared, acc);
+}
+
+template <typename T> cudaError_t launch_strided(const mylib_plan *plan, cudaStream_t stream)
+{
+    strided_kernel<T><<<(unsigned)plan->tiles, THREADS, 0, stream>>>(*plan);
+    return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream)
+{
+    switch (plan->program.type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return launch_strided<t_##s>(plan, stream);
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return cudaErrorInvalidValue;
+}

@@ -1,0 +1,97 @@
+/*
+ * reduction_case.h - random reductions: types, shapes, layouts and dimensions, for the CPU's test
+ * and the GPU's.
+ */
+#ifndef MYLIB_REDUCTION_CASE_H
+#define MYLIB_REDUCTION_CASE_H
+
+#include "layout.h"
+#include "reference.h"
+
+static const char *const reduction_names[] = {"sum", "prod", "min", "max"};
+
+typedef struct reduction_case {
+    mylib_reduction reduction;
+    mylib_type stored, type, out_type;
+    layout in, out;
+} reduction_case;
+
+/* The type that 'out' may have besides 'type'. */
+static inline mylib_type reduction_type(mylib_reduction reduction, mylib_type type)
+{
+    if (reduction == MYLIB_MIN || reduction == MYLIB_MAX)
+        return type;
+    return type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
+}
+
+/* Sizes where lanes, blocks and vectors begin and end, with about 'limit' elements in all. */
+static inline void random_sizes(rng *r, layout *l, int64_t limit)
+{
+    static const int64_t sizes[] = {1,    2,    3,    4,    5,    7,    8,    16,   17,
+                                    31,   33,   64,   255,  256,  257,  300,  1000, 2047,
+                                    2048, 2049, 4095, 4096, 4097, 6145, 10241};
+    int64_t count = 1;
+    l->ndim = (int)rng_below(r, 5);
+    for (int d = 0; d < l->ndim; d++) {
+        int64_t size = sizes[rng_below(r, (int64_t)(sizeof sizes / sizeof *sizes))];
+        if (rng_once_in(r, 60))
+            size = 0;
+        if (count * size > limit)
+            size = 1 + rng_below(r, limit / count < 9 ? limit / count : 9);
+        l->shape[d] = size;
+        count *= size > 0 ? size : 1;
+    }
+}
+
+/* 'aligned': as GPUs need it.  False when the reduction has no value: the minimum of nothing. */
+static inline int random_reduction(rng *r, reduction_case *c, int64_t limit, int aligned)
+{
+    int is_empty = 0, has_outputs = 1;
+    c->reduction = (mylib_reduction)rng_below(r, 4);
+    c->stored = c->type = (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
+    if (rng_once_in(r, 3)) {
+        /* Not from floats to integers, which may not hold them. */
+        c->stored = (mylib_type)rng_below(r, MYLIB_TYPE_COUNT);
+        if (test_is_integer(c->type) && !test_is_integer(c->stored))
+            c->stored = MYLIB_BOOL;
+    }
+    c->out_type = rng_once_in(r, 3) ? c->type : reduction_type(c->reduction, c->type);
+
+    random_sizes(r, &c->in, limit);
+    random_strides(r, &c->in, test_size(c->stored), aligned);
+    c->out.ndim = c->in.ndim;
+    for (int d = 0; d < c->in.ndim; d++) {
+        int reduces = rng_once_in(r, 2);
+        c->out.shape[d] = reduces ? 1 : c->in.shape[d];
+        is_empty |= reduces && c->in.shape[d] == 0;
+        has_outputs &= c->out.shape[d] != 0;
+        if (rng_once_in(r, 12))
+            c->in.strides[d] = 0;
+    }
+    layout_measure(&c->in, test_size(c->stored));
+    random_strides(r, &c->out, test_size(c->out_type), aligned);
+    return !is_empty || !has_outputs || c->reduction < MYLIB_MIN;
+}
+
+/* Values for all of an input's memory. */
+static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char *in)
+{
+    int64_t n = c->in.span / test_size(c->stored) + 1;
+    if (rng_once_in(r, 2))
+        fill_values(r, c->stored, n, in);
+    else
+        fill_ordinary(r, c->stored, n, in);
+    for (int64_t i = 0; i < n && c->stored == MYLIB_BOOL; i++)
+        in[i] &= 1;
+}
+
+static inline void set_reduction_case(const reduction_case *c, const char *where)
+{
+    char in[120], out[120];
+    test_set_case("%s of %s as %s into %s, %s, in %s, out %s", reduction_names[c->reduction],
+                  test_types[c->stored].name, test_types[c->type].name,
+                  test_types[c->out_type].name, where, layout_text(&c->in, in, sizeof in),
+                  layout_text(&c->out, out, sizeof out));
+}
+
+#endif /* MYLIB_REDUCTION_CASE_H */

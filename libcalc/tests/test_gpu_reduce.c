@@ -1,0 +1,259 @@
+/*
+ * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
+ * for which a launch combines many partial results; dot products; host arrays on a GPU; traces.
+ *
+ *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
+ *
+ * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
+ */
+#include "reduction_case.h"
+
+#define POISON 0xa5
+
+static mylib_device gpu = {MYLIB_CUDA, 0};
+
+/* Both results, which lie in `right` and `got` with the layout of `out`, to the last byte. */
+static void compare(const reduction_case *c, unsigned char *right, unsigned char *got,
+                    size_t nbytes)
+{
+    int64_t index[MYLIB_MAX_NDIM] = {0}, size = test_size(c->out_type);
+    if (layout_count(&c->out) != 0) {
+        do {
+            int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
+            int same = same_value(c->out_type, right + at, got + at);
+            CHECK(same, "%s, not %s", describe(c->out_type, got + at),
+                  describe(c->out_type, right + at));
+            if (!same)
+                return;
+            memcpy(got + at, right + at, (size_t)size);
+        } while (layout_next(&c->out, index));
+    }
+    CHECK(memcmp(right, got, nbytes) == 0, "something beside the results was written");
+}
+
+/* The same reduction on the CPU, in GPU memory, and of host arrays on the GPU. */
+static void run_case(const reduction_case *c, rng *r, const char *where)
+{
+    int64_t size = test_size(c->stored), out_size = test_size(c->out_type);
+    size_t in_nbytes = (size_t)(c->in.span + size), out_nbytes = (size_t)(c->out.span + out_size);
+    unsigned char *in = test_malloc(in_nbytes), *right = test_malloc(out_nbytes),
+                  *got = test_malloc(out_nbytes);
+    void *gpu_in = NULL, *gpu_out = NULL;
+    set_reduction_case(c, where);
+    fill_reduction(r, c, in);
+    memset(right, POISON, out_nbytes);
+    memset(got, POISON, out_nbytes);
+    if (!CHECK_OK(mylib_alloc(gpu, in_nbytes, NULL, &gpu_in)) ||
+        !CHECK_OK(mylib_alloc(gpu, out_nbytes, NULL, &gpu_out)))
+        test_give_up("no GPU memory");
+    CHECK_OK(mylib_copy(gpu, gpu_in, test_cpu, in, in_nbytes, NULL));
+    CHECK_OK(mylib_copy(gpu, gpu_out, test_cpu, got, out_nbytes, NULL));
+
+    mylib_array in_array = layout_array(&c->in, c->stored, test_cpu, in);
+    mylib_array out_array = layout_array(&c->out, c->out_type, test_cpu, right);
+    CHECK_OK(mylib_reduce(c->reduction, c->type, test_cpu, NULL, &out_array, &in_array));
+    mylib_array there = layout_array(&c->in, c->stored, gpu, gpu_in);
+    mylib_array out_there = layout_array(&c->out, c->out_type, gpu, gpu_out);
+    CHECK_OK(mylib_reduce(c->reduction, c->type, gpu, NULL, &out_there, &there));
+    CHECK_OK(mylib_copy(test_cpu, got, gpu, gpu_out, out_nbytes, NULL));
+    compare(c, right, got, out_nbytes);
+    if (rng_once_in(r, 8)) {
+        memset(got, POISON, out_nbytes);
+        out_array = layout_array(&c->out, c->out_type, test_cpu, got);
+        CHECK_OK(mylib_reduce(c->reduction, c->type, gpu, NULL, &out_array, &in_array));
+        compare(c, right, got, out_nbytes);
+    }
+    CHECK_OK(mylib_free(gpu, gpu_in, NULL));
+    CHECK_OK(mylib_free(gpu, gpu_out, NULL));
+    free(in);
+    free(right);
+    free(got);
+}
+
+static void test_random(rng *r)
+{
+    for (int i = 0; i < (test_quick ? 60 : 3000); i++) {
+        reduction_case c;
+        if (random_reduction(r, &c, test_quick ? 6000 : i % 50 == 0 ? 2000000 : 20000, 1))
+            run_case(&c, r, "random");
+    }
+}
+
+/* Matrices of the sizes at which the way through memory changes, with rows that start anywhere. */
+static void test_shapes(rng *r)
+{
+    static const int64_t shapes[][2] = {{1, 16384},   {1, 100001},  {1, 1000003}, {1, 40000000},
+                                        {3, 300001},  {300001, 3},  {100000, 8},  {70001, 33},
+                                        {2000, 2048}, {2000, 5000}, {5000, 200},  {200, 5000},
+                                        {100000, 20}, {3000000, 2}, {1100, 257}};
+    static const mylib_type types[] = {MYLIB_F64, MYLIB_F32, MYLIB_U64,  MYLIB_I32,
+                                       MYLIB_F16, MYLIB_C64, MYLIB_C128, MYLIB_BOOL};
+    int count = test_quick ? 3 : (int)(sizeof shapes / sizeof *shapes);
+    for (int i = 0; i < count; i++) {
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            for (int k = 0; k < 9; k++) {
+                mylib_type type = types[t] == MYLIB_BOOL ? MYLIB_I64 : types[t];
+                int64_t size = test_size(types[t]), gap = k / 3;
+                reduction_case c = {(mylib_reduction)rng_below(r, 4),
+                                    types[t],
+                                    type,
+                                    type,
+                                    {.ndim = 2},
+                                    {.ndim = 2}};
+                if (shapes[i][1] > 10000000 && (k % 3 != 1 || t > 2))
+                    continue;
+                c.out_type = reduction_type(c.reduction, type);
+                for (int d = 0; d < 2; d++) {
+                    c.in.shape[d] = shapes[i][d];
+                    c.out.shape[d] = k % 3 == d || k % 3 == 2 ? 1 : c.in.shape[d];
+                }
+                /* Rows without gaps, with one element between them, every second element. */
+                c.in.strides[1] = gap == 2 ? 2 * size : size;
+                c.in.strides[0] = c.in.strides[1] * c.in.shape[1] + (gap == 1 ? size : 0);
+                c.out.strides[1] = test_size(c.out_type);
+                c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
+                layout_measure(&c.in, size);
+                layout_measure(&c.out, test_size(c.out_type));
+                run_case(&c, r, "matrix");
+            }
+        }
+    }
+}
+
+static void test_dot(rng *r)
+{
+    static const int64_t lengths[] = {0, 1, 255, 2048, 2049, 16384, 100001, 20000001};
+    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
+        mylib_type type = (mylib_type)t, carrier = reduction_type(MYLIB_SUM, type);
+        for (size_t i = 0; i < (test_quick ? 4 : sizeof lengths / sizeof *lengths); i++) {
+            for (int shift = 0; shift < 2; shift++) {
+                int64_t n = lengths[i], size = test_size(type), nbytes = (n + 1) * size;
+                unsigned char *host[2], right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
+                void *there[3];
+                mylib_array here[2], on_gpu[2];
+                if (n > 1000000 && type < MYLIB_F32)
+                    continue;
+                test_set_case("dot of %s, n = %lld, shift %d", test_types[t].name, (long long)n,
+                              shift);
+                CHECK_OK(mylib_alloc(gpu, TEST_MAX_SIZE, NULL, &there[2]));
+                for (int k = 0; k < 2; k++) {
+                    host[k] = test_malloc((size_t)nbytes);
+                    fill_ordinary(r, type, n + 1, host[k]);
+                    CHECK_OK(mylib_alloc(gpu, (size_t)nbytes, NULL, &there[k]));
+                    CHECK_OK(mylib_copy(gpu, there[k], test_cpu, host[k], (size_t)nbytes, NULL));
+                    here[k] = (mylib_array){
+                        host[k] + k * shift * size, test_cpu, type, 1, &lengths[i], NULL};
+                    on_gpu[k] = (mylib_array){
+                        (char *)there[k] + k * shift * size, gpu, type, 1, &lengths[i], NULL};
+                }
+                mylib_array out = {right, test_cpu, carrier, 0, NULL, NULL};
+                mylib_array out_there = {there[2], gpu, carrier, 0, NULL, NULL};
+                CHECK_OK(mylib_dot(type, test_cpu, NULL, &out, &here[0], &here[1]));
+                CHECK_OK(mylib_dot(type, gpu, NULL, &out_there, &on_gpu[0], &on_gpu[1]));
+                CHECK_OK(
+                    mylib_copy(test_cpu, got, gpu, there[2], (size_t)test_size(carrier), NULL));
+                CHECK(same_value(carrier, right, got), "%s, not %s", describe(carrier, got),
+                      describe(carrier, right));
+                for (int k = 0; k < 3; k++)
+                    CHECK_OK(mylib_free(gpu, there[k], NULL));
+                free(host[0]);
+                free(host[1]);
+            }
+        }
+    }
+}
+
+/* A number in host memory is an input of no dimensions. */
+static void test_host_number(void)
+{
+    double number = 1.5, result = 0;
+    void *there;
+    test_set_case("a number in host memory");
+    CHECK_OK(mylib_alloc(gpu, sizeof number, NULL, &there));
+    mylib_array in = {&number, test_cpu, MYLIB_F64, 0, NULL, NULL};
+    mylib_array out = {there, gpu, MYLIB_F64, 0, NULL, NULL};
+    CHECK_OK(mylib_reduce(MYLIB_SUM, MYLIB_F64, gpu, NULL, &out, &in));
+    number = 2;
+    CHECK_OK(mylib_copy(test_cpu, &result, gpu, there, sizeof result, NULL));
+    CHECK(result == 1.5, "%g", result);
+    CHECK_OK(mylib_free(gpu, there, NULL));
+}
+
+/* The same launch, again and again, on streams of its own: partial results do not get mixed up. */
+static void test_streams(rng *r)
+{
+    enum { STREAMS = 4, ROUNDS = 200 };
+    const int64_t n = 300001, one = 1;
+    float *terms = test_malloc((size_t)n * sizeof *terms), right, got[ROUNDS];
+    void *there, *out, *streams[STREAMS];
+    test_set_case("many launches on several streams");
+    fill_ordinary(r, MYLIB_F32, n, terms);
+    mylib_array in = {terms, test_cpu, MYLIB_F32, 1, &n, NULL};
+    mylib_array sum = {&right, test_cpu, MYLIB_F32, 1, &one, NULL};
+    CHECK_OK(mylib_reduce(MYLIB_SUM, MYLIB_F32, test_cpu, NULL, &sum, &in));
+    CHECK_OK(mylib_alloc(gpu, (size_t)n * sizeof *terms, NULL, &there));
+    CHECK_OK(mylib_alloc(gpu, sizeof got, NULL, &out));
+    CHECK_OK(mylib_copy(gpu, there, test_cpu, terms, (size_t)n * sizeof *terms, NULL));
+    CHECK_OK(mylib_synchronize(gpu, NULL));
+    for (int s = 0; s < STREAMS; s++)
+        CHECK_OK(mylib_stream_create(gpu, &streams[s]));
+    in.data = there;
+    in.device = sum.device = gpu;
+    for (int i = 0; i < ROUNDS; i++) {
+        sum.data = (float *)out + i;
+        CHECK_OK(mylib_reduce(MYLIB_SUM, MYLIB_F32, gpu, streams[i % STREAMS], &sum, &in));
+    }
+    for (int s = 0; s < STREAMS; s++) {
+        CHECK_OK(mylib_synchronize(gpu, streams[s]));
+        CHECK_OK(mylib_stream_destroy(gpu, streams[s]));
+    }
+    CHECK_OK(mylib_copy(test_cpu, got, gpu, out, sizeof got, NULL));
+    for (int i = 0; i < ROUNDS; i++)
+        CHECK(got[i] == right, "launch %d gave %.9g, not %.9g", i, (double)got[i], (double)right);
+    CHECK_OK(mylib_free(gpu, there, NULL));
+    CHECK_OK(mylib_free(gpu, out, NULL));
+    free(terms);
+}
+
+/* Small signed integers as unsigned ones: the negative become the largest. */
+static void test_signs(void)
+{
+    enum { N = 5000 };
+    static int8_t bytes[N];
+    static const int64_t n = N;
+    void *there, *out;
+    for (int i = 0; i < N; i++)
+        bytes[i] = (int8_t)(i % 7 - 3);
+    CHECK_OK(mylib_alloc(gpu, N, NULL, &there));
+    CHECK_OK(mylib_alloc(gpu, sizeof(uint64_t), NULL, &out));
+    CHECK_OK(mylib_copy(gpu, there, test_cpu, bytes, N, NULL));
+    for (int r = 0; r < 4; r++) {
+        static const char *const names[] = {"sum", "prod", "min", "max"};
+        uint64_t right = 0, got = 1;
+        mylib_array in = {bytes, test_cpu, MYLIB_I8, 1, &n, NULL};
+        mylib_array result = {&right, test_cpu, MYLIB_U64, 0, NULL, NULL};
+        test_set_case("%s of i8 as u64", names[r]);
+        CHECK_OK(mylib_reduce((mylib_reduction)r, MYLIB_U64, test_cpu, NULL, &result, &in));
+        in.data = there;
+        result.data = out;
+        in.device = result.device = gpu;
+        CHECK_OK(mylib_reduce((mylib_reduction)r, MYLIB_U64, gpu, NULL, &result, &in));
+        CHECK_OK(mylib_copy(test_cpu, &got, gpu, out, sizeof got, NULL));
+        CHECK(got == right, "%llu, not %llu", (unsigned long long)got, (unsigned long long)right);
+    }
+    CHECK_OK(mylib_free(gpu, there, NULL));
+    CHECK_OK(mylib_free(gpu, out, NULL));
+}
+
+int main(int argc, char **argv)
+{
+    test_begin_gpu("gpu_reduce", argc, argv, NULL);
+    rng r = rng_make(0);
+    test_host_number();
+    test_signs();
+    test_dot(&r);
+    test_streams(&r);
+    test_shapes(&r);
+    test_random(&r);
+    return test_end();
+}

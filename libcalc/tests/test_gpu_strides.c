@@ -1,0 +1,375 @@
+/*
+ * The GPU gives the CPU's bits for GPU memory of any strides: every way in which a kernel reads,
+ * around the edges of tiles and vectors, converted, selected, with constants; nothing beside the
+ * output's elements is written.  test_plan.c checks the choice between the ways.
+ *
+ *     test_gpu_strides [--quick]    --quick: few cases of each kind, for compute-sanitizer
+ *
+ * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
+ */
+#include "layout.h"
+#include "reference.h"
+
+#define SENTINEL 0x5a
+
+static mylib_device gpu = {MYLIB_CUDA, 0};
+
+/* ---- One computation in both places ---------------------------------------------------------- */
+
+#define MAX_INPUTS 3
+
+/* op of inputs that are converted to 'type'; or, with op == NULL, in[0] ? in[1] : in[2]. */
+typedef struct computation {
+    const test_op *op;
+    mylib_type type, out_type, in_type[MAX_INPUTS];
+    int inputs;
+    int64_t shift[1 + MAX_INPUTS]; /* elements from an aligned place */
+    int in_place;                  /* the first input is the output */
+    int host_scalar;               /* this input is one element of host memory; or -1 */
+    int ordinary;                  /* numbers that all types hold */
+} computation;
+
+static computation computation_of(const test_op *op, mylib_type type, rng *r)
+{
+    computation c = {.op = op, .type = type, .host_scalar = -1, .inputs = op->arity};
+    c.out_type = test_result_type(op, type);
+    for (int k = 0; k < MAX_INPUTS; k++)
+        c.in_type[k] = type;
+    for (int k = 0; k <= MAX_INPUTS; k++)
+        c.shift[k] = rng_once_in(r, 2) ? 0 : rng_below(r, 16);
+    return c;
+}
+
+/* One piece of GPU memory and its images on the host; operands lie in it between sentinels. */
+#define IMAGE_NBYTES (8 << 20)
+#define GAP 256
+
+static unsigned char *before, *after, *right, *on_device;
+
+static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
+{
+    int64_t at = (*used + GAP + 255) / 256 * 256 + shift;
+    *used = at + span + GAP;
+    if (*used > IMAGE_NBYTES)
+        test_give_up("the image is too small");
+    return at;
+}
+
+static mylib_status compute(const computation *c, mylib_device device, const mylib_array *arrays)
+{
+    int converts = c->host_scalar >= 0;
+    if (c->op == NULL)
+        return mylib_select(device, NULL, &arrays[0], &arrays[1], &arrays[2], &arrays[3]);
+    for (int k = 0; k < c->inputs; k++)
+        converts |= c->in_type[k] != c->type;
+    return converts ? mylib_map_as(c->op->op, c->type, device, NULL, &arrays[0], &arrays[1])
+                    : mylib_map(c->op->op, device, NULL, &arrays[0], &arrays[1]);
+}
+
+static void fill(const computation *c, rng *r, mylib_type type, int64_t n, void *values)
+{
+    if (c->ordinary && type != MYLIB_BOOL)
+        fill_ordinary(r, type, n, values);
+    else
+        fill_values(r, type, n, values);
+}
+
+/*
+ * Runs it over GPU memory, and over a copy on the CPU: all bytes must come out the same, but for
+ * the bits of NaNs.  The case is named by 'what' and the layouts.
+ */
+static void run(const computation *c, const char *what, const layout *out, const layout *in, rng *r)
+{
+    char texts[1 + MAX_INPUTS][64], scalar[TEST_MAX_SIZE];
+    int64_t size = test_size(c->out_type), used = 0, at[1 + MAX_INPUTS];
+    mylib_array arrays[2][1 + MAX_INPUTS];
+    const layout none = {.ndim = 0};
+
+    for (int k = 0; k <= c->inputs; k++)
+        layout_text(k == 0 ? out : &in[k - 1], texts[k], sizeof texts[k]);
+    test_set_case("%s: %s in %s of %s, %s, %s; out %s; in %s; %s; %s", what,
+                  c->op == NULL ? "select" : c->op->name, test_types[c->type].name,
+                  test_types[c->in_type[0]].name, test_types[c->in_type[1]].name,
+                  test_types[c->in_type[2]].name, texts[0], texts[1],
+                  c->inputs > 1 ? texts[2] : "-", c->inputs > 2 ? texts[3] : "-");
+
+    at[0] = reserve(&used, out->span, c->shift[0] * size);
+    for (int k = 0; k < c->inputs; k++)
+        at[1 + k] = k == 0 && c->in_place
+                        ? at[0]
+                        : reserve(&used, in[k].span, c->shift[1 + k] * test_size(c->in_type[k]));
+    memset(before, SENTINEL, (size_t)used);
+    for (int k = 0; k < c->inputs; k++)
+        fill(c, r, c->in_type[k], in[k].span / test_size(c->in_type[k]), before + at[1 + k]);
+    if (c->host_scalar >= 0)
+        fill(c, r, c->in_type[c->host_scalar], 1, scalar);
+    memcpy(right, before, (size_t)used);
+
+    for (int place = 0; place < 2; place++) {
+        unsigned char *base = place == 0 ? right : on_device;
+        mylib_device device = place == 0 ? test_cpu : gpu;
+        arrays[place][0] = layout_array(out, c->out_type, device, base + at[0]);
+        for (int k = 0; k < c->inputs; k++)
+            arrays[place][1 + k] =
+                k == c->host_scalar ? layout_array(&none, c->in_type[k], test_cpu, scalar)
+                                    : layout_array(&in[k], c->in_type[k], device, base + at[1 + k]);
+    }
+    CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
+    CHECK_OK(compute(c, test_cpu, arrays[0]));
+    CHECK_OK(compute(c, gpu, arrays[1]));
+    CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
+
+    int64_t n = out->span / size,
+            i = first_difference(c->out_type, n, after + at[0], right + at[0]);
+    CHECK(i == n, "%lld bytes into out there is %s (0x%02x...), not %s (0x%02x...)",
+          (long long)(i * size), describe(c->out_type, after + at[0] + i * size),
+          after[at[0] + i * size], describe(c->out_type, right + at[0] + i * size),
+          right[at[0] + i * size]);
+    memcpy(after + at[0], right + at[0], (size_t)(n * size));
+    for (i = 0; i < used && after[i] == right[i]; i++)
+        continue;
+    CHECK(i == used, "byte %lld of %lld, where out is %lld to %lld, was written", (long long)i,
+          (long long)used, (long long)at[0], (long long)(at[0] + out->span));
+}
+
+static const test_op *random_op(mylib_type type, int arity, rng *r)
+{
+    const test_op *op;
+    do
+        op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
+    while (!test_defined(op, type) || (arity != 0 && op->arity != arity));
+    return op;
+}
+
+/* ---- Layouts --------------------------------------------------------------------------------- */
+
+/* A matrix, or a stack of some, in C order; rows are 'pad' elements apart. */
+static layout stack_of(int64_t count, int64_t rows, int64_t columns, int64_t pad, int64_t size)
+{
+    layout l = {.ndim = count > 1 ? 3 : 2};
+    int d = l.ndim - 2;
+    l.shape[0] = count;
+    l.shape[d] = rows, l.shape[d + 1] = columns;
+    l.strides[0] = rows * (columns + pad) * size;
+    l.strides[d] = (columns + pad) * size, l.strides[d + 1] = size;
+    layout_measure(&l, size);
+    return l;
+}
+
+/* Ways in which an operand may lie against the others. */
+enum { PLAIN, ROW, COLUMN, TURNED, BACKWARDS, UPSIDE_DOWN, EVERY_OTHER, TURNED_BACKWARDS, WAYS };
+static const char *const way_names[WAYS] = {
+    "plain",     "row",         "column",      "turned",
+    "backwards", "upside down", "every other", "turned and backwards"};
+
+static layout way_of(const layout *plain, int way, int64_t pad, int64_t size)
+{
+    layout l = *plain;
+    int d = l.ndim - 2;
+    int64_t rows = l.shape[d], columns = l.shape[d + 1];
+    l = stack_of(l.ndim == 3 ? l.shape[0] : 1, rows, columns, pad, size);
+    switch (way) {
+    case ROW:
+        l.shape[d] = 1;
+        break;
+    case COLUMN:
+        l.shape[d + 1] = 1, l.strides[d] = size;
+        break;
+    case TURNED:
+    case TURNED_BACKWARDS:
+        l.strides[d] = size, l.strides[d + 1] = (rows + pad) * size;
+        if (d > 0)
+            l.strides[0] = columns * (rows + pad) * size;
+        if (way == TURNED_BACKWARDS)
+            l.strides[d] *= -1, l.strides[d + 1] *= -1;
+        break;
+    case BACKWARDS:
+        l.strides[d + 1] = -size;
+        break;
+    case UPSIDE_DOWN:
+        l.strides[d] *= -1;
+        break;
+    case EVERY_OTHER:
+        for (int i = 0; i < l.ndim; i++)
+            l.strides[i] *= 2;
+        break;
+    default:
+        break;
+    }
+    layout_measure(&l, size);
+    return l;
+}
+
+static const int64_t edges[] = {1,  2,  3,  7,   15,  16,  17,  31,  32, 33,
+                                63, 64, 65, 127, 128, 129, 130, 200, 260};
+#define EDGES (int64_t)(sizeof edges / sizeof *edges)
+
+static layout random_stack(rng *r, int64_t pad, int64_t size)
+{
+    int64_t columns = edges[rng_below(r, EDGES)], rows = edges[rng_below(r, EDGES)];
+    int64_t count = rng_once_in(r, 3) ? 1 + rng_below(r, 5) : 1;
+    while (count * rows * columns > 20000)
+        rows = (rows + 1) / 2;
+    return stack_of(count, rows, columns, pad, size);
+}
+
+static void test_ways(const test_type *t, rng *r)
+{
+    for (int a = 0; a < WAYS; a++) {
+        for (int i = 0; i < (test_quick ? 2 : 60); i++) {
+            int b = (int)rng_below(r, WAYS);
+            char what[64];
+            computation c = computation_of(random_op(t->type, 2, r), t->type, r);
+            int64_t pad = rng_once_in(r, 2) ? 0 : rng_once_in(r, 2) ? 16 : rng_below(r, 4);
+            layout out = random_stack(r, pad, test_size(c.out_type));
+            layout in[2] = {way_of(&out, a, rng_below(r, 3), t->size),
+                            way_of(&out, b, rng_once_in(r, 2) ? pad : rng_below(r, 3), t->size)};
+            if (rng_once_in(r, 8))
+                out = way_of(&out, EVERY_OTHER, pad, test_size(c.out_type));
+            snprintf(what, sizeof what, "%s, %s", way_names[a], way_names[b]);
+            run(&c, what, &out, in, r);
+            if (a == PLAIN && c.out_type == c.type) {
+                in[0] = out;
+                c.in_place = 1;
+                run(&c, "in place", &out, in, r);
+            }
+        }
+    }
+}
+
+static void test_random(const test_type *t, rng *r)
+{
+    for (int i = 0; i < (test_quick ? 5 : 300); i++) {
+        computation c = computation_of(random_op(t->type, 0, r), t->type, r);
+        layout out, in[2];
+        random_shape(r, &out, i % 10 == 9 ? 20000 : 900);
+        random_strides(r, &out, test_size(c.out_type), 1);
+        random_input(r, &out, &in[0], t->size, 1);
+        random_input(r, &out, &in[1], t->size, 1);
+        run(&c, "random", &out, in, r);
+    }
+}
+
+/* Inputs of other types, and constants from the host. */
+static void test_conversions(const test_type *t, rng *r)
+{
+    for (int i = 0; i < (test_quick ? 4 : 150); i++) {
+        computation c = computation_of(random_op(t->type, 2, r), t->type, r);
+        layout out = random_stack(r, rng_below(r, 3), test_size(c.out_type));
+        layout in[2];
+        c.ordinary = 1;
+        for (int k = 0; k < 2; k++) {
+            if (!rng_once_in(r, 3))
+                c.in_type[k] = (mylib_type)rng_below(r, MYLIB_TYPE_COUNT);
+            in[k] = way_of(&out, (int)rng_below(r, WAYS), rng_below(r, 3), test_size(c.in_type[k]));
+        }
+        if (rng_once_in(r, 3))
+            c.host_scalar = (int)rng_below(r, 2);
+        run(&c, "converted", &out, in, r);
+    }
+}
+
+static void test_selections(const test_type *t, rng *r)
+{
+    for (int i = 0; i < (test_quick ? 4 : 100); i++) {
+        computation c = computation_of(&test_ops[0], t->type, r);
+        layout out = random_stack(r, rng_below(r, 3), t->size);
+        layout in[3];
+        c.op = NULL;
+        c.inputs = 3;
+        c.out_type = t->type;
+        c.in_type[0] = rng_once_in(r, 2) ? MYLIB_BOOL : (mylib_type)rng_below(r, MYLIB_TYPE_COUNT);
+        if (rng_once_in(r, 3)) {
+            c.in_type[1 + rng_below(r, 2)] = (mylib_type)rng_below(r, MYLIB_TYPE_COUNT);
+            c.ordinary = 1;
+        }
+        for (int k = 0; k < 3; k++)
+            in[k] = way_of(&out, (int)rng_below(r, WAYS), rng_below(r, 3), test_size(c.in_type[k]));
+        if (rng_once_in(r, 3))
+            c.host_scalar = (int)rng_below(r, 3);
+        run(&c, "selected", &out, in, r);
+    }
+}
+
+/* More dimensions than one launch takes, none of which merge. */
+static void test_many_dimensions(const test_type *t, rng *r)
+{
+    for (int i = 0; i < (test_quick ? 1 : 3); i++) {
+        computation c = computation_of(random_op(t->type, 2, r), t->type, r);
+        layout out = {.ndim = 12}, in[2];
+        for (int d = 0; d < 12; d++)
+            out.shape[d] = d % 5 == i ? 3 : 2;
+        random_strides(r, &out, test_size(c.out_type), 1);
+        for (int k = 0; k < 2; k++) {
+            in[k] = out;
+            random_strides(r, &in[k], t->size, 1);
+        }
+        run(&c, "12 dimensions", &out, in, r);
+    }
+}
+
+/* A matrix of more than 2^31 elements, negated and turned. */
+static void test_huge(rng *r)
+{
+    const int64_t rows = 46000, columns = 47003, n = rows * columns, chunk = 1 << 26;
+    const int64_t starts[] = {0, chunk - 7, n / 2, n - 4096};
+    mylib_device_info info;
+    void *a = NULL, *out = NULL;
+    int8_t *values, got[4096];
+
+    test_set_case("a matrix of more than 2^31 elements");
+    CHECK_OK(mylib_cuda_device_info(gpu.index, &info));
+    if (test_quick || info.free_nbytes < 3 * (uint64_t)n) {
+        printf("gpu_strides: arrays beyond 2^31 elements are left out%s\n",
+               test_quick ? "" : ": not enough memory");
+        return;
+    }
+    values = test_malloc((size_t)chunk);
+    fill_values(r, MYLIB_I8, chunk, values);
+    CHECK_OK(mylib_alloc(gpu, (size_t)n, NULL, &a));
+    CHECK_OK(mylib_alloc(gpu, (size_t)n, NULL, &out));
+    for (int64_t at = 0; at < n; at += chunk)
+        CHECK_OK(mylib_copy(gpu, (char *)a + at, test_cpu, values,
+                            (size_t)(n - at < chunk ? n - at : chunk), NULL));
+    int64_t shape[2] = {rows, columns}, turned[2] = {1, rows};
+    mylib_array array = {out, gpu, MYLIB_I8, 2, shape, NULL};
+    mylib_array in = {a, gpu, MYLIB_I8, 2, shape, turned};
+    CHECK_OK(mylib_map(MYLIB_OP_negative, gpu, NULL, &array, &in));
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        int64_t wrong = 0;
+        CHECK_OK(mylib_copy(test_cpu, got, gpu, (char *)out + starts[i], sizeof got, NULL));
+        for (int64_t j = starts[i]; j < starts[i] + (int64_t)sizeof got; j++) {
+            int64_t from = j / columns + j % columns * rows;
+            wrong += got[j - starts[i]] != (int8_t)(uint8_t)-values[from % chunk];
+        }
+        CHECK(wrong == 0, "%lld of the elements from %lld are wrong", (long long)wrong,
+              (long long)starts[i]);
+    }
+    CHECK_OK(mylib_free(gpu, a, NULL));
+    CHECK_OK(mylib_free(gpu, out, NULL));
+    free(values);
+}
+
+int main(int argc, char **argv)
+{
+    test_begin_gpu("gpu_strides", argc, argv, NULL);
+    rng r = rng_make(1);
+    before = test_malloc(IMAGE_NBYTES);
+    after = test_malloc(IMAGE_NBYTES);
+    right = test_malloc(IMAGE_NBYTES);
+    CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, (void **)&on_device));
+    for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
+        test_ways(t, &r);
+        test_random(t, &r);
+        test_conversions(t, &r);
+        test_many_dimensions(t, &r);
+    }
+    for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)
+        test_selections(t, &r);
+    CHECK_OK(mylib_free(gpu, on_device, NULL));
+    free(before);
+    free(after);
+    free(right);
+    test_huge(&r);
+    return test_end();
+}

@@ -1,0 +1,254 @@
+"""Functions that make arrays: on a GPU an `Array`, on the CPU a NumPy array."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from . import core
+from ._array import Array, _is_fortran, as_array, asnumpy
+
+_SUPPORTED = frozenset("?bhilqBHILQefdFD")
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    return tuple(operator.index(size) for size in sizes)
+
+
+def _ordinal(device: str | None) -> int:
+    """The GPU that `device` names, -1 for the CPU; CudaError when it is not there."""
+    ordinal = core.parse_device(device)
+    if ordinal >= 0:
+        core.check_device(ordinal)
+    return ordinal
+
+
+def asarray(
+    obj: Any, dtype: Any = None, device: str | None = None, *, copy: bool | None = None
+) -> Any:
+    """`obj` as an array on a device: an `Array` on a GPU, a NumPy array on the CPU.
+
+    `obj` is anything that NumPy takes for an array, an `Array`, or foreign GPU memory (with
+    ``__dlpack__`` or ``__cuda_array_interface__``), which is used without a copy.  `device` None
+    is where `obj` is if it is on a GPU, else the default device.  `copy` true always copies, false
+    raises ValueError where a copy is needed.
+
+    >>> asarray([1, 2, 3], dtype="float32")
+    array([1., 2., 3.], dtype=float32)
+    """
+    obj = as_array(obj)
+    if isinstance(obj, Array):
+        ordinal = obj._ordinal if device is None else core.parse_device(device)
+        result: Any = obj
+        if ordinal != obj._ordinal:
+            if copy is False:
+                raise ValueError(f"asarray(): from {obj.device} to {device} takes a copy")
+            result = obj.to_device(device or "cpu")
+        if dtype is not None and np.dtype(dtype) != result.dtype:
+            if copy is False:
+                raise ValueError(f"asarray(): from {obj.dtype} to {np.dtype(dtype)} takes a copy")
+            result = result.astype(dtype)
+        return result.copy() if copy and result is obj else result
+    ordinal = _ordinal(device)
+    if ordinal < 0:
+        return np.array(obj, dtype, copy=copy)
+    if copy is False:
+        raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
+    # NumPy converts what is no array yet: it knows which numbers do not fit.
+    host = np.asarray(obj, None if isinstance(obj, np.ndarray) else dtype)
+    target = host.dtype if dtype is None else np.dtype(dtype)
+    if target.char not in _SUPPORTED or host.dtype.char not in _SUPPORTED:
+        host = np.asarray(host, target)  # whose own error, if there is one, says most
+    if not host.dtype.isnative:
+        host = host.astype(host.dtype.newbyteorder("="))
+    target = target.newbyteorder("=")
+    is_fortran = bool(host.flags.f_contiguous and not host.flags.c_contiguous)
+    result = core.empty(host.shape, target, ordinal, is_fortran)
+    if host.dtype.itemsize > target.itemsize:
+        host = host.astype(target)  # fewer bytes over the bus
+    core.copy(result, host)
+    return result
+
+
+def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
+    """A new array of a shape (an int or a tuple); its elements are whatever was in memory.
+
+    `dtype` is float64 unless given; `order` is "C" or "F".
+    """
+    if order not in ("C", "F"):
+        raise ValueError(f'order must be "C" or "F", not {order!r}')
+    ordinal = _ordinal(device)
+    dtype = np.float64 if dtype is None else dtype
+    if ordinal < 0:
+        return np.empty(_shape(shape), dtype, order)  # type: ignore[call-overload]
+    return core.empty(_shape(shape), dtype, ordinal, order == "F")
+
+
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, *, order: str = "C"
+) -> Any:
+    """A new array whose elements are all `fill_value`, a number; `dtype` is its type unless given.
+
+    >>> full(3, 7)
+    array([7, 7, 7])
+    """
+    value = np.asarray(asnumpy(fill_value))
+    if value.ndim:
+        raise ValueError(
+            f"full(): fill_value must be a number, not an array of shape {value.shape}"
+        )
+    result = empty(shape, value.dtype if dtype is None else dtype, device, order=order)
+    if isinstance(result, np.ndarray):
+        result[...] = fill_value
+    else:
+        result.fill(fill_value)
+    return result
+
+
+def zeros(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
+    """A new array of zeros; `dtype` is float64 unless given."""
+    return full(shape, 0, np.float64 if dtype is None else dtype, device, order=order)
+
+
+def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
+    """A new array of ones; `dtype` is float64 unless given."""
+    return full(shape, 1, np.float64 if dtype is None else dtype, device, order=order)
+
+
+def _like(x: Any, shape: Any, dtype: Any, device: str | None, order: str) -> Any:
+    """An empty array after a prototype: its shape, type, order and device, unless given."""
+    x = as_array(x)
+    if isinstance(x, Array):
+        device = x.device if device is None else device
+        is_fortran = _is_fortran(x)
+    else:
+        x = np.asarray(x)
+        device = "cpu" if device is None else device
+        is_fortran = bool(x.flags.f_contiguous and not x.flags.c_contiguous)
+    shape = x.shape if shape is None else _shape(shape)
+    if order in ("A", "K"):
+        order = "F" if is_fortran and len(shape) == x.ndim else "C"
+    return empty(shape, x.dtype if dtype is None else dtype, device, order=order)
+
+
+def empty_like(
+    x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
+) -> Any:
+    """A new array of the shape, type, order and device of `x`, uninitialised."""
+    return _like(x, shape, dtype, device, order)
+
+
+def full_like(
+    x: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    device: str | None = None,
+    *,
+    shape: Any = None,
+    order: str = "K",
+) -> Any:
+    """A new array of the shape, type, order and device of `x`, filled with a number."""
+    result = _like(x, shape, dtype, device, order)
+    if isinstance(result, np.ndarray):
+        result[...] = fill_value
+    else:
+        result.fill(fill_value)
+    return result
+
+
+def zeros_like(
+    x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
+) -> Any:
+    """A new array of zeros, of the shape, type, order and device of `x`."""
+    return full_like(x, 0, dtype, device, shape=shape, order=order)
+
+
+def ones_like(
+    x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
+) -> Any:
+    """A new array of ones, of the shape, type, order and device of `x`."""
+    return full_like(x, 1, dtype, device, shape=shape, order=order)
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    device: str | None = None,
+) -> Any:
+    """The numbers from `start` (or 0) to before `stop`, `step` apart, as NumPy computes them.
+
+    >>> arange(2, 9, 3)
+    array([2, 5, 8])
+    """
+    ordinal = _ordinal(device)
+    if ordinal < 0:
+        given: Any = (0, start) if stop is None else (start, stop)
+        return np.arange(*given, step, dtype)  # type: ignore[call-overload]
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise ZeroDivisionError("arange(): step is 0")
+    kind = np.result_type(np.asarray(start), np.asarray(stop), np.asarray(step))
+    target = kind if dtype is None else np.dtype(dtype)
+    if target == np.bool_ or target.kind not in "iufc":
+        raise TypeError(f"arange(): dtype must be numeric, not {target}")
+    count = max(math.ceil((stop - start) / step), 0)
+    out = core.empty((count,), target, ordinal, False)
+    # As NumPy does: the step is the difference of the first two elements, in the type.
+    carrier = np.dtype(np.float32) if target == np.float16 else target
+    with np.errstate(all="ignore"):
+        first = np.asarray(start).astype(target).astype(carrier)
+        second = np.asarray(start + step).astype(target).astype(carrier)
+        delta = np.asarray(second - first, carrier)
+    if count:
+        if carrier == target:
+            core.arange(out, first, delta)
+        else:
+            wide = core.empty((count,), carrier, ordinal, False)
+            core.arange(wide, first, delta)
+            core.copy(out, wide)
+    return out
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    device: str | None = None,
+) -> Any:
+    """`num` numbers evenly spaced from `start` to `stop`, which is the last unless told otherwise.
+
+    >>> linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    num = operator.index(num)
+    if num < 0:
+        raise ValueError(f"linspace(): num must be 0 or more, not {num}")
+    ordinal = _ordinal(device)
+    if ordinal < 0:
+        return np.linspace(start, stop, num, endpoint, dtype=dtype)
+    target = np.result_type(start, stop, float(num)) if dtype is None else np.dtype(dtype)
+    carrier = np.result_type(np.float64, start, stop)
+    intervals = num - 1 if endpoint else num
+    result: Any = arange(num, dtype=carrier, device=f"cuda:{ordinal}")
+    # NumPy's order of operations, so that the bits are NumPy's.
+    delta = stop * 1.0 - start * 1.0
+    if intervals > 0:
+        step = delta / intervals
+        result = result * step if step != 0 else result / intervals * delta
+    else:
+        result = result * delta
+    result = result + start
+    if endpoint and num > 1:
+        result[-1] = stop
+    if np.dtype(target).kind in "iu":
+        result = result // 1
+    return result.astype(target, copy=False)

@@ -1,0 +1,374 @@
+"""Arrays of other libraries on a GPU, and ours for them, without copies: PyTorch, CuPy, Numba, ...
+
+The protocols are DLPack and the CUDA array interface.  What has to be right besides pointers is the
+order of work on different streams, and how long memory lives:
+
+- contents that are ready on one stream are used on another only after that has been made to wait;
+- memory goes back to its owner only after the stream on which the owner uses it has been made to
+  wait for ours (in C, when the last reference to the memory goes).
+
+PyTorch and CuPy are never imported here; where they have been, their current streams are known.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import core
+from ._streams import LEGACY, gpu_ordinal
+
+#: DLPack's kinds of devices.
+_CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
+
+#: The newest version of DLPack that is understood.
+_MAX_VERSION = (1, 1)
+
+#: Types of operands that are certainly no foreign arrays.
+_PLAIN = frozenset({np.ndarray, bool, int, float, complex, type(None)})
+
+
+# ---- Streams -------------------------------------------------------------------------------------
+
+# None stands for the legacy default stream.
+_streams: dict[tuple[int, int], core.Stream] = {}
+
+
+def _stream(ordinal: int, handle: int) -> core.Stream:
+    """For streams that are never destroyed: the default ones, and PyTorch's, which are pooled."""
+    stream = _streams.get((ordinal, handle))
+    if stream is None:
+        stream = _streams[ordinal, handle] = core.Stream(ordinal, handle=handle)
+    return stream
+
+
+def _handle(stream: core.Stream | None) -> int:
+    return 0 if stream is None else stream.handle
+
+
+def _current(ordinal: int) -> core.Stream | None:
+    """The stream that calculations on a GPU are given to."""
+    stream = core.current_stream.get(None)
+    return stream if stream is not None and stream.ordinal == ordinal and stream.handle else None
+
+
+def _wait(ordinal: int, stream: core.Stream | None, other: core.Stream | None) -> None:
+    """What `stream` is given from now on waits for what `other` has been given so far."""
+    if stream is not other and _handle(stream) != _handle(other):
+        (stream or _stream(ordinal, 0)).wait(other or _stream(ordinal, 0))
+
+
+def _torch_stream(torch: Any, ordinal: int) -> core.Stream | None:
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # saves a microsecond
+    handle = raw(ordinal) if raw is not None else torch.cuda.current_stream(ordinal).cuda_stream
+    return _stream(ordinal, handle) if handle else None
+
+
+def _cupy_stream(cupy: Any, ordinal: int) -> core.Stream | None:
+    stream = cupy.cuda.get_current_stream(ordinal)
+    if stream.ptr in (0, LEGACY):
+        return None
+    return core.Stream(ordinal, handle=stream.ptr, owner=stream)
+
+
+def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
+    """The stream with this handle, if it is sure to exist for as long as we may use it."""
+    if handle == 2:  # of each thread
+        return _stream(ordinal, handle)
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    own = _current(ordinal)
+    if own is not None and own.handle == handle:
+        return own
+    if torch is not None and torch.cuda.is_initialized():
+        stream = _torch_stream(torch, ordinal)
+        if _handle(stream) == handle:
+            return stream
+    if cupy is not None:
+        stream = _cupy_stream(cupy, ordinal)
+        if _handle(stream) == handle:
+            return stream
+    return None
+
+
+# ---- Copies --------------------------------------------------------------------------------------
+
+
+def _to_gpu(x: core.ArrayBase | np.ndarray[Any, Any], ordinal: int) -> core.ArrayBase:
+    result = core.empty(x.shape, x.dtype, ordinal, False)
+    core.copy(result, x)
+    return result
+
+
+def _to_host(array: core.ArrayBase) -> np.ndarray[Any, Any]:
+    result = np.empty(array.shape, array.dtype)
+    core.copy(result, array)
+    return result
+
+
+# ---- Ours for others -----------------------------------------------------------------------------
+
+
+def dlpack_device(array: core.ArrayBase) -> tuple[int, int]:
+    """``Array.__dlpack_device__``"""
+    return _CUDA, array._ordinal
+
+
+def _make_ready(array: core.ArrayBase, stream: core.Stream | None) -> None:
+    for other in core.streams_of(array):
+        _wait(array._ordinal, stream, other)
+
+
+def _hand_over(array: core.ArrayBase, stream: Any) -> None:
+    """Orders what a consumer does on its `stream`, a number as DLPack counts, after our work."""
+    if stream is None:
+        stream = LEGACY
+    if not isinstance(stream, int):
+        raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
+    if stream < -1:
+        raise ValueError(f"stream must be -1 (no ordering), 1, 2 or a cudaStream_t, not {stream}")
+    if stream == -1:
+        return
+    ordinal = array._ordinal
+    if stream in (0, LEGACY):  # 0 is not allowed for its ambiguity, and is sent nevertheless
+        _make_ready(array, None)
+        core.note_use(array, None)
+        return
+    # A handle may be that of a stream which is destroyed before the memory is freed.
+    lasting = _lasting_stream(ordinal, stream)
+    _make_ready(array, lasting or core.Stream(ordinal, handle=stream))
+    if lasting is not None:
+        core.note_use(array, lasting)
+
+
+def dlpack(
+    array: core.ArrayBase,
+    *,
+    stream: int | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """``Array.__dlpack__``"""
+    if dl_device is not None and tuple(dl_device) != (_CUDA, array._ordinal):
+        if tuple(dl_device) != (_CPU, 0):
+            raise BufferError(
+                f"an array on {array.device} can be exported there, and as a copy to the CPU, not "
+                f"to DLPack's device {tuple(dl_device)}"
+            )
+        if copy is False:
+            raise BufferError(f"the array is on {array.device}: the CPU can only have a copy of it")
+        host = _to_host(array)
+        try:
+            return host.__dlpack__(max_version=max_version)
+        except TypeError:  # NumPy 2.0
+            return host.__dlpack__()
+    if copy:
+        array = _to_gpu(array, array._ordinal)
+    _hand_over(array, stream)
+    is_versioned = max_version is not None and max_version[0] >= 1
+    return core.to_dlpack(array, is_versioned, bool(copy))
+
+
+def cuda_array_interface(array: core.ArrayBase) -> dict[str, Any]:
+    """``Array.__cuda_array_interface__``: version 3, ready on the current stream."""
+    stream = _current(array._ordinal)
+    _make_ready(array, stream)
+    return {
+        "shape": array.shape,
+        "typestr": array.dtype.str,
+        "data": (array._pointer if array.size else 0, array._is_readonly),
+        "strides": None if array._is_c_contiguous else array.strides,
+        "stream": _handle(stream) or LEGACY,
+        "version": 3,
+    }
+
+
+# ---- Others for us -------------------------------------------------------------------------------
+
+#: An Array, and the stream on which its contents are ready.
+_Taken = tuple[core.ArrayBase, "core.Stream | None"]
+
+
+def _take(x: Any) -> _Taken | None:
+    """Foreign GPU memory as an Array; None when `x` is something else."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
+        return _take_tensor(torch, x)
+    kind: Any = type(x)
+    if hasattr(kind, "__dlpack_device__") and hasattr(kind, "__dlpack__"):
+        place, ordinal = x.__dlpack_device__()
+        return _take_dlpack(x, ordinal) if place in (_CUDA, _CUDA_MANAGED) else None
+    interface = getattr(x, "__cuda_array_interface__", None)
+    return _take_interface(x, interface) if isinstance(interface, dict) else None
+
+
+def _take_tensor(torch: Any, x: Any) -> _Taken | None:
+    """A tensor of PyTorch, by the shortest way."""
+    if not x.is_cuda:
+        return None
+    if x.is_neg():
+        raise BufferError("the tensor is negated lazily: take x.resolve_neg()")
+    if type(x) is not torch.Tensor or x.requires_grad or x.is_conj():
+        capsule = x.__dlpack__(stream=-1)  # or PyTorch's words on why not
+    else:
+        capsule = torch.utils.dlpack.to_dlpack(x)
+    stream = _torch_stream(torch, x.get_device())
+    return core.from_dlpack(capsule, stream, True), stream
+
+
+def _take_dlpack(x: Any, ordinal: int) -> _Taken:
+    cupy = sys.modules.get("cupy")
+    known: Any = getattr(cupy, "ndarray", ())
+    if isinstance(x, known):
+        stream = _cupy_stream(cupy, ordinal)
+        if any(step < 0 for step in x.strides):  # which CuPy's capsules have wrong
+            return _take_interface(x, x.__cuda_array_interface__)
+        return core.from_dlpack(x.__dlpack__(stream=-1), stream, True), stream
+    # The producer makes our stream wait; on which one it uses the memory is not known.
+    stream = _current(ordinal)
+    handle = _handle(stream) or LEGACY
+    try:
+        capsule = x.__dlpack__(stream=handle, max_version=_MAX_VERSION)
+    except TypeError:  # before DLPack 1.0
+        capsule = x.__dlpack__(stream=handle)
+    return core.from_dlpack(capsule, stream, False), stream
+
+
+def _take_interface(x: Any, interface: dict[str, Any]) -> _Taken:
+    version = interface["version"]
+    if version not in (2, 3):
+        raise BufferError(
+            f"the __cuda_array_interface__ of {type(x).__name__} is of version {version}; "
+            "versions 2 and 3 are understood"
+        )
+    if interface.get("mask") is not None:
+        raise BufferError(f"masks are not supported, and {type(x).__name__} has one")
+    pointer, is_readonly = interface["data"]
+    shape, strides = interface["shape"], interface.get("strides")
+    dtype = np.dtype(interface["typestr"])
+    ordinal = gpu_ordinal(None)
+    if 0 not in shape:
+        ordinal = core.pointer_device(pointer)
+        if ordinal < 0:
+            raise BufferError(
+                f"the __cuda_array_interface__ of {type(x).__name__} points to {pointer:#x}, which "
+                "is not GPU memory"
+            )
+        used = [stride for stride, n in zip(strides or (), shape, strict=False) if n > 1]
+        if any(offset % dtype.itemsize for offset in (pointer, *used)):
+            raise BufferError(
+                f"elements of {dtype} at {pointer:#x} with strides of {used} bytes are not aligned"
+            )
+    # Version 2 has no streams, and None means the same: use it at once.
+    handle = interface.get("stream")
+    stream = None
+    if handle not in (None, 0, LEGACY):
+        stream = core.Stream(ordinal, handle=handle, owner=x)
+    return core.wrap(pointer, ordinal, dtype, shape, strides, is_readonly, x, stream), stream
+
+
+def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
+    """`array` on a GPU, or for -1 as a NumPy array; the same one when it is there already."""
+    if ordinal == array._ordinal:
+        return _to_gpu(array, ordinal) if copy else array
+    if copy is False:
+        place = "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+        raise BufferError(f"the array is on {array.device}: moving it to {place} makes a copy")
+    return _to_host(array) if ordinal < 0 else _to_gpu(array, ordinal)
+
+
+def from_foreign(x: Any, device: str | None = None) -> Any:
+    """An Array over the GPU memory of `x`, without a copy, that the current stream may use at once.
+
+    None when `x` is no array on a CUDA GPU.  Where `device` names another place, a copy there.
+    BufferError when the memory cannot be shared, TypeError for unknown element types.
+    """
+    taken = _take(x)
+    if taken is None:
+        return None
+    array, ready = taken
+    _wait(array._ordinal, _current(array._ordinal), ready)
+    return array if device is None else _move(array, core.parse_device(device), None)
+
+
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Any:
+    """The elements of `x` without a copy: an Array from a GPU, a NumPy array from the CPU.
+
+    `x` has ``__dlpack__`` or ``__cuda_array_interface__``: tensors of PyTorch, arrays of CuPy,
+    Numba, JAX, NumPy, ...  The result shares its memory, and keeps it alive.  `device` moves it
+    when it is elsewhere, to ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  `copy` makes a copy in any case
+    when it is true, and in no case when it is false: then BufferError if one is needed.
+    """
+    ordinal = None if device is None else core.parse_device(device)
+    array = x if isinstance(x, core.ArrayBase) else from_foreign(x)
+    if array is not None:
+        return _move(array, array._ordinal if ordinal is None else ordinal, copy)
+    host = np.from_dlpack(x)
+    if ordinal is not None and ordinal >= 0:
+        if copy is False:
+            raise BufferError(f"the array is on the CPU: moving it to {device} makes a copy")
+        return _to_gpu(host, ordinal)
+    return host.copy() if copy else host
+
+
+# ---- Operations ----------------------------------------------------------------------------------
+
+
+def _operand(x: Any, taken: list[_Taken]) -> Any:
+    """`x`, or an Array over its memory when that is a GPU's, which is then noted in `taken`."""
+    if type(x) in _PLAIN or isinstance(x, core.ArrayBase):
+        return x
+    one = _take(x)
+    if one is None:
+        return x
+    taken.append(one)
+    return one[0]
+
+
+def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`operation(*args, **kwargs)` when an operand is foreign GPU memory, else NotImplemented.
+
+    Without a stream of ours (``with pkg.stream(...)``) the operation is given to the stream of the
+    first such operand, so that nobody has to wait.  A foreign `out` is written and returned; other
+    results are Arrays, ready on our stream.
+    """
+    nin = operation.nin
+    taken: list[_Taken] = []
+    arrays = [_operand(x, taken) for x in args]
+    out, target = (args[nin], arrays[nin]) if len(args) > nin else (None, None)
+    if kwargs:
+        kwargs = {**kwargs}
+        if "out" in kwargs:
+            out = kwargs["out"]
+            if type(out) is tuple and len(out) == 1:
+                out = out[0]
+            target = kwargs["out"] = _operand(out, taken)
+        if "where" in kwargs:
+            kwargs["where"] = _operand(kwargs["where"], taken)
+    if not taken:
+        return NotImplemented
+
+    first, stream = taken[0]
+    ordinal = first._ordinal
+    current = core.current_stream.get(None)
+    is_ours = current is not None and current.ordinal == ordinal
+    if is_ours:
+        stream = current
+    elif stream is not None and any(isinstance(x, core.ArrayBase) for x in (*args, out)):
+        _wait(ordinal, stream, None)
+    for _, ready in taken:
+        if ready is not stream:
+            _wait(ordinal, stream, ready)
+    if is_ours or stream is None:
+        result = operation(*arrays, **kwargs)
+    else:
+        token = core.current_stream.set(stream)
+        try:
+            result = operation(*arrays, **kwargs)
+        finally:
+            core.current_stream.reset(token)
+        if target is out:
+            _wait(ordinal, None, stream)
+    return result if target is out else out

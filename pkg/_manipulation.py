@@ -1,0 +1,210 @@
+"""Functions that put arrays together and choose from them; for `Array` and NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import core
+from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
+
+
+def _one_device(arrays: Sequence[Any], name: str, takes_numbers: bool = False) -> int:
+    """The GPU that all arrays are on, -1 when all are in host memory."""
+    on_gpu = [x for x in arrays if isinstance(x, Array)]
+    if not on_gpu:
+        return -1
+    for x in arrays:
+        if not isinstance(x, Array) and not (takes_numbers and _is_scalar(x)):
+            raise _refuse_host(x, on_gpu[0].device)
+    places = {x.device: x._ordinal for x in on_gpu}
+    if len(places) > 1:
+        raise ValueError(
+            f"{name}(): the arrays are on {' and '.join(places)}: "
+            "move them to one device with to_device() first"
+        )
+    return on_gpu[0]._ordinal
+
+
+def _result_type(arrays: Sequence[Any], dtype: Any) -> np.dtype[Any]:
+    kinds = (x.dtype if hasattr(x, "dtype") else x for x in arrays)
+    result: np.dtype[Any] = np.result_type(*kinds) if dtype is None else np.dtype(dtype)
+    return result
+
+
+def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None) -> Any:
+    """The arrays one after the other along an axis; along the only one of their flat forms if None.
+
+    >>> concatenate([[1, 2], [3]])
+    array([1, 2, 3])
+    """
+    arrays = [as_array(x) for x in arrays]
+    ordinal = _one_device(arrays, "concatenate")
+    if ordinal < 0:
+        return np.concatenate(arrays, axis, dtype=dtype)
+    if axis is None:
+        arrays, axis = [x.ravel() for x in arrays], 0
+    if any(x.ndim == 0 for x in arrays):
+        raise ValueError("arrays without dimensions cannot be concatenated")
+    (axis,) = _normalized_axes(axis, arrays[0].ndim)
+    shape = list(arrays[0].shape)
+    for k, x in enumerate(arrays):
+        if x.ndim != len(shape) or any(
+            n != m for d, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if d != axis
+        ):
+            raise ValueError(
+                f"concatenate(): array 0 has shape {arrays[0].shape} and array {k} has {x.shape}: "
+                f"they must agree in all axes but {axis}"
+            )
+    shape[axis] = sum(x.shape[axis] for x in arrays)
+    result = core.empty(shape, _result_type(arrays, dtype), ordinal, False)
+    begin = 0
+    for x in arrays:
+        end = begin + x.shape[axis]
+        core.copy(result[(slice(None),) * axis + (slice(begin, end),)], x)
+        begin = end
+    return result
+
+
+def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
+    """The arrays, all of one shape, along a new axis.
+
+    >>> stack([[1, 2], [3, 4]], axis=1)
+    array([[1, 3],
+           [2, 4]])
+    """
+    arrays = [as_array(x) for x in arrays]
+    ordinal = _one_device(arrays, "stack")
+    if ordinal < 0:
+        return np.stack(arrays, axis, dtype=dtype)
+    (axis,) = _normalized_axes(axis, arrays[0].ndim + 1)
+    for k, x in enumerate(arrays):
+        if x.shape != arrays[0].shape:
+            raise ValueError(
+                f"stack(): array 0 has shape {arrays[0].shape} and array {k} has {x.shape}: "
+                "they must be equal"
+            )
+    index = (slice(None),) * axis + (None,)
+    return concatenate([x[index] for x in arrays], axis, dtype=dtype)
+
+
+def where(condition: Any, x: Any, y: Any, /) -> Any:
+    """Elements of `x` where `condition` is true (not 0), else of `y`; broadcast and promoted.
+
+    >>> where([True, False], 1, 2)
+    array([1, 2])
+    """
+    operands = [as_array(a) for a in (condition, x, y)]
+    ordinal = _one_device(operands, "where", takes_numbers=True)
+    if ordinal < 0:
+        return np.where(*operands)
+    shape = np.broadcast_shapes(*(np.shape(a) for a in operands))
+    weak = [a for a in operands[1:] if type(a) in (bool, int, float, complex)]
+    dtype = _result_type(operands[1:], None)
+    if len(weak) == 2:
+        dtype = np.result_type(*(np.asarray(a) for a in weak))
+    out = core.empty(shape, dtype, ordinal, False)
+    inputs = [a if isinstance(a, Array) else np.asarray(a, dtype) for a in operands[1:]]
+    mask = operands[0] if isinstance(operands[0], Array) else np.asarray(operands[0])
+    core.select(out, mask, *inputs)
+    return out
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
+    """The elements, in C order, in another shape; see `Array.reshape`."""
+    x = as_array(x)
+    if isinstance(x, Array):
+        return x.reshape(shape, copy=copy)
+    x = np.asarray(x)
+    if copy:
+        return x.copy().reshape(shape)
+    result = x.reshape(shape)
+    if copy is False and not np.may_share_memory(result, x):
+        raise ValueError("reshape(): the elements do not lie so that no copy is needed")
+    return result
+
+
+def transpose(x: Any, /, axes: Any = None) -> Any:
+    """The axes in another order, reversed when none is given; a view."""
+    x = as_array(x)
+    return x.transpose(axes) if isinstance(x, Array) else np.transpose(x, axes)
+
+
+def permute_dims(x: Any, /, axes: Any) -> Any:
+    """The axes in another order; a view."""
+    return transpose(x, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two axes exchanged; a view."""
+    x = as_array(x)
+    return x.mT if isinstance(x, Array) else np.matrix_transpose(x)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
+    """Some axes moved to other places, the rest in their order; a view."""
+    x = as_array(x)
+    if not isinstance(x, Array):
+        return np.moveaxis(x, source, destination)
+    sources = _normalized_axes(source, x.ndim)
+    targets = _normalized_axes(destination, x.ndim)
+    if len(sources) != len(targets):
+        raise ValueError("moveaxis(): source and destination must have as many axes")
+    order = [d for d in range(x.ndim) if d not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return x.transpose(order)
+
+
+def expand_dims(x: Any, /, axis: Any) -> Any:
+    """With new axes of size 1; a view."""
+    x = as_array(x)
+    if not isinstance(x, Array):
+        return np.expand_dims(x, axis)
+    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    new = _normalized_axes(axes, x.ndim + len(axes))
+    return x[tuple(None if d in new else slice(None) for d in range(x.ndim + len(axes)))]
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Any:
+    """Without axes of size 1; a view."""
+    x = as_array(x)
+    return x.squeeze(axis) if isinstance(x, Array) else np.squeeze(x, axis)
+
+
+def flip(x: Any, /, axis: Any = None) -> Any:
+    """The elements in reverse order along all axes, or some; a view."""
+    x = as_array(x)
+    if not isinstance(x, Array):
+        return np.flip(x, axis)
+    axes = range(x.ndim) if axis is None else _normalized_axes(axis, x.ndim)
+    return x[tuple(slice(None, None, -1 if d in axes else 1) for d in range(x.ndim))]
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Any:
+    """`x` repeated to a shape, as a view; it is read-only."""
+    x = as_array(x)
+    if not isinstance(x, Array):
+        return np.broadcast_to(x, shape)
+    shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    missing = len(shape) - x.ndim
+    if missing < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[missing:], strict=True)):
+        raise ValueError(f"an array of shape {x.shape} does not broadcast to {shape}")
+    strides = [0] * missing + [
+        s if n == m else 0 for n, m, s in zip(x.shape, shape[missing:], x.strides, strict=True)
+    ]
+    return core.view(x, 0, shape, strides, True)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
+    """The elements converted to another type."""
+    x = as_array(x)
+    if not isinstance(x, Array):
+        x = np.asarray(x)
+    if device is not None:
+        from ._creation import asarray
+
+        return asarray(x, dtype, device, copy=copy or None)
+    return x.astype(dtype, copy=copy)

@@ -1,0 +1,118 @@
+"""The Python array API standard: `pkg` is the namespace of `Array`, with the part that it has.
+
+What is there behaves as the standard says; `__array_namespace_info__` claims nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import core
+
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+_KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+
+#: The types of the standard, and float16.
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+}
+
+
+def of_version(api_version: str | None) -> ModuleType:
+    """The namespace for a version of the standard; ValueError for an unknown one."""
+    if api_version is not None and api_version not in _VERSIONS:
+        raise ValueError(
+            f"unknown version {api_version!r} of the array API; known are {', '.join(_VERSIONS)}"
+        )
+    return importlib.import_module(__package__)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a type is of a kind (``"integral"``, ...), or is another type; or one of a tuple.
+
+    >>> isdtype("float32", "real floating")
+    True
+    """
+    dtype = np.dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return dtype.kind in _KINDS[kind]
+    return bool(dtype == np.dtype(kind))
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The type that the operands promote to, as NumPy promotes."""
+    from ._array import Array
+
+    result: np.dtype[Any] = np.result_type(
+        *(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes)
+    )
+    return result
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether a type, or an array's, casts to another without loss."""
+    from ._array import Array
+
+    return np.can_cast(from_.dtype if isinstance(from_, Array) else from_, to)
+
+
+class _Info:
+    """What `pkg` has of the standard's optional parts, its devices and types."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """No boolean indexing, no shapes that depend on data."""
+        return {
+            "boolean indexing": False,
+            "data-dependent shapes": False,
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> str:
+        """Where arrays are made unless told otherwise."""
+        ordinal = core.parse_device(None)
+        return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+
+    def devices(self) -> list[str]:
+        """The CPU and all GPUs."""
+        return ["cpu", *(f"cuda:{ordinal}" for ordinal in range(core.device_count()[0]))]
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
+        """The types that numbers get."""
+        core.parse_device(device)
+        return {
+            "real floating": np.dtype(np.float64),
+            "complex floating": np.dtype(np.complex128),
+            "integral": np.dtype(np.int64),
+            "indexing": np.dtype(np.int64),
+        }
+
+    def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        """The element types, all or of a kind."""
+        core.parse_device(device)
+        return {
+            name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)
+        }
+
+
+def __array_namespace_info__() -> _Info:  # noqa: N807  the standard's name
+    """What the namespace has: see the array API standard."""
+    return _Info()

@@ -1,0 +1,253 @@
+"""NumPy's functions on `Array`s: what ``__array_ufunc__`` and ``__array_function__`` answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import _creation, _manipulation, _namespace, _reductions, core
+from ._array import Array, call, check_output, power, store
+
+_operations = {operation.__name__: operation for operation in core.operations}
+
+#: The operation of each ufunc: NumPy's, and this package's own.  NumPy's divide is the true one.
+_UFUNCS: dict[Any, tuple[Any, bool]] = {
+    getattr(np, name): (operation, name == "divide") for name, operation in _operations.items()
+}
+_UFUNCS.update({operation.ufunc: (operation, False) for operation in core.operations})
+
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "add": _reductions.sum,
+    "multiply": _reductions.prod,
+    "minimum": _reductions.min,
+    "maximum": _reductions.max,
+}
+
+
+def _apply(operation: Any, is_true_division: bool, inputs: tuple[Any, ...], out: Any) -> Any:
+    return call(operation.index, is_true_division, inputs, out)
+
+
+def operate(operation: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`operation(*inputs, **kwargs)` where an Array is among the operands."""
+    return _computed(operation, False, inputs, dict(kwargs))
+
+
+def _computed(
+    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    name = operation.__name__
+    if len(inputs) == operation.nin + 1 and "out" not in kwargs:
+        inputs, kwargs["out"] = inputs[:-1], inputs[-1]
+    if len(inputs) != operation.nin:
+        raise TypeError(f"{name}() takes {operation.nin} operands, not {len(inputs)}")
+    out = kwargs.pop("out", None)
+    where = kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    device = kwargs.pop("device", None)
+    casting = kwargs.pop("casting", "same_kind")
+    kwargs.pop("subok", None)
+    order = kwargs.pop("order", "K")
+    if kwargs:
+        raise TypeError(f"{name}() does not take {', '.join(kwargs)} with arrays on a GPU")
+    if isinstance(out, tuple):
+        (out,) = out
+    if device is not None:
+        ordinal = core.parse_device(device)
+        for x in inputs:
+            if isinstance(x, Array) and x._ordinal != ordinal:
+                raise ValueError(
+                    f"{name}(): an operand is on {x.device}, and device is {device!r}: "
+                    "data is computed where it is; move it with to_device() first"
+                )
+    if dtype is not None or casting != "same_kind":
+        inputs = _cast(
+            np.divide if is_true_division else operation.ufunc, inputs, out, dtype, casting
+        )
+    if where is not True:
+        result = _apply(operation, is_true_division, inputs, None)
+        if result is NotImplemented:
+            return result
+        return _masked(name, result, where, out, casting)
+    if out is not None and casting != "same_kind":
+        result = _apply(operation, is_true_division, inputs, None)
+        if result is not NotImplemented:
+            store(out, result, name, casting)
+        return out if result is not NotImplemented else result
+    result = _apply(operation, is_true_division, inputs, out)
+    if order == "A":
+        is_fortran = all(x._is_f_contiguous for x in inputs if isinstance(x, Array))
+        order = "F" if is_fortran else "C"
+    if out is None and order in ("C", "F") and result is not NotImplemented:
+        return result.copy(order) if not result.flags[f"{order}_CONTIGUOUS"] else result
+    return result
+
+
+def _cast(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, dtype: Any, casting: Any
+) -> tuple[Any, ...]:
+    """The operands in the types that the ufunc would compute in; TypeError as NumPy's."""
+    kinds = [
+        type(x) if type(x) in (int, float, complex) else getattr(x, "dtype", np.dtype(np.bool_))
+        for x in inputs
+    ]
+    signature: Any = (
+        {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
+    )
+    dtypes = ufunc.resolve_dtypes(
+        (*kinds, getattr(out, "dtype", None)), casting=casting, **signature
+    )
+    return tuple(
+        x.astype(to.newbyteorder("="), copy=False)
+        if isinstance(x, Array)
+        else np.asarray(x).astype(to)[()]
+        if isinstance(x, np.generic | np.ndarray)
+        else np.asarray(x, to)[()]
+        for x, to in zip(inputs, dtypes, strict=False)
+    )
+
+
+def _masked(name: str, result: Array, where: Any, out: Any, casting: str) -> Any:
+    """`result` where the mask is true, what was in `out` elsewhere."""
+    mask = where if isinstance(where, Array) else np.asarray(where)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"where must be an array of bool, not {mask.dtype}")
+    if isinstance(mask, np.ndarray) and mask.ndim:
+        raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
+    shape = np.broadcast_shapes(mask.shape, result.shape)
+    if out is None:
+        out = core.empty(shape, result.dtype, result._ordinal, False)
+    elif out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}, but the broadcast shape is {shape}")
+    check_output(out, result, name, casting)
+    core.select(out, mask, result, out)
+    return out
+
+
+def ufunc(function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``__array_ufunc__`` returns."""
+    if method == "__call__":
+        if function is np.positive:
+            return inputs[0].copy()
+        if function is np.power and not kwargs:
+            return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
+        if function in _UFUNCS:
+            operation, is_true_division = _UFUNCS[function]
+            return _computed(operation, is_true_division, inputs, dict(kwargs))
+    elif method == "reduce" and function in _UFUNCS:
+        name = _UFUNCS[function][0].__name__
+        if name in _REDUCTIONS:
+            out = kwargs.get("out")
+            given = {k: v for k, v in kwargs.items() if k != "out" and v is not None}
+            given.setdefault("axis", kwargs.get("axis", 0))
+            if out is not None:
+                given["out"] = out[0] if isinstance(out, tuple) else out
+            return _REDUCTIONS[name](inputs[0], **given)
+    return NotImplemented
+
+
+def _trace(a: Any, offset: int = 0) -> Any:
+    from ._functions import trace
+
+    return trace(a, offset)
+
+
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if not isinstance(dst, Array):
+        raise TypeError("copyto(): the source is on a GPU: use pkg.asnumpy(x, out=dst)")
+    if where is not True:
+        raise TypeError("copyto() does not take where with arrays on a GPU")
+    if hasattr(src, "dtype") and not np.can_cast(src.dtype, dst.dtype, casting=casting):  # type: ignore[arg-type]
+        raise TypeError(f"cannot cast from {src.dtype} to {dst.dtype} with rule {casting!r}")
+    dst[...] = src
+
+
+def _share(a: Any, b: Any, max_work: int | None = None) -> bool:
+    both = isinstance(a, Array) and isinstance(b, Array)
+    return both and a._memory is b._memory
+
+
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.sum: _reductions.sum,
+    np.prod: _reductions.prod,
+    np.min: _reductions.min,
+    np.max: _reductions.max,
+    np.amin: _reductions.min,
+    np.amax: _reductions.max,
+    np.mean: _reductions.mean,
+    np.dot: _reductions.dot,
+    np.trace: _trace,
+    np.concatenate: _manipulation.concatenate,
+    np.stack: _manipulation.stack,
+    np.where: _manipulation.where,
+    np.reshape: _manipulation.reshape,
+    np.transpose: _manipulation.transpose,
+    np.matrix_transpose: _manipulation.matrix_transpose,
+    np.moveaxis: _manipulation.moveaxis,
+    np.expand_dims: _manipulation.expand_dims,
+    np.squeeze: _manipulation.squeeze,
+    np.flip: _manipulation.flip,
+    np.broadcast_to: _manipulation.broadcast_to,
+    np.ravel: lambda a: a.ravel(),
+    np.copy: lambda a, order="K", subok=False: a.copy(order),
+    np.copyto: _copyto,
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    np.may_share_memory: _share,
+    np.result_type: _namespace.result_type,
+    np.can_cast: lambda from_, to, casting="safe": np.can_cast(from_.dtype, to, casting),
+    np.array_repr: lambda arr, *args, **kwargs: repr(arr),
+    np.array_str: lambda a, *args, **kwargs: str(a),
+}
+
+#: Functions that make an array like another; they have arguments of their own.
+_LIKE: dict[Any, Callable[..., Any]] = {
+    np.empty_like: _creation.empty_like,
+    np.zeros_like: _creation.zeros_like,
+    np.ones_like: _creation.ones_like,
+    np.full_like: _creation.full_like,
+}
+
+#: Functions that know the argument `order`; others have C order.
+_ORDERED = frozenset((np.copy, *_LIKE))
+
+#: Arguments of NumPy's functions that mean nothing here when they have their default.
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "order": ("C",),
+    "subok": (True, False),
+    "out": (None,),
+    "casting": ("same_kind",),
+    "initial": (np._NoValue,),
+    "where": (np._NoValue, True),
+    "keepdims": (np._NoValue,),
+    "axis1": (0,),
+    "axis2": (1,),
+    "shape": (None,),
+    "dtype": (None,),
+    "copy": (None,),
+}
+
+
+def function(
+    function: Any,
+    types: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],  # noqa: ARG001
+) -> Any:
+    """What ``__array_function__`` returns."""
+    known = _FUNCTIONS.get(function) or _LIKE.get(function)
+    if known is None:
+        return NotImplemented
+    kwargs = {
+        name: value
+        for name, value in kwargs.items()
+        if (name == "order" and function in _ORDERED)
+        or not any(
+            value is default or (type(value) is type(default) and value == default)
+            for default in _DEFAULTS.get(name, ())
+        )
+    }
+    return known(*args, **kwargs)

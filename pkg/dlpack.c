@@ -1,0 +1,326 @@
+/*
+ * dlpack.c - arrays as DLPack capsules, and capsules as arrays, without copying elements.
+ *
+ * Streams, devices and what is a copy are decided in pkg/_interop.py.
+ */
+#include "dlpack.h"
+#include "array.h"
+
+#define TENSOR "dltensor"
+#define TENSOR_VERSIONED "dltensor_versioned"
+#define HELD "pkg.dltensor"
+#define HELD_VERSIONED "pkg.dltensor_versioned"
+
+/* Calls `function`, a capsule's, while an exception may be on its way. */
+static void preserving_errors(PyObject *capsule, void (*function)(PyObject *))
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    function(capsule);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* ---- Element types ------------------------------------------------------------------------- */
+
+static DLDataType dtype_of_type(mylib_type type)
+{
+    uint8_t code = type == MYLIB_BOOL  ? kDLBool
+                   : type <= MYLIB_I64 ? kDLInt
+                   : type <= MYLIB_U64 ? kDLUInt
+                   : type <= MYLIB_F64 ? kDLFloat
+                                       : kDLComplex;
+    return (DLDataType){code, (uint8_t)(8 * mylib_type_size(type)), 1};
+}
+
+/* 0 and a BufferError when the library has no such type. */
+static int type_of_dtype(DLDataType dtype, mylib_type *type_ret)
+{
+    for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
+        DLDataType own = dtype_of_type((mylib_type)type);
+        if (own.code == dtype.code && own.bits == dtype.bits && dtype.lanes == 1) {
+            *type_ret = (mylib_type)type;
+            return 1;
+        }
+    }
+    PyErr_Format(
+        PyExc_BufferError,
+        "elements of DLPack's type code %d, %d bits, %d lanes are not supported; supported "
+        "are bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and "
+        "complex128",
+        (int)dtype.code, (int)dtype.bits, (int)dtype.lanes);
+    return 0;
+}
+
+/* ---- From an Array ------------------------------------------------------------------------- */
+
+/* An array on its way to a consumer. */
+typedef struct export
+{
+    union {
+        DLManagedTensor plain;
+        DLManagedTensorVersioned versioned;
+    } managed;
+    PyObject *memory;
+    int64_t dims[]; /* shape, strides */
+}
+export;
+
+/* Consumers call it from any thread, with the GIL or without. */
+static void delete_export(export *e)
+{
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF(e->memory);
+    PyMem_Free(e);
+    PyGILState_Release(gil);
+}
+
+static void delete_plain(DLManagedTensor *self) { delete_export(self->manager_ctx); }
+static void delete_versioned(DLManagedTensorVersioned *self) { delete_export(self->manager_ctx); }
+
+/* A capsule that nobody has consumed still has its first name. */
+static void drop_capsule(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, TENSOR)) {
+        DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, TENSOR);
+        tensor->deleter(tensor);
+    } else if (PyCapsule_IsValid(capsule, TENSOR_VERSIONED)) {
+        DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, TENSOR_VERSIONED);
+        tensor->deleter(tensor);
+    }
+}
+
+static void capsule_destructor(PyObject *capsule) { preserving_errors(capsule, drop_capsule); }
+
+PyDoc_STRVAR(to_dlpack_doc,
+             "to_dlpack(array, is_versioned, is_copied=False, /)\n--\n\n"
+             "A capsule that shares the Array's memory: \"dltensor_versioned\" or \"dltensor\".");
+static PyObject *to_dlpack(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *object;
+    int is_versioned, is_copied = 0;
+    if (!PyArg_ParseTuple(args, "O!p|p:to_dlpack", state->array_base, &object, &is_versioned,
+                          &is_copied))
+        return NULL;
+    const array_object *array = (array_object *)object;
+    const mylib_array *a = &array->a;
+    int64_t itemsize = (int64_t)mylib_type_size(a->type);
+    if (array->is_readonly && !is_versioned) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the array is read-only, which DLPack cannot say before its version 1.0 "
+                        "(max_version): export a copy");
+        return NULL;
+    }
+    export *e = PyMem_Malloc(sizeof *e + 2 * (size_t)a->ndim * sizeof *e->dims);
+    if (e == NULL)
+        return PyErr_NoMemory();
+    for (int d = 0; d < a->ndim; d++) {
+        e->dims[d] = a->shape[d];
+        /* Of one element or none any stride will do; some consumers refuse negative ones. */
+        int is_used = array->count != 0 && a->shape[d] > 1;
+        e->dims[a->ndim + d] = is_used ? a->strides[d] / itemsize : 1;
+        if (is_used && a->strides[d] % itemsize != 0) {
+            PyErr_Format(PyExc_BufferError,
+                         "DLPack counts strides in elements, and the stride of %lld bytes in "
+                         "dimension %d is no multiple of the %lld bytes of an element: export a "
+                         "copy",
+                         (long long)a->strides[d], d, (long long)itemsize);
+            PyMem_Free(e);
+            return NULL;
+        }
+    }
+    DLTensor tensor = {.data = array->count != 0 ? a->data : NULL,
+                       .device = {kDLCUDA, a->device.index},
+                       .ndim = a->ndim,
+                       .dtype = dtype_of_type(a->type),
+                       .shape = e->dims,
+                       .strides = e->dims + a->ndim};
+    if (is_versioned)
+        e->managed.versioned = (DLManagedTensorVersioned){
+            {DLPACK_MAJOR, DLPACK_MINOR},
+            e,
+            delete_versioned,
+            (array->is_readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) |
+                (is_copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0),
+            tensor,
+        };
+    else
+        e->managed.plain = (DLManagedTensor){tensor, e, delete_plain};
+    e->memory = Py_NewRef(array->memory);
+    PyObject *capsule =
+        PyCapsule_New(&e->managed, is_versioned ? TENSOR_VERSIONED : TENSOR, capsule_destructor);
+    if (capsule == NULL)
+        delete_export(e);
+    return capsule;
+}
+
+/* ---- To an Array --------------------------------------------------------------------------- */
+
+/* The owner of foreign memory is a capsule again, with a name that no consumer takes. */
+static void drop_held(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, HELD)) {
+        DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, HELD);
+        if (tensor->deleter != NULL)
+            tensor->deleter(tensor);
+    } else {
+        DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, HELD_VERSIONED);
+        if (tensor->deleter != NULL)
+            tensor->deleter(tensor);
+    }
+}
+
+static void held_destructor(PyObject *capsule) { preserving_errors(capsule, drop_held); }
+
+/* What of a tensor this library can use; 0 and a BufferError otherwise. */
+static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *strides,
+                        int64_t *count_ret)
+{
+    if (t->device.device_type != kDLCUDA && t->device.device_type != kDLCUDAManaged) {
+        PyErr_Format(PyExc_BufferError,
+                     "the tensor is on a device of DLPack's type %d, not on a CUDA GPU",
+                     (int)t->device.device_type);
+        return 0;
+    }
+    if (t->ndim < 0 || t->ndim > MYLIB_MAX_NDIM) {
+        PyErr_Format(PyExc_BufferError, "the tensor has %d dimensions: at most %d are supported",
+                     (int)t->ndim, MYLIB_MAX_NDIM);
+        return 0;
+    }
+    if (!type_of_dtype(t->dtype, type_ret))
+        return 0;
+    int64_t itemsize = (int64_t)mylib_type_size(*type_ret), stride = itemsize;
+    *count_ret = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        if (t->shape[d] < 0 || __builtin_mul_overflow(*count_ret, t->shape[d], count_ret) ||
+            (t->strides != NULL && __builtin_mul_overflow(t->strides[d], itemsize, &stride))) {
+            PyErr_Format(PyExc_BufferError, "the size or stride of dimension %d is out of range",
+                         d);
+            return 0;
+        }
+        strides[d] = stride;
+        if (t->strides == NULL)
+            stride *= t->shape[d] != 0 ? t->shape[d] : 1;
+    }
+    if (*count_ret != 0 && ((uintptr_t)t->data + t->byte_offset) % (uintptr_t)itemsize != 0) {
+        PyErr_Format(PyExc_BufferError,
+                     "the tensor begins at %p + %llu, which is not aligned to its elements of %lld "
+                     "bytes",
+                     t->data, (unsigned long long)t->byte_offset, (long long)itemsize);
+        return 0;
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(
+    from_dlpack_doc,
+    "from_dlpack(capsule, stream, owner_is_on_stream, /)\n--\n\n"
+    "An Array over the GPU memory of a DLPack capsule, which is consumed, ready on `stream` (a "
+    "Stream, or None).  When nobody uses the memory any more it goes back to its owner; whether "
+    "what the owner does on `stream` then waits for our work, or we do.");
+static PyObject *from_dlpack(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *capsule, *stream;
+    int owner_is_on_stream, is_readonly = 0;
+    void *managed;
+    const DLTensor *tensor;
+    if (!PyArg_ParseTuple(args, "OOp:from_dlpack", &capsule, &stream, &owner_is_on_stream))
+        return NULL;
+    if (Py_TYPE(stream) != state->stream_type)
+        stream = NULL;
+
+    int is_versioned = PyCapsule_IsValid(capsule, TENSOR_VERSIONED);
+    if (is_versioned) {
+        DLManagedTensorVersioned *m = managed = PyCapsule_GetPointer(capsule, TENSOR_VERSIONED);
+        if (m->version.major > DLPACK_MAJOR) {
+            PyErr_Format(PyExc_BufferError,
+                         "the capsule is of DLPack %u.%u; versions up to %d are understood",
+                         (unsigned)m->version.major, (unsigned)m->version.minor, DLPACK_MAJOR);
+            return NULL;
+        }
+        tensor = &m->dl_tensor;
+        is_readonly = (m->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+    } else if (PyCapsule_IsValid(capsule, TENSOR)) {
+        DLManagedTensor *m = managed = PyCapsule_GetPointer(capsule, TENSOR);
+        tensor = &m->dl_tensor;
+    } else {
+        const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
+        PyErr_Clear();
+        PyErr_Format(PyExc_ValueError,
+                     "expected a capsule named \"dltensor\" or \"dltensor_versioned\", not %.100s "
+                     "\"%.100s\"; a capsule can be consumed only once",
+                     Py_TYPE(capsule)->tp_name, name != NULL ? name : "");
+        return NULL;
+    }
+
+    mylib_type type;
+    int64_t strides[MYLIB_MAX_NDIM], count;
+    if (!check_tensor(tensor, &type, strides, &count))
+        return NULL;
+    PyObject *held = PyCapsule_New(managed, is_versioned ? HELD_VERSIONED : HELD, held_destructor);
+    if (held == NULL)
+        return NULL;
+    /* From here on `held` calls the deleter, and the capsule does not. */
+    if (PyCapsule_SetName(capsule, is_versioned ? "used_dltensor_versioned" : "used_dltensor") <
+        0) {
+        (void)PyCapsule_SetDestructor(held, NULL);
+        Py_DECREF(held);
+        return NULL;
+    }
+    char *data = count != 0 ? (char *)tensor->data + tensor->byte_offset : tensor->data;
+    PyObject *memory =
+        new_foreign_memory(state, (mylib_device){MYLIB_CUDA, tensor->device.device_id}, data, held,
+                           stream, owner_is_on_stream);
+    Py_DECREF(held);
+    if (memory == NULL)
+        return NULL;
+    return new_array_over(state, memory, data, type, tensor->ndim, tensor->shape, strides,
+                          is_readonly);
+}
+
+/* ---- Who uses the memory ------------------------------------------------------------------- */
+
+PyDoc_STRVAR(streams_of_doc, "streams_of(array, /)\n--\n\n"
+                             "The streams (None: the default one) that have been given work on the "
+                             "Array's memory, its own first.");
+static PyObject *streams_of(PyObject *module, PyObject *object)
+{
+    if (!is_array(PyModule_GetState(module), object))
+        return PyErr_Format(PyExc_TypeError, "streams_of() takes an Array, not %.100s",
+                            Py_TYPE(object)->tp_name);
+    const memory_object *m = (memory_object *)((array_object *)object)->memory;
+    Py_ssize_t users = m->users != NULL ? PyList_GET_SIZE(m->users) : 0;
+    PyObject *tuple = PyTuple_New(1 + users);
+    if (tuple == NULL)
+        return NULL;
+    PyTuple_SET_ITEM(tuple, 0, Py_NewRef(m->stream != NULL ? m->stream : Py_None));
+    for (Py_ssize_t i = 0; i < users; i++)
+        PyTuple_SET_ITEM(tuple, 1 + i, Py_NewRef(PyList_GET_ITEM(m->users, i)));
+    return tuple;
+}
+
+PyDoc_STRVAR(note_use_doc, "note_use(array, stream, /)\n--\n\n"
+                           "Notes that `stream` (a Stream, or None) has been given work on the "
+                           "Array's memory: whoever frees it, waits for that.");
+static PyObject *note_use_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *object, *stream;
+    if (!PyArg_ParseTuple(args, "O!O:note_use", state->array_base, &object, &stream))
+        return NULL;
+    if (note_use(((array_object *)object)->memory,
+                 Py_TYPE(stream) == state->stream_type ? stream : NULL) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef dlpack_functions[] = {
+    {"to_dlpack", to_dlpack, METH_VARARGS, to_dlpack_doc},
+    {"from_dlpack", from_dlpack, METH_VARARGS, from_dlpack_doc},
+    {"streams_of", streams_of, METH_O, streams_of_doc},
+    {"note_use", note_use_function, METH_VARARGS, note_use_doc},
+    {NULL, NULL, 0, NULL},
+};

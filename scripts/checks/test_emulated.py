@@ -1,0 +1,71 @@
+"""Arrays on a GPU, tested for real without one: a build with two GPUs that the CPU emulates."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "emulated"
+LIBRARY = BUILD / "lib"
+
+#: What runs at the same time: the operations in all layouts, and all else about GPUs.
+SHARES = {
+    "operations": ["-k", "array", "test_layouts.py", "test_ops.py"],
+    "arrays": [
+        "-m", "gpu", "-k", "not every_length and not large and not large_layouts",
+        *sorted(path.name for path in (ROOT / "tests").glob("test_array_*.py")),
+        "test_docs.py", "test_gpu.py", "test_interop.py", "test_overlap.py", "test_promotion.py",
+        "test_protocols.py", "test_specials.py", "test_streams.py", "test_threads.py",
+    ],
+}  # fmt: skip
+
+
+def _built() -> None:
+    """The package in a folder of its own; the one in the tree, and its build, stay as they are."""
+    shutil.rmtree(LIBRARY, ignore_errors=True)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", "build", f"--build-base={BUILD}",
+         f"--build-lib={LIBRARY}", f"--build-temp={BUILD / 'temp'}"],
+        cwd=ROOT,
+        env={**os.environ, "CMAKE_ARGS": "-DMYLIB_EMULATED_GPUS=2 -DMYLIB_WERROR=ON"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        pytest.fail(done.stdout[-20000:], pytrace=False)
+
+
+def test_arrays_on_emulated_gpus() -> None:
+    _built()
+    variables = {
+        **os.environ, "PYTHONPATH": str(LIBRARY), "MYLIB_REQUIRE_GPU": "1", "OMP_NUM_THREADS": "2",
+    }  # fmt: skip
+    running = {}
+    for name, words in SHARES.items():
+        arguments = [str(ROOT / "tests" / x) if x.endswith(".py") else x for x in words]
+        # Not `python -m pytest`, and from elsewhere: the tree's own package is not to be found.
+        running[name] = subprocess.Popen(
+            [str(Path(sysconfig.get_path("scripts")) / "pytest"), "-c",
+             str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", *arguments],
+            cwd=BUILD,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )  # fmt: skip
+    failed = []
+    for name, process in running.items():
+        output, _ = process.communicate(timeout=900)
+        if process.returncode != 0 or "GPUs: emulated GPU, emulated GPU" not in output:
+            failed.append(f"{name}\n{output[-20000:]}")
+    if failed:
+        pytest.fail("\n".join(failed), pytrace=False)

@@ -1,0 +1,355 @@
+"""Arrays on a GPU are made as NumPy makes its own: types, orders, values; and leave again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
+
+DTYPES = [np.dtype(bool), *cases.DTYPES]
+SHAPES = [(), (0,), (1,), (5,), (3, 0, 2), (2, 3), (4, 1, 3), (1,) * 64]
+
+
+def _same(array: Any, wanted: Any, note: str = "") -> None:
+    assert isinstance(array, pcd.Array), f"{type(array)}, not an Array {note}"
+    oracle.assert_same(pcd.asnumpy(array), wanted, note)
+
+
+# ---- From what is there --------------------------------------------------------------------------
+
+
+@cases.each_dtype(DTYPES)
+@pytest.mark.parametrize("layout", generators.INPUT_LAYOUTS)
+def test_asarray_of_numpy(dtype: np.dtype, layout: str) -> None:
+    for shape in ((7,), (4, 5), (2, 3, 4), (0, 3), ()):
+        size = math.prod(shape)
+        data = (
+            np.arange(size) % 2 == 0 if dtype == np.bool_ else generators.values(dtype, size)
+        ).reshape(shape)
+        host = generators.laid_out(data, layout)
+        x = pcd.asarray(host, device="cuda")
+        data = np.array(host).astype(dtype)
+        _same(x, data, layout)
+        assert x.device == "cuda:0" and x.dtype == dtype
+        out = generators.poisoned(shape, dtype)
+        assert pcd.asnumpy(x, out=out) is out
+        oracle.assert_same(out, data)
+
+
+@cases.each_dtype(DTYPES, "to")
+@cases.each_dtype(DTYPES)
+def test_asarray_converts(dtype: np.dtype, to: np.dtype) -> None:
+    """As astype() does; also back, into an array of another type."""
+    if dtype.kind == "c" and to.kind not in "cb":
+        with pytest.warns(np.exceptions.ComplexWarning):
+            assert pcd.asarray([1.5 + 2j], dtype, "cuda").astype(to).tolist() == [to.type(1.5)]
+        return
+    data = np.arange(20) % 2 == 0 if dtype == np.bool_ else generators.moderate(dtype, 20)
+    if dtype.kind in "fc" and to.kind == "u":
+        data = abs(data)
+    host = data.astype(to)
+    _same(pcd.asarray(data, to, "cuda"), host)
+    x = pcd.asarray(data, device="cuda")
+    for converted in (x.astype(to), pcd.astype(x, to), pcd.asarray(x, to)):
+        _same(converted, host)
+    if np.can_cast(dtype, to, "same_kind"):
+        out = generators.poisoned(20, to)
+        assert pcd.asnumpy(x, out=out) is out
+        oracle.assert_same(out, host)
+    else:
+        with pytest.raises(TypeError, match="cannot cast"):
+            pcd.asnumpy(x, out=np.empty(20, to))
+        with pytest.raises(TypeError, match="cannot cast"):
+            x.astype(to, casting="same_kind")
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [3, 2.5, 1j, True, [1, 2, 3], [[1.5], [2]], (1, 2), [], [True, False], range(4), np.float32(2),
+     np.array(5, "i2"), [np.int8(3)], [[]], 2**40, [2**63]],
+    ids=repr,
+)  # fmt: skip
+def test_asarray_of_numbers_and_lists(obj: Any) -> None:
+    _same(pcd.asarray(obj, device="cuda"), np.asarray(obj))
+    with pcd.default_device("cuda"):
+        _same(pcd.asarray(obj), np.asarray(obj))
+    on_cpu = pcd.asarray(obj, device="cpu")
+    assert type(on_cpu) is np.ndarray
+    oracle.assert_same(on_cpu, np.asarray(obj))
+
+
+@pytest.mark.parametrize(
+    "obj", ["text", ["a"], [object()], np.array(["2020"], "M8[s]"), np.longdouble(1), None]
+)
+def test_asarray_of_what_has_no_numbers(obj: Any) -> None:
+    with pytest.raises(TypeError, match="arrays on a GPU have elements of"):
+        pcd.asarray(obj, device="cuda")
+    with pytest.raises(TypeError, match="arrays on a GPU have elements of"):
+        pcd.empty(3, np.asarray(obj).dtype, "cuda")
+
+
+def test_asarray_that_fails() -> None:
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        pcd.asarray([[1], [1, 2]], device="cuda")
+    with pytest.raises(OverflowError):
+        pcd.asarray([300], "u1", "cuda")
+    with pytest.raises(ValueError, match="takes a copy"):
+        pcd.asarray([1], device="cuda", copy=False)
+    with pytest.raises(ValueError, match="device"):
+        pcd.asarray([1], device="gpu")
+    with pytest.raises(pcd.CudaError):
+        pcd.asarray([1], device="cuda:999")
+
+
+def test_asarray_of_an_array() -> None:
+    x = pcd.asarray([1.5, 2.5], device="cuda")
+    assert pcd.asarray(x) is x and pcd.asarray(x, device="cuda") is x
+    assert pcd.asarray(x, "f8", copy=False) is x
+    assert pcd.asarray(x, copy=True)._pointer != x._pointer
+    converted = pcd.asarray(x, "f4", copy=True)
+    _same(converted, np.array([1.5, 2.5], "f4"))
+    with pytest.raises(ValueError, match="takes a copy"):
+        pcd.asarray(x, "f4", copy=False)
+    with pytest.raises(ValueError, match="takes a copy"):
+        pcd.asarray(x, device="cpu", copy=False)
+    host = pcd.asarray(x, device="cpu")
+    assert type(host) is np.ndarray and host.tolist() == [1.5, 2.5]
+    with pcd.default_device("cpu"):  # where it is, wins
+        assert pcd.asarray(x) is x
+
+
+def test_byte_order() -> None:
+    x = pcd.asarray(np.array([1, 2], ">i4"), device="cuda")
+    assert x.dtype == np.dtype("i4") and x.tolist() == [1, 2]
+    _same(pcd.asarray([1, 2], ">f8", "cuda"), np.array([1.0, 2.0]))
+    out = np.empty(2, ">i4")
+    assert pcd.asnumpy(x, out=out) is out and out.tolist() == [1, 2]
+
+
+# ---- New ones ------------------------------------------------------------------------------------
+
+
+@cases.each_dtype(DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape)[:12])
+def test_filled(dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    for order in "CF":
+        for name in ("zeros", "ones"):
+            x = getattr(pcd, name)(shape, dtype, "cuda", order=order)
+            wanted = getattr(np, name)(shape, dtype, order)
+            _same(x, wanted)
+            assert x.flags[f"{order}_CONTIGUOUS"]
+        x = pcd.full(shape, 3, dtype, "cuda", order=order)
+        _same(x, np.full(shape, 3, dtype, order))
+        x = pcd.empty(shape, dtype, "cuda", order=order)
+        assert (x.shape, x.dtype, x.ndim) == (shape, dtype, len(shape))
+        assert x.flags[f"{order}_CONTIGUOUS"] and x.flags["WRITEABLE"]
+        if x.size:
+            assert x.strides == np.empty(shape, dtype, order).strides
+
+
+def test_default_types() -> None:
+    for name in ("zeros", "ones", "empty"):
+        assert getattr(pcd, name)(3, device="cuda").dtype == np.float64
+    for value in (True, 2, 2.5, 1j, np.float32(3), np.array(3, "i2")):
+        _same(pcd.full(4, value, device="cuda"), np.full(4, value))
+    _same(pcd.full(2, pcd.asarray(2.5, device="cuda"), device="cuda"), np.full(2, 2.5))
+
+
+def test_making_that_fails() -> None:
+    with pytest.raises(ValueError, match="order must be"):
+        pcd.zeros(3, order="K", device="cuda")
+    with pytest.raises(ValueError, match="negative"):
+        pcd.zeros((3, -1), device="cuda")
+    with pytest.raises(TypeError):
+        pcd.zeros((3, 1.5), device="cuda")
+    with pytest.raises(ValueError, match="65 dimensions"):
+        pcd.zeros((1,) * 65, device="cuda")
+    with pytest.raises(ValueError, match="must be a number"):
+        pcd.full(3, [1, 2, 3], device="cuda")
+    with pytest.raises(OverflowError):
+        pcd.full(3, 300, "u1", "cuda")
+    for shape in ((2**62, 4), (2**31, 2**31, 2**31)):
+        with pytest.raises(MemoryError):
+            pcd.empty(shape, device="cuda")
+    assert pcd.empty((2**62, 4, 0), device="cuda").size == 0
+    with pytest.raises(TypeError, match="asarray"):
+        pcd.Array()
+
+
+@cases.each_dtype(DTYPES)
+def test_like(dtype: np.dtype) -> None:
+    for host in (np.ones((2, 3), dtype), np.ones((2, 3), dtype, "F"), np.ones((), dtype)):
+        x = pcd.asarray(host, device="cuda")
+        for name in ("zeros_like", "ones_like"):
+            _same(getattr(pcd, name)(x), getattr(np, name)(host))
+            assert getattr(pcd, name)(x).strides == getattr(np, name)(host).strides
+            _same(getattr(pcd, name)(host, device="cuda"), getattr(np, name)(host))
+            assert type(getattr(pcd, name)(x, device="cpu")) is np.ndarray
+            assert type(getattr(pcd, name)(host)) is np.ndarray
+            _same(
+                getattr(pcd, name)(x, "f4", shape=(4,)), getattr(np, name)(host, "f4", shape=(4,))
+            )
+        _same(pcd.full_like(x, 2), np.full_like(host, 2))
+        like = pcd.empty_like(x)
+        assert (like.shape, like.dtype, like.strides) == (x.shape, x.dtype, x.strides)
+
+
+# ---- Sequences -----------------------------------------------------------------------------------
+
+NUMERIC = [dtype for dtype in DTYPES if dtype.kind in "iuf"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(5,), (0,), (-3,), (2, 9), (2, 9, 3), (9, 2, -2), (9, 2, 3), (0.5, 4), (5.0,), (0, 1, 0.1),
+     (1, 0, -0.3), (-2.5, 3, 0.7), (10**12, 10**12 + 5), (0, 10**6, 7), (2**40, 2**40 + 10, 3)],
+    ids=str,
+)  # fmt: skip
+def test_arange(args: tuple[Any, ...]) -> None:
+    _same(pcd.arange(*args, device="cuda"), np.arange(*args))
+    for dtype in ("f8", "f4", "i8", "f2"):
+        if max(abs(x) for x in args) < (1000 if dtype == "f2" else 1e7):
+            _same(pcd.arange(*args, dtype=dtype, device="cuda"), np.arange(*args, dtype=dtype))
+
+
+@cases.each_dtype(NUMERIC)
+def test_arange_of_each_type(dtype: np.dtype) -> None:
+    for args in ((0, 100), (3, 90, 7), (100, 0, -3)):
+        if dtype.kind == "u" and args[-1] < 0:
+            continue
+        _same(pcd.arange(*args, dtype=dtype, device="cuda"), np.arange(*args, dtype=dtype))
+    n = 100_000
+    if dtype.itemsize > 2:
+        _same(pcd.arange(n, dtype=dtype, device="cuda"), np.arange(n, dtype=dtype))
+
+
+def test_arange_that_fails() -> None:
+    with pytest.raises(ZeroDivisionError):
+        pcd.arange(0, 5, 0, device="cuda")
+    with pytest.raises(TypeError):
+        pcd.arange("a", device="cuda")
+    with pytest.raises(TypeError, match="numeric"):
+        pcd.arange(3, dtype=bool, device="cuda")
+    with pytest.raises((MemoryError, ValueError)):
+        pcd.arange(10**15, device="cuda")
+
+
+@given(
+    start=st.floats(-1e6, 1e6), stop=st.floats(-1e6, 1e6), num=st.integers(0, 60), end=st.booleans()
+)
+def test_linspace(start: float, stop: float, num: int, end: bool) -> None:
+    _same(
+        pcd.linspace(start, stop, num, endpoint=end, device="cuda"),
+        np.linspace(start, stop, num, endpoint=end),
+    )
+
+
+@pytest.mark.parametrize("dtype", [None, "f4", "f2", "i4", "u1", "c8"])
+def test_types_of_linspace(dtype: Any) -> None:
+    for args in ((0, 1), (0, 100, 7), (5, 5, 3), (3, 120, 1), (0, 9, 10), (1.5, 100.25, 1000)):
+        _same(pcd.linspace(*args, dtype=dtype, device="cuda"), np.linspace(*args, dtype=dtype))
+    if dtype == "i4":
+        _same(
+            pcd.linspace(-5, 5, 7, dtype=dtype, device="cuda"), np.linspace(-5, 5, 7, dtype=dtype)
+        )
+    with pytest.raises(ValueError, match="num"):
+        pcd.linspace(0, 1, -1, device="cuda")
+
+
+def test_linspace_of_complex() -> None:
+    _same(pcd.linspace(0, 1 + 2j, 7, device="cuda"), np.linspace(0, 1 + 2j, 7))
+
+
+# ---- The CPU -------------------------------------------------------------------------------------
+
+
+@cases.each_device()
+def test_the_cpu_gives_numpy(device: str) -> None:
+    """What is asked for on the CPU is NumPy's, whatever the default device."""
+    with pcd.default_device(device):
+        for x in (
+            pcd.zeros((2, 3), "i4", "cpu"), pcd.ones(2, device="cpu"), pcd.empty(2, device="cpu"),
+            pcd.full(2, 7, device="cpu"), pcd.arange(5, device="cpu"),
+            pcd.linspace(0, 1, 5, device="cpu"), pcd.asarray([1, 2], device="cpu"),
+        ):  # fmt: skip
+            assert type(x) is np.ndarray
+        kind = np.ndarray if device == "cpu" else pcd.Array
+        for x in (pcd.zeros(3), pcd.arange(5), pcd.linspace(0, 1), pcd.asarray([1])):
+            assert type(x) is kind
+
+
+# ---- Leaving -------------------------------------------------------------------------------------
+
+
+def test_leaving() -> None:
+    host = generators.values(np.dtype("f4"), 60).reshape(3, 4, 5)
+    x = pcd.asarray(host, device="cuda")
+    for view, wanted in (
+        (x, host), (x.T, host.T), (x[::-1, 1], host[::-1, 1]), (x[..., ::2], host[..., ::2]),
+        (pcd.broadcast_to(x[:, :1], host.shape), np.broadcast_to(host[:, :1], host.shape)),
+    ):  # fmt: skip
+        for gone in (pcd.asnumpy(view), view.to_device("cpu")):
+            oracle.assert_same(gone, wanted)
+        np.testing.assert_array_equal(np.array(view.tolist(), "f4"), wanted)
+        out = generators.LAYOUTS["strided"](wanted.shape, np.dtype("f4"))
+        around = generators.surroundings(out)
+        pcd.asnumpy(view, out)
+        oracle.assert_same(out, wanted)
+        assert np.array_equal(generators.surroundings(out), around)
+    assert x.to_device("cuda:0") is x
+    assert pcd.asnumpy(host) is host
+
+
+def test_leaving_that_fails() -> None:
+    x = pcd.ones((2, 3), device="cuda")
+    read_only = np.zeros((2, 3))
+    read_only.flags.writeable = False
+    for out, error in (
+        ([1], TypeError), (x, TypeError), (np.ones(3), ValueError),
+        (np.ones((2, 3), int), TypeError), (read_only, ValueError),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            pcd.asnumpy(x, out=out)
+    with pytest.raises(ValueError, match="stream"):
+        x.to_device("cpu", stream=3)
+    with pytest.raises(ValueError, match="device"):
+        x.to_device("gpu")
+    with pytest.raises(pcd.CudaError):
+        x.to_device("cuda:99")
+
+
+def test_item() -> None:
+    host = np.arange(6, dtype="f4").reshape(2, 3)
+    x = pcd.asarray(host, device="cuda")
+    for args in ((4,), (-1,), (1, 2), ((0, 1),), (np.int64(3),)):
+        assert x.item(*args) == host.item(*args) and type(x.item(*args)) is float
+    assert x.T.item(1) == host.T.item(1)
+    assert pcd.asarray([[7]], device="cuda").item() == 7
+    assert type(pcd.asarray(True, device="cuda").item()) is bool
+    assert type(pcd.asarray(1j, device="cuda").item()) is complex
+    for args in ((6,), (-7,), (2, 0)):
+        with pytest.raises(IndexError):
+            x.item(*args)
+    with pytest.raises(ValueError, match=r"\(2, 3\)"):
+        x.item()
+    with pytest.raises((ValueError, TypeError, IndexError)):
+        x.item(slice(2))
+
+
+@given(data=st.data())
+def test_round_trips(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(cases.DTYPES))
+    arrays, _ = data.draw(generators.operands(dtype, 1))
+    x = pcd.asarray(arrays[0], device="cuda")
+    _same(x, np.array(arrays[0]).astype(dtype))

@@ -1,0 +1,245 @@
+"""Views by basic indexing, and assignment through them, as NumPy's; other indices are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import generators
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
+
+
+def _pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
+    """Equal arrays on the host and on a GPU."""
+    host = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    return host, pcd.asarray(host, device="cuda")
+
+
+def _same(array: Any, wanted: Any) -> None:
+    assert isinstance(array, pcd.Array)
+    oracle.assert_same(pcd.asnumpy(array), np.asarray(wanted))
+
+
+@st.composite
+def _indexed(draw: Any) -> tuple[tuple[int, ...], Any]:
+    """A shape and a basic index for it, or one that is out of bounds."""
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=6))
+    index = draw(hnp.basic_indices(shape, max_dims=8, allow_newaxis=True, allow_ellipsis=True))
+    return shape, index
+
+
+def _steps(x: Any) -> list[int]:
+    return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
+
+
+@given(shape_and_index=_indexed())
+def test_any_index(shape_and_index: Any) -> None:
+    """The same elements, and the same view of the memory."""
+    shape, index = shape_and_index
+    host, x = _pair(shape)
+    view, wanted = x[index], host[index]
+    _same(view, wanted)
+    if np.size(wanted) and isinstance(wanted, np.ndarray):
+        assert _steps(view) == _steps(wanted)
+    assert view._memory is x._memory
+    if isinstance(wanted, np.ndarray) and wanted.size:  # one number is a NumPy scalar there
+        offset = wanted.__array_interface__["data"][0] - host.__array_interface__["data"][0]
+        assert view._pointer - x._pointer == offset
+
+
+@given(shape_and_index=_indexed(), seed=generators.seeds)
+def test_any_assignment(shape_and_index: Any, seed: int) -> None:
+    """Through a view, from an array that broadcasts, and from a number; nothing beside it."""
+    shape, index = shape_and_index
+    host, x = _pair(shape)
+    selected = host[index].shape if isinstance(host[index], np.ndarray) else ()
+    rng = np.random.default_rng(seed)
+    given_shape = tuple(n if rng.integers(3) else 1 for n in selected)
+    given_shape = given_shape[rng.integers(len(given_shape) + 1) :]
+    values = rng.uniform(-9, 9, given_shape).astype("f4")
+    host[index] = values
+    x[index] = pcd.asarray(values, device="cuda")
+    _same(x, host)
+    host[index] = 7
+    x[index] = 7
+    _same(x, host)
+
+
+@st.composite
+def _wrong_index(draw: Any) -> tuple[tuple[int, ...], Any]:
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=4))
+    keys = [draw(st.integers(-9, 9)) for _ in range(draw(st.integers(1, 4)))]
+    return shape, tuple(keys)
+
+
+@given(shape_and_index=_wrong_index())
+def test_bounds(shape_and_index: Any) -> None:
+    shape, index = shape_and_index
+    host, x = _pair(shape)
+    try:
+        wanted = host[index]
+    except IndexError:
+        with pytest.raises(IndexError):
+            x[index]
+        with pytest.raises(IndexError):
+            x[index] = 1
+    else:
+        _same(x[index], wanted)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [[0, 1], np.array([0, 1]), np.array([True, False, True, False]), True, False, np.True_, 1.0,
+     "a", (0, [1]), (slice(None), True), {}, slice(1.5)],
+    ids=repr,
+)  # fmt: skip
+def test_other_indices_are_refused(index: Any) -> None:
+    _, x = _pair()
+    error = TypeError if isinstance(index, slice) else IndexError
+    with pytest.raises(error):
+        x[index]
+    with pytest.raises(error):
+        x[index] = 0
+
+
+def test_arrays_as_indices() -> None:
+    """An array without dimensions of integers is an integer; others are refused."""
+    host, x = _pair()
+    two = pcd.asarray(2, device="cuda")
+    for index in (two, np.int8(2), np.array(2), pcd.asarray(-1, device="cuda")):
+        _same(x[index], host[int(index)])
+        _same(x[:, 1:index], host[:, 1 : int(index)])
+    for index in (x, x > 3, pcd.asarray([1, 2], device="cuda"), pcd.asarray(True, device="cuda")):
+        with pytest.raises(IndexError, match="not by Array"):
+            x[index]
+
+
+def test_several_ellipses() -> None:
+    _, x = _pair()
+    with pytest.raises(IndexError, match="ellipsis"):
+        x[..., 0, ...]
+    with pytest.raises(IndexError, match="too many indices"):
+        x[0, 0, 0, 0]
+    with pytest.raises(ValueError, match="zero"):
+        x[::0]
+
+
+def test_huge_steps() -> None:
+    host, x = _pair((5,))
+    big = 2**70
+    for index in (np.s_[::big], np.s_[::-big], np.s_[big:], np.s_[-big:big], np.s_[:-big]):
+        _same(x[index], host[index])
+    with pytest.raises(IndexError):
+        x[big]
+
+
+def test_views_share_memory() -> None:
+    host, x = _pair()
+    view, wanted = x[1:3, ::-2, ..., None], host[1:3, ::-2, ..., None]
+    view += 100
+    wanted += 100
+    _same(x, host)
+    x[:] = 5
+    assert (pcd.asnumpy(view) == 5).all()
+    kept = x[2, 3]
+    del x, view
+    assert pcd.asnumpy(kept).tolist() == [5] * 6
+
+
+# ---- Assignment ----------------------------------------------------------------------------------
+
+OVERLAPS = [
+    (np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:]),
+    (np.s_[:], np.s_[::-1]), (np.s_[::2], np.s_[:10]), (np.s_[5:15], np.s_[::2]),
+    (np.s_[:], np.s_[3]), (np.s_[:], np.s_[3:4]), (np.s_[:], np.s_[:]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("to, source", OVERLAPS, ids=str)
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_overlapping_assignment(to: Any, source: Any, ndim: int) -> None:
+    """As if the values were read before anything is written."""
+    for dtype in ("i1", "f4", "c16"):
+        host, x = _pair((20,) if ndim == 1 else (20, 3), dtype)
+        x[to] = x[source]
+        host[to] = host[source].copy()
+        _same(x, host)
+
+
+def test_assigning_the_transpose() -> None:
+    host, x = _pair((30, 30))
+    x[...] = x.T
+    host[...] = host.T.copy()
+    _same(x, host)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8"])
+def test_types_of_values(dtype: str) -> None:
+    """Converted as astype() does; Python's integers must fit."""
+    for value in (1, 2.5, True, np.float64(3.7), np.int16(-2), np.array(3, "i8"), 0):
+        host, x = _pair((3,), dtype)
+        if np.dtype(dtype).kind == "u" and np.asarray(value) < 0:
+            continue  # undefined in C
+        host[1:] = value
+        x[1:] = value
+        _same(x, host)
+    for values in ([1.5, 2.5], [True, False]):
+        host, x = _pair((3,), dtype)
+        host[1:] = np.array(values)
+        x[1:] = pcd.asarray(values, device="cuda")
+        _same(x, host)
+    if dtype in ("i1", "u8"):
+        host, x = _pair((3,), dtype)
+        for value in (-129, 2**64):
+            with pytest.raises(OverflowError):
+                x[0] = value
+        with pytest.raises(TypeError):
+            x[0] = 1j
+    if dtype == "f4":
+        with pytest.warns(np.exceptions.ComplexWarning):
+            x[0] = np.complex64(1 + 1j)
+        assert x[0].item() == 1
+        with pytest.warns(np.exceptions.ComplexWarning):
+            x[:] = pcd.asarray([1j, 2, 3], device="cuda")
+
+
+def test_assignment_that_fails() -> None:
+    host, x = _pair()
+    for values in (pcd.ones(5, device="cuda"), pcd.ones((2, 4, 5, 6), device="cuda")):
+        with pytest.raises(ValueError, match="could not broadcast"):
+            x[...] = values
+    with pytest.raises(ValueError, match="could not broadcast"):
+        x[0, 0, 0] = pcd.ones(2, device="cuda")
+    x[0, 0] = pcd.ones((1, 1, 6), device="cuda")  # as NumPy drops leading dimensions of size 1
+    host[0, 0] = np.ones((1, 1, 6))
+    for values in (host, [1, 2], host.tolist()):
+        with pytest.raises(TypeError, match=r"host memory.*asarray\(x, device='cuda:0'\)"):
+            x[...] = values
+    for values in ("text", None, object()):
+        with pytest.raises(TypeError):
+            x[...] = values
+    read_only = pcd.broadcast_to(x, (2, 4, 5, 6))
+    with pytest.raises(ValueError, match="read-only"):
+        read_only[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        read_only[0][1:] = 1
+    with pytest.raises((AttributeError, TypeError)):
+        del x[0]
+    _same(x, host)
+
+
+def test_fill() -> None:
+    host, x = _pair()
+    x[:, 1].fill(3)
+    host[:, 1].fill(3)
+    _same(x, host)
+    with pytest.raises(OverflowError):
+        pcd.zeros(3, "i1", "cuda").fill(1000)

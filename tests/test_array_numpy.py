@@ -1,0 +1,343 @@
+"""NumPy's own functions on arrays on a GPU, Dask's chunks, and the array API's namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+
+import pkg as pcd
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
+
+
+def _on_gpu(x: Any) -> Any:
+    return pcd.asarray(x, device="cuda")
+
+
+def _same(array: Any, wanted: Any, name: str = "") -> None:
+    assert isinstance(array, pcd.Array), f"{type(array)}, not an Array"
+    oracle.assert_same(pcd.asnumpy(array), np.asarray(wanted), name=name)
+
+
+HOST = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
+
+
+# ---- Ufuncs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", pcd.operations)
+def test_numpys_ufuncs(name: str) -> None:
+    """NumPy's divide is the true one; all else is the operation."""
+    for dtype in ("f4", "f8", "i4", "u1"):
+        host = abs(HOST).astype(dtype) + 1
+        x, ufunc = _on_gpu(host), getattr(np, name)
+        args = [(x, x[::-1]), (x, 2), (2, x), (x, np.float32(2)), (np.float64(2), x)]
+        numpys = [(host, host[::-1]), (host, 2), (2, host), (host, np.float32(2))]
+        numpys += [(np.float64(2), host)]
+        if ufunc.nin == 1:
+            args, numpys = [(x,)], [(host,)]
+        for ours, theirs in zip(args, numpys, strict=True):
+            wanted = ufunc(*theirs)
+            _same(ufunc(*ours), wanted, name)
+            out = pcd.empty(wanted.shape, wanted.dtype, "cuda")
+            assert ufunc(*ours, out=out) is out
+            _same(out, wanted, name)
+            if name not in ("minimum", "maximum"):  # NumPy warns of it there
+                assert ufunc(*ours, out) is out
+
+
+def test_packages_ufuncs() -> None:
+    x = _on_gpu(np.array([7, -7]))
+    _same(pcd.add.ufunc(x, x), np.array([14, -14]))
+    _same(pcd.divide.ufunc(x, 2), np.array([3, -3]))
+    _same(np.divide(x, 2), np.array([3.5, -3.5]))
+    _same(np.true_divide(x, 2), np.array([3.5, -3.5]))
+    _same(pcd.divide(x, 2), np.array([3, -3]))
+    _same(x / 2, np.array([3.5, -3.5]))
+
+
+def test_keywords_of_ufuncs() -> None:
+    x = _on_gpu(HOST)
+    _same(np.add(x, 1, dtype="f4"), np.add(HOST, 1, dtype="f4"))
+    _same(np.add(x, 1, dtype="f4", casting="same_kind"), np.add(HOST, 1, dtype="f4"))
+    with pytest.raises(TypeError):
+        np.add(x, 1, dtype="i4")
+    _same(np.add(x, 1, dtype="i4", casting="unsafe"), np.add(HOST, 1, dtype="i4", casting="unsafe"))
+    out = _on_gpu(np.zeros((2, 3), "i4"))
+    np.add(x, 1, out=out, casting="unsafe")
+    _same(out, (HOST + 1).astype("i4"))
+    mask = HOST > 0
+    out, wanted = _on_gpu(np.zeros((2, 3))), np.zeros((2, 3))
+    assert np.sqrt(x, out=out, where=_on_gpu(mask)) is out
+    _same(out, np.sqrt(HOST, out=wanted, where=mask))
+    _same(np.add(x, 1, where=True), HOST + 1)
+    with pytest.raises(TypeError, match="where"):
+        np.add(x, 1, where=mask)
+    with pytest.raises(TypeError, match="bool"):
+        np.add(x, 1, where=x)
+    assert np.add(x, 1, order="F").flags["F_CONTIGUOUS"]
+    assert np.add(x.T, 1, order="C").flags["C_CONTIGUOUS"]
+    _same(np.positive(x), HOST)
+    for keyword in ({"axes": [0, 0]}, {"signature": "dd->d"}, {"keepdims": True}):
+        with pytest.raises(TypeError):
+            np.add(x, 1, **keyword)
+
+
+def test_reduce() -> None:
+    x = _on_gpu(HOST)
+    for ufunc in (np.add, np.multiply, np.minimum, np.maximum):
+        for kwargs in ({}, {"axis": 1}, {"axis": None}, {"axis": (0, 1)}, {"keepdims": True},
+                       {"axis": -1, "keepdims": True}):  # fmt: skip
+            _same(ufunc.reduce(x, **kwargs), ufunc.reduce(HOST, **kwargs))
+        out = pcd.zeros(3, device="cuda")
+        assert ufunc.reduce(x, out=out) is out
+        _same(out, ufunc.reduce(HOST))
+    _same(np.add.reduce(x, dtype="f4"), np.add.reduce(HOST, dtype="f4"))
+    _same(pcd.add.reduce(x, axis=1), HOST.sum(1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.sin(x), lambda x: np.matmul(x, x.T), lambda x: np.add.accumulate(x),
+        lambda x: np.add.outer(x, x), lambda x: np.add.at(x, [0], 1), lambda x: np.hypot(x, x),
+        lambda x: np.subtract.reduce(x), lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.modf(x), lambda x: np.logical_and(x, x), lambda x: np.isnan(x),
+        lambda x: np.add(x, np.ones((2, 3))), lambda x: np.add(np.ones((2, 3)), x),
+        lambda x: np.add(np.ones((2, 3)), 1, out=x), lambda x: np.add(x, 1, out=np.ones((2, 3))),
+        lambda x: np.add(x, [[1, 2, 3]]), lambda x: np.add(x, "a"), lambda x: np.power(x, x),
+    ],
+)  # fmt: skip
+def test_ufuncs_that_are_refused(call: Any) -> None:
+    """A TypeError: nothing is moved in silence."""
+    with pytest.raises(TypeError):
+        call(_on_gpu(HOST))
+
+
+# ---- Functions -----------------------------------------------------------------------------------
+
+FUNCTIONS: dict[str, Any] = {
+    "sum": lambda x: np.sum(x),
+    "sum axis": lambda x: np.sum(x, axis=0),
+    "sum keywords": lambda x: np.sum(x, axis=1, keepdims=True, dtype="f4"),
+    "prod": lambda x: np.prod(x, 0),
+    "min": lambda x: np.min(x, axis=1),
+    "max": lambda x: np.max(x, keepdims=True),
+    "amax": lambda x: np.amax(x),
+    "amin": lambda x: np.amin(x, 0),
+    "mean": lambda x: np.mean(x, axis=1),
+    "mean keepdims": lambda x: np.mean(x, keepdims=True),
+    "dot": lambda x: np.dot(x[0], x[1]),
+    "trace": lambda x: np.trace(x),
+    "trace offset": lambda x: np.trace(x, 1),
+    "trace keywords": lambda x: np.trace(x, offset=-1, axis1=0, axis2=1),
+    "concatenate": lambda x: np.concatenate([x, x], axis=1),
+    "concatenate flat": lambda x: np.concatenate((x, x[0]), axis=None),
+    "stack": lambda x: np.stack([x, x], axis=-1),
+    "where": lambda x: np.where(x > 0, x, 0),
+    "reshape": lambda x: np.reshape(x, (3, 2)),
+    "reshape order": lambda x: np.reshape(x, -1, order="C"),
+    "transpose": lambda x: np.transpose(x),
+    "transpose axes": lambda x: np.transpose(x, (1, 0)),
+    "matrix_transpose": lambda x: np.matrix_transpose(x),
+    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "expand_dims": lambda x: np.expand_dims(x, 1),
+    "squeeze": lambda x: np.squeeze(x[:1]),
+    "squeeze axis": lambda x: np.squeeze(x[:1], axis=0),
+    "flip": lambda x: np.flip(x, 0),
+    "broadcast_to": lambda x: np.broadcast_to(x, (4, 2, 3)),
+    "ravel": lambda x: np.ravel(x),
+    "copy": lambda x: np.copy(x),
+    "zeros_like": lambda x: np.zeros_like(x),
+    "ones_like": lambda x: np.ones_like(x, dtype="i4"),
+    "full_like": lambda x: np.full_like(x, 3),
+    "full_like shape": lambda x: np.full_like(x, 3, shape=(5,)),
+    "zeros_like keywords": lambda x: np.zeros_like(x, dtype="f4", shape=(2,), subok=False),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    function = FUNCTIONS[name]
+    for host in (HOST, HOST.T.copy().T, HOST[:, ::-1]):
+        _same(function(_on_gpu(host)), function(host))
+
+
+def test_orders() -> None:
+    for host in (HOST, HOST.T):
+        x = _on_gpu(HOST) if host is HOST else _on_gpu(HOST).T
+        for order in "CFAK":
+            for function in (np.copy, np.zeros_like, np.empty_like):
+                assert function(x, order=order).strides == function(host, order=order).strides
+    for order in "FAK":
+        with pytest.raises(TypeError):
+            np.ravel(x, order=order)
+
+
+def test_functions_that_give_no_array() -> None:
+    x = _on_gpu(HOST)
+    assert np.shape(x) == (2, 3) and np.ndim(x) == 2 and np.size(x) == 6 and np.size(x, 1) == 3
+    assert np.may_share_memory(x, x[0]) and not np.may_share_memory(x, x + 1)
+    assert not np.may_share_memory(x, HOST)
+    assert np.array_repr(x) == repr(x) and np.array_str(x) == str(x)
+    assert np.result_type(x, np.float32) == np.float64
+    assert np.can_cast(x, "c16") and not np.can_cast(x, "f4") and np.can_cast(x, "f4", "same_kind")
+    assert np.empty_like(x).shape == (2, 3)
+
+
+def test_copyto() -> None:
+    x = _on_gpu(np.zeros((2, 3)))
+    np.copyto(x, _on_gpu(HOST))
+    _same(x, HOST)
+    np.copyto(x, 5)
+    _same(x, np.full((2, 3), 5.0))
+    with pytest.raises(TypeError, match="cannot cast"):
+        np.copyto(pcd.zeros(3, "i4", "cuda"), x)
+    np.copyto(pcd.zeros((2, 3), "i4", "cuda"), x, casting="unsafe")
+    for call in (lambda: np.copyto(HOST.copy(), x), lambda: np.copyto(x, HOST),
+                 lambda: np.copyto(x, 1, where=HOST > 0)):  # fmt: skip
+        with pytest.raises(TypeError):
+            call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.sort(x), lambda x: np.linalg.norm(x), lambda x: np.unique(x),
+        lambda x: np.cumsum(x), lambda x: np.std(x), lambda x: np.argmax(x), lambda x: np.dot(x, x),
+        lambda x: np.einsum("ij->i", x), lambda x: np.fft.fft(x), lambda x: np.histogram(x),
+        lambda x: np.concatenate([x, HOST]), lambda x: np.where(x > 0, x, HOST),
+        lambda x: np.sum(HOST, axis=0, out=x[0]), lambda x: np.sum(x, where=x > 0),
+        lambda x: np.sum(x, initial=5), lambda x: np.reshape(x, -1, order="F"),
+        lambda x: np.trace(x, axis1=1, axis2=0), lambda x: np.concatenate([x], casting="no"),
+        lambda x: np.any(x), lambda x: np.nonzero(x), lambda x: np.save("/dev/null", x),
+    ],
+)  # fmt: skip
+def test_functions_that_are_refused(call: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        call(_on_gpu(HOST))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [np.asarray, np.array, np.ascontiguousarray, np.float64, lambda x: np.asarray([x, x]),
+     lambda x: np.array(x, "f4", copy=False),
+     lambda x: HOST.copy().__setitem__(0, x[0])],
+)  # fmt: skip
+def test_conversion_to_numpy_is_refused(convert: Any) -> None:
+    """By a text that says what to do instead."""
+    with pytest.raises(TypeError, match="pkg.asnumpy|Array|array"):
+        convert(_on_gpu(HOST))
+    with pytest.raises(TypeError, match=r"on cuda:0 .*pkg\.asnumpy\(x\)"):
+        np.asarray(_on_gpu(HOST))
+
+
+# ---- Dask ----------------------------------------------------------------------------------------
+
+
+def test_dask() -> None:
+    """Chunks stay on the GPU through what Dask does with them."""
+    da = pytest.importorskip("dask.array")
+    host = generators.moderate(np.dtype("f8"), 600).reshape(20, 30)
+    x = da.from_array(_on_gpu(host), chunks=(7, 11), asarray=False)
+    y = da.from_array(_on_gpu(host[::-1].copy()), chunks=(20, 10), asarray=False)
+
+    def compute(lazy: Any) -> Any:
+        return lazy.compute(scheduler="synchronous")
+
+    _same(compute(x), host)
+    _same(compute(x + y), host + host[::-1])
+    _same(compute((x * 2 - y).T), (host * 2 - host[::-1]).T)
+    _same(compute(da.sqrt(abs(x))), np.sqrt(abs(host)))
+    _same(compute(pcd.add(x, 1)), host + 1)
+    _same(compute(pcd.multiply(x, y)), host * host[::-1])
+    _same(compute(da.concatenate([x, y], axis=1)), np.concatenate([host, host[::-1]], 1))
+    _same(compute(da.stack([x, y])), np.stack([host, host[::-1]]))
+    _same(compute(x[3:9, ::2]), host[3:9, ::2])
+    _same(compute(da.where(x > 0, x, 0)), np.where(host > 0, host, 0))
+    _same(compute(x.max(axis=0)), host.max(axis=0))
+    _same(compute(x.min()), host.min())
+    for lazy, wanted in (
+        (x.sum(), host.sum()), (x.sum(axis=0), host.sum(0)), (x.prod(axis=1), host.prod(1)),
+        (x.sum(axis=1, keepdims=True) / 30, host.mean(1, keepdims=True)),
+    ):  # fmt: skip
+        result = compute(lazy)
+        assert isinstance(result, pcd.Array)
+        np.testing.assert_allclose(pcd.asnumpy(result), wanted, rtol=1e-12)
+    _same(compute(x.rechunk((10, 10)) + 1), host + 1)
+    _same(compute(x.reshape(600)), host.reshape(600))
+    _same(compute(x.astype("f4")), host.astype("f4"))
+
+
+def test_dask_moves_chunks() -> None:
+    da = pytest.importorskip("dask.array")
+    host = generators.moderate(np.dtype("f4"), 100)
+    x = da.from_array(host, chunks=30).map_blocks(pcd.asarray, device="cuda", meta=host[:0])
+    result = (x + x).map_blocks(pcd.asnumpy, meta=host[:0]).compute(scheduler="synchronous")
+    oracle.assert_same(result, host + host)
+
+
+# ---- The array API -------------------------------------------------------------------------------
+
+
+def test_namespace() -> None:
+    x = _on_gpu(HOST)
+    xp = x.__array_namespace__()
+    assert xp is pcd and x.__array_namespace__(api_version="2023.12") is pcd
+    with pytest.raises(ValueError, match="1999"):
+        x.__array_namespace__(api_version="1999.12")
+    _same(xp.sum(xp.concat([x, xp.ones_like(x)]), axis=0), HOST.sum(0) + 2)
+    _same(xp.abs(x), abs(HOST))
+    _same(xp.permute_dims(x, (1, 0)), HOST.T)
+    assert xp.isdtype(x.dtype, "real floating") and not xp.isdtype(x.dtype, ("integral", "bool"))
+    assert xp.isdtype(xp.int8, (xp.int8, "bool")) and xp.isdtype(xp.uint8, "unsigned integer")
+    assert xp.result_type(x, xp.float32) == xp.float64
+    assert xp.result_type(xp.int32, pcd.asarray(1, "i8", "cuda")) == xp.int64
+    assert xp.can_cast(x, xp.float64) and not xp.can_cast(x, xp.float32)
+    assert xp.finfo(xp.float32).bits == 32 and xp.iinfo(xp.int8).max == 127
+    assert (xp.pi, xp.newaxis, xp.inf) == (np.pi, None, np.inf) and np.isnan(xp.nan)
+    for name, dtype in pcd._namespace.DTYPES.items():
+        assert getattr(xp, name) == dtype == xp.empty(1, name, "cuda").dtype
+
+
+def test_namespace_info() -> None:
+    info = pcd.__array_namespace_info__()
+    assert info.capabilities() == {
+        "boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64,
+    }  # fmt: skip
+    assert info.devices() == ["cpu", *(f"cuda:{n}" for n in range(pcd.device_count()))]
+    assert info.default_device() == "cpu"
+    with pcd.default_device("cuda"):
+        assert info.default_device() == "cuda:0"
+        assert pcd.empty(3).device == "cuda:0"
+    types = info.default_dtypes(device="cuda")
+    assert pcd.asarray(1.5, device="cuda").dtype == types["real floating"]
+    assert pcd.asarray(1, device="cuda").dtype == types["integral"]
+    assert pcd.asarray(1j, device="cuda").dtype == types["complex floating"]
+    assert set(info.dtypes()) >= {dtype.name for dtype in cases.DTYPES}
+    assert set(info.dtypes(kind="bool")) == {"bool"}
+    assert set(info.dtypes(kind=("bool", "complex floating"))) == {
+        "bool", "complex64", "complex128",
+    }  # fmt: skip
+    for device in ("cpu", "cuda", "cuda:0"):
+        assert info.dtypes(device=device) == info.dtypes()
+    with pytest.raises(ValueError):
+        info.dtypes(device="gpu")
+
+
+def test_generic_code() -> None:
+    """A function of the standard's names alone, for arrays of any place."""
+
+    def normalized(x: Any) -> Any:
+        xp = x.__array_namespace__()
+        centred = x - xp.mean(x, axis=0, keepdims=True)
+        scale = xp.sqrt(xp.mean(xp.square(centred), axis=0, keepdims=True))
+        return xp.where(scale > 0, centred / scale, xp.zeros_like(x))
+
+    result = pcd.asnumpy(normalized(_on_gpu(HOST)))
+    np.testing.assert_allclose(result, normalized(HOST), rtol=1e-12)

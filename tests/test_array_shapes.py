@@ -1,0 +1,336 @@
+"""Shapes: what is a view and what a copy, as NumPy's; joining, choosing, repeating."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import generators
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
+
+
+def _pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
+    host = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    return host, pcd.asarray(host, device="cuda")
+
+
+def _steps(x: Any) -> list[int]:
+    return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
+
+
+def _same(array: Any, wanted: Any, source: Any = None, host: Any = None) -> None:
+    """Equal; and if the sources are given, a view of the one exactly where NumPy's is one."""
+    assert isinstance(array, pcd.Array)
+    oracle.assert_same(pcd.asnumpy(array), np.asarray(wanted))
+    if source is not None and wanted.size:
+        is_view = np.may_share_memory(wanted, host)
+        assert (array._memory is source._memory) == is_view, f"NumPy makes a view: {is_view}"
+        if is_view:
+            assert _steps(array) == _steps(wanted)
+
+
+#: Views of various layouts of an array of shape (4, 5, 6).
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.T,
+    "permuted": lambda x: x.transpose(1, 0, 2),
+    "reversed": lambda x: x[::-1],
+    "strided": lambda x: x[..., ::2],
+    "window": lambda x: x[1:3, 1:],
+    "column": lambda x: x[:, :, 2],
+    "row": lambda x: x[1, 2],
+    "one": lambda x: x[1:2, :, 3:4],
+    "number": lambda x: x[1, 2, 3, ...],
+    "empty": lambda x: x[:, :0],
+    "new axes": lambda x: x[None, :, None, 2],
+}
+
+
+def _shapes(size: int) -> list[tuple[int, ...]]:
+    """All shapes of up to three dimensions with so many elements, and some with ones among them."""
+    if size == 0:
+        return [(0,), (0, 3), (3, 0), (2, 0, 5)]
+    found: list[tuple[int, ...]] = [(size,)]
+    divisors = [n for n in range(1, size + 1) if size % n == 0]
+    for a in divisors:
+        found.append((a, size // a))
+        found += [(a, b, size // a // b) for b in divisors if size // a % b == 0]
+    return [*found, (1, size, 1), *([()] if size == 1 else [])]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_reshape(view: str) -> None:
+    host, x = _pair()
+    a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
+    for shape in _shapes(b.size):
+        wanted = b.reshape(shape)
+        _same(a.reshape(shape), wanted, x, host)
+        _same(a.reshape(*shape) if shape else a.reshape(()), wanted, x, host)
+        _same(pcd.reshape(a, shape), wanted, x, host)
+        copied = a.reshape(shape, copy=True)
+        _same(copied, wanted)
+        assert copied._memory is not x._memory and copied.flags["C_CONTIGUOUS"]
+        if np.may_share_memory(wanted, host) or not b.size:
+            _same(a.reshape(shape, copy=False), wanted)
+        else:
+            with pytest.raises(ValueError, match="copy"):
+                a.reshape(shape, copy=False)
+    _same(a.ravel(), b.ravel())
+    _same(a.flatten(), b.flatten())
+    assert a.flatten()._memory is not x._memory
+
+
+def test_reshape_to_an_unknown_size() -> None:
+    host, x = _pair()
+    for shape in (-1, (-1,), (4, -1), (-1, 6), (2, -1, 3), (120, -1), (1, -1, 1)):
+        _same(x.reshape(shape), host.reshape(shape), x, host)
+    _same(x[:0].reshape(-1), host[:0].reshape(-1))
+    _same(x.reshape(np.int64(120)), host.reshape(120))
+    for shape in ((7, -1), (-1, -1), (3, 5), (-2, 60), (0, -1), 119, (2.5, 48), "a"):
+        with pytest.raises((ValueError, TypeError)):
+            x.reshape(shape)
+    with pytest.raises(ValueError):
+        x[:0].reshape(0, -1)
+
+
+@given(data=st.data())
+def test_any_reshape(data: st.DataObject) -> None:
+    """Of any view to any shape with as many elements."""
+    shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6))
+    host, x = _pair(shape)
+    index = data.draw(hnp.basic_indices(shape, allow_newaxis=True))
+    if isinstance(host[index], np.generic):  # not a view
+        index = (*index, ...) if isinstance(index, tuple) else (index, ...)
+    axes = data.draw(st.permutations(range(host[index].ndim)))
+    a, b = x[index].transpose(axes), np.transpose(host[index], axes)
+    new = data.draw(st.sampled_from(_shapes(b.size)))
+    _same(a.reshape(new), b.reshape(new), x, host)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_axes(view: str) -> None:
+    host, x = _pair()
+    a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
+    _same(a.T, b.T, x, host)
+    _same(pcd.transpose(a), np.transpose(b), x, host)
+    for axes in itertools.permutations(range(b.ndim)):
+        negative = tuple(d - b.ndim for d in axes)
+        for given_axes in (axes, negative, list(axes)):
+            _same(a.transpose(given_axes), b.transpose(axes), x, host)
+        if axes:
+            _same(a.transpose(*axes), b.transpose(*axes), x, host)
+            _same(pcd.permute_dims(a, axes), b.transpose(axes), x, host)
+    for source, target in itertools.product(range(-b.ndim, b.ndim), repeat=2):
+        _same(pcd.moveaxis(a, source, target), np.moveaxis(b, source, target), x, host)
+    if b.ndim >= 2:
+        _same(a.mT, b.mT, x, host)
+        _same(pcd.matrix_transpose(a), b.mT, x, host)
+        _same(pcd.moveaxis(a, (0, 1), (-1, 0)), np.moveaxis(b, (0, 1), (-1, 0)), x, host)
+    else:
+        with pytest.raises(ValueError):
+            _ = a.mT
+    for axis in range(-b.ndim - 1, b.ndim + 1):
+        _same(pcd.expand_dims(a, axis), np.expand_dims(b, axis), x, host)
+    _same(pcd.expand_dims(a, (0, -1)), np.expand_dims(b, (0, -1)), x, host)
+    _same(pcd.flip(a), np.flip(b))
+    for axis in (*range(-b.ndim, b.ndim), *([tuple(range(b.ndim))] if b.ndim else [])):
+        _same(pcd.flip(a, axis), np.flip(b, axis), x, host)
+    _same(a.squeeze(), b.squeeze(), x, host)
+    for axis in range(-b.ndim, b.ndim):
+        if b.shape[axis] == 1:
+            _same(pcd.squeeze(a, axis), np.squeeze(b, axis), x, host)
+            _same(a.squeeze((axis,)), np.squeeze(b, axis), x, host)
+        else:
+            with pytest.raises(ValueError, match="squeeze"):
+                a.squeeze(axis)
+
+
+def test_axes_that_are_not_there() -> None:
+    _, x = _pair()
+    for call in (
+        lambda: x.transpose(0, 1), lambda: x.transpose(0, 1, 1), lambda: x.transpose(0, 1, 3),
+        lambda: pcd.moveaxis(x, 3, 0), lambda: pcd.moveaxis(x, (0, 1), 0), lambda: pcd.flip(x, 3),
+        lambda: pcd.expand_dims(x, 5), lambda: x.squeeze(3), lambda: pcd.expand_dims(x, (0, 0)),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, np.exceptions.AxisError)):
+            call()
+
+
+def test_broadcast_to() -> None:
+    host, x = _pair((3, 1))
+    for shape in ((3, 1), (3, 4), (2, 3, 4), (1, 3, 1), (0, 3, 4)):
+        wide = pcd.broadcast_to(x, shape)
+        _same(wide, np.broadcast_to(host, shape), x, host)
+        assert not wide.flags["WRITEABLE"]
+        _same(wide + 1, np.broadcast_to(host, shape) + np.float32(1))
+    _same(pcd.broadcast_to(x[0], 5), np.broadcast_to(host[0], 5))
+    for shape in ((4, 4), (3,), (), (3, 0, 2)):
+        with pytest.raises(ValueError, match="broadcast"):
+            pcd.broadcast_to(x, shape)
+
+
+# ---- Copies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_copy(view: str) -> None:
+    host, x = _pair()
+    a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
+    for order in "CFAK":
+        copied, wanted = a.copy(order), b.copy(order)
+        _same(copied, wanted)
+        assert copied._memory is not x._memory
+        if b.size and (order in "CF" or b.flags.forc):
+            assert _steps(copied) == _steps(wanted), order
+    with pytest.raises(ValueError, match="order"):
+        a.copy("Z")
+
+
+def test_flags() -> None:
+    host, x = _pair()
+    for view in VIEWS.values():
+        a, b = view(x), np.asarray(view(host))
+        if b.size:
+            assert a.flags["C_CONTIGUOUS"] == b.flags.c_contiguous
+            assert a.flags["F_CONTIGUOUS"] == b.flags.f_contiguous
+        assert a.flags["WRITEABLE"]
+
+
+def test_astype_copies_or_not() -> None:
+    _, x = _pair()
+    assert x.astype("f4", copy=False) is x and pcd.astype(x, "f4", copy=False) is x
+    assert x.astype("f4")._memory is not x._memory
+    assert x.T.astype("f8").strides == np.empty((4, 5, 6)).T.strides
+    with pytest.raises(TypeError, match="cannot cast"):
+        x.astype("i4", casting="safe")
+    with pytest.raises(TypeError, match="arrays on a GPU have elements of"):
+        x.astype("S3")
+    moved = pcd.astype(x, "f8", device="cpu")
+    assert type(moved) is np.ndarray and moved.dtype == np.float64
+
+
+# ---- Joining and choosing ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3, None])
+def test_concatenate(axis: int | None) -> None:
+    pairs = []
+    for n, view in enumerate((np.s_[:], np.s_[::-1], np.s_[..., ::-1])):
+        shape = [4, 5, 6]
+        if axis is not None:
+            shape[axis] = n + 1
+        host, x = _pair(shape)
+        pairs.append((host[view], x[view]))
+    hosts, arrays = zip(*pairs, strict=True)
+    for function in (pcd.concatenate, pcd.concat):
+        _same(function(arrays, axis=axis), np.concatenate(hosts, axis))
+    _same(pcd.concatenate(arrays[:1], axis=axis), np.concatenate(hosts[:1], axis))
+
+
+def test_concatenate_promotes() -> None:
+    for a, b in itertools.product([np.dtype(bool), *cases.DTYPES], repeat=2):
+        hosts = [np.ones(3, a), np.zeros(2, b)]
+        arrays = [pcd.asarray(host, device="cuda") for host in hosts]
+        _same(pcd.concatenate(arrays), np.concatenate(hosts))
+        _same(pcd.stack([arrays[0][:2], arrays[1]]), np.stack([hosts[0][:2], hosts[1]]))
+    _same(pcd.concatenate(arrays, dtype="c16"), np.concatenate(hosts, dtype="c16"))
+
+
+def test_concatenate_that_fails() -> None:
+    _, x = _pair((2, 3))
+    for arrays, axis in (
+        ([x, x[0]], 0), ([x, x.T], 0), ([x[0, 0]], 0), ([x], 2), ([x, x[:, :2]], 0),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, np.exceptions.AxisError)):
+            pcd.concatenate(arrays, axis=axis)
+    with pytest.raises(ValueError):
+        pcd.concatenate([])
+    with pytest.raises(TypeError, match="host memory"):
+        pcd.concatenate([x, np.ones((2, 3))])
+    for number in (1.5, np.float32(1), np.array(1)):
+        with pytest.raises(TypeError, match="host memory"):
+            pcd.concatenate([x[0], number])
+        with pytest.raises(TypeError, match="host memory"):
+            pcd.stack([x[0, 0], number])
+    with pytest.raises(ValueError, match="must be equal"):
+        pcd.stack([x, x.T])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
+def test_stack(axis: int) -> None:
+    host, x = _pair((3, 4))
+    _same(pcd.stack([x, x[::-1], x], axis=axis), np.stack([host, host[::-1], host], axis))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8", "c16"])
+def test_where(dtype: str) -> None:
+    data = generators.values(np.dtype("f4"), 20).reshape(4, 5)
+    host = data.astype(dtype)
+    x = pcd.asarray(host, device="cuda")
+    mask = data > 0
+    m = pcd.asarray(mask, device="cuda")
+    other = np.array([1, 2, 3, 4, 5], "i4")
+    o = pcd.asarray(other, device="cuda")
+    for ours, numpys in (
+        ((m, x, x[::-1]), (mask, host, host[::-1])),
+        ((m, x, o), (mask, host, other)),
+        ((m, o, x), (mask, other, host)),
+        ((m, x, 1), (mask, host, 1)),
+        ((m, 0, x), (mask, 0, host)),
+        ((m[:, :1], x, o), (mask[:, :1], host, other)),
+        ((m.T[:4], x[:, :4], 1), (mask.T[:4], host[:, :4], 1)),
+        ((x, m, 1), (host, mask, 1)),
+        ((True, x, o), (True, host, other)),
+        ((m, np.float64(1), x), (mask, np.float64(1), host)),
+    ):
+        _same(pcd.where(*ours), np.where(*numpys))
+    _same(pcd.where(m, 1, 2), np.where(mask, 1, 2))
+    _same(pcd.where(m, 1.5, 2), np.where(mask, 1.5, 2))
+
+
+def test_where_that_fails() -> None:
+    _, x = _pair((4, 5))
+    with pytest.raises(ValueError):
+        pcd.where(x, x, x.T)
+    with pytest.raises(TypeError, match="host memory"):
+        pcd.where(x, x, np.ones((4, 5)))
+    with pytest.raises(TypeError, match="host memory"):
+        pcd.where(np.ones((4, 5), bool), x, x)
+    with pytest.raises(OverflowError):
+        pcd.where(x > 0, pcd.zeros(5, "i1", "cuda"), 1000)
+
+
+# ---- NumPy arrays through the same functions -----------------------------------------------------
+
+
+def test_on_the_host() -> None:
+    host, _ = _pair()
+    for result, wanted in (
+        (pcd.reshape(host, (20, 6)), host.reshape(20, 6)),
+        (pcd.transpose(host), host.T), (pcd.permute_dims(host, (1, 0, 2)), host.swapaxes(0, 1)),
+        (pcd.matrix_transpose(host), host.mT), (pcd.moveaxis(host, 0, 2), np.moveaxis(host, 0, 2)),
+        (pcd.expand_dims(host, 1), host[:, None]), (pcd.squeeze(host[:1]), host[0]),
+        (pcd.flip(host, 1), host[:, ::-1]), (pcd.broadcast_to(host[0], (2, 5, 6)), host[[0, 0]]),
+        (pcd.concatenate([host, host]), np.concatenate([host, host])),
+        (pcd.stack([host, host]), np.stack([host, host])),
+        (pcd.where(host > 3, host, 0), np.where(host > 3, host, 0)),
+        (pcd.astype(host, "f8"), host.astype("f8")),
+    ):  # fmt: skip
+        assert type(result) is np.ndarray
+        oracle.assert_same(result, wanted)
+    assert pcd.reshape(host, (120,), copy=False).base is not None
+    with pytest.raises(ValueError, match="copy"):
+        pcd.reshape(host.T, (120,), copy=False)
+    assert not np.may_share_memory(pcd.reshape(host, (120,), copy=True), host)
