@@ -379,6 +379,71 @@ MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
 MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start,
                                     const void *step);
 
+/* ---- Programs: expressions in one pass ----------------------------------------------------- */
+
+/*
+ * A program computes an expression for each element, in one pass over memory: a list of typed steps
+ * over inputs, constants and the results of earlier steps.  Values are numbered: first the inputs,
+ * then the constants, then the results of the steps in their order; a step uses values of lower
+ * numbers only.  The result of the last step is the program's.
+ */
+#define MYLIB_PROGRAM_MAX_INPUTS 32
+#define MYLIB_PROGRAM_MAX_CONSTANTS 256
+#define MYLIB_PROGRAM_MAX_STEPS 4096
+
+/* What a step does, besides the operations of mylib_op.  Values are pinned. */
+enum {
+    MYLIB_STEP_CONVERT = 1000, /* its operand, converted to `type` */
+    MYLIB_STEP_SELECT = 1001   /* operand[0] differs from 0 ? operand[1] : operand[2] */
+};
+
+/*
+ * One step.  It computes in `type`: operands of other types are converted to it on the way, as
+ * mylib_map_as() does (the condition of a SELECT is only tested), and has the result type that
+ * mylib_op_result_type() tells; a CONVERT and a SELECT have `type`, which may be bool.
+ */
+typedef struct mylib_step {
+    int32_t op;         /* a mylib_op, MYLIB_STEP_CONVERT or MYLIB_STEP_SELECT */
+    int32_t type;       /* a mylib_type */
+    int32_t operand[3]; /* numbers of values; those that the operation does not have are 0 */
+} mylib_step;
+
+typedef struct mylib_constant {
+    int32_t type;            /* a mylib_type */
+    int32_t reserved;        /* 0 */
+    unsigned char value[16]; /* one element, the rest 0 */
+} mylib_constant;
+
+typedef struct mylib_program mylib_program;
+
+/*
+ * Makes a program of `steps` steps, at least one; what it is given is copied.  A program does not
+ * change, and any number of threads may run it at once.  Any number of inputs (also none) up to
+ * MYLIB_PROGRAM_MAX_INPUTS.  MYLIB_ERR_ARGUMENT: too many of something, NULL, an unknown operation
+ * or type, an operand that is not there yet; MYLIB_ERR_UNSUPPORTED: an operation that its type does
+ * not have.  The message says which step (from 0).  MYLIB_ERR_NO_MEMORY.
+ *
+ * Freed with mylib_program_free(), NULL allowed, when no call uses it any more.
+ */
+MYLIB_API mylib_status mylib_program_create(int inputs, const mylib_type *input_types,
+                                            int constants, const mylib_constant *constant,
+                                            int steps, const mylib_step *step,
+                                            mylib_program **program_ret);
+MYLIB_API void mylib_program_free(mylib_program *program);
+
+/* The element type of the program's result. */
+MYLIB_API mylib_status mylib_program_result_type(const mylib_program *program,
+                                                 mylib_type *type_ret);
+
+/*
+ * out = program(in[0], ..., in[inputs - 1]), element by element: the same bits as its steps one
+ * after the other through mylib_map_as().  The inputs have the types that the program was made for,
+ * 'out' has the result's.  Broadcasting, places, statuses, flags and overlap are mylib_map()'s.
+ */
+MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_device device,
+                                         void *stream, const mylib_array *out,
+                                         const mylib_array *in);
+
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
 /* Values are pinned. */
@@ -420,6 +485,15 @@ MYLIB_API mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, 
 MYLIB_API mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream,
                                  const mylib_array *out, const mylib_array *a,
                                  const mylib_array *b);
+
+/*
+ * Reduces what a program gives for each element of its inputs, broadcast against each other, as
+ * mylib_reduce() reduces 'in' after conversion to 'type', and with the same bits.  'out' has the
+ * number of dimensions of the broadcast inputs, or none.  Places and statuses are mylib_reduce()'s.
+ */
+MYLIB_API mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
+                                            mylib_type type, mylib_device device, void *stream,
+                                            const mylib_array *out, const mylib_array *in);
 
 /*
  * mylib_trace() adds up the diagonal of a two-dimensional array, rectangular too, on 'device'; the

@@ -93,7 +93,10 @@ static void strides_of(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]
 }
 
 const char *const mylib_operand_names[MYLIB_MAX_OPERANDS] = {
-    "out", "in[0]", "in[1]", "in[2]", "in[3]", "in[4]", "in[5]", "in[6]", "in[7]"};
+    "out",    "in[0]",  "in[1]",  "in[2]",  "in[3]",  "in[4]",  "in[5]",  "in[6]",  "in[7]",
+    "in[8]",  "in[9]",  "in[10]", "in[11]", "in[12]", "in[13]", "in[14]", "in[15]", "in[16]",
+    "in[17]", "in[18]", "in[19]", "in[20]", "in[21]", "in[22]", "in[23]", "in[24]", "in[25]",
+    "in[26]", "in[27]", "in[28]", "in[29]", "in[30]", "in[31]"};
 
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs)

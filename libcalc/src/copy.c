@@ -30,7 +30,7 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
     char *from = layout->data[1], *to = layout->data[0];
     int packs = dst_type != src_type || !mylib_layout_is_contiguous(layout, 1, size);
     int unpacks = !mylib_layout_is_contiguous(layout, 0, size);
-    mylib_program program;
+    mylib_code program;
     mylib_layout part;
     mylib_status st;
 
@@ -41,7 +41,7 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
         part = *layout;
         replace_operand(&part, 0, packed, size);
         mylib_layout_simplify(&part);
-        mylib_program_of_conversion(&program, dst_type, src_type);
+        mylib_code_of_conversion(&program, dst_type, src_type);
         MYLIB_TRY(mylib_cuda_map(src_device.index, side, &program, &part));
         MYLIB_TRY(mylib_stream_wait(dst_device, stream, src_device, side));
         from = packed;
@@ -57,7 +57,7 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
         part = *layout;
         replace_operand(&part, 1, received, size);
         mylib_layout_simplify(&part);
-        mylib_program_of_conversion(&program, dst_type, dst_type);
+        mylib_code_of_conversion(&program, dst_type, dst_type);
         MYLIB_TRY(mylib_cuda_map(dst_device.index, stream, &program, &part));
     }
 out:
@@ -111,7 +111,7 @@ static int is_repeated(const mylib_layout *l, int k)
 mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
 {
     static const char *const names[] = {"dst", "src"};
-    mylib_program program;
+    mylib_code program;
     mylib_layout layout;
     mylib_status st;
 
@@ -135,7 +135,7 @@ mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_
                               "dst and src overlap: they must be disjoint, or exactly the same");
     }
 
-    mylib_program_of_conversion(&program, dst->type, src->type);
+    mylib_code_of_conversion(&program, dst->type, src->type);
     if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CPU) {
         layout.is_host_scalar[1] = src->ndim == 0;
         if (src->ndim != 0 && is_repeated(&layout, 1))

@@ -34,17 +34,70 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 /* ---- Programs (program.c) ------------------------------------------------------------------ */
 
 /*
- * An element-wise computation for a machine with one accumulator: each instruction combines the
- * accumulator with one operand.  Both backends run every computation as a program; a single
- * operation is the program `load in[0]; op in[1]` or `load in[0]; op`, or of a REVERSED row
- * `load in[1]; op in[0]`.
+ * A program as it is run: validated, its values placed, each conversion a statement of its own.
+ * Both backends trust what mylib_program_create() made.
  */
-#define MYLIB_PROGRAM_MAX_INPUTS 8
-#define MYLIB_PROGRAM_MAX_INSTRUCTIONS 32
+enum {
+    MYLIB_VALUE_INPUT,
+    MYLIB_VALUE_CONSTANT,
+    MYLIB_VALUE_REGISTER, /* a block of elements of one type; reused when its value is dead */
+};
+
+typedef struct mylib_value {
+    uint8_t kind;
+    uint8_t type;
+    uint16_t index; /* of the input, constant or register */
+} mylib_value;
+
+#define MYLIB_OPCODE_CONVERT 251 /* result = operand[0], converted to `type` */
+#define MYLIB_TARGET_OUT 65535
+
+/*
+ * Reads operands of one type, `type`, and gives the type that mylib_op_result_type() tells.  A
+ * CONVERT reads a type other than `type`, except as the one statement of a copy.  A SELECT is
+ * operand[0] (bool) ? operand[1] : operand[2].  The REVERSED rows of the table are not opcodes.
+ */
+typedef struct mylib_statement {
+    uint8_t opcode; /* a mylib_op, MYLIB_OPCODE_CONVERT or MYLIB_OPCODE_SELECT */
+    uint8_t type;
+    uint8_t result_type;
+    uint8_t operands; /* 1 to 3 */
+    uint16_t target;  /* a register, which may be that of an operand of the same size; or OUT */
+    mylib_value operand[3];
+} mylib_statement;
+
+typedef struct mylib_program_constant {
+#ifdef __cplusplus
+    alignas(16)
+#else
+    _Alignas(16)
+#endif
+        unsigned char value[16];
+} mylib_program_constant;
+
+struct mylib_program {
+    int inputs, constants, registers, statements;
+    uint8_t result_type;       /* of the last statement, the only one with the target OUT */
+    uint8_t max_register_size; /* bytes of the largest element that a register holds */
+    uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
+    mylib_program_constant constant[MYLIB_PROGRAM_MAX_CONSTANTS];
+    mylib_statement statement[]; /* `statements` of them */
+};
+
+/* ---- Codes (code.c) ------------------------------------------------------------------------ */
+
+/*
+ * A short computation for a machine with one accumulator, as the GPU's kernels take it: each
+ * instruction combines the accumulator with one operand.  A single operation is the code
+ * `load in[0]; op in[1]` or `load in[0]; op`, or of a REVERSED row `load in[1]; op in[0]`.
+ */
+#define MYLIB_CODE_MAX_INPUTS 8
+#define MYLIB_CODE_MAX_OPERANDS (1 + MYLIB_CODE_MAX_INPUTS)
+#define MYLIB_CODE_MAX_INSTRUCTIONS 32
 
 /* Opcodes are the mylib_op values, and: */
 #define MYLIB_OPCODE_LOAD 255   /* accumulator = operand */
-#define MYLIB_OPCODE_MASK 254   /* mask = operand differs from 0; first in its program */
+#define MYLIB_OPCODE_MASK 254   /* mask = operand differs from 0; first in its code */
 #define MYLIB_OPCODE_NONE 252   /* nothing */
 #define MYLIB_OPCODE_SELECT 253 /* accumulator = mask ? accumulator : operand */
 
@@ -57,39 +110,39 @@ typedef struct mylib_instruction {
 /*
  * Operands are converted to the accumulator's type as they are read, but for that of a MASK, which
  * is tested as it is.  A comparison leaves 1 or 0 in the accumulator; a complex absolute, the
- * modulus as the real part.  Both are last in their program.
+ * modulus as the real part.  Both are last in their code.
  */
-typedef struct mylib_program {
+typedef struct mylib_code {
     uint8_t type;        /* of the accumulator */
     uint8_t result_type; /* of the output: `type`, its real type after a complex absolute, or bool
                             after a comparison */
     uint8_t inputs;
     uint8_t instructions;
-    uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
-    mylib_instruction code[MYLIB_PROGRAM_MAX_INSTRUCTIONS];
-} mylib_program;
+    uint8_t input_type[MYLIB_CODE_MAX_INPUTS];
+    mylib_instruction code[MYLIB_CODE_MAX_INSTRUCTIONS];
+} mylib_code;
 
 /*
- * The program of a single operation; MYLIB_ERR_UNSUPPORTED, MYLIB_ERR_ARGUMENT as
+ * The code of a single operation; MYLIB_ERR_UNSUPPORTED, MYLIB_ERR_ARGUMENT as
  * mylib_op_result_type().
  */
-mylib_status mylib_program_of_op(mylib_program *program, mylib_op op, mylib_type type);
+mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type);
 
-/* The program `load in[0]`, which converts. */
-void mylib_program_of_conversion(mylib_program *program, mylib_type to, mylib_type from);
+/* The code `load in[0]`, which converts. */
+void mylib_code_of_conversion(mylib_code *program, mylib_type to, mylib_type from);
 
-/* The program `mask in[0]; load in[1]; select in[2]`. */
-void mylib_program_of_select(mylib_program *program, mylib_type type, mylib_type condition,
-                             mylib_type a, mylib_type b);
+/* The code `mask in[0]; load in[1]; select in[2]`. */
+void mylib_code_of_select(mylib_code *program, mylib_type type, mylib_type condition, mylib_type a,
+                          mylib_type b);
 
 /* Bytes per element of operand k: 0 is the output, 1 + k input k, as in a layout. */
-size_t mylib_operand_size(const mylib_program *program, int k);
+size_t mylib_operand_size(const mylib_code *program, int k);
 
 /*
  * The type to which operand k, an input, is converted: bool for the operand of a MASK, which has no
  * other use; else the accumulator's.
  */
-static inline mylib_type mylib_operand_read_type(const mylib_program *program, int k)
+static inline mylib_type mylib_operand_read_type(const mylib_code *program, int k)
 {
     mylib_instruction first = program->code[0];
     int is_mask = first.opcode == MYLIB_OPCODE_MASK && first.operand == k - 1;
@@ -201,19 +254,19 @@ typedef struct mylib_cpu_level {
 const mylib_cpu_level *mylib_cpu(void);
 
 /* Runs a program over a layout in host memory, in any order, on as many threads as pay. */
-void mylib_cpu_execute(const mylib_program *program, const mylib_layout *layout);
+void mylib_cpu_execute(const mylib_code *program, const mylib_layout *layout);
 
 /*
  * Runs a program over a layout in host memory, one element after the other in the layout's order.
  */
-void mylib_cpu_execute_in_order(const mylib_program *program, const mylib_layout *layout);
+void mylib_cpu_execute_in_order(const mylib_code *program, const mylib_layout *layout);
 
 /* See mylib_arange(). */
 void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,
                       const void *step);
 
 /* As mylib_cuda_reduce(), over host memory. */
-mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
+mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_code *program,
                               const mylib_layout *layout, int kept_ndim, mylib_type out_type);
 
 /*
@@ -273,10 +326,10 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
 mylib_status mylib_cuda_synchronize(int device, void *stream);
 
 /* Enqueues a program over a layout of GPU memory (and host scalars). */
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout);
 /* Streams a program over a layout of host memory through a GPU. */
-mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
+mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout);
 /*
  * Reduces what the program gives for each element of the layout, GPU memory (and host scalars), to
  * operand 0, which has the stride 0 in the dimensions that are reduced: the last ones, in C order.
@@ -286,14 +339,14 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
  * in any order, and so simplified; there may be none of either kind.  Enqueued.
  */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);
 /*
  * The same for a result of one element, which goes to *result in host memory; operand 0's address
  * is not looked at.  Waits.
  */
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_layout *layout,
+                                       const mylib_code *program, mylib_layout *layout,
                                        mylib_type out_type, void *result);
 /*
  * Copies between host memory and a GPU: operand 0 of the layout, which is simplified, from operand

@@ -26,7 +26,7 @@ static mylib_status check_places(mylib_device device, const mylib_array *out, co
 }
 
 /* How the output stands against the inputs, taken together, and against itself. */
-static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
+static mylib_overlap find_overlap(const mylib_code *program, const mylib_layout *layout)
 {
     mylib_overlap overlap = MYLIB_DISJOINT;
     for (int k = 1; k < layout->operands; k++) {
@@ -43,7 +43,7 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
 }
 
 /* Runs a program on the backend that fits; the types of the arrays have been checked. */
-static mylib_status run(const mylib_program *program, mylib_device device, void *stream,
+static mylib_status run(const mylib_code *program, mylib_device device, void *stream,
                         const mylib_array *out, const mylib_array *in, mylib_layout *layout,
                         const char *const *names)
 {
@@ -79,11 +79,11 @@ out:
 static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device device,
                         void *stream, const mylib_array *out, const mylib_array *in)
 {
-    mylib_program program;
+    mylib_code program;
     mylib_layout layout;
     mylib_status st;
 
-    MYLIB_TRY(mylib_program_of_op(&program, op, type));
+    MYLIB_TRY(mylib_code_of_op(&program, op, type));
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init(&layout, out, in, program.inputs));
     for (int k = 0; k < program.inputs; k++) {
@@ -129,7 +129,7 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     static const char *const names[] = {"out", "condition", "a", "b"};
     const mylib_array *given[] = {condition, a, b};
     mylib_array in[3] = {{0}, {0}, {0}};
-    mylib_program program;
+    mylib_code program;
     mylib_layout layout;
     mylib_status st;
 
@@ -139,7 +139,7 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     }
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init_named(&layout, out, in, 3, names));
-    mylib_program_of_select(&program, out->type, condition->type, a->type, b->type);
+    mylib_code_of_select(&program, out->type, condition->type, a->type, b->type);
     return run(&program, device, stream, out, in, &layout, names);
 out:
     return st;
@@ -175,9 +175,9 @@ out:
 mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int64_t out_stride,
                         const void *a, int64_t a_stride, const void *b, int64_t b_stride)
 {
-    mylib_program program;
+    mylib_code program;
     mylib_layout layout;
-    mylib_status st = mylib_program_of_op(&program, op, type);
+    mylib_status st = mylib_code_of_op(&program, op, type);
     if (st != MYLIB_OK)
         return st;
     if (n < 0)

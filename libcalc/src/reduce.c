@@ -165,12 +165,12 @@ static mylib_status make_like(mylib_device device, const mylib_array *host, myli
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-static mylib_status run(mylib_reduction reduction, const mylib_program *program,
+static mylib_status run(mylib_reduction reduction, const mylib_code *program,
                         mylib_device device, void *stream, const mylib_array *out,
                         const mylib_array *in, const int64_t *extent);
 
 /* Host arrays on a GPU: copied there whole, and the result back. */
-static mylib_status run_host(mylib_reduction reduction, const mylib_program *program,
+static mylib_status run_host(mylib_reduction reduction, const mylib_code *program,
                              mylib_device device, const mylib_array *out, const mylib_array *in,
                              const int64_t *extent)
 {
@@ -191,7 +191,7 @@ out:
 }
 
 /* Arrays in one place, of sizes that fit; out has `extent` in the dimensions of the inputs. */
-static mylib_status run(mylib_reduction reduction, const mylib_program *program,
+static mylib_status run(mylib_reduction reduction, const mylib_code *program,
                         mylib_device device, void *stream, const mylib_array *out,
                         const mylib_array *in, const int64_t *extent)
 {
@@ -235,10 +235,10 @@ out:
     return st;
 }
 
-static mylib_program program_of(mylib_type type, mylib_type carrier, const mylib_array *in,
+static mylib_code program_of(mylib_type type, mylib_type carrier, const mylib_array *in,
                                 int inputs)
 {
-    mylib_program program = {
+    mylib_code program = {
         (uint8_t)carrier, (uint8_t)type, (uint8_t)inputs,
         (uint8_t)inputs,  {0},           {{MYLIB_OPCODE_LOAD, 0}, {MYLIB_OP_multiply, 1}}};
     for (int k = 0; k < inputs; k++)
@@ -278,7 +278,7 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
                           "the %s of no elements is not defined: in has shape %s",
                           reduction_name(reduction), mylib_shape_text(a, in->ndim, in->shape));
     MYLIB_TRY(check_places(device, out, in, names, 1));
-    mylib_program program = program_of(type, carrier, in, 1);
+    mylib_code program = program_of(type, carrier, in, 1);
     st = run(reduction, &program, device, stream, out, in, extent);
 out:
     return st;
@@ -308,7 +308,7 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
                           mylib_shape_text(shape_b, b->ndim, b->shape));
     const mylib_array in[2] = {*a, *b};
     MYLIB_TRY(check_places(device, out, in, names, 2));
-    mylib_program program = program_of(type, carrier, in, 2);
+    mylib_code program = program_of(type, carrier, in, 2);
     st = run(MYLIB_SUM, &program, device, stream, out, in, extent);
 out:
     return st;
@@ -343,7 +343,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
     const int64_t extent[MYLIB_MAX_NDIM] = {1};
     MYLIB_TRY(check_places(device, &sum, &diagonal, names, 1));
-    mylib_program program = program_of(matrix->type, carrier, &diagonal, 1);
+    mylib_code program = program_of(matrix->type, carrier, &diagonal, 1);
 
     if (matrix->device.kind == MYLIB_CPU) {
         /* Through a copy: sum_ret may be in the matrix. */

@@ -80,9 +80,9 @@ out:
 static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
 {
     const mylib_cpu_level *cpu = mylib_cpu();
-    mylib_program p;
+    mylib_code p;
     t_c128 value; /* room for any */
-    mylib_program_of_op(&p, op, type);
+    mylib_code_of_op(&p, op, type);
     cpu->kernel((mylib_op)p.code[1].opcode, type)(
         1, (char *)&value, 0, p.code[0].operand == 0 ? a : b, 0, p.code[0].operand == 0 ? b : a, 0);
     cpu->convert(type, (mylib_type)p.result_type, 1, result, 0, (const char *)&value, 0);

@@ -9,7 +9,7 @@
 
 /* Where the operands of one element are. */
 typedef struct element {
-    const char *data[MYLIB_MAX_OPERANDS];
+    const char *data[MYLIB_CODE_MAX_OPERANDS];
 } element;
 
 static int by_output(const void *a, const void *b)
@@ -107,7 +107,7 @@ static void walk_plan(const mylib_plan *p, int64_t count, const element *element
 
 static char text[4][90];
 
-static void run(mylib_program *program, const layout *l, mylib_layout *given)
+static void run(mylib_code *program, const layout *l, mylib_layout *given)
 {
     static element elements[MAX_COUNT];
     static uint8_t seen[MAX_COUNT];
@@ -134,12 +134,12 @@ static void run(mylib_program *program, const layout *l, mylib_layout *given)
     CHECK(missed == 0, "%lld elements are no thread's", (long long)missed);
 }
 
-static void make(mylib_program *program, mylib_layout *given, layout *l, mylib_type type,
+static void make(mylib_code *program, mylib_layout *given, layout *l, mylib_type type,
                  int compares, rng *r)
 {
     mylib_array arrays[3];
     mylib_type out_type = compares ? MYLIB_BOOL : type;
-    if (mylib_program_of_op(program, compares ? MYLIB_OP_less : MYLIB_OP_add, type) != MYLIB_OK)
+    if (mylib_code_of_op(program, compares ? MYLIB_OP_less : MYLIB_OP_add, type) != MYLIB_OK)
         test_give_up("no program");
     for (int k = 0; k < 3; k++) {
         mylib_type t = k == 0 ? out_type : type;
@@ -151,7 +151,7 @@ static void make(mylib_program *program, mylib_layout *given, layout *l, mylib_t
 
 static void test_random(const test_type *t, rng *r)
 {
-    mylib_program program;
+    mylib_code program;
     mylib_layout given;
     for (int i = 0; i < 400; i++) {
         layout l[3];
@@ -169,7 +169,7 @@ static void test_random(const test_type *t, rng *r)
 /* C order with the last two dimensions of some inputs swapped, broadcast or reversed. */
 static void test_matrices(const test_type *t, rng *r)
 {
-    mylib_program program;
+    mylib_code program;
     mylib_layout given;
     for (int i = 0; i < 300; i++) {
         layout l[3] = {{.ndim = 2 + (int)rng_below(r, 2)}};
@@ -228,11 +228,11 @@ static void test_choices(void)
         {"every other column", 0, {8 * N, 8}, MYLIB_ACCESS_ELEMENT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mylib_program program;
+        mylib_code program;
         mylib_plan plan;
         mylib_layout l = {.ndim = 2, .operands = 3, .count = (int64_t)N * (N / 2)};
         test_set_case("an aligned matrix and %s", cases[i].name);
-        if (mylib_program_of_op(&program, MYLIB_OP_add, MYLIB_F32) != MYLIB_OK)
+        if (mylib_code_of_op(&program, MYLIB_OP_add, MYLIB_F32) != MYLIB_OK)
             test_give_up("no program");
         l.shape[0] = N / 2, l.shape[1] = N;
         for (int k = 0; k < 3; k++) {

@@ -34,9 +34,9 @@ typedef struct cursor {
 
 /* A program and what it calls at the level in use. */
 typedef struct plan {
-    const mylib_program *program;
+    const mylib_code *program;
     const mylib_cpu_level *cpu;
-    mylib_kernel *kernel[MYLIB_PROGRAM_MAX_INSTRUCTIONS]; /* of the operations */
+    mylib_kernel *kernel[MYLIB_CODE_MAX_INSTRUCTIONS]; /* of the operations */
     mylib_selection *selection;
     int converts;                             /* some input */
     mylib_type read_type[MYLIB_MAX_OPERANDS]; /* to which an input is converted, if some are */
@@ -44,7 +44,7 @@ typedef struct plan {
 } plan;
 
 /* Whether some input is not of the type in which it is used. */
-static int converts(const mylib_program *p)
+static int converts(const mylib_code *p)
 {
     for (int k = 0; k < p->inputs; k++)
         if (p->input_type[k] != mylib_operand_read_type(p, 1 + k))
@@ -52,7 +52,7 @@ static int converts(const mylib_program *p)
     return 0;
 }
 
-static void plan_program(plan *how, const mylib_program *p)
+static void plan_program(plan *how, const mylib_code *p)
 {
     int loads = 0;
     how->program = p;
@@ -100,7 +100,7 @@ static const char *read_operand(const plan *how, int k, int64_t n, const cursor 
 static void run_block(const plan *how, int64_t n, const cursor *c, char *out, int64_t out_stride,
                       scratch *s)
 {
-    const mylib_program *p = how->program;
+    const mylib_code *p = how->program;
     const char *acc = NULL, *mask = NULL;
     int64_t acc_stride = 0, mask_stride = 0;
     if (p->instructions == 2 && !how->converts) {
@@ -153,7 +153,7 @@ static void run_block(const plan *how, int64_t n, const cursor *c, char *out, in
 /* n elements of one row, block by block; `bypass`: the output goes past the cache. */
 static void run_blocks(const plan *how, int64_t n, cursor c, int bypass)
 {
-    const mylib_program *p = how->program;
+    const mylib_code *p = how->program;
     _Alignas(LINE_NBYTES) char result[BLOCK_NBYTES];
     scratch s;
     int64_t size = (int64_t)mylib_type_size((mylib_type)p->type), out_size = c.stride[0];
@@ -183,7 +183,7 @@ static void run_blocks(const plan *how, int64_t n, cursor c, int bypass)
 }
 
 /* Elements [begin, end) in the layout's order. */
-static void run_range(const mylib_program *p, const mylib_layout *l, int64_t begin, int64_t end,
+static void run_range(const mylib_code *p, const mylib_layout *l, int64_t begin, int64_t end,
                       int bypass)
 {
     plan how;
@@ -252,7 +252,7 @@ static int64_t cache_nbytes(void)
  * Whether to store past the cache: a large, contiguous output that is no input, and a good part of
  * the traffic.
  */
-static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t nbytes)
+static int pays_to_bypass(const mylib_code *p, const mylib_layout *l, int64_t nbytes)
 {
     int inner = l->ndim - 1;
     int64_t size = (int64_t)mylib_operand_size(p, 0);
@@ -266,7 +266,7 @@ static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t
 }
 
 /* All elements, on as many threads as pay. */
-static void run_layout(const mylib_program *p, const mylib_layout *l)
+static void run_layout(const mylib_code *p, const mylib_layout *l)
 {
     int64_t nbytes = 0;
     for (int k = 0; k < l->operands; k++)
@@ -347,7 +347,7 @@ static void split_dimension(mylib_layout *l, int d)
     }
 }
 
-void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
+void mylib_cpu_execute(const mylib_code *p, const mylib_layout *l)
 {
     int inner = l->ndim - 1, d = -1;
     if (l->ndim > 1 && l->ndim <= MYLIB_MAX_NDIM - 2 && l->shape[inner] >= 2 * TILE)
@@ -377,7 +377,7 @@ void mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
     }
 }
 
-void mylib_cpu_execute_in_order(const mylib_program *p, const mylib_layout *l)
+void mylib_cpu_execute_in_order(const mylib_code *p, const mylib_layout *l)
 {
     /* Kernels with an output stride of 0 are plain loops, and keep the order by themselves. */
     if (l->ndim == 1 && l->strides[0][0] == 0 && p->instructions <= 2 && p->type != MYLIB_F16 &&

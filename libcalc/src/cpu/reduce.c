@@ -36,7 +36,7 @@
 
 typedef struct reducer {
     mylib_reduction reduction;
-    const mylib_program *program;
+    const mylib_code *program;
     const mylib_layout *layout;
     const mylib_cpu_level *cpu;
     int kept;                       /* dimensions, the first ones of the layout */
@@ -584,7 +584,7 @@ static void store_identity(const reducer *r)
         store(r, r->layout->data[0] + output_offset(r, 0, i, -1), 0, (char *)&identity, 1);
 }
 
-mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
+mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_code *program,
                               const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
@@ -647,7 +647,7 @@ void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, 
     mylib_layout layout;
     mylib_sum_type(type, &carrier);
     carrier = type == MYLIB_F16 ? MYLIB_F32 : carrier;
-    const mylib_program program = {(uint8_t)carrier, (uint8_t)type,           1, 1,
+    const mylib_code program = {(uint8_t)carrier, (uint8_t)type,           1, 1,
                                    {(uint8_t)type},  {{MYLIB_OPCODE_LOAD, 0}}};
     layout.ndim = 1;
     layout.operands = 2;

@@ -68,23 +68,23 @@ enum {
 typedef struct mylib_flat_args {
     int64_t n;
     void *out;
-    const void *in[MYLIB_PROGRAM_MAX_INPUTS];
-    uint8_t read[MYLIB_PROGRAM_MAX_INPUTS];
+    const void *in[MYLIB_CODE_MAX_INPUTS];
+    uint8_t read[MYLIB_CODE_MAX_INPUTS];
     uint8_t out_is_aligned; /* to 16 bytes */
-    mylib_program program;
+    mylib_code program;
 #ifdef __cplusplus
     alignas(16)
 #else
     _Alignas(16)
 #endif
-        unsigned char constant[MYLIB_PROGRAM_MAX_INPUTS][16];
+        unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
 } mylib_flat_args;
 
 /*
  * Input k, one element of host memory, as a constant of a launch's arguments: converted to the type
  * in which the program uses it, the rest of the bytes 0.
  */
-void mylib_take_constant(const mylib_program *program, int k, const void *value,
+void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          unsigned char constant[16]);
 
 /* What a CPU would have flagged; see mylib_launch_flags(). */

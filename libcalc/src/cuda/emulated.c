@@ -220,7 +220,7 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host)
 {
-    mylib_program program = {(uint8_t)dst_type,   (uint8_t)dst_type,       1, 1,
+    mylib_code program = {(uint8_t)dst_type,   (uint8_t)dst_type,       1, 1,
                              {(uint8_t)src_type}, {{MYLIB_OPCODE_LOAD, 0}}};
     (void)device, (void)stream, (void)dst_is_host;
     if (layout->count != 0)
@@ -249,7 +249,7 @@ static mylib_status check_operands(int device, const mylib_layout *layout)
     return MYLIB_OK;
 }
 
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout)
 {
     mylib_status st = check_index(device);
@@ -261,7 +261,7 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
     return st;
 }
 
-mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
+mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout)
 {
     mylib_status st = check_index(device);
     if (st == MYLIB_OK && layout->count != 0)
@@ -281,7 +281,7 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
     mylib_status st = check_index(device);
@@ -292,7 +292,7 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
 }
 
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_layout *layout,
+                                       const mylib_code *program, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
     void *element = NULL;

@@ -174,7 +174,7 @@ template <typename T> __device__ T load_as(int input_type, const void *p)
 
 /* Stores an accumulator as an element of the result's type, aligned to it. */
 template <typename T>
-__device__ __forceinline__ void store_result(const mylib_program &program, void *p, T acc)
+__device__ __forceinline__ void store_result(const mylib_code &program, void *p, T acc)
 {
     if (program.result_type == program.type)
         *(T *)p = acc;

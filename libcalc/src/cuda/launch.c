@@ -38,7 +38,7 @@ out:
     return st;
 }
 
-static mylib_status check_operands(int device, const mylib_program *program,
+static mylib_status check_operands(int device, const mylib_code *program,
                                    const mylib_layout *layout)
 {
     mylib_status st = MYLIB_OK;
@@ -51,7 +51,7 @@ static mylib_status check_operands(int device, const mylib_program *program,
     return st;
 }
 
-static int is_flat(const mylib_program *program, const mylib_layout *layout)
+static int is_flat(const mylib_code *program, const mylib_layout *layout)
 {
     if (layout->ndim != 1 || layout->strides[0][0] != (int64_t)mylib_operand_size(program, 0))
         return layout->count == 1;
@@ -62,7 +62,7 @@ static int is_flat(const mylib_program *program, const mylib_layout *layout)
     return 1;
 }
 
-void mylib_take_constant(const mylib_program *program, int k, const void *value,
+void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          unsigned char constant[16])
 {
     memset(constant, 0, 16);
@@ -81,7 +81,7 @@ static int has_vectors(const mylib_layout *layout, int k, size_t size, size_t nb
 }
 
 /* Whether the program and the layout suit mylib_launch_direct(), and its arguments. */
-static int plan_direct(const mylib_program *p, const mylib_layout *layout, mylib_direct_args *args)
+static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_direct_args *args)
 {
     size_t size = mylib_type_size((mylib_type)p->type), out_size = mylib_operand_size(p, 0);
     int64_t vector = 16 / (int64_t)size;
@@ -135,7 +135,7 @@ static int plan_direct(const mylib_program *p, const mylib_layout *layout, mylib
     return 1;
 }
 
-static cudaError_t launch_flat(const mylib_program *program, const mylib_layout *layout,
+static cudaError_t launch_flat(const mylib_code *program, const mylib_layout *layout,
                                void *stream)
 {
     mylib_flat_args args;
@@ -170,7 +170,7 @@ static int outermost(const mylib_layout *layout)
  * Halves the outermost dimension until a launch can take what is left; the layout is restored.
  * After simplifying, only huge arrays and hardly any others need it.
  */
-static mylib_status launch_strided(const mylib_program *program, mylib_layout *layout, void *stream)
+static mylib_status launch_strided(const mylib_code *program, mylib_layout *layout, void *stream)
 {
     int outer = outermost(layout);
     mylib_status st = MYLIB_OK;
@@ -200,7 +200,7 @@ out:
     return st;
 }
 
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout)
 {
     int previous;
@@ -250,8 +250,8 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
     int previous;
     size_t size = mylib_type_size(type);
     mylib_scalar_args args;
-    mylib_program program;
-    mylib_status st = mylib_program_of_op(&program, op, type);
+    mylib_code program;
+    mylib_status st = mylib_code_of_op(&program, op, type);
     if (st == MYLIB_OK)
         st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)

@@ -102,21 +102,21 @@ mylib_status mylib_cuda_synchronize(int device, void *stream)
     return no_cuda();
 }
 
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout)
 {
     (void)device, (void)stream, (void)program, (void)layout;
     return no_cuda();
 }
 
-mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
+mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout)
 {
     (void)device, (void)program, (void)layout;
     return no_cuda();
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
     (void)device, (void)stream, (void)reduction, (void)program, (void)layout, (void)kept_ndim;
@@ -140,7 +140,7 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
 }
 
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_layout *layout,
+                                       const mylib_code *program, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
     (void)device, (void)stream, (void)reduction, (void)program, (void)layout, (void)out_type;

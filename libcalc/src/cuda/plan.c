@@ -156,7 +156,7 @@ static int plan_vectors(mylib_plan *p, int size, int vector, int vectors)
 /* Makes dimension d the innermost of the rows. */
 static void move_next_to_columns(mylib_plan *p, int d)
 {
-    int64_t strides[MYLIB_MAX_OPERANDS];
+    int64_t strides[MYLIB_CODE_MAX_OPERANDS];
     int32_t size = p->shape[d];
     memcpy(strides, p->strides[d], sizeof strides);
     for (; d < p->ndim - 2; d++) {
@@ -236,7 +236,7 @@ static void plan_scattered(mylib_plan *p, int vector, int vectors)
               goes_down ? down * elements : down, 1);
 }
 
-void mylib_plan_init(mylib_plan *p, const mylib_program *program, const mylib_layout *layout)
+void mylib_plan_init(mylib_plan *p, const mylib_code *program, const mylib_layout *layout)
 {
     int size = (int)mylib_type_size((mylib_type)program->type);
     int vector = MYLIB_PLAN_VECTOR(size), vectors = MYLIB_PLAN_VECTORS(size);

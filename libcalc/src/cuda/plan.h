@@ -88,12 +88,12 @@ typedef struct mylib_plan {
     int32_t operands;
     int32_t shape[MYLIB_PLAN_MAX_NDIM];
     mylib_divider divider[MYLIB_PLAN_MAX_NDIM];
-    int64_t strides[MYLIB_PLAN_MAX_NDIM][MYLIB_MAX_OPERANDS];
+    int64_t strides[MYLIB_PLAN_MAX_NDIM][MYLIB_CODE_MAX_OPERANDS];
     /* Bytes from an element of a group to the next, if regular; from group to group, if plain. */
-    int64_t element_step[MYLIB_MAX_OPERANDS], group_step[MYLIB_MAX_OPERANDS];
-    char *data[MYLIB_MAX_OPERANDS]; /* of a reversed input the lowest element of the first vector */
-    uint8_t access[MYLIB_PROGRAM_MAX_INPUTS];
-    uint8_t is_reversed[MYLIB_PROGRAM_MAX_INPUTS]; /* a vector that lies backwards in memory */
+    int64_t element_step[MYLIB_CODE_MAX_OPERANDS], group_step[MYLIB_CODE_MAX_OPERANDS];
+    char *data[MYLIB_CODE_MAX_OPERANDS]; /* of a reversed input the lowest element of the first vector */
+    uint8_t access[MYLIB_CODE_MAX_INPUTS];
+    uint8_t is_reversed[MYLIB_CODE_MAX_INPUTS]; /* a vector that lies backwards in memory */
     uint8_t is_vector; /* groups are vectors, which begin where those of the output are aligned */
     uint8_t out_shift; /* the output's elements have 1 << out_shift bytes */
 
@@ -119,13 +119,13 @@ typedef struct mylib_plan {
     mylib_divider band_divider, band_rows_divider, last_band_rows_divider;
     int32_t band_tiles;
 
-    mylib_program program;
+    mylib_code program;
 #ifdef __cplusplus
     alignas(16)
 #else
     _Alignas(16)
 #endif
-        unsigned char constant[MYLIB_PROGRAM_MAX_INPUTS][16];
+        unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
 } mylib_plan;
 
 /*
@@ -133,7 +133,7 @@ typedef struct mylib_plan {
  * of size 1, and MYLIB_PLAN_MAX_COUNT elements.  The constants are
  * zeros, the caller's to fill in: as the program reads them, a MASK's as a bool.
  */
-void mylib_plan_init(mylib_plan *plan, const mylib_program *program, const mylib_layout *layout);
+void mylib_plan_init(mylib_plan *plan, const mylib_code *program, const mylib_layout *layout);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
 

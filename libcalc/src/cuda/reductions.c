@@ -39,7 +39,7 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
     return stored == type || type == carrier ? MYLIB_NOT_NARROWED : (uint8_t)type;
 }
 
-static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_program *program,
+static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_code *program,
                  const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     memset(args, 0, offsetof(mylib_reduce_args, shape));
@@ -228,7 +228,7 @@ out:
     return st;
 }
 
-static mylib_status check_operands(int device, const mylib_program *program,
+static mylib_status check_operands(int device, const mylib_code *program,
                                    const mylib_layout *layout)
 {
     const char *const names[] = {"out", program->inputs == 2 ? "a" : "in", "b"};
@@ -242,7 +242,7 @@ static mylib_status check_operands(int device, const mylib_program *program,
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_program *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
     int previous;
@@ -278,7 +278,7 @@ static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *host_result;
 
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_layout *layout,
+                                       const mylib_code *program, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
     int previous;

@@ -214,7 +214,7 @@ typedef enum route {
 #define NO_OPERAND (-1)
 
 typedef struct job {
-    const mylib_program *program;
+    const mylib_code *program;
     const mylib_layout *layout;
     int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
     int is_direct;      /* such a copy, of bytes as they are */
@@ -471,7 +471,7 @@ out:
 }
 
 /* Whether a program is an operation that can raise a floating-point flag at all. */
-static int can_raise(const mylib_program *program)
+static int can_raise(const mylib_code *program)
 {
     int is_integer = program->type < MYLIB_F16;
     if (program->instructions != 2 || program->result_type == MYLIB_BOOL)
@@ -570,7 +570,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     }
 }
 
-static void begin_job(job *j, int device, const mylib_program *program, const mylib_layout *layout)
+static void begin_job(job *j, int device, const mylib_code *program, const mylib_layout *layout)
 {
     memset(j, 0, sizeof *j);
     j->program = program;
@@ -616,7 +616,7 @@ out:
     return st;
 }
 
-mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
+mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout)
 {
     int previous;
     unsigned flags;
@@ -665,7 +665,7 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     int previous, host = dst_is_host ? 0 : 1, gpu = 1 - host;
     unsigned flags;
     const char *begin, *end;
-    mylib_program program;
+    mylib_code program;
     job j;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
@@ -675,7 +675,7 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     MYLIB_TRY(mylib_cuda_check_memory(device, gpu == 0 ? "dst" : "src", layout->data[gpu],
                                       gpu == 0 ? dst_type : src_type, layout->ndim,
                                       layout->strides[gpu]));
-    mylib_program_of_conversion(&program, dst_type, src_type);
+    mylib_code_of_conversion(&program, dst_type, src_type);
     begin_job(&j, device, &program, layout);
     size_t size = mylib_operand_size(&program, host), nbytes = (size_t)layout->count * size;
     j.on_gpu = gpu;

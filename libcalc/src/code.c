@@ -1,0 +1,72 @@
+/*
+ * code.c - builds codes.  The GPU trusts what comes from here.
+ */
+#include "internal.h"
+
+/* The REVERSED rows of the table stand two rows after those that compute them. */
+_Static_assert((int)MYLIB_OP_greater == MYLIB_OP_less + 2, "greater is less reversed");
+_Static_assert((int)MYLIB_OP_greater_equal == MYLIB_OP_less_equal + 2,
+               "greater_equal is less_equal reversed");
+
+static int is_reversed(mylib_op op)
+{
+    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 1 };
+    switch (op) {
+#define ROW(arity, op, set)                                                                        \
+    case MYLIB_OP_##op:                                                                            \
+        return arity;
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return 0;
+}
+
+mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type)
+{
+    mylib_type result_type;
+    mylib_status st = mylib_op_result_type(op, type, &result_type);
+    if (st != MYLIB_OK)
+        return st;
+    program->type = (uint8_t)type;
+    program->result_type = (uint8_t)result_type;
+    program->inputs = (uint8_t)mylib_op_arity(op);
+    for (int k = 0; k < program->inputs; k++)
+        program->input_type[k] = (uint8_t)type;
+    program->instructions = 2;
+    if (is_reversed(op)) {
+        program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 1};
+        program->code[1] = (mylib_instruction){(uint8_t)(op - 2), 0};
+    } else {
+        program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
+        program->code[1] =
+            (mylib_instruction){(uint8_t)op, program->inputs == 2 ? 1 : MYLIB_NO_OPERAND};
+    }
+    return MYLIB_OK;
+}
+
+void mylib_code_of_conversion(mylib_code *program, mylib_type to, mylib_type from)
+{
+    program->type = program->result_type = (uint8_t)to;
+    program->inputs = program->instructions = 1;
+    program->input_type[0] = (uint8_t)from;
+    program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
+}
+
+void mylib_code_of_select(mylib_code *program, mylib_type type, mylib_type condition, mylib_type a,
+                          mylib_type b)
+{
+    program->type = program->result_type = (uint8_t)type;
+    program->inputs = program->instructions = 3;
+    program->input_type[0] = (uint8_t)condition;
+    program->input_type[1] = (uint8_t)a;
+    program->input_type[2] = (uint8_t)b;
+    program->code[0] = (mylib_instruction){MYLIB_OPCODE_MASK, 0};
+    program->code[1] = (mylib_instruction){MYLIB_OPCODE_LOAD, 1};
+    program->code[2] = (mylib_instruction){MYLIB_OPCODE_SELECT, 2};
+}
+
+size_t mylib_operand_size(const mylib_code *program, int k)
+{
+    return mylib_type_size(
+        (mylib_type)(k == 0 ? program->result_type : program->input_type[k - 1]));
+}
