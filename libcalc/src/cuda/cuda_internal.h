@@ -3,6 +3,7 @@
  *
  * device.c   devices, errors, memory            plain C on the runtime API
  * launch.c   layouts to kernel arguments
+ * programs.c programs of several statements: in one launch (fused.c) or one after the other
  * plan.c     how a kernel walks a layout of any strides
  * reductions.c   reductions, to kernel arguments
  * stream.c   host arrays through the GPU
@@ -15,6 +16,7 @@
 
 #include "../internal.h"
 #include "plan.h"
+#include "programs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,12 +30,6 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 /* Goes to `out:` on failure. */
 #define CUDA_TRY(call) MYLIB_TRY(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
-/*
- * Makes 'device' current and remembers which was; every entry point is bracketed by the two. Fails,
- * with nothing to leave, when the device is not there or CUDA was used before a fork.
- */
-mylib_status mylib_cuda_enter(int device, int *previous_ret);
-void mylib_cuda_leave(int previous);
 #define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
 
 /* The GPU on which mylib_alloc() gave exactly this address; -1 when it did not. */
@@ -45,14 +41,6 @@ int mylib_cuda_owner(const void *ptr);
  */
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
 void mylib_cuda_release_event(int device, cudaEvent_t event);
-
-/* ---- Work on GPU memory (launch.c) ------------------------------------------------------- */
-
-/*
- * MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context.
- */
-mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
-                                     mylib_type type, int ndim, const int64_t *strides);
 
 /* ---- Kernels (*.cu) ---------------------------------------------------------------------- */
 

@@ -24,33 +24,6 @@ template <typename T> struct flat {
     }
 };
 
-/* The number of a type. */
-template <typename T> struct number_of;
-#define DT(s, S)                                                                                   \
-    template <> struct number_of<t_##s> {                                                          \
-        static constexpr int value = MYLIB_##S;                                                    \
-    };
-MYLIB_STORED_TYPES(DT)
-#undef DT
-
-/*
- * Whether elements of type S are read in vectors and converted to D in registers: those that are
- * promoted to D, and need no more room than D.  The rest of the conversions are too many to have
- * their own code for each number of elements.
- */
-template <typename D, typename S> __host__ __device__ constexpr bool is_promoted()
-{
-    constexpr element_class d = class_of<D>::value, s = class_of<S>::value;
-    if (sizeof(S) > sizeof(D) || d == BOOL || (s == COMPLEX && d != COMPLEX))
-        return false;
-    if (d == SIGNED || d == UNSIGNED)
-        return s == BOOL ||
-               ((s == UNSIGNED || (s == SIGNED && d == SIGNED)) && sizeof(S) < sizeof(D));
-    if (d == HALF)
-        return sizeof(S) < sizeof(D);
-    return true;
-}
-
 /* The elements of a thread of a full, aligned tile that begins at `in`. */
 template <typename T, typename S, typename D>
 __device__ __forceinline__ void read_vectors(const S *in, D (&x)[flat<T>::N])

@@ -10,6 +10,7 @@
  * flat.cu     contiguous operands; floating-point flags; scalars
  * strided.cu  operands of any strides
  * reduce.cu   reductions
+ * program.cu  programs of several statements
  */
 #ifndef MYLIB_INTERPRETER_CUH
 #define MYLIB_INTERPRETER_CUH
@@ -153,6 +154,33 @@ template <typename T, typename S> __device__ __forceinline__ T convert(S x)
     } else {
         return (T)x;
     }
+}
+
+/* The number of a type. */
+template <typename T> struct number_of;
+#define DT(s, S)                                                                                   \
+    template <> struct number_of<t_##s> {                                                          \
+        static constexpr int value = MYLIB_##S;                                                    \
+    };
+MYLIB_STORED_TYPES(DT)
+#undef DT
+
+/*
+ * Whether elements of type S are read in vectors and converted to D in registers: those that are
+ * promoted to D, and need no more room than D.  The rest of the conversions are too many to have
+ * their own code for each number of elements.
+ */
+template <typename D, typename S> __host__ __device__ constexpr bool is_promoted()
+{
+    constexpr element_class d = class_of<D>::value, s = class_of<S>::value;
+    if (sizeof(S) > sizeof(D) || d == BOOL || (s == COMPLEX && d != COMPLEX))
+        return false;
+    if (d == SIGNED || d == UNSIGNED)
+        return s == BOOL ||
+               ((s == UNSIGNED || (s == SIGNED && d == SIGNED)) && sizeof(S) < sizeof(D));
+    if (d == HALF)
+        return sizeof(S) < sizeof(D);
+    return true;
 }
 
 /* Loads element i of an array of any stored type, aligned to its elements, and converts it. */

@@ -302,3 +302,32 @@ out:
     mylib_cuda_leave(previous);
     return st;
 }
+
+/* ---- Reductions in pieces ------------------------------------------------------------------ */
+
+mylib_type mylib_cuda_part_type(mylib_type carrier) { return carrier_of(carrier); }
+
+mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
+                                     mylib_type carrier, int64_t parts, void *partial, void *out,
+                                     mylib_type out_type)
+{
+    mylib_reduce_args args;
+    int previous;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    memset(&args, 0, sizeof args);
+    args.reduction = (int32_t)reduction;
+    args.carrier = (int32_t)carrier_of(carrier);
+    args.out_type = (int32_t)out_type;
+    args.out_size = (int32_t)mylib_type_size(out_type);
+    args.out = out;
+    args.partial = partial;
+    args.outputs = 1;
+    args.parts = parts;
+    plan_parts(&args);
+    CUDA_TRY(mylib_launch_reduce(&args, stream));
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}

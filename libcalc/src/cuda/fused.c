@@ -1,0 +1,380 @@
+/*
+ * fused.c - turns a program and a layout into the arguments of one launch.  Plain C: runs without a
+ * GPU.
+ */
+#include <string.h>
+
+#include "fused.h"
+
+/* Programs of more statements or registers are not looked at: they would not fit. */
+#define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
+#define MAX_REGISTERS 256
+#define NONE (-1)
+
+/* What is known of the result of a statement. */
+typedef struct result {
+    int16_t source[3]; /* the statement that made the operand, a register's; or NONE */
+    int16_t user;      /* the last statement that uses it, and which of its operands it is */
+    uint8_t user_operand;
+    uint8_t is_used, is_dropped; /* dropped: a conversion that is left to its user */
+    uint8_t feeds_conversion;
+    uint8_t place; /* the register that has it */
+    int16_t uses;
+} result;
+
+typedef struct fusion {
+    const mylib_program *program;
+    const mylib_layout *layout;
+    mylib_fused_args *args;
+    int constants, next; /* of the launch: constants, and the next statement */
+    int forwarded;       /* the statement whose result is in the hardware registers, or NONE */
+    uint32_t free_registers;
+    result results[MAX_STATEMENTS];
+} fusion;
+
+static int has_kernel(mylib_type type)
+{
+    switch (type) {
+#define DT(s, S) case MYLIB_##S:
+        MYLIB_FUSED_TYPES(DT)
+#undef DT
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- Which results are used, and where ----------------------------------------------------- */
+
+static void find_uses(fusion *f)
+{
+    const mylib_program *p = f->program;
+    int16_t writer[MAX_REGISTERS];
+    for (int i = 0; i < p->statements; i++) {
+        const mylib_statement *s = &p->statement[i];
+        result *r = &f->results[i];
+        memset(r, 0, sizeof *r);
+        for (int o = 0; o < s->operands; o++)
+            r->source[o] =
+                s->operand[o].kind == MYLIB_VALUE_REGISTER ? writer[s->operand[o].index] : NONE;
+        if (s->target != MYLIB_TARGET_OUT)
+            writer[s->target] = (int16_t)i;
+    }
+    f->results[p->statements - 1].is_used = 1;
+    for (int i = p->statements - 1; i >= 0; i--) {
+        const mylib_statement *s = &p->statement[i];
+        for (int o = 0; o < s->operands && f->results[i].is_used; o++) {
+            if (f->results[i].source[o] == NONE)
+                continue;
+            result *r = &f->results[f->results[i].source[o]];
+            if (!r->is_used) { /* from the end: this is the last use */
+                r->is_used = 1;
+                r->user = (int16_t)i;
+                r->user_operand = (uint8_t)o;
+            }
+            r->uses++;
+            r->feeds_conversion |= s->opcode == MYLIB_OPCODE_CONVERT;
+        }
+    }
+}
+
+/* ---- In one type, or mixed ----------------------------------------------------------------- */
+
+static int is_bool_or(uint8_t given, mylib_type type)
+{
+    return given == MYLIB_BOOL || given == type;
+}
+
+/* Whether a kernel that computes in `type` alone can do a statement. */
+static int is_of_type(const mylib_statement *s, mylib_type type)
+{
+    mylib_value from = s->operand[0];
+    if (s->opcode == MYLIB_OPCODE_SELECT)
+        return is_bool_or(s->type, type);
+    if (s->opcode != MYLIB_OPCODE_CONVERT)
+        return s->type == type && is_bool_or(s->result_type, type);
+    if (from.kind == MYLIB_VALUE_CONSTANT || is_bool_or(from.type, type))
+        return is_bool_or(s->type, type);
+    return s->type == type && from.kind == MYLIB_VALUE_INPUT;
+}
+
+/* The one type that the program computes in, if that has a kernel, or MIXED. */
+static uint8_t computed_type(const fusion *f)
+{
+    const mylib_program *p = f->program;
+    int type = MYLIB_FUSED_MIXED;
+    for (int i = 0; i < p->statements && type == MYLIB_FUSED_MIXED; i++)
+        if (f->results[i].is_used && p->statement[i].type != MYLIB_BOOL)
+            type = p->statement[i].type;
+    if (type == MYLIB_FUSED_MIXED || !has_kernel((mylib_type)type))
+        return MYLIB_FUSED_MIXED;
+    for (int i = 0; i < p->statements; i++)
+        if (f->results[i].is_used && !is_of_type(&p->statement[i], (mylib_type)type))
+            return MYLIB_FUSED_MIXED;
+    return (uint8_t)type;
+}
+
+/* Whether the mixed kernel has the types of all that is used. */
+static int is_narrow(const fusion *f)
+{
+    const mylib_program *p = f->program;
+    for (int i = 0; i < p->statements; i++) {
+        const mylib_statement *s = &p->statement[i];
+        int is_wide = mylib_type_size((mylib_type)s->type) > 8;
+        for (int o = 0; o < s->operands; o++)
+            is_wide |= mylib_type_size((mylib_type)s->operand[o].type) > 8;
+        if (f->results[i].is_used && is_wide)
+            return 0;
+    }
+    return 1;
+}
+
+static int is_host_scalar(const fusion *f, mylib_value v)
+{
+    return v.kind == MYLIB_VALUE_INPUT && f->layout->is_host_scalar[1 + v.index];
+}
+
+/*
+ * Whether a conversion is done where its result is read: it reads a constant, or an input that is
+ * not read again for it; and the user reads it in the type that it gives.
+ */
+static int is_droppable(const fusion *f, int i)
+{
+    const mylib_statement *s = &f->program->statement[i];
+    const result *r = &f->results[i];
+    if (s->opcode != MYLIB_OPCODE_CONVERT || r->uses == 0 || r->feeds_conversion)
+        return 0;
+    if (s->operand[0].kind == MYLIB_VALUE_CONSTANT || is_host_scalar(f, s->operand[0]))
+        return 1;
+    if (s->operand[0].kind != MYLIB_VALUE_INPUT || r->uses != 1)
+        return 0;
+    if (f->args->computed_type == MYLIB_FUSED_MIXED || s->type == f->args->computed_type)
+        return 1;
+    /* A bool of an input that is read in the computed type: a mask is tested anyway. */
+    return f->program->statement[r->user].opcode == MYLIB_OPCODE_SELECT && r->user_operand == 0;
+}
+
+/* ---- Operands ------------------------------------------------------------------------------ */
+
+/* A constant of the launch: an element of type `from` as one of type `to`. */
+static int add_constant(fusion *f, const void *value, mylib_type from, mylib_type to)
+{
+    unsigned char bytes[16], converted[16];
+    mylib_type last = f->args->computed_type == MYLIB_FUSED_MIXED
+                          ? to
+                          : (mylib_type)f->args->computed_type;
+    size_t size = mylib_type_size(last);
+    memcpy(bytes, value, mylib_type_size(from));
+    if (to != from) {
+        mylib_cpu()->convert(to, from, 1, (char *)converted, 0, (const char *)bytes, 0);
+        memcpy(bytes, converted, mylib_type_size(to));
+    }
+    if (last != to) {
+        mylib_cpu()->convert(last, to, 1, (char *)converted, 0, (const char *)bytes, 0);
+        memcpy(bytes, converted, size);
+    }
+    for (size_t at = size; at < 16; at += size)
+        memcpy(bytes + at, bytes, size);
+    int c = 0;
+    while (c < f->constants && memcmp(f->args->constant[c], bytes, 16) != 0)
+        c++;
+    if (c == MYLIB_FUSED_MAX_CONSTANTS)
+        return NONE;
+    memcpy(f->args->constant[c], bytes, 16);
+    f->constants = c == f->constants ? c + 1 : f->constants;
+    return MYLIB_FUSED_CONSTANT + c;
+}
+
+/* Sets operand k of the launch's statement t to operand o of statement i; false without room. */
+static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
+{
+    const mylib_program *p = f->program;
+    mylib_value v = p->statement[i].operand[o];
+    int source = f->results[i].source[o], place;
+    mylib_type to = (mylib_type)v.type;
+    if (source != NONE && !f->results[source].is_dropped) {
+        t->operand[k] =
+            source == f->forwarded ? MYLIB_FUSED_FORWARDED : f->results[source].place;
+        t->operand_type[k] = v.type;
+        return 1;
+    }
+    if (source != NONE) {
+        to = (mylib_type)p->statement[source].type;
+        v = p->statement[source].operand[0];
+    }
+    if (v.kind == MYLIB_VALUE_INPUT && !is_host_scalar(f, v)) {
+        t->operand[k] = (uint8_t)(MYLIB_FUSED_INPUT + v.index);
+        t->operand_type[k] = v.type;
+        return 1;
+    }
+    /* A conversion of it is done here. */
+    if (p->statement[i].opcode == MYLIB_OPCODE_CONVERT)
+        to = (mylib_type)p->statement[i].type;
+    place = add_constant(f,
+                         v.kind == MYLIB_VALUE_INPUT ? (const void *)f->layout->data[1 + v.index]
+                                                     : p->constant[v.index].value,
+                         (mylib_type)v.type, to);
+    t->operand[k] = (uint8_t)place;
+    t->operand_type[k] = (uint8_t)to;
+    return place != NONE;
+}
+
+/* ---- Statements ---------------------------------------------------------------------------- */
+
+static mylib_fused_statement *new_statement(fusion *f, int opcode, const mylib_statement *s)
+{
+    if (f->next == MYLIB_FUSED_MAX_STATEMENTS)
+        return NULL;
+    mylib_fused_statement *t = &f->args->statement[f->next++];
+    t->opcode = (uint8_t)opcode;
+    t->type = s->type;
+    t->result_type = s->result_type;
+    t->target = MYLIB_FUSED_ABSENT;
+    t->operand[0] = MYLIB_FUSED_FORWARDED;
+    t->operand[1] = MYLIB_FUSED_ABSENT;
+    t->operand_type[0] = t->operand_type[1] = s->type;
+    return t;
+}
+
+/* The registers of what statement i uses last. */
+static void free_operands(fusion *f, int i)
+{
+    for (int o = 0; o < f->program->statement[i].operands; o++) {
+        int source = f->results[i].source[o];
+        if (source == NONE || f->results[source].user != i)
+            continue;
+        int place = f->results[source].place;
+        if (place != MYLIB_FUSED_ABSENT && !f->results[source].is_dropped)
+            f->free_registers |= 1u << (place - MYLIB_FUSED_REGISTER);
+    }
+}
+
+/* Adds statement i; false when there is no room. */
+static int add_statement(fusion *f, int i)
+{
+    const mylib_program *p = f->program;
+    const mylib_statement *s = &p->statement[i];
+    mylib_fused_statement *t;
+    int first = 0, opcode = s->opcode;
+    if (opcode == MYLIB_OPCODE_SELECT) {
+        if ((t = new_statement(f, MYLIB_FUSED_MASK, s)) == NULL || !set_operand(f, t, 1, i, 0))
+            return 0;
+        first = 1;
+    } else if (opcode == MYLIB_OPCODE_CONVERT) {
+        int tests = f->args->computed_type != MYLIB_FUSED_MIXED && s->type == MYLIB_BOOL;
+        opcode = tests ? MYLIB_FUSED_TEST : MYLIB_OPCODE_LOAD;
+    }
+    if ((t = new_statement(f, opcode, s)) == NULL)
+        return 0;
+    for (int o = first; o < s->operands; o++)
+        if (!set_operand(f, t, o - first, i, o))
+            return 0;
+    free_operands(f, i);
+
+    int follower = i + 1;
+    while (follower < p->statements &&
+           (!f->results[follower].is_used || f->results[follower].is_dropped))
+        follower++;
+    f->forwarded = i;
+    f->results[i].place = MYLIB_FUSED_ABSENT;
+    if (f->results[i].uses > 0 && f->results[i].user > follower) {
+        if (f->free_registers == 0)
+            return 0;
+        int place = __builtin_ctz(f->free_registers);
+        f->free_registers &= ~(1u << place);
+        f->results[i].place = t->target = (uint8_t)(MYLIB_FUSED_REGISTER + place);
+        if (place >= f->args->registers)
+            f->args->registers = place + 1;
+    }
+    return 1;
+}
+
+/* ---- Layouts ------------------------------------------------------------------------------- */
+
+static int group_of(const mylib_fused_args *args)
+{
+    return args->computed_type == MYLIB_FUSED_MIXED
+               ? MYLIB_FUSED_MIXED_GROUP
+               : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
+}
+
+static uint8_t access_of(const mylib_layout *l, int k, size_t size, int group)
+{
+    int inner = l->ndim - 1;
+    uintptr_t bits = (uintptr_t)l->data[k];
+    if (l->strides[k][inner] == 0 || l->count == 1)
+        return k == 0 ? MYLIB_FUSED_ELEMENT : MYLIB_FUSED_SINGLE;
+    for (int d = 0; d < inner; d++)
+        bits |= (uintptr_t)l->strides[k][d];
+    return l->strides[k][inner] == (int64_t)size && bits % (size * (size_t)group) == 0
+               ? MYLIB_FUSED_VECTOR
+               : MYLIB_FUSED_ELEMENT;
+}
+
+static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p,
+                                  const mylib_layout *l)
+{
+    int group = group_of(args), inner = l->ndim - 1;
+    if (l->ndim > MYLIB_FUSED_MAX_NDIM)
+        return MYLIB_FUSED_TOO_MANY_DIMENSIONS;
+    args->ndim = l->ndim;
+    args->columns = l->shape[inner];
+    int64_t rows = l->count / args->columns;
+    args->row_groups = (args->columns - 1) / group + 1;
+    if (l->ndim > 1 &&
+        (rows > MYLIB_FUSED_MAX_GROUPS || args->row_groups > MYLIB_FUSED_MAX_GROUPS / rows))
+        return MYLIB_FUSED_TOO_MANY_ELEMENTS;
+    args->groups = rows * args->row_groups;
+    if (mylib_fused_blocks(args) > INT32_MAX)
+        return MYLIB_FUSED_TOO_MANY_ELEMENTS;
+    args->rows = (int32_t)rows;
+    if (l->ndim > 1)
+        args->row_divider = mylib_divider_of((int32_t)args->row_groups);
+    for (int d = 0; d < inner; d++) {
+        args->shape[d] = (int32_t)l->shape[d];
+        args->divider[d] = mylib_divider_of(args->shape[d]);
+    }
+    for (int k = 0; k < l->operands; k++) {
+        if (l->is_host_scalar[k])
+            continue;
+        size_t size = mylib_type_size((mylib_type)(k == 0 ? p->result_type : p->input_type[k - 1]));
+        args->data[k] = l->data[k];
+        args->access[k] = access_of(l, k, size, group);
+        for (int d = 0; d < l->ndim; d++)
+            args->strides[d][k] = l->strides[k][d];
+    }
+    return MYLIB_FUSED_FITS;
+}
+
+mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
+                                 const mylib_layout *layout)
+{
+    fusion f;
+    if (program->statements > MAX_STATEMENTS || program->registers > MAX_REGISTERS)
+        return MYLIB_FUSED_TOO_LONG;
+    f.program = program;
+    f.layout = layout;
+    f.args = args;
+    f.constants = f.next = 0;
+    f.forwarded = NONE;
+    f.free_registers = ((uint32_t)1 << MYLIB_FUSED_MAX_REGISTERS) - 1;
+    find_uses(&f);
+    args->registers = 0;
+    args->inputs = program->inputs;
+    args->result_type = program->result_type;
+    memcpy(args->input_type, program->input_type, sizeof args->input_type);
+    args->computed_type = computed_type(&f);
+    if (args->computed_type == MYLIB_FUSED_MIXED && !is_narrow(&f))
+        return MYLIB_FUSED_TOO_LONG;
+    for (int i = 0; i < program->statements; i++)
+        f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);
+    for (int i = 0; i < program->statements; i++)
+        if (f.results[i].is_used && !f.results[i].is_dropped && !add_statement(&f, i))
+            return MYLIB_FUSED_TOO_LONG;
+    args->statements = f.next;
+    args->threads = MYLIB_FUSED_MOST_THREADS;
+    while (args->threads * (args->registers + MYLIB_FUSED_SPARE_REGISTERS) * MYLIB_FUSED_REGISTER_NBYTES >
+           MYLIB_FUSED_SHARED_NBYTES)
+        args->threads /= 2;
+    return set_layout(args, program, layout);
+}

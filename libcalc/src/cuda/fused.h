@@ -1,0 +1,160 @@
+/*
+ * fused.h - programs of several statements in one launch: its arguments, and how a program becomes
+ * them.  Compiles as C and as CUDA C++; needs no CUDA.
+ *
+ * A thread computes two groups of elements, 16 bytes each of the widest type.  The result of each
+ * statement stays in its hardware registers, where the next one finds it; what is needed later goes
+ * to the thread's own places in shared memory.  No thread waits for another.
+ *
+ * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
+ * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
+ * Other programs run in the mixed kernel, if all their types have 8 bytes at most.
+ */
+#ifndef MYLIB_CUDA_FUSED_H
+#define MYLIB_CUDA_FUSED_H
+
+#include "plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MYLIB_FUSED_TYPES(DT)                                                                      \
+    DT(f32, F32)                                                                                   \
+    DT(f64, F64)
+#define MYLIB_FUSED_MIXED 255 /* as computed_type */
+
+#define MYLIB_FUSED_MAX_STATEMENTS 96
+#define MYLIB_FUSED_MAX_CONSTANTS 32
+#define MYLIB_FUSED_MAX_REGISTERS 22
+#define MYLIB_FUSED_SPARE_REGISTERS 2 /* for what is done by calls */
+#define MYLIB_FUSED_MAX_NDIM 4
+#define MYLIB_FUSED_MAX_GROUPS ((int64_t)1 << 30) /* of more than one dimension */
+
+#define MYLIB_FUSED_GROUPS 2          /* of a thread */
+#define MYLIB_FUSED_REGISTER_NBYTES 32 /* of a thread */
+#define MYLIB_FUSED_MOST_THREADS 256
+#define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
+
+/* Elements of a group of the kernel for `type`. */
+#define MYLIB_FUSED_GROUP(size) (16 / (int)(size))
+#define MYLIB_FUSED_MIXED_GROUP 2
+
+/* Where an operand is: an input, a constant, a register, or: */
+enum {
+    MYLIB_FUSED_INPUT = 0,
+    MYLIB_FUSED_CONSTANT = MYLIB_PROGRAM_MAX_INPUTS,
+    MYLIB_FUSED_REGISTER = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS,
+    MYLIB_FUSED_FORWARDED = 255, /* the result of the last statement */
+    MYLIB_FUSED_ABSENT = 254,
+};
+
+/*
+ * Opcodes are the mylib_op values of the table that are computed in their type, LOAD (the result is
+ * operand[0]), SELECT (mask ? operand[0] : operand[1]) and these:
+ */
+#define MYLIB_FUSED_MASK 250 /* mask = operand[1]; the last result stays */
+#define MYLIB_FUSED_TEST 249 /* 1 where operand[0] differs from 0, else 0; of programs of one type */
+
+/*
+ * Operands are converted to `type` as they are read, the MASK's to bool.  In a program of one type
+ * operand_type says nothing: what is not an input has that type.
+ */
+typedef struct mylib_fused_statement {
+    uint8_t opcode, type, result_type;
+    uint8_t target; /* a register that gets the result too, or ABSENT */
+    uint8_t operand[2];
+    uint8_t operand_type[2];
+} mylib_fused_statement;
+
+/* How an operand lies along the columns. */
+enum {
+    MYLIB_FUSED_VECTOR,  /* each group contiguous, and aligned as a whole */
+    MYLIB_FUSED_SINGLE,  /* one element for the row */
+    MYLIB_FUSED_ELEMENT, /* at any distance */
+};
+
+/* One launch.  Dimensions outermost first, the last is the columns; rows are all the others. */
+typedef struct mylib_fused_args {
+    int32_t statements, registers; /* and the spare ones behind them */
+    int32_t threads;
+    int32_t ndim, inputs, rows;
+    int64_t columns, row_groups, groups;
+    mylib_divider row_divider; /* by row_groups, when there are rows */
+    mylib_divider divider[MYLIB_FUSED_MAX_NDIM];
+    int32_t shape[MYLIB_FUSED_MAX_NDIM];
+    uint8_t computed_type, result_type;
+    uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
+    uint8_t access[MYLIB_MAX_OPERANDS];
+    char *data[MYLIB_MAX_OPERANDS];
+    int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
+#ifdef __cplusplus
+    alignas(16)
+#else
+    _Alignas(16)
+#endif
+        unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
+    mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS];
+} mylib_fused_args;
+
+/* Why there is no launch, or MYLIB_FUSED_FITS. */
+typedef enum mylib_fused_fit {
+    MYLIB_FUSED_FITS,
+    MYLIB_FUSED_TOO_LONG, /* statements, constants, registers: or types without a kernel */
+    MYLIB_FUSED_TOO_MANY_DIMENSIONS,
+    MYLIB_FUSED_TOO_MANY_ELEMENTS,
+} mylib_fused_fit;
+
+/*
+ * The launch of a program over a simplified layout with elements.  Results that nobody uses are not
+ * computed, and a conversion of an input that is used once is left to the reading.
+ */
+mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
+                                 const mylib_layout *layout);
+
+/* Thread blocks of a launch. */
+static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
+{
+    int64_t block = (int64_t)args->threads * MYLIB_FUSED_GROUPS;
+    return (args->groups + block - 1) / block;
+}
+
+/* Enqueues it on the current device. */
+mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream);
+
+/* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
+
+/* Bytes from the first element of operand k to the first of a row. */
+MYLIB_PLAN_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
+{
+    int64_t offset = 0;
+    if (args->ndim == 1)
+        return 0;
+    MYLIB_PLAN_ROLLED for (int d = args->ndim - 2; d > 0; d--)
+    {
+        int32_t quotient = mylib_divide(row, args->divider[d]);
+        offset += (int64_t)(row - quotient * args->shape[d]) * args->strides[d][k];
+        row = quotient;
+    }
+    return offset + (int64_t)row * args->strides[0][k];
+}
+
+/* The row and the first column of a group of `size` elements; how many of them there are. */
+MYLIB_PLAN_FN int mylib_fused_group(const mylib_fused_args *args, int64_t group, int size,
+                                    int32_t *row, int64_t *column)
+{
+    *row = 0;
+    if (args->ndim > 1) {
+        *row = mylib_divide((int32_t)group, args->row_divider);
+        group -= *row * args->row_groups;
+    }
+    *column = group * size;
+    int64_t left = *row < args->rows ? args->columns - *column : 0;
+    return left >= size ? size : left > 0 ? (int)left : 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MYLIB_CUDA_FUSED_H */

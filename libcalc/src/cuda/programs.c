@@ -1,0 +1,542 @@
+/*
+ * programs.c - programs on GPU memory: in one launch where that is possible, else statement by
+ * statement.  Plain C, and the same for emulated GPUs.
+ *
+ * - A program of one statement is a single operation: the kernels of operations run it.
+ * - One that fits the arguments of a launch is fused (fused.h), when the library is built so.
+ * - All others run statement by statement: each is a single operation, whose result goes to
+ *   temporary memory.  Large arrays are computed piece by piece, so that this memory stays bounded,
+ *   and mostly in the GPU's cache.
+ *
+ * All of a call is enqueued on one stream; temporary memory goes back to the pool in its order.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs.h"
+#if MYLIB_CUDA_FUSED
+#include "fused.h"
+#endif
+
+/* Of the temporary memory of a call, unless that makes pieces too short to be worth a launch. */
+#ifndef MYLIB_TEMPORARY_NBYTES
+#define MYLIB_TEMPORARY_NBYTES (32 << 20)
+#endif
+#define LEAST_PIECE (MYLIB_TEMPORARY_NBYTES >> 9)
+
+#define ALIGNMENT 256
+
+/* A call, or the part of it that is being computed. */
+typedef struct job {
+    int device;
+    void *stream;
+    const mylib_program *program;
+    char *temporary; /* registers, or packed inputs, of place_nbytes each */
+    size_t place_nbytes;
+} job;
+
+typedef mylib_status task(const job *j, mylib_layout *piece);
+
+/* ---- Pieces -------------------------------------------------------------------------------- */
+
+/* How many elements a piece may have that needs 'nbytes' of temporary memory for each. */
+static int64_t piece_of(size_t nbytes)
+{
+    int64_t most = (int64_t)(MYLIB_TEMPORARY_NBYTES / nbytes);
+    return most > LEAST_PIECE ? most : LEAST_PIECE;
+}
+
+static size_t aligned(size_t nbytes) { return (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+/*
+ * Calls the task for parts of the layout of at most 'most' elements: halves of the outermost
+ * dimension that has more than one index, and so on.  The layout is restored.
+ */
+static mylib_status in_pieces(const job *j, mylib_layout *layout, int64_t most, task *run)
+{
+    int outer = 0;
+    mylib_status st = MYLIB_OK;
+    if (layout->count <= most || layout->count == 1)
+        return run(j, layout);
+    while (layout->shape[outer] == 1)
+        outer++;
+    int64_t size = layout->shape[outer], count = layout->count, done = 0;
+    while (done < size && st == MYLIB_OK) {
+        layout->shape[outer] = done == 0 ? (size + 1) / 2 : size - done;
+        layout->count = count / size * layout->shape[outer];
+        st = in_pieces(j, layout, most, run);
+        for (int k = 0; k < layout->operands; k++)
+            layout->data[k] += layout->strides[k][outer] * layout->shape[outer];
+        done += layout->shape[outer];
+    }
+    for (int k = 0; k < layout->operands; k++)
+        layout->data[k] -= layout->strides[k][outer] * done;
+    layout->shape[outer] = size;
+    layout->count = count;
+    return st;
+}
+
+/* A layout for some of a piece's operands: its dimensions, and no operands yet. */
+static void begin_layout(mylib_layout *l, const mylib_layout *piece, int operands)
+{
+    l->ndim = piece->ndim;
+    l->count = piece->count;
+    l->operands = operands;
+    memcpy(l->shape, piece->shape, sizeof *l->shape * (size_t)piece->ndim);
+    memset(l->is_host_scalar, 0, sizeof l->is_host_scalar);
+}
+
+/* Operand k is operand 'from' of the piece. */
+static void take_operand(mylib_layout *l, int k, const mylib_layout *piece, int from)
+{
+    l->data[k] = piece->data[from];
+    l->is_host_scalar[k] = piece->is_host_scalar[from];
+    memcpy(l->strides[k], piece->strides[from], sizeof *l->strides[k] * (size_t)piece->ndim);
+}
+
+/* Operand k has its elements without gaps, in the layout's order. */
+static void take_contiguous(mylib_layout *l, int k, char *data, size_t size)
+{
+    int64_t stride = (int64_t)size;
+    l->data[k] = data;
+    l->is_host_scalar[k] = 0;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        l->strides[k][d] = stride;
+        stride *= l->shape[d];
+    }
+}
+
+/* Operand k is one element of host memory. */
+static void take_constant(mylib_layout *l, int k, const void *value)
+{
+    l->data[k] = (char *)(uintptr_t)value; /* only read */
+    l->is_host_scalar[k] = 1;
+    memset(l->strides[k], 0, sizeof *l->strides[k] * (size_t)l->ndim);
+}
+
+/* ---- Statement by statement ---------------------------------------------------------------- */
+
+static mylib_status code_of(mylib_code *code, const mylib_statement *s)
+{
+    mylib_status st = MYLIB_OK;
+    if (s->opcode == MYLIB_OPCODE_CONVERT)
+        mylib_code_of_conversion(code, (mylib_type)s->type, (mylib_type)s->operand[0].type);
+    else if (s->opcode == MYLIB_OPCODE_SELECT)
+        mylib_code_of_select(code, (mylib_type)s->type, (mylib_type)s->operand[0].type,
+                             (mylib_type)s->operand[1].type, (mylib_type)s->operand[2].type);
+    else
+        st = mylib_code_of_op(code, (mylib_op)s->opcode, (mylib_type)s->type);
+    return st;
+}
+
+static mylib_status run_statement(const job *j, const mylib_statement *s, const mylib_layout *piece)
+{
+    mylib_code code;
+    mylib_layout l;
+    mylib_status st = code_of(&code, s);
+    if (st != MYLIB_OK)
+        return st;
+    begin_layout(&l, piece, 1 + s->operands);
+    if (s->target == MYLIB_TARGET_OUT)
+        take_operand(&l, 0, piece, 0);
+    else
+        take_contiguous(&l, 0, j->temporary + s->target * j->place_nbytes,
+                        mylib_type_size((mylib_type)s->result_type));
+    for (int o = 0; o < s->operands; o++) {
+        mylib_value v = s->operand[o];
+        if (v.kind == MYLIB_VALUE_INPUT)
+            take_operand(&l, 1 + o, piece, 1 + v.index);
+        else if (v.kind == MYLIB_VALUE_CONSTANT)
+            take_constant(&l, 1 + o, j->program->constant[v.index].value);
+        else
+            take_contiguous(&l, 1 + o, j->temporary + v.index * j->place_nbytes,
+                            mylib_type_size((mylib_type)v.type));
+    }
+    mylib_layout_simplify(&l);
+    return mylib_cuda_map(j->device, j->stream, &code, &l);
+}
+
+static mylib_status run_statements(const job *j, mylib_layout *piece)
+{
+    mylib_status st = MYLIB_OK;
+    for (int i = 0; i < j->program->statements && st == MYLIB_OK; i++)
+        st = run_statement(j, &j->program->statement[i], piece);
+    return st;
+}
+
+/* Calls the task for pieces with 'places' of temporary memory of elements of 'size' bytes. */
+static mylib_status run_with_temporaries(job *j, mylib_layout *layout, int places, size_t size,
+                                         task *run)
+{
+    int64_t most = piece_of((size_t)places * size);
+    void *temporary = NULL;
+    mylib_status st;
+    most = most < layout->count ? most : layout->count;
+    j->place_nbytes = aligned((size_t)most * size);
+    MYLIB_TRY(
+        mylib_cuda_alloc(j->device, (size_t)places * j->place_nbytes, j->stream, &temporary));
+    j->temporary = temporary;
+    st = in_pieces(j, layout, most, run);
+    (void)mylib_cuda_free(j->device, temporary, j->stream);
+out:
+    return st;
+}
+
+/* ---- In one launch ------------------------------------------------------------------------- */
+
+#if MYLIB_CUDA_FUSED
+
+/* Inputs are packed if neighbours in a row would be read from so many rows of memory. */
+#define TRANSPOSE_MIN 16
+
+/*
+ * Whether an input is contiguous along another dimension than the columns: then threads that
+ * follow each other would each fetch a cache line for one element of it.
+ */
+static int is_transposed(const mylib_layout *l, int k, int64_t size)
+{
+    int inner = l->ndim - 1;
+    if (l->is_host_scalar[k] || l->shape[inner] < TRANSPOSE_MIN ||
+        llabs(l->strides[k][inner]) <= 4 * size)
+        return 0;
+    for (int d = 0; d < inner; d++)
+        if (llabs(l->strides[k][d]) == size && l->shape[d] >= TRANSPOSE_MIN)
+            return 1;
+    return 0;
+}
+
+static int64_t input_size(const job *j, int k)
+{
+    return (int64_t)mylib_type_size((mylib_type)j->program->input_type[k - 1]);
+}
+
+static mylib_status run_fused(const job *j, mylib_layout *piece)
+{
+    mylib_fused_args args;
+    mylib_fused_fit fit = mylib_fused_init(&args, j->program, piece);
+    if (fit == MYLIB_FUSED_TOO_MANY_ELEMENTS)
+        return in_pieces(j, piece, MYLIB_FUSED_MAX_GROUPS, run_fused);
+    if (fit != MYLIB_FUSED_FITS)
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "the program does not fit a launch (%d)", (int)fit);
+    return mylib_cuda_launch_fused(&args, j->stream);
+}
+
+/* Transposed inputs are turned round by the kernels of operations first. */
+static mylib_status run_packed(const job *j, mylib_layout *piece)
+{
+    mylib_layout packed, l;
+    mylib_status st = MYLIB_OK;
+    int places = 0;
+    begin_layout(&packed, piece, piece->operands);
+    for (int k = 0; k < piece->operands; k++) {
+        take_operand(&packed, k, piece, k);
+        if (k == 0 || !is_transposed(piece, k, input_size(j, k)))
+            continue;
+        mylib_code code;
+        mylib_type type = (mylib_type)j->program->input_type[k - 1];
+        char *place = j->temporary + (size_t)places++ * j->place_nbytes;
+        mylib_code_of_conversion(&code, type, type);
+        begin_layout(&l, piece, 2);
+        take_contiguous(&l, 0, place, (size_t)input_size(j, k));
+        take_operand(&l, 1, piece, k);
+        take_contiguous(&packed, k, place, (size_t)input_size(j, k));
+        mylib_layout_simplify(&l);
+        MYLIB_TRY(mylib_cuda_map(j->device, j->stream, &code, &l));
+    }
+    mylib_layout_simplify(&packed);
+    st = run_fused(j, &packed);
+out:
+    return st;
+}
+
+/* False when the program or the layout is not for it, else the status is set. */
+static int try_fused(job *j, mylib_layout *layout, mylib_status *st_ret)
+{
+    mylib_fused_args args;
+    mylib_fused_fit fit = mylib_fused_init(&args, j->program, layout);
+    int transposed = 0;
+    if (fit != MYLIB_FUSED_FITS && fit != MYLIB_FUSED_TOO_MANY_ELEMENTS)
+        return 0;
+    for (int k = 1; k < layout->operands && layout->ndim > 1; k++)
+        transposed += is_transposed(layout, k, input_size(j, k));
+    if (transposed > 0)
+        *st_ret = run_with_temporaries(j, layout, transposed, 16, run_packed);
+    else if (fit == MYLIB_FUSED_FITS)
+        *st_ret = mylib_cuda_launch_fused(&args, j->stream);
+    else
+        *st_ret = run_fused(j, layout);
+    return 1;
+}
+
+#endif
+
+/* ---- Entry points -------------------------------------------------------------------------- */
+
+mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
+                                mylib_layout *layout)
+{
+    job j = {device, stream, program, NULL, 0};
+    if (program->statements == 1)
+        return run_statement(&j, &program->statement[0], layout);
+#if MYLIB_CUDA_FUSED
+    mylib_status st;
+    if (try_fused(&j, layout, &st))
+        return st;
+#endif
+    return run_with_temporaries(&j, layout, program->registers, program->max_register_size,
+                                run_statements);
+}
+
+static mylib_status check_operands(int device, const mylib_program *program,
+                                   const mylib_layout *layout)
+{
+    mylib_status st = MYLIB_OK;
+    for (int k = 1; k < layout->operands && st == MYLIB_OK; k++)
+        if (!layout->is_host_scalar[k])
+            st = mylib_cuda_check_memory(device, mylib_operand_names[k], layout->data[k],
+                                         (mylib_type)program->input_type[k - 1], layout->ndim,
+                                         layout->strides[k]);
+    return st;
+}
+
+mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
+{
+    int previous;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (layout->count == 0)
+        goto out;
+    MYLIB_TRY(mylib_cuda_check_memory(device, mylib_operand_names[0], layout->data[0],
+                                      (mylib_type)program->result_type, layout->ndim,
+                                      layout->strides[0]));
+    MYLIB_TRY(check_operands(device, program, layout));
+    st = mylib_cuda_enqueue(device, stream, program, layout);
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+/*
+ * What a program gives goes to temporary memory, in the layout's order, and is reduced from there:
+ * some outputs at a time, or, where one output has too many terms, some terms at a time.
+ */
+typedef struct reduction_job {
+    job base; /* first: a task gets it */
+    mylib_reduction reduction;
+    mylib_type out_type;
+    mylib_code code; /* of the reduction of a piece: loads what the program gave */
+    int kept_ndim;
+    int64_t terms, piece; /* of an output; of them at once */
+    char *parts;          /* what each piece of an output gave */
+    mylib_type part_type;
+} reduction_job;
+
+/* Runs the program over the layout, and puts what it gives to 'values'. */
+static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
+{
+    mylib_layout l;
+    begin_layout(&l, layout, layout->operands);
+    take_contiguous(&l, 0, values, mylib_type_size((mylib_type)j->program->result_type));
+    for (int k = 1; k < layout->operands; k++)
+        take_operand(&l, k, layout, k);
+    mylib_layout_simplify(&l);
+    return mylib_cuda_enqueue(j->device, j->stream, j->program, &l);
+}
+
+/* Some outputs with all of their terms. */
+static mylib_status reduce_outputs(const job *base, mylib_layout *piece)
+{
+    const reduction_job *j = (const reduction_job *)base;
+    mylib_layout l;
+    mylib_status st;
+    MYLIB_TRY(run_to(base, piece, base->temporary));
+    begin_layout(&l, piece, 2);
+    l.ndim = j->kept_ndim + 1;
+    l.shape[j->kept_ndim] = j->terms;
+    take_operand(&l, 0, piece, 0);
+    l.strides[0][j->kept_ndim] = 0;
+    take_contiguous(&l, 1, base->temporary,
+                    mylib_type_size((mylib_type)base->program->result_type));
+    st = mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l, j->kept_ndim,
+                           j->out_type);
+out:
+    return st;
+}
+
+/*
+ * Terms [begin, end) of the dimensions from d on, in C order, to 'values': a few boxes.  The layout
+ * has one index in the dimensions before; it is restored.
+ */
+static mylib_status run_terms(const job *j, mylib_layout *l, int d, int64_t begin, int64_t end,
+                              char *values)
+{
+    int64_t inner = 1, size = l->shape[d], count = l->count;
+    int64_t value_size = (int64_t)mylib_type_size((mylib_type)j->program->result_type);
+    mylib_status st = MYLIB_OK;
+    for (int e = d + 1; e < l->ndim; e++)
+        inner *= l->shape[e];
+    while (begin < end && st == MYLIB_OK) {
+        /* Whole indices of this dimension at once, or a part of one. */
+        int64_t first = begin / inner, rest = begin - first * inner;
+        int64_t whole = rest == 0 ? (end - begin) / inner : 0;
+        int64_t n = whole > 0 ? whole * inner : inner - rest < end - begin ? inner - rest
+                                                                           : end - begin;
+        l->shape[d] = whole > 0 ? whole : 1;
+        l->count = l->shape[d] * inner;
+        for (int k = 1; k < l->operands; k++)
+            l->data[k] += first * l->strides[k][d];
+        st = whole > 0 ? run_to(j, l, values) : run_terms(j, l, d + 1, rest, rest + n, values);
+        for (int k = 1; k < l->operands; k++)
+            l->data[k] -= first * l->strides[k][d];
+        values += n * value_size;
+        begin += n;
+    }
+    l->shape[d] = size;
+    l->count = count;
+    return st;
+}
+
+/* One output, some terms at a time: aligned groups of blocks, combined by one more launch. */
+static mylib_status reduce_terms(const job *base, mylib_layout *piece)
+{
+    const reduction_job *j = (const reduction_job *)base;
+    int64_t size = (int64_t)mylib_type_size(j->part_type), parts = 0;
+    mylib_layout l = {.ndim = 1, .operands = 2};
+    mylib_status st = MYLIB_OK;
+    for (int64_t begin = 0; begin < j->terms; begin += j->piece, parts++) {
+        int64_t n = j->terms - begin < j->piece ? j->terms - begin : j->piece;
+        MYLIB_TRY(run_terms(base, piece, j->kept_ndim, begin, begin + n, base->temporary));
+        l.count = l.shape[0] = n;
+        take_contiguous(&l, 1, base->temporary,
+                        mylib_type_size((mylib_type)base->program->result_type));
+        l.data[0] = j->parts + parts * size;
+        l.strides[0][0] = 0;
+        MYLIB_TRY(mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l, 0,
+                                    j->part_type));
+    }
+    st = mylib_cuda_reduce_parts(base->device, base->stream, j->reduction,
+                                 (mylib_type)j->code.type, parts, j->parts, piece->data[0],
+                                 j->out_type);
+out:
+    return st;
+}
+
+/* Runs on the kept dimensions alone: pieces of them, with all of the others. */
+static mylib_status reduce_kept(reduction_job *j, mylib_layout *layout)
+{
+    size_t size = mylib_type_size((mylib_type)j->base.program->result_type);
+    size_t part_size = mylib_type_size(j->part_type);
+    int64_t most = piece_of(size), parts = 0;
+    void *temporary = NULL;
+    mylib_status st;
+
+    j->piece = MYLIB_BLOCK_TERMS;
+    while (2 * j->piece <= most)
+        j->piece *= 2;
+    if (j->terms > most)
+        parts = (j->terms - 1) / j->piece + 1;
+    int64_t elements = most < layout->count ? most : layout->count;
+    size_t nbytes = aligned((size_t)elements * size);
+    MYLIB_TRY(mylib_cuda_alloc(j->base.device, nbytes + (size_t)parts * part_size, j->base.stream,
+                               &temporary));
+    j->base.temporary = temporary;
+    j->parts = j->base.temporary + nbytes;
+    /* The outermost dimensions are the kept ones: they are halved first. */
+    if (parts > 0)
+        st = in_pieces(&j->base, layout, j->terms, reduce_terms);
+    else
+        st = in_pieces(&j->base, layout, most, reduce_outputs);
+    (void)mylib_cuda_free(j->base.device, temporary, j->base.stream);
+out:
+    return st;
+}
+
+/* A program that only reads an input, or multiplies two that the kernels of dot() take. */
+static int is_simple(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
+                     mylib_reduction reduction, mylib_type type, mylib_type carrier)
+{
+    const mylib_statement *s = &p->statement[0];
+    if (p->statements != 1)
+        return 0;
+    for (int o = 0; o < s->operands; o++)
+        if (s->operand[o].kind != MYLIB_VALUE_INPUT)
+            return 0;
+    if (s->opcode == MYLIB_OPCODE_CONVERT)
+        return s->type == type;
+    return s->opcode == MYLIB_OP_multiply && reduction == MYLIB_SUM && s->type == type &&
+           type == carrier && (type == MYLIB_F32 || type == MYLIB_F64) && kept_ndim == 0 &&
+           layout->ndim <= 1 && !layout->is_host_scalar[1 + s->operand[0].index] &&
+           !layout->is_host_scalar[1 + s->operand[1].index];
+}
+
+static mylib_status reduce_simple(int device, void *stream, mylib_reduction reduction,
+                                  mylib_code *code, const mylib_program *program,
+                                  const mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    const mylib_statement *s = &program->statement[0];
+    mylib_layout l;
+    begin_layout(&l, layout, 1 + s->operands);
+    take_operand(&l, 0, layout, 0);
+    code->inputs = code->instructions = s->operands;
+    code->code[1] = (mylib_instruction){MYLIB_OP_multiply, 1};
+    for (int o = 0; o < s->operands; o++) {
+        take_operand(&l, 1 + o, layout, 1 + s->operand[o].index);
+        code->input_type[o] = s->operand[o].type;
+    }
+    return mylib_cuda_reduce(device, stream, reduction, code, &l, kept_ndim, out_type);
+}
+
+mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
+                                       mylib_type type, mylib_type carrier,
+                                       const mylib_program *program, mylib_layout *layout,
+                                       int kept_ndim, mylib_type out_type)
+{
+    int previous;
+    reduction_job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    memset(&j, 0, sizeof j);
+    j.base = (job){device, stream, program, NULL, 0};
+    j.reduction = reduction;
+    j.out_type = out_type;
+    j.kept_ndim = kept_ndim;
+    j.part_type = mylib_cuda_part_type(carrier);
+    j.code.type = (uint8_t)carrier;
+    j.code.result_type = (uint8_t)type;
+    j.code.inputs = j.code.instructions = 1;
+    j.code.input_type[0] = program->result_type;
+    j.code.code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
+
+    int64_t outputs = 1;
+    j.terms = 1;
+    for (int d = 0; d < layout->ndim; d++)
+        *(d < kept_ndim ? &outputs : &j.terms) *= layout->shape[d];
+    layout->count = outputs * j.terms;
+    if (outputs == 0)
+        goto out;
+    MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
+                                      layout->strides[0]));
+    if (j.terms != 0)
+        MYLIB_TRY(check_operands(device, program, layout));
+    if (is_simple(program, layout, kept_ndim, reduction, type, carrier)) {
+        st = reduce_simple(device, stream, reduction, &j.code, program, layout, kept_ndim,
+                           out_type);
+    } else if (j.terms == 0) {
+        /* No terms: the program does not run, and what there would be to load is not looked at. */
+        mylib_layout l;
+        begin_layout(&l, layout, 2);
+        take_operand(&l, 0, layout, 0);
+        take_contiguous(&l, 1, layout->data[0], 1);
+        st = mylib_cuda_reduce(device, stream, reduction, &j.code, &l, kept_ndim, out_type);
+    } else {
+        st = reduce_kept(&j, layout);
+    }
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
