@@ -373,9 +373,9 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
 /* Streams a code over a layout of host memory through a GPU. */
 mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout);
 /*
- * The same for programs that mylib_code_of_program() has no code for.  A host scalar is an input of
- * any type that is the same for all elements, like a constant.  The layout is simplified; operand
- * 0 is an input exactly, or disjoint.
+ * The same for programs.  A host scalar is an input of any type that is the same for all elements,
+ * like a constant.  The layout is simplified; operand 0 is an input exactly, or disjoint.  Of the
+ * floating-point flags mylib_cuda_run_host() raises none.
  */
 mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout);

@@ -5,14 +5,19 @@
  * MYLIB_EMULATED_GPUS, 0 unless given, says how many there are.
  *
  * "GPU" memory is kept in a list, so that host memory which is passed for it is found out.  Streams
- * have nothing to wait for.
+ * have nothing to wait for.  How programs are split and launched (programs.c, fused.c) is as on a
+ * GPU; a fused launch is done thread by thread, as its arguments say.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "../flags.h"
+#include "programs.h"
+#ifdef MYLIB_CUDA_FUSED
+#include "fused.h"
+#endif
 
 #define TOTAL_NBYTES ((uint64_t)1 << 30) /* of each GPU */
 
@@ -61,6 +66,14 @@ mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
     pthread_mutex_unlock(&lock);
     return MYLIB_OK;
 }
+
+mylib_status mylib_cuda_enter(int device, int *previous_ret)
+{
+    *previous_ret = -1;
+    return check_index(device);
+}
+
+void mylib_cuda_leave(int previous) { (void)previous; }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
@@ -230,6 +243,29 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
 
 /* ---- Computing ----------------------------------------------------------------------------- */
 
+mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
+                                     mylib_type type, int ndim, const int64_t *strides)
+{
+    mylib_device where;
+    mylib_status st = mylib_pointer_device(data, &where);
+    uintptr_t bits = (uintptr_t)data;
+    size_t size = mylib_type_size(type);
+    if (st != MYLIB_OK)
+        return st;
+    if (where.kind != MYLIB_CUDA || where.index != device)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s is said to be on cuda:%d, but %p is ordinary host memory or on "
+                          "another GPU",
+                          name, device, data);
+    for (int d = 0; d < ndim; d++)
+        bits |= (uintptr_t)strides[d];
+    if ((bits & (size - 1)) != 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s is not aligned to its elements of %zu bytes: copy it first", name,
+                          size);
+    return MYLIB_OK;
+}
+
 /* MYLIB_ERR_ARGUMENT for an operand in host memory: a GPU could not touch it. */
 static mylib_status check_operands(int device, const mylib_layout *layout)
 {
@@ -315,26 +351,17 @@ mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_la
     return st != MYLIB_OK || layout->count == 0 ? st : execute(program, layout);
 }
 
-mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout)
-{
-    (void)device, (void)stream, (void)program, (void)layout;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
-}
-
+/* A GPU raises no flags for a program. */
 mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
 {
-    (void)device, (void)program, (void)layout;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
-}
-
-mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_type type,
-                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
-{
-    (void)device, (void)stream, (void)reduction, (void)program, (void)type, (void)layout;
-    (void)kept_ndim, (void)out_type;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
+    int flags = mylib_test_flags();
+    mylib_status st = check_index(device);
+    if (st != MYLIB_OK || layout->count == 0)
+        return st;
+    st = mylib_cpu_execute(program, layout);
+    mylib_clear_flags();
+    mylib_raise_flags(flags);
+    return st;
 }
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
@@ -374,6 +401,158 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
     (void)mylib_cuda_free(device, element, stream);
     return st;
 }
+
+mylib_type mylib_cuda_part_type(mylib_type carrier) { return carrier; }
+
+/* Pairwise, part 2k with part 2k + 1, an odd last one kept. */
+mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
+                                     mylib_type carrier, int64_t parts, void *partial, void *out,
+                                     mylib_type out_type)
+{
+    const mylib_op op = reduction == MYLIB_SUM    ? MYLIB_OP_add
+                        : reduction == MYLIB_PROD ? MYLIB_OP_multiply
+                        : reduction == MYLIB_MIN  ? MYLIB_OP_minimum
+                                                  : MYLIB_OP_maximum;
+    const ptrdiff_t size = (ptrdiff_t)mylib_type_size(carrier);
+    char *part = partial;
+    (void)stream;
+    for (; parts > 1; parts = (parts + 1) / 2) {
+        for (int64_t k = 0; k < parts / 2; k++)
+            mylib_cpu()->kernel(op, carrier)(1, part + k * size, size, part + 2 * k * size, size,
+                                             part + (2 * k + 1) * size, size);
+        if (parts % 2 == 1)
+            memmove(part + parts / 2 * size, part + (parts - 1) * size, (size_t)size);
+    }
+    mylib_cpu()->convert(out_type, carrier, 1, out, 0, part, 0);
+    return check_index(device);
+}
+
+/* ---- Fused launches ------------------------------------------------------------------------ */
+
+#ifdef MYLIB_CUDA_FUSED
+
+/* A thread: its values, as elements without gaps, one after the other. */
+typedef struct thread {
+    const mylib_fused_args *args;
+    int64_t first;
+    int group;
+    _Alignas(16) char value[MYLIB_FUSED_MAX_REGISTERS][2 * MYLIB_FUSED_REGISTER_NBYTES];
+} thread;
+
+static int elements_of(const thread *t) { return t->group * MYLIB_FUSED_GROUPS; }
+
+/* The address of element i of operand k, or NULL beyond the end of a row. */
+static char *element_of(const thread *t, int k, int i)
+{
+    const mylib_fused_args *args = t->args;
+    int32_t row;
+    int64_t column, number = t->first + i / t->group * args->threads;
+    int n = mylib_fused_group(args, number, t->group, &row, &column);
+    if (i % t->group >= n)
+        return NULL;
+    column = args->access[k] == MYLIB_FUSED_SINGLE ? 0 : column + i % t->group;
+    return args->data[k] + mylib_fused_row(args, k, row) +
+           column * args->strides[args->ndim - 1][k];
+}
+
+/* All elements of an operand, as type `to`. */
+static void read_fused(const thread *t, int operand, mylib_type from, mylib_type to,
+                       const char *forwarded, char *values)
+{
+    const mylib_fused_args *args = t->args;
+    int n = elements_of(t);
+    ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size;
+    if (operand < MYLIB_FUSED_CONSTANT)
+        from = (mylib_type)args->input_type[operand];
+    from_size = (ptrdiff_t)mylib_type_size(from);
+    for (int i = 0; i < n; i++) {
+        const char *p;
+        if (operand == MYLIB_FUSED_FORWARDED)
+            p = forwarded + i * from_size;
+        else if (operand >= MYLIB_FUSED_REGISTER)
+            p = t->value[operand - MYLIB_FUSED_REGISTER] + i * from_size;
+        else if (operand >= MYLIB_FUSED_CONSTANT)
+            p = (const char *)args->constant[operand - MYLIB_FUSED_CONSTANT];
+        else
+            p = element_of(t, 1 + operand, i);
+        if (p != NULL)
+            mylib_cpu()->convert(to, from, 1, values + i * size, 0, p, 0);
+    }
+}
+
+static void run_fused_thread(thread *t)
+{
+    const mylib_fused_args *args = t->args;
+    int is_mixed = args->computed_type == MYLIB_FUSED_MIXED, n = elements_of(t);
+    _Alignas(16) char x[2 * MYLIB_FUSED_REGISTER_NBYTES] = {0}, y[sizeof x] = {0};
+    _Alignas(16) char result[sizeof x], mask[sizeof x] = {0};
+    const mylib_type only = (mylib_type)args->computed_type;
+    memset(t->value, 0, sizeof t->value);
+    for (int i = 0; i < args->statements; i++) {
+        const mylib_fused_statement *s = &args->statement[i];
+        mylib_type type = is_mixed ? (mylib_type)s->type : only;
+        mylib_type result_type = is_mixed ? (mylib_type)s->result_type : only;
+        mylib_type from[2] = {is_mixed ? (mylib_type)s->operand_type[0] : only,
+                              is_mixed ? (mylib_type)s->operand_type[1] : only};
+        ptrdiff_t size = (ptrdiff_t)mylib_type_size(type);
+        if (s->opcode == MYLIB_FUSED_MASK) {
+            read_fused(t, s->operand[1], from[1], MYLIB_BOOL, x, mask);
+            continue;
+        }
+        memset(y, 0, sizeof y);
+        if (s->operand[1] != MYLIB_FUSED_ABSENT)
+            read_fused(t, s->operand[1], from[1], type, x, y);
+        memset(result, 0, sizeof result);
+        read_fused(t, s->operand[0], from[0], type, x, result);
+        memcpy(x, result, sizeof x);
+        if (s->opcode == MYLIB_FUSED_TEST) {
+            mylib_cpu()->convert(MYLIB_BOOL, type, n, y, 1, x, size);
+            mylib_cpu()->convert(type, MYLIB_BOOL, n, x, size, y, 1);
+        } else if (s->opcode == MYLIB_OPCODE_SELECT) {
+            mylib_cpu()->selection(type)(n, x, size, mask, 1, x, size, y, size);
+        } else if (s->opcode != MYLIB_OPCODE_LOAD) {
+            mylib_type own;
+            (void)mylib_op_result_type((mylib_op)s->opcode, type, &own);
+            mylib_cpu()->kernel((mylib_op)s->opcode, type)(
+                n, result, (ptrdiff_t)mylib_type_size(own), x, size, y, size);
+            mylib_cpu()->convert(result_type, own, n, x, (ptrdiff_t)mylib_type_size(result_type),
+                                 result, (ptrdiff_t)mylib_type_size(own));
+        }
+        if (s->target != MYLIB_FUSED_ABSENT)
+            memcpy(t->value[s->target - MYLIB_FUSED_REGISTER], x, sizeof x);
+    }
+    mylib_type last = is_mixed ? (mylib_type)args->result_type : only;
+    for (int i = 0; i < n; i++) {
+        char *p = element_of(t, 0, i);
+        if (p != NULL)
+            mylib_cpu()->convert((mylib_type)args->result_type, last, 1, p, 0,
+                                 x + i * (ptrdiff_t)mylib_type_size(last), 0);
+    }
+}
+
+mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
+{
+    thread t = {.args = args};
+    int flags = mylib_test_flags();
+    (void)stream;
+    t.group = args->computed_type == MYLIB_FUSED_MIXED
+                  ? MYLIB_FUSED_MIXED_GROUP
+                  : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
+    for (int64_t b = 0; b < mylib_fused_blocks(args); b++) {
+        for (int i = 0; i < args->threads; i++) {
+            t.first = b * args->threads * MYLIB_FUSED_GROUPS + i;
+            if (t.first < args->groups)
+                run_fused_thread(&t);
+        }
+    }
+    mylib_clear_flags();
+    mylib_raise_flags(flags);
+    return MYLIB_OK;
+}
+
+#endif
+
+/* ---- Scalars ------------------------------------------------------------------------------- */
 
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result)

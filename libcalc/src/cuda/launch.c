@@ -221,28 +221,6 @@ out:
     return st;
 }
 
-mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout)
-{
-    (void)device, (void)stream, (void)program, (void)layout;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
-}
-
-mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
-{
-    (void)device, (void)program, (void)layout;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
-}
-
-mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_type type,
-                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
-{
-    (void)device, (void)stream, (void)reduction, (void)program, (void)type, (void)layout;
-    (void)kept_ndim, (void)out_type;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
-}
-
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
