@@ -490,28 +490,14 @@ static mylib_status reduce_simple(int device, void *stream, mylib_reduction redu
     return mylib_cuda_reduce(device, stream, reduction, code, &l, kept_ndim, out_type);
 }
 
-/* The type that carries a reduction; see mylib.h. */
-static mylib_status carrier_of(mylib_reduction reduction, mylib_type type, mylib_type *carrier_ret)
-{
-    mylib_status st = MYLIB_OK;
-    *carrier_ret = type;
-    if (reduction == MYLIB_SUM || reduction == MYLIB_PROD)
-        st = mylib_sum_type(type, carrier_ret);
-    if (type == MYLIB_F16)
-        *carrier_ret = MYLIB_F32;
-    return st;
-}
-
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
                                        mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     int previous;
     reduction_job j;
-    mylib_type carrier;
-    mylib_status st = carrier_of(reduction, type, &carrier);
-    if (st == MYLIB_OK)
-        st = mylib_cuda_enter(device, &previous);
+    const mylib_type carrier = mylib_carrying_type(reduction, type);
+    mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
     memset(&j, 0, sizeof j);

@@ -1,0 +1,622 @@
+/*
+ * Programs give the CPU's bits on a GPU, however they are split and launched there: random ones in
+ * every layout, programs too long for a launch, host arrays that are streamed, reductions of what a
+ * program gives, errors.  The CPU's own results are other tests' business.
+ *
+ *     test_gpu_program [--quick]    --quick: few cases of each kind, for compute-sanitizer
+ *
+ * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
+ */
+#include "layout.h"
+#include "reference.h"
+
+#define POISON 0xa5
+#define SENTINEL 0x5a
+
+static const mylib_device gpu = {MYLIB_CUDA, 0};
+
+/* ---- Random programs ----------------------------------------------------------------------- */
+
+#define MAX_INPUTS MYLIB_PROGRAM_MAX_INPUTS
+#define MAX_CONSTANTS MYLIB_PROGRAM_MAX_CONSTANTS
+#define MAX_STEPS 2000
+
+/* A program, and what it was made of. */
+typedef struct source {
+    int inputs, constants, steps;
+    mylib_type input_type[MAX_INPUTS];
+    mylib_constant constant[MAX_CONSTANTS];
+    mylib_step step[MAX_STEPS];
+    mylib_program *program;
+    mylib_type result_type;
+} source;
+
+/*
+ * What is promised to a bound only, or depends on the sign of a NaN, may differ after further
+ * steps: roots and quotients of complex numbers.
+ */
+static int is_exact(const test_op *op, mylib_type type)
+{
+    int is_complex = type == MYLIB_C64 || type == MYLIB_C128;
+    return !is_complex || (op->op != MYLIB_OP_sqrt && op->op != MYLIB_OP_divide);
+}
+
+/* One type mostly, so that there are programs of one type; or two or three. */
+typedef struct palette {
+    mylib_type type[3];
+    int types;
+} palette;
+
+static palette random_palette(rng *r)
+{
+    static const mylib_type usual[] = {MYLIB_F64, MYLIB_F32, MYLIB_I32, MYLIB_I64, MYLIB_U8};
+    palette p = {{0}, 1 + (int)(rng_below(r, 6) % 3)};
+    for (int i = 0; i < p.types; i++)
+        p.type[i] = rng_once_in(r, 3) ? (mylib_type)rng_below(r, TEST_COMPUTED_COUNT)
+                                      : usual[rng_below(r, 5)];
+    return p;
+}
+
+static mylib_type type_from(rng *r, const palette *p)
+{
+    return rng_once_in(r, 40) ? MYLIB_BOOL : p->type[rng_below(r, p->types)];
+}
+
+/* A value for a step after `values` of them: mostly a late one; `far`: any. */
+static int32_t operand_from(rng *r, int values, int far)
+{
+    if (far || rng_once_in(r, 3))
+        return (int32_t)rng_below(r, values);
+    int64_t back = rng_below(r, 3);
+    return (int32_t)(values - 1 - (back < values ? back : 0));
+}
+
+/* Random steps; values are used far from where they were made when `far`. */
+static void random_program(rng *r, source *s, int inputs, int constants, int steps, int far)
+{
+    palette p = random_palette(r);
+    s->inputs = inputs;
+    s->constants = constants;
+    s->steps = steps;
+    for (int k = 0; k < inputs; k++)
+        s->input_type[k] = type_from(r, &p);
+    memset(s->constant, 0, sizeof s->constant);
+    for (int k = 0; k < constants; k++) {
+        s->constant[k].type = type_from(r, &p);
+        fill_values(r, (mylib_type)s->constant[k].type, 1, s->constant[k].value);
+    }
+    for (int i = 0; i < steps; i++) {
+        mylib_step *step = &s->step[i];
+        int values = inputs + constants + i, arity;
+        memset(step, 0, sizeof *step);
+        if (rng_once_in(r, 8)) {
+            step->op = MYLIB_STEP_SELECT;
+            step->type = type_from(r, &p);
+            arity = 3;
+        } else if (rng_once_in(r, 8)) {
+            step->op = MYLIB_STEP_CONVERT;
+            step->type = type_from(r, &p);
+            arity = 1;
+        } else {
+            const test_op *op;
+            do {
+                op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
+                step->type = p.type[rng_below(r, p.types)];
+            } while (!test_defined(op, (mylib_type)step->type) ||
+                     !is_exact(op, (mylib_type)step->type));
+            step->op = op->op;
+            arity = op->arity;
+        }
+        for (int k = 0; k < arity; k++)
+            step->operand[k] = operand_from(r, values, far);
+    }
+    s->program = NULL;
+    if (!CHECK_OK(mylib_program_create(inputs, s->input_type, constants, s->constant, steps,
+                                       s->step, &s->program)))
+        test_give_up("a valid program is refused");
+    CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
+}
+
+/* Of mostly few steps. */
+static void any_program(rng *r, source *s)
+{
+    int steps = 1 + (int)(rng_once_in(r, 6) ? rng_below(r, 60) : rng_below(r, 9));
+    int constants = (int)rng_below(r, 4);
+    int inputs = (int)(rng_once_in(r, 12) ? rng_below(r, MAX_INPUTS + 1) : rng_below(r, 6));
+    if (inputs + constants == 0)
+        inputs = 1;
+    random_program(r, s, inputs, constants, steps, rng_once_in(r, 8));
+}
+
+/* "4 inputs, 2 constants, 7 steps: f64 ..." for messages. */
+static const char *source_text(const source *s)
+{
+    static char text[400];
+    int used = snprintf(text, sizeof text, "%d inputs, %d constants, %d steps:", s->inputs,
+                        s->constants, s->steps);
+    for (int i = 0; i < s->steps && used < (int)sizeof text - 60; i++) {
+        const mylib_step *p = &s->step[i];
+        used += snprintf(text + used, sizeof text - (size_t)used, " %s %s %d %d %d,",
+                         p->op == MYLIB_STEP_CONVERT  ? "convert"
+                         : p->op == MYLIB_STEP_SELECT ? "select"
+                                                      : test_ops[p->op].name,
+                         test_types[p->type].name, (int)p->operand[0], (int)p->operand[1],
+                         (int)p->operand[2]);
+    }
+    return text;
+}
+
+/* ---- GPU memory ---------------------------------------------------------------------------- */
+
+/* One piece of GPU memory and its image on the host; operands lie in it between sentinels. */
+#define IMAGE_NBYTES (48 << 20)
+#define GAP 256
+
+static unsigned char *before, *after, *right, *on_device;
+
+static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
+{
+    int64_t at = (*used + GAP + 255) / 256 * 256 + shift;
+    *used = at + span + GAP;
+    if (*used > IMAGE_NBYTES)
+        test_give_up("the image is too small");
+    return at;
+}
+
+typedef struct operands {
+    layout out, in[MAX_INPUTS];
+    int shift[1 + MAX_INPUTS];          /* elements beyond an aligned place */
+    uint8_t is_host_scalar[MAX_INPUTS]; /* with device memory: of no dimensions, on the host */
+    int in_place;                       /* the input that is out, or -1 */
+} operands;
+
+/*
+ * Runs a program over GPU memory, or over host arrays by way of the GPU, and over a copy on the
+ * CPU.  All bytes must come out the same, sentinels and gaps included.
+ */
+static void compare(const source *s, const operands *o, int on_host, rng *r)
+{
+    int64_t used = 0, at[1 + MAX_INPUTS], size = test_size(s->result_type);
+    mylib_array arrays[2][1 + MAX_INPUTS];
+    _Alignas(16) unsigned char scalar[MAX_INPUTS][TEST_MAX_SIZE];
+
+    at[0] = reserve(&used, o->out.span, o->shift[0] * size);
+    for (int k = 0; k < s->inputs; k++)
+        at[1 + k] = k == o->in_place ? at[0]
+                                     : reserve(&used, o->in[k].span,
+                                               o->shift[1 + k] * test_size(s->input_type[k]));
+    memset(before, SENTINEL, (size_t)used);
+    memset(before + at[0], POISON, (size_t)o->out.span);
+    for (int k = 0; k < s->inputs; k++) {
+        mylib_type type = s->input_type[k];
+        fill_values(r, type, o->in[k].span / test_size(type), before + at[1 + k]);
+        fill_values(r, type, 1, scalar[k]);
+    }
+    memcpy(right, before, (size_t)used);
+    for (int place = 0; place < 2; place++) {
+        unsigned char *base = place == 0 ? right : on_host ? after : on_device;
+        mylib_device device = place == 0 || on_host ? test_cpu : gpu;
+        arrays[place][0] = layout_array(&o->out, s->result_type, device, base + at[0]);
+        for (int k = 0; k < s->inputs; k++) {
+            const layout *l = k == o->in_place ? &o->out : &o->in[k];
+            arrays[place][1 + k] = layout_array(l, s->input_type[k], device, base + at[1 + k]);
+            if (o->is_host_scalar[k])
+                arrays[place][1 + k] =
+                    (mylib_array){scalar[k], test_cpu, s->input_type[k], 0, NULL, NULL};
+        }
+    }
+    CHECK_OK(mylib_program_run(s->program, test_cpu, NULL, &arrays[0][0], &arrays[0][1]));
+    if (on_host) {
+        memcpy(after, before, (size_t)used);
+        CHECK_OK(mylib_program_run(s->program, gpu, NULL, &arrays[1][0], &arrays[1][1]));
+    } else {
+        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
+        CHECK_OK(mylib_program_run(s->program, gpu, NULL, &arrays[1][0], &arrays[1][1]));
+        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
+    }
+    int64_t n = o->out.span / size;
+    int64_t i = first_difference(s->result_type, n, after + at[0], right + at[0]);
+    CHECK(i == n, "%lld bytes into out there is %s, not %s", (long long)(i * size),
+          describe(s->result_type, after + at[0] + i * size),
+          describe(s->result_type, right + at[0] + i * size));
+    memcpy(after + at[0], right + at[0], (size_t)(n * size));
+    for (i = 0; i < used && after[i] == right[i]; i++)
+        continue;
+    CHECK(i == used, "byte %lld of %lld, where out is %lld to %lld, was written", (long long)i,
+          (long long)used, (long long)at[0], (long long)(at[0] + o->out.span));
+}
+
+static layout dense(int ndim, const int64_t *shape, int64_t size)
+{
+    layout l = {.ndim = ndim};
+    for (int d = ndim - 1; d >= 0; d--) {
+        l.shape[d] = shape[d];
+        l.strides[d] = size;
+        size *= shape[d];
+    }
+    layout_measure(&l, ndim > 0 ? l.strides[ndim - 1] : size);
+    return l;
+}
+
+static layout row_of(int64_t n, int64_t size) { return dense(1, &n, size); }
+
+/* One input of the result's type and out's shape may be out itself. */
+static void choose_in_place(const source *s, operands *o, rng *r)
+{
+    o->in_place = -1;
+    for (int k = 0; k < s->inputs && rng_once_in(r, 3); k++)
+        if (s->input_type[k] == s->result_type && !o->is_host_scalar[k])
+            o->in_place = k;
+}
+
+/* Contiguous operands around the sizes of vectors and tiles: shifted, the same for all, in place. */
+static void test_contiguous(rng *r)
+{
+    static const int64_t lengths[] = {0,   1,   2,    3,    5,    15,   16,   17,   31,  33,
+                                      257, 511, 1023, 1024, 1025, 2048, 2053, 4096, 10007};
+    static source s;
+    static operands o;
+    for (int i = 0; i < (test_quick ? 20 : 1500); i++) {
+        any_program(r, &s);
+        int64_t n = lengths[rng_below(r, (int64_t)(sizeof lengths / sizeof *lengths))];
+        int shifts = rng_once_in(r, 2);
+        memset(&o, 0, sizeof o);
+        o.out = row_of(n, test_size(s.result_type));
+        o.shift[0] = shifts ? (int)rng_below(r, 4) : 0;
+        for (int k = 0; k < s.inputs; k++) {
+            int is_single = rng_once_in(r, 5);
+            o.in[k] = row_of(is_single ? 1 : n, test_size(s.input_type[k]));
+            o.shift[1 + k] = shifts ? (int)rng_below(r, 4) : 0;
+            o.is_host_scalar[k] = (uint8_t)rng_once_in(r, 8);
+        }
+        choose_in_place(&s, &o, r);
+        test_set_case("GPU memory, n = %lld, shifted %d, in place %d, %s", (long long)n, shifts,
+                      o.in_place, source_text(&s));
+        compare(&s, &o, 0, r);
+        mylib_program_free(s.program);
+    }
+}
+
+/* Random dimensions, strides and broadcasting; on_host: host arrays by way of the GPU. */
+static void test_strided(rng *r, int on_host)
+{
+    static source s;
+    static operands o;
+    for (int i = 0; i < (test_quick ? 10 : on_host ? 400 : 1000); i++) {
+        char text[90];
+        any_program(r, &s);
+        memset(&o, 0, sizeof o);
+        random_shape(r, &o.out, i % 10 == 9 ? 20000 : 600);
+        random_strides(r, &o.out, test_size(s.result_type), 1);
+        o.shift[0] = (int)rng_below(r, 3);
+        for (int k = 0; k < s.inputs; k++) {
+            random_input(r, &o.out, &o.in[k], test_size(s.input_type[k]), 1);
+            o.shift[1 + k] = (int)rng_below(r, 3);
+            o.is_host_scalar[k] = (uint8_t)rng_once_in(r, 8);
+        }
+        choose_in_place(&s, &o, r);
+        test_set_case("%s, out %s, in place %d, %s", on_host ? "host arrays" : "GPU memory",
+                      layout_text(&o.out, text, sizeof text), o.in_place, source_text(&s));
+        compare(&s, &o, on_host, r);
+        mylib_program_free(s.program);
+    }
+}
+
+/* Matrices with rows, columns and transposes of others, of many tiles, and three dimensions. */
+static void test_matrices(rng *r)
+{
+    static source s;
+    static operands o;
+    for (int i = 0; i < (test_quick ? 6 : 200); i++) {
+        const int64_t sizes[] = {16, 17, 64, 67, 128, 131, 260};
+        const int64_t shape[3] = {rng_once_in(r, 2) ? 1 : 3, sizes[rng_below(r, 7)],
+                                  sizes[rng_below(r, 7)]};
+        any_program(r, &s);
+        memset(&o, 0, sizeof o);
+        o.out = dense(3, shape, test_size(s.result_type));
+        o.in_place = -1;
+        for (int k = 0; k < s.inputs; k++) {
+            int64_t size = test_size(s.input_type[k]);
+            int64_t own[3] = {shape[0], shape[1], shape[2]};
+            int kind = (int)rng_below(r, 5);
+            if (kind == 1 || kind == 2)
+                own[kind] = 1;
+            o.in[k] = dense(3, own, size);
+            if (kind == 3) {
+                o.in[k].strides[1] = size;
+                o.in[k].strides[2] = size * shape[1];
+            } else if (kind == 4) {
+                o.in[k].strides[2] = -size;
+            }
+            layout_measure(&o.in[k], size);
+        }
+        test_set_case("GPU matrices of %d x %d x %d, %s", (int)shape[0], (int)shape[1],
+                      (int)shape[2], source_text(&s));
+        compare(&s, &o, 0, r);
+        mylib_program_free(s.program);
+    }
+}
+
+/* More statements, constants, inputs and values at once than a launch takes. */
+static void test_long(rng *r)
+{
+    static source s;
+    static operands o;
+    for (int i = 0; i < (test_quick ? 2 : 40); i++) {
+        int inputs = i % 4 == 1 ? MAX_INPUTS : 1 + (int)rng_below(r, 4);
+        int constants = i % 4 == 2 ? MAX_CONSTANTS : (int)rng_below(r, 5);
+        int steps = i % 8 == 3 ? MAX_STEPS : 40 + (int)rng_below(r, 200);
+        const int64_t shape[2] = {1 + rng_below(r, 3), 300 + rng_below(r, 3)};
+        random_program(r, &s, inputs, constants, steps, 1);
+        memset(&o, 0, sizeof o);
+        o.out = dense(2, shape, test_size(s.result_type));
+        o.in_place = -1;
+        for (int k = 0; k < s.inputs; k++)
+            o.in[k] = dense(2, shape, test_size(s.input_type[k]));
+        test_set_case("a long program, %s", source_text(&s));
+        compare(&s, &o, 0, r);
+        mylib_program_free(s.program);
+    }
+}
+
+/* Enough elements for several pieces, slots of the ring and thread blocks; pinned memory too. */
+static void test_large(rng *r)
+{
+    static source s;
+    static operands o;
+    mylib_device_info info;
+    CHECK_OK(mylib_cuda_device_info(0, &info));
+    int is_emulated = strcmp(info.name, "emulated GPU") == 0;
+    for (int i = 0; i < (test_quick ? 1 : 12); i++) {
+        int64_t n = test_quick || is_emulated ? 40000 + i : 400000 + i;
+        any_program(r, &s);
+        if (s.inputs > 6) {
+            mylib_program_free(s.program);
+            continue;
+        }
+        memset(&o, 0, sizeof o);
+        o.out = row_of(n, test_size(s.result_type));
+        o.in_place = -1;
+        for (int k = 0; k < s.inputs; k++)
+            o.in[k] = row_of(rng_once_in(r, 6) ? 1 : n, test_size(s.input_type[k]));
+        for (int on_host = 0; on_host < 2; on_host++) {
+            test_set_case("%s, n = %lld, %s", on_host ? "host arrays" : "GPU memory", (long long)n,
+                          source_text(&s));
+            compare(&s, &o, on_host, r);
+        }
+        mylib_program_free(s.program);
+    }
+}
+
+/* a * a + b of i16, more elements than fit one piece of temporary memory, checked in windows. */
+static void test_huge(rng *r)
+{
+    const int64_t n = ((int64_t)1 << 27) + 8192 + 77, window = 4096, chunk = 1 << 22;
+    const mylib_type types[2] = {MYLIB_I16, MYLIB_I16};
+    const mylib_step steps[2] = {{MYLIB_OP_multiply, MYLIB_I16, {0, 0, 0}},
+                                 {MYLIB_OP_add, MYLIB_I16, {2, 1, 0}}};
+    mylib_device_info info;
+    mylib_program *program = NULL;
+    void *data[3] = {NULL, NULL, NULL};
+    int16_t *values;
+    test_set_case("2^27 elements");
+    CHECK_OK(mylib_cuda_device_info(0, &info));
+    if (test_quick || info.free_nbytes < 8 * (uint64_t)n)
+        return;
+    values = test_malloc((size_t)chunk * sizeof *values);
+    fill_values(r, MYLIB_I16, chunk, values);
+    for (int k = 0; k < 3; k++)
+        CHECK_OK(mylib_alloc(gpu, (size_t)n * 2, NULL, &data[k]));
+    for (int64_t at = 0; at < n; at += chunk)
+        for (int k = 1; k < 3; k++)
+            CHECK_OK(mylib_copy(gpu, (int16_t *)data[k] + at, test_cpu, values,
+                                (size_t)(n - at < chunk ? n - at : chunk) * 2, NULL));
+    CHECK_OK(mylib_program_create(2, types, 0, NULL, 2, steps, &program));
+    mylib_array out = {data[0], gpu, MYLIB_I16, 1, &n, NULL};
+    mylib_array in[2] = {{data[1], gpu, MYLIB_I16, 1, &n, NULL},
+                         {data[2], gpu, MYLIB_I16, 1, &n, NULL}};
+    CHECK_OK(mylib_program_run(program, gpu, NULL, &out, in));
+    const int64_t starts[] = {0, chunk - 7, n / 2 - 100, n - window};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        int16_t got[4096];
+        int64_t wrong = 0;
+        CHECK_OK(mylib_copy(test_cpu, got, gpu, (int16_t *)data[0] + starts[i], sizeof got, NULL));
+        for (int64_t j = 0; j < window; j++) {
+            int32_t v = values[(starts[i] + j) % chunk];
+            wrong += got[j] != (int16_t)(uint16_t)((uint32_t)v * (uint32_t)v + (uint32_t)v);
+        }
+        CHECK(wrong == 0, "%lld of the elements from %lld are wrong", (long long)wrong,
+              (long long)starts[i]);
+    }
+    for (int k = 0; k < 3; k++)
+        CHECK_OK(mylib_free(gpu, data[k], NULL));
+    mylib_program_free(program);
+    free(values);
+}
+
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+/* What a program gives, reduced along some dimensions, in pieces too. */
+static void test_reductions(rng *r)
+{
+    static source s;
+    static operands o;
+    for (int i = 0; i < (test_quick ? 10 : 500); i++) {
+        static const int64_t sizes[] = {1, 2, 3, 7, 33, 256, 300, 2048, 2049, 4097, 9001};
+        int64_t count = 1, at[1 + MAX_INPUTS], used = 0;
+        mylib_array arrays[2][1 + MAX_INPUTS];
+        mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
+        layout whole, out;
+        char text[90];
+        any_program(r, &s);
+        memset(&o, 0, sizeof o);
+        whole.ndim = (int)rng_below(r, 4);
+        for (int d = 0; d < whole.ndim; d++) {
+            whole.shape[d] = sizes[rng_below(r, 11)];
+            if (count * whole.shape[d] > (test_quick ? 3000 : 40000))
+                whole.shape[d] = 1 + rng_below(r, 3);
+            count *= whole.shape[d];
+        }
+        random_strides(r, &whole, 1, 1);
+        mylib_type type = rng_once_in(r, 3) ? s.result_type
+                                            : (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
+        if (type == MYLIB_BOOL)
+            type = MYLIB_I64;
+        mylib_type out_type = type;
+        if (rng_once_in(r, 2) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))
+            out_type = type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
+        out.ndim = rng_once_in(r, 4) ? 0 : whole.ndim;
+        for (int d = 0; d < out.ndim; d++)
+            out.shape[d] = rng_once_in(r, 2) ? whole.shape[d] : 1;
+        random_strides(r, &out, test_size(out_type), 1);
+
+        at[0] = reserve(&used, out.span, 0);
+        int spans = 0; /* some input has all of the shape */
+        for (int k = 0; k < s.inputs; k++) {
+            random_input(r, &whole, &o.in[k], test_size(s.input_type[k]), 1);
+            if (k == 0) {
+                o.in[k] = whole;
+                random_strides(r, &o.in[k], test_size(s.input_type[k]), 1);
+                spans = 1;
+            }
+            at[1 + k] = reserve(&used, o.in[k].span, rng_below(r, 3) * test_size(s.input_type[k]));
+        }
+        test_set_case("%d of %s to %s, over %s, out of %d dimensions, %s", (int)reduction,
+                      test_types[type].name, test_types[out_type].name,
+                      layout_text(&whole, text, sizeof text), out.ndim, source_text(&s));
+        if (!spans) {
+            mylib_program_free(s.program);
+            continue;
+        }
+        memset(before, SENTINEL, (size_t)used);
+        memset(before + at[0], POISON, (size_t)out.span);
+        for (int k = 0; k < s.inputs; k++)
+            fill_values(r, s.input_type[k], o.in[k].span / test_size(s.input_type[k]),
+                        before + at[1 + k]);
+        memcpy(right, before, (size_t)used);
+        for (int place = 0; place < 2; place++) {
+            unsigned char *base = place == 0 ? right : on_device;
+            mylib_device device = place == 0 ? test_cpu : gpu;
+            arrays[place][0] = layout_array(&out, out_type, device, base + at[0]);
+            for (int k = 0; k < s.inputs; k++)
+                arrays[place][1 + k] =
+                    layout_array(&o.in[k], s.input_type[k], device, base + at[1 + k]);
+        }
+        CHECK_OK(mylib_program_reduce(s.program, reduction, type, test_cpu, NULL, &arrays[0][0],
+                                      &arrays[0][1]));
+        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
+        CHECK_OK(mylib_program_reduce(s.program, reduction, type, gpu, NULL, &arrays[1][0],
+                                      &arrays[1][1]));
+        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
+        int64_t n = out.span / test_size(out_type);
+        int64_t j = first_difference(out_type, n, after + at[0], right + at[0]);
+        CHECK(j == n, "element %lld of out is %s, not %s", (long long)j,
+              describe(out_type, after + at[0] + j * test_size(out_type)),
+              describe(out_type, right + at[0] + j * test_size(out_type)));
+        memcpy(after + at[0], right + at[0], (size_t)out.span);
+        CHECK(memcmp(after, right, (size_t)used) == 0, "more than out was written");
+        mylib_program_free(s.program);
+    }
+}
+
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+/* Host memory that is said to be the GPU's, elements that are not aligned, partial overlap. */
+static void test_errors(void)
+{
+    const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
+    const mylib_step steps[2] = {{MYLIB_OP_multiply, MYLIB_F64, {0, 1, 0}},
+                                 {MYLIB_OP_add, MYLIB_F64, {2, 1, 0}}};
+    const int64_t n = 100, stride = 12;
+    double host[100];
+    mylib_program *program = NULL;
+    memset(host, 0, sizeof host);
+    CHECK_OK(mylib_program_create(2, types, 0, NULL, 2, steps, &program));
+    mylib_array good = {on_device, gpu, MYLIB_F64, 1, &n, NULL};
+    for (int k = 0; k < 3; k++) {
+        for (int wrong = 0; wrong < 3; wrong++) {
+            mylib_array a[3] = {good, good, good};
+            for (int j = 0; j < 3; j++)
+                a[j].data = on_device + 4096 * j;
+            if (wrong == 0)
+                a[k].data = host;
+            else if (wrong == 1)
+                a[k].data = (char *)a[k].data + 4;
+            else
+                a[k].strides = &stride;
+            test_set_case("operand %d of a program, wrong in way %d", k, wrong);
+            CHECK_STATUS(mylib_program_run(program, gpu, NULL, &a[0], &a[1]), MYLIB_ERR_ARGUMENT);
+            mylib_array sum = {on_device + (1 << 20), gpu, MYLIB_F64, 0, NULL, NULL};
+            if (k > 0)
+                CHECK_STATUS(mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, gpu, NULL, &sum,
+                                                  &a[1]),
+                             MYLIB_ERR_ARGUMENT);
+        }
+    }
+    test_set_case("out overlaps an input of a program");
+    mylib_array shifted = good, in[2] = {good, good};
+    shifted.data = on_device + 8;
+    CHECK_STATUS(mylib_program_run(program, gpu, NULL, &shifted, in), MYLIB_ERR_ARGUMENT);
+    test_set_case("no elements, addresses that are nobody's");
+    const int64_t none = 0;
+    mylib_array empty = {NULL, gpu, MYLIB_F64, 1, &none, NULL}, no[2] = {empty, empty};
+    CHECK_OK(mylib_program_run(program, gpu, NULL, &empty, no));
+    mylib_program_free(program);
+}
+
+/* A call that runs out of memory says so, changes nothing else, and leaves nothing behind. */
+static void test_memory(void)
+{
+    const mylib_type type = MYLIB_C128;
+    const mylib_step steps[3] = {{MYLIB_OP_multiply, MYLIB_C128, {0, 0, 0}},
+                                 {MYLIB_STEP_CONVERT, MYLIB_F64, {1, 0, 0}},
+                                 {MYLIB_OP_add, MYLIB_F64, {2, 2, 0}}};
+    const int64_t n = 100000;
+    mylib_memory_info info, then;
+    mylib_program *program = NULL;
+    test_set_case("a program without memory for what is temporary");
+    CHECK_OK(mylib_program_create(1, &type, 0, NULL, 3, steps, &program));
+    CHECK_OK(mylib_cuda_memory_info(0, &info));
+    CHECK_OK(mylib_cuda_set_memory_limit(0, info.used_nbytes));
+    mylib_array in = {on_device, gpu, MYLIB_C128, 1, &n, NULL};
+    mylib_array out = {on_device + 16 * n, gpu, MYLIB_F64, 1, &n, NULL};
+    CHECK_STATUS(mylib_program_run(program, gpu, NULL, &out, &in), MYLIB_ERR_NO_MEMORY);
+    CHECK_OK(mylib_cuda_set_memory_limit(0, UINT64_MAX));
+    CHECK_OK(mylib_program_run(program, gpu, NULL, &out, &in));
+    CHECK_OK(mylib_synchronize(gpu, NULL));
+    CHECK_OK(mylib_cuda_memory_info(0, &then));
+    CHECK(then.used_nbytes == info.used_nbytes, "%llu bytes were in use, now %llu",
+          (unsigned long long)info.used_nbytes, (unsigned long long)then.used_nbytes);
+    mylib_program_free(program);
+}
+
+int main(int argc, char **argv)
+{
+    test_begin_gpu("gpu_program", argc, argv, NULL);
+    before = test_malloc(IMAGE_NBYTES);
+    after = test_malloc(IMAGE_NBYTES);
+    right = test_malloc(IMAGE_NBYTES);
+    void *memory = NULL;
+    CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, &memory));
+    on_device = memory;
+    memset(before, 0, IMAGE_NBYTES);
+    CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, IMAGE_NBYTES, NULL));
+
+    rng r = rng_make(0);
+    test_errors();
+    test_memory();
+    test_contiguous(&r);
+    test_strided(&r, 0);
+    test_strided(&r, 1);
+    test_matrices(&r);
+    test_long(&r);
+    test_large(&r);
+    test_reductions(&r);
+    test_huge(&r);
+
+    CHECK_OK(mylib_free(gpu, memory, NULL));
+    free(before);
+    free(after);
+    free(right);
+    return test_end();
+}
