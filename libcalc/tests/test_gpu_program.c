@@ -519,6 +519,67 @@ static void test_reductions(rng *r)
     }
 }
 
+/*
+ * The order of sums of many terms: of rows with gaps, so that what is computed at once does not end
+ * where rows do; of ordinary numbers, whose sum depends on the order in its last bits.
+ */
+static void test_order(rng *r)
+{
+    static const int64_t shapes[][3] = {
+        {1, 5, 4099}, {3, 7, 1501}, {1, 70, 301}, {2, 2, 9001}, {33, 33, 33}, {1, 1, 40961}};
+    for (int i = 0; i < (test_quick ? 4 : 120); i++) {
+        const mylib_type type = rng_once_in(r, 2) ? MYLIB_F64 : MYLIB_F32;
+        const mylib_type types[2] = {type, rng_once_in(r, 2) ? type : MYLIB_I32};
+        const mylib_step steps[2] = {{MYLIB_OP_multiply, (int32_t)type, {0, 1, 0}},
+                                     {MYLIB_OP_add, (int32_t)type, {2, 0, 0}}};
+        const int64_t *shape = shapes[i % 6], size = test_size(type);
+        int64_t at[3], used = 0;
+        mylib_program *program = NULL;
+        mylib_array arrays[2][3];
+        layout in[2] = {{.ndim = 3}, {.ndim = 3}}, out = {.ndim = 3};
+        for (int d = 0; d < 3; d++) {
+            in[0].shape[d] = in[1].shape[d] = shape[d];
+            out.shape[d] = d == 0 && rng_once_in(r, 2) ? shape[d] : 1;
+        }
+        if (rng_once_in(r, 4))
+            in[1].shape[1] = 1;
+        for (int k = 0; k < 2; k++) {
+            in[k].strides[2] = test_size(types[k]);
+            in[k].strides[1] = in[k].strides[2] * (shape[2] + (int64_t)rng_below(r, 2));
+            in[k].strides[0] = in[k].strides[1] * shape[1];
+            layout_measure(&in[k], test_size(types[k]));
+        }
+        out = dense(3, out.shape, size);
+        at[0] = reserve(&used, out.span, 0);
+        for (int k = 0; k < 2; k++)
+            at[1 + k] = reserve(&used, in[k].span, 0);
+        memset(before, POISON, (size_t)used);
+        for (int k = 0; k < 2; k++)
+            fill_ordinary(r, types[k], in[k].span / test_size(types[k]), before + at[1 + k]);
+        memcpy(right, before, (size_t)used);
+        for (int place = 0; place < 2; place++) {
+            unsigned char *base = place == 0 ? right : on_device;
+            mylib_device device = place == 0 ? test_cpu : gpu;
+            arrays[place][0] = layout_array(&out, type, device, base + at[0]);
+            for (int k = 0; k < 2; k++)
+                arrays[place][1 + k] = layout_array(&in[k], types[k], device, base + at[1 + k]);
+        }
+        test_set_case("the sum of %s a * b + a, %d x %d x %d, to %d outputs", test_types[type].name,
+                      (int)shape[0], (int)shape[1], (int)shape[2], (int)layout_count(&out));
+        CHECK_OK(mylib_program_create(2, types, 0, NULL, rng_once_in(r, 4) ? 1 : 2, steps,
+                                      &program));
+        CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, type, test_cpu, NULL, &arrays[0][0],
+                                      &arrays[0][1]));
+        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
+        CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, type, gpu, NULL, &arrays[1][0],
+                                      &arrays[1][1]));
+        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
+        CHECK(memcmp(after, right, (size_t)used) == 0, "output 0 is %s, not %s",
+              describe(type, after + at[0]), describe(type, right + at[0]));
+        mylib_program_free(program);
+    }
+}
+
 /* ---- Errors -------------------------------------------------------------------------------- */
 
 /* Host memory that is said to be the GPU's, elements that are not aligned, partial overlap. */
@@ -612,6 +673,7 @@ int main(int argc, char **argv)
     test_long(&r);
     test_large(&r);
     test_reductions(&r);
+    test_order(&r);
     test_huge(&r);
 
     CHECK_OK(mylib_free(gpu, memory, NULL));
