@@ -214,8 +214,10 @@ typedef enum route {
 #define NO_OPERAND (-1)
 
 typedef struct job {
-    const mylib_code *program;
+    const mylib_code *code;       /* a single operation, or NULL ... */
+    const mylib_program *program; /* ... for a program of several */
     const mylib_layout *layout;
+    size_t size[MYLIB_MAX_OPERANDS]; /* of an element */
     int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
     int is_direct;      /* such a copy, of bytes as they are */
     int must_stage;     /* nothing is IN_PLACE */
@@ -275,7 +277,7 @@ static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *i
 static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *packed, int unpack)
 {
     const mylib_layout *l = j->layout;
-    size_t size = mylib_operand_size(j->program, k);
+    size_t size = j->size[k];
     if (j->is_contiguous[k]) {
         char *at = l->data[k] + begin * (int64_t)size;
         /* The GPU reads what is packed from the cache; what is unpacked has left this call. */
@@ -324,14 +326,14 @@ static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 static char *host_side(const job *j, const slot *s, int k, int64_t begin)
 {
     if (j->route[k] == IN_PLACE)
-        return j->layout->data[k] + begin * (int64_t)mylib_operand_size(j->program, k);
+        return j->layout->data[k] + begin * (int64_t)j->size[k];
     return s->pinned + j->offset[k];
 }
 
 static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 {
     if (j->is_direct)
-        return j->layout->data[j->on_gpu] + begin * (int64_t)mylib_operand_size(j->program, k);
+        return j->layout->data[j->on_gpu] + begin * (int64_t)j->size[k];
     return (j->zero_copy ? s->pinned : s->device) + j->offset[k];
 }
 
@@ -340,8 +342,8 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
 {
     const mylib_layout *l = j->layout;
     int gpu = j->on_gpu, host = 1 - gpu;
-    int64_t gpu_size = (int64_t)mylib_operand_size(j->program, gpu);
-    int64_t stride = (int64_t)mylib_operand_size(j->program, host);
+    int64_t gpu_size = (int64_t)j->size[gpu];
+    int64_t stride = (int64_t)j->size[host];
     int64_t index[MYLIB_MAX_NDIM];
     mylib_layout piece;
 
@@ -366,7 +368,7 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
         }
         mylib_layout_simplify(&piece);
     }
-    return mylib_cuda_map(j->device, s->stream, j->program, &piece);
+    return mylib_cuda_map(j->device, s->stream, j->code, &piece);
 }
 
 static mylib_status launch_map(const job *j, slot *s, int64_t n)
@@ -385,6 +387,22 @@ out:
     return st;
 }
 
+/* The operands lie in the slot without gaps; constants go as host scalars. */
+static mylib_status launch_program(const job *j, const slot *s, int64_t n)
+{
+    mylib_layout piece;
+    piece.ndim = 1;
+    piece.operands = j->layout->operands;
+    piece.count = piece.shape[0] = n;
+    for (int k = 0; k < piece.operands; k++) {
+        int is_constant = j->route[k] == CONSTANT;
+        piece.is_host_scalar[k] = (uint8_t)is_constant;
+        piece.data[k] = is_constant ? j->layout->data[k] : gpu_side(j, s, k, 0);
+        piece.strides[k][0] = is_constant ? 0 : (int64_t)j->size[k];
+    }
+    return mylib_cuda_enqueue(j->device, s->stream, j->program, &piece);
+}
+
 static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
 {
     mylib_status st = MYLIB_OK;
@@ -396,10 +414,12 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
         const char *from = host_side(j, s, k, begin);
         char *to = gpu_side(j, s, k, begin);
         if (to != from)
-            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * mylib_operand_size(j->program, k),
+            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * j->size[k],
                                      cudaMemcpyDefault, s->stream));
     }
-    if (j->on_gpu == NO_OPERAND)
+    if (j->program != NULL)
+        MYLIB_TRY(launch_program(j, s, n));
+    else if (j->on_gpu == NO_OPERAND)
         MYLIB_TRY(launch_map(j, s, n));
     else if (!j->is_direct)
         MYLIB_TRY(launch_copy(j, s, begin, n));
@@ -407,7 +427,7 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
         const char *from = gpu_side(j, s, 0, begin);
         char *to = host_side(j, s, 0, begin);
         if (to != from)
-            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * mylib_operand_size(j->program, 0),
+            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * j->size[0],
                                      cudaMemcpyDefault, s->stream));
     }
     s->begin = begin;
@@ -520,11 +540,12 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     size_t element_nbytes = 0;
     int pinned = 0;
 
-    j->args.program = *j->program;
-    j->can_raise = j->on_gpu == NO_OPERAND && can_raise(j->program);
+    if (j->code != NULL)
+        j->args.program = *j->code;
+    j->can_raise = j->on_gpu == NO_OPERAND && j->code != NULL && can_raise(j->code);
     j->args.out_is_aligned = 1;
     for (int k = 0; k < l->operands; k++) {
-        size_t size = mylib_operand_size(j->program, k);
+        size_t size = j->size[k];
         const char *begin, *end;
         mylib_layout_extent(l, k, size, &begin, &end);
         j->is_contiguous[k] = mylib_layout_is_contiguous(l, k, size);
@@ -535,11 +556,13 @@ static void plan(job *j, size_t slot_nbytes, int workers)
         }
         if (k > 0 && j->on_gpu == NO_OPERAND && is_constant(l, k)) {
             j->route[k] = CONSTANT;
+            if (j->program != NULL)
+                continue;
             j->args.read[k - 1] = MYLIB_READ_CONSTANT;
             mylib_take_constant(&j->args.program, k - 1, l->data[k], j->args.constant[k - 1]);
             continue;
         }
-        if (k > 0)
+        if (k > 0 && j->program == NULL)
             j->args.read[k - 1] = MYLIB_READ_VECTOR;
         if (j->is_contiguous[k] && !j->must_stage && is_pinned(begin, end)) {
             j->route[k] = IN_PLACE;
@@ -565,15 +588,21 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
-            offset += ((size_t)n * mylib_operand_size(j->program, k) + ALIGNMENT - 1) / ALIGNMENT *
+            offset += ((size_t)n * j->size[k] + ALIGNMENT - 1) / ALIGNMENT *
                       ALIGNMENT;
     }
 }
 
-static void begin_job(job *j, int device, const mylib_code *program, const mylib_layout *layout)
+/* A job of a code, or, if that is NULL, of a program. */
+static void begin_job(job *j, int device, const mylib_code *code, const mylib_program *program,
+                      const mylib_layout *layout)
 {
     memset(j, 0, sizeof *j);
+    j->code = code;
     j->program = program;
+    for (int k = 0; k < layout->operands; k++)
+        j->size[k] = code != NULL ? mylib_operand_size(code, k)
+                                  : (size_t)mylib_program_operand_size(program, k);
     j->layout = layout;
     j->device = device;
     j->on_gpu = NO_OPERAND;
@@ -626,12 +655,28 @@ mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_la
         return st;
     if (layout->count == 0)
         goto out;
-    begin_job(&j, device, program, layout);
+    begin_job(&j, device, program, NULL, layout);
     MYLIB_TRY(run(&j, &flags));
     mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
                       (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
                       (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
 out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
+{
+    int previous;
+    unsigned flags;
+    job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (layout->count != 0) {
+        begin_job(&j, device, NULL, program, layout);
+        st = run(&j, &flags);
+    }
     mylib_cuda_leave(previous);
     return st;
 }
@@ -676,7 +721,7 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
                                       gpu == 0 ? dst_type : src_type, layout->ndim,
                                       layout->strides[gpu]));
     mylib_code_of_conversion(&program, dst_type, src_type);
-    begin_job(&j, device, &program, layout);
+    begin_job(&j, device, &program, NULL, layout);
     size_t size = mylib_operand_size(&program, host), nbytes = (size_t)layout->count * size;
     j.on_gpu = gpu;
     j.route[gpu] = ON_GPU;
