@@ -252,7 +252,7 @@ static void choose_in_place(const source *s, operands *o, rng *r)
 /* Contiguous operands around the sizes of vectors and tiles: shifted, the same for all, in place. */
 static void test_contiguous(rng *r)
 {
-    static const int64_t lengths[] = {0,   1,   2,    3,    5,    15,   16,   17,   31,  33,
+    static const int64_t lengths[] = {0,   1,   2,    3,    5,    15,   16,   17,   31,   33,
                                       257, 511, 1023, 1024, 1025, 2048, 2053, 4096, 10007};
     static source s;
     static operands o;
@@ -458,8 +458,8 @@ static void test_reductions(rng *r)
             count *= whole.shape[d];
         }
         random_strides(r, &whole, 1, 1);
-        mylib_type type = rng_once_in(r, 3) ? s.result_type
-                                            : (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
+        mylib_type type =
+            rng_once_in(r, 3) ? s.result_type : (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
         if (type == MYLIB_BOOL)
             type = MYLIB_I64;
         mylib_type out_type = type;
@@ -525,8 +525,8 @@ static void test_reductions(rng *r)
  */
 static void test_order(rng *r)
 {
-    static const int64_t shapes[][3] = {
-        {1, 5, 4099}, {3, 7, 1501}, {1, 70, 301}, {2, 2, 9001}, {33, 33, 33}, {1, 1, 40961}};
+    static const int64_t shapes[][3] = {{1, 5, 4099}, {3, 7, 1501}, {1, 70, 301},
+                                        {2, 2, 9001}, {33, 33, 33}, {1, 1, 40961}};
     for (int i = 0; i < (test_quick ? 4 : 120); i++) {
         const mylib_type type = rng_once_in(r, 2) ? MYLIB_F64 : MYLIB_F32;
         const mylib_type types[2] = {type, rng_once_in(r, 2) ? type : MYLIB_I32};
@@ -566,8 +566,8 @@ static void test_order(rng *r)
         }
         test_set_case("the sum of %s a * b + a, %d x %d x %d, to %d outputs", test_types[type].name,
                       (int)shape[0], (int)shape[1], (int)shape[2], (int)layout_count(&out));
-        CHECK_OK(mylib_program_create(2, types, 0, NULL, rng_once_in(r, 4) ? 1 : 2, steps,
-                                      &program));
+        CHECK_OK(
+            mylib_program_create(2, types, 0, NULL, rng_once_in(r, 4) ? 1 : 2, steps, &program));
         CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, type, test_cpu, NULL, &arrays[0][0],
                                       &arrays[0][1]));
         CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
@@ -609,9 +609,9 @@ static void test_errors(void)
             CHECK_STATUS(mylib_program_run(program, gpu, NULL, &a[0], &a[1]), MYLIB_ERR_ARGUMENT);
             mylib_array sum = {on_device + (1 << 20), gpu, MYLIB_F64, 0, NULL, NULL};
             if (k > 0)
-                CHECK_STATUS(mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, gpu, NULL, &sum,
-                                                  &a[1]),
-                             MYLIB_ERR_ARGUMENT);
+                CHECK_STATUS(
+                    mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, gpu, NULL, &sum, &a[1]),
+                    MYLIB_ERR_ARGUMENT);
         }
     }
     test_set_case("out overlaps an input of a program");

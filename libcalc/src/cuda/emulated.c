@@ -514,8 +514,8 @@ static void run_fused_thread(thread *t)
         } else if (s->opcode != MYLIB_OPCODE_LOAD) {
             mylib_type own;
             (void)mylib_op_result_type((mylib_op)s->opcode, type, &own);
-            mylib_cpu()->kernel((mylib_op)s->opcode, type)(
-                n, result, (ptrdiff_t)mylib_type_size(own), x, size, y, size);
+            mylib_cpu()->kernel((mylib_op)s->opcode,
+                                type)(n, result, (ptrdiff_t)mylib_type_size(own), x, size, y, size);
             mylib_cpu()->convert(result_type, own, n, x, (ptrdiff_t)mylib_type_size(result_type),
                                  result, (ptrdiff_t)mylib_type_size(own));
         }

@@ -160,9 +160,8 @@ static int is_droppable(const fusion *f, int i)
 static int add_constant(fusion *f, const void *value, mylib_type from, mylib_type to)
 {
     unsigned char bytes[16], converted[16];
-    mylib_type last = f->args->computed_type == MYLIB_FUSED_MIXED
-                          ? to
-                          : (mylib_type)f->args->computed_type;
+    mylib_type last =
+        f->args->computed_type == MYLIB_FUSED_MIXED ? to : (mylib_type)f->args->computed_type;
     size_t size = mylib_type_size(last);
     memcpy(bytes, value, mylib_type_size(from));
     if (to != from) {
@@ -193,8 +192,7 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
     int source = f->results[i].source[o], place;
     mylib_type to = (mylib_type)v.type;
     if (source != NONE && !f->results[source].is_dropped) {
-        t->operand[k] =
-            source == f->forwarded ? MYLIB_FUSED_FORWARDED : f->results[source].place;
+        t->operand[k] = source == f->forwarded ? MYLIB_FUSED_FORWARDED : f->results[source].place;
         t->operand_type[k] = v.type;
         return 1;
     }
@@ -373,7 +371,8 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
             return MYLIB_FUSED_TOO_LONG;
     args->statements = f.next;
     args->threads = MYLIB_FUSED_MOST_THREADS;
-    while (args->threads * (args->registers + MYLIB_FUSED_SPARE_REGISTERS) * MYLIB_FUSED_REGISTER_NBYTES >
+    while (args->threads * (args->registers + MYLIB_FUSED_SPARE_REGISTERS) *
+               MYLIB_FUSED_REGISTER_NBYTES >
            MYLIB_FUSED_SHARED_NBYTES)
         args->threads /= 2;
     return set_layout(args, program, layout);

@@ -31,7 +31,7 @@ extern "C" {
 #define MYLIB_FUSED_MAX_NDIM 4
 #define MYLIB_FUSED_MAX_GROUPS ((int64_t)1 << 30) /* of more than one dimension */
 
-#define MYLIB_FUSED_GROUPS 2          /* of a thread */
+#define MYLIB_FUSED_GROUPS 2           /* of a thread */
 #define MYLIB_FUSED_REGISTER_NBYTES 32 /* of a thread */
 #define MYLIB_FUSED_MOST_THREADS 256
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
@@ -54,7 +54,8 @@ enum {
  * operand[0]), SELECT (mask ? operand[0] : operand[1]) and these:
  */
 #define MYLIB_FUSED_MASK 250 /* mask = operand[1]; the last result stays */
-#define MYLIB_FUSED_TEST 249 /* 1 where operand[0] differs from 0, else 0; of programs of one type */
+#define MYLIB_FUSED_TEST                                                                           \
+    249 /* 1 where operand[0] differs from 0, else 0; of programs of one type */
 
 /*
  * Operands are converted to `type` as they are read, the MASK's to bool.  In a program of one type

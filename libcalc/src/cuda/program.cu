@@ -162,8 +162,8 @@ __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[single<T>
 /* An operand into x, while `other` is needed too. */
 template <typename T>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
-                                             const position &at, uint4 *own,
-                                             T (&x)[single<T>::N], T (&other)[single<T>::N])
+                                             const position &at, uint4 *own, T (&x)[single<T>::N],
+                                             T (&other)[single<T>::N])
 {
     constexpr int G = single<T>::G;
     if (operand >= MYLIB_FUSED_REGISTER) {
@@ -453,7 +453,8 @@ __device__ __noinline__ void convert_place(int from, int to, uint4 *place)
 }
 
 /* An input of any layout into the thread's place for it. */
-__device__ __noinline__ void read_any(const fused_args &args, int input, int64_t first, uint4 *place)
+__device__ __noinline__ void read_any(const fused_args &args, int input, int64_t first,
+                                      uint4 *place)
 {
     int k = 1 + input, size = size_of(args.input_type[input]);
     int64_t step = args.strides[args.ndim - 1][k];
@@ -465,9 +466,8 @@ __device__ __noinline__ void read_any(const fused_args &args, int input, int64_t
         const char *p = args.data[k] + mylib_fused_row(&args, k, row);
         uint64_t bits = 0;
         if (i % MIXED_G < n)
-            bits = load_bits(size, args.access[k] == MYLIB_FUSED_SINGLE
-                                       ? p
-                                       : p + (column + i % MIXED_G) * step);
+            bits = load_bits(
+                size, args.access[k] == MYLIB_FUSED_SINGLE ? p : p + (column + i % MIXED_G) * step);
         store_bits(size, element_of(place, size, i), bits);
     }
 }
@@ -726,9 +726,9 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
 {
     void *parameters[] = {(void *)args};
     const void *kernel = (const void *)mixed_kernel;
-    size_t shared =
-        (size_t)args->threads * 
-        (size_t)(args->registers + MYLIB_FUSED_SPARE_REGISTERS) * MYLIB_FUSED_REGISTER_NBYTES;
+    size_t shared = (size_t)args->threads *
+                    (size_t)(args->registers + MYLIB_FUSED_SPARE_REGISTERS) *
+                    MYLIB_FUSED_REGISTER_NBYTES;
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \

@@ -173,8 +173,7 @@ static mylib_status run_with_temporaries(job *j, mylib_layout *layout, int place
     mylib_status st;
     most = most < layout->count ? most : layout->count;
     j->place_nbytes = aligned((size_t)most * size);
-    MYLIB_TRY(
-        mylib_cuda_alloc(j->device, (size_t)places * j->place_nbytes, j->stream, &temporary));
+    MYLIB_TRY(mylib_cuda_alloc(j->device, (size_t)places * j->place_nbytes, j->stream, &temporary));
     j->temporary = temporary;
     st = in_pieces(j, layout, most, run);
     (void)mylib_cuda_free(j->device, temporary, j->stream);
@@ -217,7 +216,8 @@ static mylib_status run_fused(const job *j, mylib_layout *piece)
     if (fit == MYLIB_FUSED_TOO_MANY_ELEMENTS)
         return in_pieces(j, piece, MYLIB_FUSED_MAX_GROUPS, run_fused);
     if (fit != MYLIB_FUSED_FITS)
-        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "the program does not fit a launch (%d)", (int)fit);
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "the program does not fit a launch (%d)",
+                          (int)fit);
     return mylib_cuda_launch_fused(&args, j->stream);
 }
 
@@ -383,8 +383,9 @@ static mylib_status run_terms(const job *j, mylib_layout *l, int d, int64_t begi
         /* Whole indices of this dimension at once, or a part of one. */
         int64_t first = begin / inner, rest = begin - first * inner;
         int64_t whole = rest == 0 ? (end - begin) / inner : 0;
-        int64_t n = whole > 0 ? whole * inner : inner - rest < end - begin ? inner - rest
-                                                                           : end - begin;
+        int64_t n = whole > 0                    ? whole * inner
+                    : inner - rest < end - begin ? inner - rest
+                                                 : end - begin;
         l->shape[d] = whole > 0 ? whole : 1;
         l->count = l->shape[d] * inner;
         for (int k = 1; k < l->operands; k++)
@@ -418,9 +419,8 @@ static mylib_status reduce_terms(const job *base, mylib_layout *piece)
         MYLIB_TRY(mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l, 0,
                                     j->part_type));
     }
-    st = mylib_cuda_reduce_parts(base->device, base->stream, j->reduction,
-                                 (mylib_type)j->code.type, parts, j->parts, piece->data[0],
-                                 j->out_type);
+    st = mylib_cuda_reduce_parts(base->device, base->stream, j->reduction, (mylib_type)j->code.type,
+                                 parts, j->parts, piece->data[0], j->out_type);
 out:
     return st;
 }
@@ -524,8 +524,8 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     if (j.terms != 0)
         MYLIB_TRY(check_operands(device, program, layout));
     if (is_simple(program, layout, kept_ndim, reduction, type, carrier)) {
-        st = reduce_simple(device, stream, reduction, &j.code, program, layout, kept_ndim,
-                           out_type);
+        st =
+            reduce_simple(device, stream, reduction, &j.code, program, layout, kept_ndim, out_type);
     } else if (j.terms == 0) {
         /* No terms: the program does not run, and what there would be to load is not looked at. */
         mylib_layout l;

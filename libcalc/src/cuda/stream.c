@@ -414,8 +414,8 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
         const char *from = host_side(j, s, k, begin);
         char *to = gpu_side(j, s, k, begin);
         if (to != from)
-            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * j->size[k],
-                                     cudaMemcpyDefault, s->stream));
+            CUDA_TRY(
+                cudaMemcpyAsync(to, from, (size_t)n * j->size[k], cudaMemcpyDefault, s->stream));
     }
     if (j->program != NULL)
         MYLIB_TRY(launch_program(j, s, n));
@@ -427,8 +427,8 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
         const char *from = gpu_side(j, s, 0, begin);
         char *to = host_side(j, s, 0, begin);
         if (to != from)
-            CUDA_TRY(cudaMemcpyAsync(to, from, (size_t)n * j->size[0],
-                                     cudaMemcpyDefault, s->stream));
+            CUDA_TRY(
+                cudaMemcpyAsync(to, from, (size_t)n * j->size[0], cudaMemcpyDefault, s->stream));
     }
     s->begin = begin;
     s->n = n;
@@ -588,8 +588,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
-            offset += ((size_t)n * j->size[k] + ALIGNMENT - 1) / ALIGNMENT *
-                      ALIGNMENT;
+            offset += ((size_t)n * j->size[k] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
 }
 
