@@ -455,39 +455,37 @@ out:
     return st;
 }
 
-/* A program that only reads an input, or multiplies two that the kernels of dot() take. */
-static int is_simple(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
-                     mylib_reduction reduction, mylib_type type, mylib_type carrier)
+/* A product of two inputs, as the kernels of dot() take it. */
+static int is_product(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
+                      mylib_reduction reduction, mylib_type type)
 {
     const mylib_statement *s = &p->statement[0];
-    if (p->statements != 1)
+    if (p->statements != 1 || s->opcode != MYLIB_OP_multiply || reduction != MYLIB_SUM ||
+        s->type != type || (type != MYLIB_F32 && type != MYLIB_F64) || kept_ndim > 0 ||
+        layout->ndim > 1)
         return 0;
-    for (int o = 0; o < s->operands; o++)
-        if (s->operand[o].kind != MYLIB_VALUE_INPUT)
+    for (int o = 0; o < 2; o++)
+        if (s->operand[o].kind != MYLIB_VALUE_INPUT ||
+            layout->is_host_scalar[1 + s->operand[o].index])
             return 0;
-    if (s->opcode == MYLIB_OPCODE_CONVERT)
-        return s->type == type;
-    return s->opcode == MYLIB_OP_multiply && reduction == MYLIB_SUM && s->type == type &&
-           type == carrier && (type == MYLIB_F32 || type == MYLIB_F64) && kept_ndim == 0 &&
-           layout->ndim <= 1 && !layout->is_host_scalar[1 + s->operand[0].index] &&
-           !layout->is_host_scalar[1 + s->operand[1].index];
+    return 1;
 }
 
-static mylib_status reduce_simple(int device, void *stream, mylib_reduction reduction,
-                                  mylib_code *code, const mylib_program *program,
-                                  const mylib_layout *layout, int kept_ndim, mylib_type out_type)
+static mylib_status reduce_product(const reduction_job *j, const mylib_layout *layout)
 {
-    const mylib_statement *s = &program->statement[0];
+    const mylib_statement *s = &j->base.program->statement[0];
+    mylib_code code = j->code;
     mylib_layout l;
-    begin_layout(&l, layout, 1 + s->operands);
+    begin_layout(&l, layout, 3);
     take_operand(&l, 0, layout, 0);
-    code->inputs = code->instructions = s->operands;
-    code->code[1] = (mylib_instruction){MYLIB_OP_multiply, 1};
-    for (int o = 0; o < s->operands; o++) {
+    code.inputs = code.instructions = 2;
+    code.code[1] = (mylib_instruction){MYLIB_OP_multiply, 1};
+    for (int o = 0; o < 2; o++) {
         take_operand(&l, 1 + o, layout, 1 + s->operand[o].index);
-        code->input_type[o] = s->operand[o].type;
+        code.input_type[o] = s->operand[o].type;
     }
-    return mylib_cuda_reduce(device, stream, reduction, code, &l, kept_ndim, out_type);
+    return mylib_cuda_reduce(j->base.device, j->base.stream, j->reduction, &code, &l, j->kept_ndim,
+                             j->out_type);
 }
 
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
@@ -523,9 +521,8 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                       layout->strides[0]));
     if (j.terms != 0)
         MYLIB_TRY(check_operands(device, program, layout));
-    if (is_simple(program, layout, kept_ndim, reduction, type, carrier)) {
-        st =
-            reduce_simple(device, stream, reduction, &j.code, program, layout, kept_ndim, out_type);
+    if (is_product(program, layout, kept_ndim, reduction, type)) {
+        st = reduce_product(&j, layout);
     } else if (j.terms == 0) {
         /* No terms: the program does not run, and what there would be to load is not looked at. */
         mylib_layout l;
