@@ -61,7 +61,11 @@ def cache(build: Path) -> dict[str, str]:
 def test_cuda_for_all_major_architectures() -> None:
     """Compiles and links without a warning."""
     found = cache(MADE)
-    wanted = {"CMAKE_CUDA_ARCHITECTURES": "all-major", "MYLIB_WERROR": "ON"}
+    wanted = {
+        "CMAKE_CUDA_ARCHITECTURES": "all-major",
+        "MYLIB_CUDA_FUSED": "ON",
+        "MYLIB_WERROR": "ON",
+    }
     build = MADE
     if any(found.get(name) != value for name, value in wanted.items()):
         build = ROOT / "build" / "all-major"

@@ -34,7 +34,10 @@ def _built() -> None:
         [sys.executable, "setup.py", "--quiet", "build", f"--build-base={BUILD}",
          f"--build-lib={LIBRARY}", f"--build-temp={BUILD / 'temp'}"],
         cwd=ROOT,
-        env={**os.environ, "CMAKE_ARGS": "-DMYLIB_EMULATED_GPUS=2 -DMYLIB_WERROR=ON"},
+        env={
+            **os.environ,
+            "CMAKE_ARGS": "-DMYLIB_EMULATED_GPUS=2 -DMYLIB_CUDA_FUSED=ON -DMYLIB_WERROR=ON",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -42,6 +45,31 @@ def _built() -> None:
     )  # fmt: skip
     if done.returncode != 0:
         pytest.fail(done.stdout[-20000:], pytrace=False)
+
+
+@pytest.mark.parametrize("fused", ["OFF", "ON"])
+def test_programs_on_emulated_gpus(fused: str, tmp_path: Path) -> None:
+    """How programs are split and launched, statement by statement and fused, under sanitizers."""
+    options = [
+        "-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_EMULATED_GPUS=1", f"-DMYLIB_CUDA_FUSED={fused}",
+        "-DMYLIB_WERROR=ON", "-DMYLIB_SANITIZE=address;undefined",
+    ]  # fmt: skip
+    for command in (
+        ["cmake", "-S", str(ROOT), "-B", str(tmp_path), *options],
+        ["cmake", "--build", str(tmp_path), "--target", "test_gpu_program", "--parallel",
+         str(os.cpu_count() or 1)],
+        ["ctest", "--test-dir", str(tmp_path), "--output-on-failure", "-R", "^gpu_program$"],
+    ):  # fmt: skip
+        done = subprocess.run(
+            command,
+            env={**os.environ, "MYLIB_REQUIRE_GPU": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            pytest.fail(f"{' '.join(command)}\n{done.stdout[-20000:]}", pytrace=False)
 
 
 def test_arrays_on_emulated_gpus() -> None:
