@@ -438,7 +438,8 @@ MYLIB_API mylib_status mylib_program_result_type(const mylib_program *program,
 /*
  * out = program(in[0], ..., in[inputs - 1]), element by element: the same bits as its steps one
  * after the other through mylib_map_as().  The inputs have the types that the program was made for,
- * 'out' has the result's.  Broadcasting, places, statuses, flags and overlap are mylib_map()'s.
+ * 'out' has the result's.  Broadcasting, places, statuses, flags and overlap are mylib_map()'s; but
+ * when a GPU computes more than one operation, for host arrays too, no flag tells how it went.
  */
 MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_device device,
                                          void *stream, const mylib_array *out,

@@ -6,6 +6,8 @@
 
 #include "fused.h"
 
+_Static_assert(sizeof(mylib_fused_args) <= 4096, "what every GPU takes as arguments of a launch");
+
 /* Programs of more statements or registers are not looked at: they would not fit. */
 #define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
 #define MAX_REGISTERS 256

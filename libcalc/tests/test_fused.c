@@ -1,0 +1,245 @@
+/*
+ * What decides about fused launches on a GPU (cuda/fused.c), without one: every element is some
+ * thread's, once, at the right place in every operand; vectors are aligned; programs and arrays at
+ * and beyond the limits, arrays of more than 2^32 elements too, fit or do not, as the limits say.
+ */
+#include "cuda/fused.h"
+#include "layout.h"
+
+#define MAX_COUNT 20000
+
+/* fused.c asks for the CPU's conversions, but only of constants that need one: there are none. */
+const mylib_cpu_level *mylib_cpu(void) { test_give_up("a constant is converted"); }
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+#define MAX_STATEMENTS 400
+
+static mylib_statement statement[MAX_STATEMENTS];
+static mylib_program_constant constant[MYLIB_PROGRAM_MAX_CONSTANTS];
+
+static mylib_value value_of(int kind, mylib_type type, int index)
+{
+    return (mylib_value){(uint8_t)kind, (uint8_t)type, (uint16_t)index};
+}
+
+static void add(mylib_program *p, mylib_type type, int target, mylib_value a, mylib_value b)
+{
+    statement[p->statements++] = (mylib_statement){
+        MYLIB_OP_add, (uint8_t)type, (uint8_t)type, 2, (uint16_t)target, {a, b, {0, 0, 0}}};
+    p->statement = statement;
+    p->constant = constant;
+    p->result_type = (uint8_t)type;
+}
+
+/* in[0] + in[1] + in[0] + in[1] ...: the steps' results are forwarded. */
+static mylib_program chain_of(mylib_type type, int inputs, int statements)
+{
+    mylib_program p = {.inputs = inputs, .registers = 1};
+    for (int k = 0; k < inputs; k++)
+        p.input_type[k] = (uint8_t)type;
+    for (int i = 0; i < statements; i++)
+        add(&p, type, i + 1 == statements ? MYLIB_TARGET_OUT : 0,
+            i == 0 ? value_of(MYLIB_VALUE_INPUT, type, 0) : value_of(MYLIB_VALUE_REGISTER, type, 0),
+            value_of(MYLIB_VALUE_INPUT, type, (i + 1) % inputs));
+    return p;
+}
+
+/* 'values' sums, all of them kept until all are there, and then added up. */
+static mylib_program wide_of(mylib_type type, int values)
+{
+    mylib_program p = {.inputs = 1, .registers = values};
+    const mylib_value in = value_of(MYLIB_VALUE_INPUT, type, 0);
+    p.input_type[0] = (uint8_t)type;
+    for (int i = 0; i < values; i++)
+        add(&p, type, i, in, in);
+    for (int i = 1; i < values; i++)
+        add(&p, type, i + 1 == values ? MYLIB_TARGET_OUT : 0,
+            value_of(MYLIB_VALUE_REGISTER, type, 0), value_of(MYLIB_VALUE_REGISTER, type, i));
+    return p;
+}
+
+/* in[0] + constant 0 + constant 1 ... */
+static mylib_program program_of_constants(int constants)
+{
+    const mylib_type type = MYLIB_I32;
+    mylib_program p = {.inputs = 1, .registers = 1, .constants = constants};
+    p.input_type[0] = (uint8_t)type;
+    for (int i = 0; i < constants; i++) {
+        memset(&constant[i], 0, sizeof constant[i]);
+        memcpy(constant[i].value, &i, sizeof i);
+        add(&p, type, i + 1 == constants ? MYLIB_TARGET_OUT : 0,
+            i == 0 ? value_of(MYLIB_VALUE_INPUT, type, 0) : value_of(MYLIB_VALUE_REGISTER, type, 0),
+            value_of(MYLIB_VALUE_CONSTANT, type, i));
+    }
+    return p;
+}
+
+static mylib_layout layout_of(int operands, int64_t size, int ndim, const int64_t *shape)
+{
+    static char memory[16];
+    mylib_layout l = {.ndim = ndim, .operands = operands, .count = 1};
+    for (int d = ndim - 1; d >= 0; d--) {
+        l.shape[d] = shape[d];
+        for (int k = 0; k < operands; k++)
+            l.strides[k][d] = size * (l.count + (ndim - 1 - d)); /* does not merge */
+        l.count *= shape[d];
+    }
+    for (int k = 0; k < operands; k++)
+        l.data[k] = memory;
+    return l;
+}
+
+static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
+                      mylib_fused_fit expected)
+{
+    static mylib_fused_args args;
+    test_set_case("%s", what);
+    mylib_fused_fit fit = mylib_fused_init(&args, &p, l);
+    CHECK(fit == expected, "%d, not %d", (int)fit, (int)expected);
+    if (fit != MYLIB_FUSED_FITS)
+        return;
+    int64_t shared = (int64_t)args.threads * (args.registers + MYLIB_FUSED_SPARE_REGISTERS) *
+                     MYLIB_FUSED_REGISTER_NBYTES;
+    CHECK(args.threads >= 64 && args.threads <= MYLIB_FUSED_MOST_THREADS &&
+              args.threads % 32 == 0 && shared <= MYLIB_FUSED_SHARED_NBYTES,
+          "%d threads with %d registers", (int)args.threads, (int)args.registers);
+    CHECK(mylib_fused_blocks(&args) >= 1 && mylib_fused_blocks(&args) <= INT32_MAX,
+          "%lld thread blocks", (long long)mylib_fused_blocks(&args));
+}
+
+static void test_limits(void)
+{
+    const int64_t small[] = {3, 5, 7, 9, 11}, flat[] = {((int64_t)1 << 33) + 5},
+                  large[] = {(int64_t)1 << 16, (int64_t)1 << 16}, half[] = {1 << 15, 1 << 15},
+                  narrow[] = {(int64_t)1 << 31, 2};
+    const mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small);
+    mylib_layout l;
+    check_fit("two statements", chain_of(MYLIB_F64, 2, 2), &two, MYLIB_FUSED_FITS);
+    check_fit("the most statements", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS), &two,
+              MYLIB_FUSED_FITS);
+    check_fit("one more", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS + 1), &two,
+              MYLIB_FUSED_TOO_LONG);
+    check_fit("far too many", chain_of(MYLIB_F64, 2, MAX_STATEMENTS), &two, MYLIB_FUSED_TOO_LONG);
+    /* The last value of those that are kept goes on without a register. */
+    check_fit("the most registers", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS), &one,
+              MYLIB_FUSED_FITS);
+    check_fit("too many", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS + 1), &one,
+              MYLIB_FUSED_TOO_LONG);
+    check_fit("the most constants", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS), &one,
+              MYLIB_FUSED_FITS);
+    check_fit("one more constant", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS + 1), &one,
+              MYLIB_FUSED_TOO_LONG);
+    check_fit("a type of 16 bytes", chain_of(MYLIB_C128, 2, 2), &two, MYLIB_FUSED_TOO_LONG);
+    l = layout_of(1 + MYLIB_PROGRAM_MAX_INPUTS, 8, 1, small);
+    check_fit("all inputs", chain_of(MYLIB_I64, MYLIB_PROGRAM_MAX_INPUTS, 40), &l,
+              MYLIB_FUSED_FITS);
+
+    l = layout_of(3, 8, MYLIB_FUSED_MAX_NDIM, small);
+    check_fit("the most dimensions", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
+    l = layout_of(3, 8, MYLIB_FUSED_MAX_NDIM + 1, small);
+    check_fit("one more dimension", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_DIMENSIONS);
+    l = layout_of(3, 4, 1, flat);
+    check_fit("2^33 elements", chain_of(MYLIB_F32, 2, 2), &l, MYLIB_FUSED_FITS);
+    l = layout_of(3, 4, 2, large);
+    check_fit("2^16 rows of 2^16", chain_of(MYLIB_F32, 2, 2), &l, MYLIB_FUSED_FITS);
+    l = layout_of(3, 8, 2, large);
+    check_fit("2^31 groups", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
+    l = layout_of(3, 8, 2, half);
+    check_fit("2^29 groups", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
+    l = layout_of(3, 8, 2, narrow);
+    check_fit("2^31 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
+}
+
+/* ---- Which element is whose ---------------------------------------------------------------- */
+
+/* Each element's place in each operand, found the plain way, is some thread's, in order, once. */
+static void check_places(const mylib_fused_args *args, const mylib_layout *l, int group,
+                         const int64_t *size)
+{
+    static uint8_t seen[MAX_COUNT];
+    int64_t threads = mylib_fused_blocks(args) * args->threads * MYLIB_FUSED_GROUPS, wrong = 0;
+    memset(seen, 0, (size_t)l->count);
+    for (int64_t g = 0; g < threads; g++) {
+        int32_t row;
+        int64_t column;
+        int n = mylib_fused_group(args, g, group, &row, &column);
+        for (int i = 0; i < n; i++) {
+            int64_t number = row * args->columns + column + i, rest = number;
+            if (number < 0 || number >= l->count || seen[number]++ != 0) {
+                wrong++;
+                continue;
+            }
+            int64_t index[MYLIB_MAX_NDIM];
+            for (int d = l->ndim - 1; d >= 0; d--) {
+                index[d] = rest % l->shape[d];
+                rest /= l->shape[d];
+            }
+            for (int k = 0; k < l->operands; k++) {
+                const char *right = l->data[k];
+                for (int d = 0; d < l->ndim; d++)
+                    right += index[d] * l->strides[k][d];
+                const char *found = args->data[k] + mylib_fused_row(args, k, row);
+                if (args->access[k] != MYLIB_FUSED_SINGLE)
+                    found += (column + i) * args->strides[args->ndim - 1][k];
+                wrong += found != right;
+                if (args->access[k] == MYLIB_FUSED_VECTOR && i == 0)
+                    wrong += (uintptr_t)found % (uintptr_t)(group * size[k]) != 0 ||
+                             args->strides[args->ndim - 1][k] != size[k];
+            }
+        }
+    }
+    for (int64_t i = 0; i < l->count; i++)
+        wrong += seen[i] != 1;
+    CHECK(wrong == 0, "%lld places are wrong", (long long)wrong);
+}
+
+static void test_places(void)
+{
+    static _Alignas(256) char memory[4][1 << 20];
+    static const mylib_type types[] = {MYLIB_F32, MYLIB_F64, MYLIB_I32, MYLIB_U8};
+    static mylib_fused_args args;
+    rng r = rng_make(0);
+    int fitted = 0;
+    for (int i = 0; i < 3000; i++) {
+        char text[90];
+        mylib_type type = types[rng_below(&r, 4)];
+        int64_t size = test_size(type), sizes[3] = {size, size, size};
+        layout out, in[2];
+        mylib_layout l;
+        mylib_array arrays[3];
+        random_shape(&r, &out, i % 10 == 0 ? MAX_COUNT : 600);
+        random_strides(&r, &out, size, 1);
+        arrays[0] = layout_array(&out, type, test_cpu, memory[0] + size * rng_below(&r, 5));
+        for (int k = 0; k < 2; k++) {
+            random_input(&r, &out, &in[k], size, 1);
+            arrays[1 + k] =
+                layout_array(&in[k], type, test_cpu, memory[1 + k] + size * rng_below(&r, 5));
+        }
+        test_set_case("%s, %s", test_types[type].name, layout_text(&out, text, sizeof text));
+        if (!CHECK_OK(mylib_layout_init(&l, &arrays[0], &arrays[1], 2)) || l.count == 0)
+            continue;
+        mylib_layout_simplify(&l);
+        mylib_program p = chain_of(type, 2, 2);
+        mylib_fused_fit fit = mylib_fused_init(&args, &p, &l);
+        CHECK(fit == (l.ndim > MYLIB_FUSED_MAX_NDIM ? MYLIB_FUSED_TOO_MANY_DIMENSIONS
+                                                    : MYLIB_FUSED_FITS),
+              "%d dimensions: %d", l.ndim, (int)fit);
+        if (fit != MYLIB_FUSED_FITS)
+            continue;
+        fitted++;
+        check_places(&args, &l,
+                     type == MYLIB_F32 || type == MYLIB_F64 ? MYLIB_FUSED_GROUP(size)
+                                                            : MYLIB_FUSED_MIXED_GROUP,
+                     sizes);
+    }
+    CHECK(fitted > 1000, "only %d layouts fitted", fitted);
+}
+
+int main(void)
+{
+    test_begin("fused");
+    test_limits();
+    test_places();
+    return test_end();
+}
