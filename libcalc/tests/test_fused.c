@@ -130,7 +130,10 @@ static void test_limits(void)
               MYLIB_FUSED_FITS);
     check_fit("one more constant", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS + 1), &one,
               MYLIB_FUSED_TOO_LONG);
-    check_fit("a type of 16 bytes", chain_of(MYLIB_C128, 2, 2), &two, MYLIB_FUSED_TOO_LONG);
+    check_fit("one type of 16 bytes", chain_of(MYLIB_C128, 2, 2), &two, MYLIB_FUSED_FITS);
+    mylib_program mixed = chain_of(MYLIB_C128, 2, 2);
+    statement[1].type = MYLIB_U8;
+    check_fit("a type of 16 bytes and another", mixed, &two, MYLIB_FUSED_TOO_LONG);
     l = layout_of(1 + MYLIB_PROGRAM_MAX_INPUTS, 8, 1, small);
     check_fit("all inputs", chain_of(MYLIB_I64, MYLIB_PROGRAM_MAX_INPUTS, 40), &l,
               MYLIB_FUSED_FITS);
@@ -227,10 +230,12 @@ static void test_places(void)
               "%d dimensions: %d", l.ndim, (int)fit);
         if (fit != MYLIB_FUSED_FITS)
             continue;
+        CHECK((args.computed_type == MYLIB_FUSED_MIXED) == (type == MYLIB_U8),
+              "computed in type %d", (int)args.computed_type);
         fitted++;
         check_places(&args, &l,
-                     type == MYLIB_F32 || type == MYLIB_F64 ? MYLIB_FUSED_GROUP(size)
-                                                            : MYLIB_FUSED_MIXED_GROUP,
+                     args.computed_type == MYLIB_FUSED_MIXED ? MYLIB_FUSED_MIXED_GROUP
+                                                             : MYLIB_FUSED_GROUP(size),
                      sizes);
     }
     CHECK(fitted > 1000, "only %d layouts fitted", fitted);

@@ -93,8 +93,10 @@ static int is_of_type(const mylib_statement *s, mylib_type type)
     mylib_value from = s->operand[0];
     if (s->opcode == MYLIB_OPCODE_SELECT)
         return is_bool_or(s->type, type);
+    /* A modulus is the real part of a complex number; as a result of the whole it is written so. */
     if (s->opcode != MYLIB_OPCODE_CONVERT)
-        return s->type == type && is_bool_or(s->result_type, type);
+        return s->type == type &&
+               (is_bool_or(s->result_type, type) || s->target == MYLIB_TARGET_OUT);
     if (from.kind == MYLIB_VALUE_CONSTANT || is_bool_or(from.type, type))
         return is_bool_or(s->type, type);
     return s->type == type && from.kind == MYLIB_VALUE_INPUT;

@@ -20,8 +20,12 @@ extern "C" {
 #endif
 
 #define MYLIB_FUSED_TYPES(DT)                                                                      \
+    DT(i32, I32)                                                                                   \
+    DT(i64, I64)                                                                                   \
     DT(f32, F32)                                                                                   \
-    DT(f64, F64)
+    DT(f64, F64)                                                                                   \
+    DT(c64, C64)                                                                                   \
+    DT(c128, C128)
 #define MYLIB_FUSED_MIXED 255 /* as computed_type */
 
 #define MYLIB_FUSED_MAX_STATEMENTS 96

@@ -325,10 +325,12 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS)
         if (s.target != MYLIB_FUSED_ABSENT)
             write_place(place_of(own, s.target - MYLIB_FUSED_REGISTER), x);
     }
-    if (args.result_type == MYLIB_BOOL)
-        write_result<T, t_bool>(args, at, x);
-    else
+    if (args.result_type == number_of<T>::value)
         write_result<T, T>(args, at, x);
+    else if (args.result_type == MYLIB_BOOL)
+        write_result<T, t_bool>(args, at, x);
+    else if constexpr (real_of<T>::is_complex)
+        write_result<T, typename real_of<T>::type>(args, at, x);
 }
 
 /* ---- Programs of several types ------------------------------------------------------------- */
