@@ -47,13 +47,25 @@ def _built() -> None:
         pytest.fail(done.stdout[-20000:], pytrace=False)
 
 
-@pytest.mark.parametrize("fused", ["OFF", "ON"])
-def test_programs_on_emulated_gpus(fused: str, tmp_path: Path) -> None:
-    """How programs are split and launched, statement by statement and fused, under sanitizers."""
+def _cuda_headers() -> Path:
+    """The include directory of a CUDA toolkit; without one the test is skipped."""
+    nvcc = os.environ.get("CUDACXX") or shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    headers = Path(nvcc).resolve().parents[1] / "include"
+    if not (headers / "cuda_fp16.h").exists():
+        pytest.skip("no CUDA toolkit on this machine")
+    return headers
+
+
+@pytest.mark.parametrize("way", ["statements", "fused", "kernels"])
+def test_programs_on_emulated_gpus(way: str, tmp_path: Path) -> None:
+    """How programs are split and launched, and what the fused kernels do, under sanitizers."""
+    fused = "OFF" if way == "statements" else "ON"
     options = [
         "-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_EMULATED_GPUS=1", f"-DMYLIB_CUDA_FUSED={fused}",
         "-DMYLIB_WERROR=ON", "-DMYLIB_SANITIZE=address;undefined",
     ]  # fmt: skip
+    if way == "kernels":
+        options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
     for command in (
         ["cmake", "-S", str(ROOT), "-B", str(tmp_path), *options],
         ["cmake", "--build", str(tmp_path), "--target", "test_gpu_program", "--parallel",

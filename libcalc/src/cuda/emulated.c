@@ -430,7 +430,8 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
 
 /* ---- Fused launches ------------------------------------------------------------------------ */
 
-#ifdef MYLIB_CUDA_FUSED
+/* Without the kernels: what their arguments say, by the CPU's own kernels. */
+#if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)
 
 /* A thread: its values, as elements without gaps, one after the other. */
 typedef struct thread {
