@@ -110,21 +110,20 @@ __device__ __noinline__ void read_slowly(const fused_args &args, int input, int6
         alignas(16) T x[G];
         if (n == 0)
             continue;
-        if (args.access[k] == MYLIB_FUSED_SINGLE) {
-            T value = load_as<T>(type, p);
+        p += column * step; /* of a SINGLE the step is 0 */
+        if (type == number_of<T>::value) {
 #pragma unroll
             for (int i = 0; i < G; i++)
-                x[i] = value;
+                x[i] = i < n ? load_element<T>(p + i * step) : T();
             *place = *(const uint4 *)x;
             continue;
         }
-        p += column * step;
         bool is_done = false;
         if (n == G && args.access[k] == MYLIB_FUSED_VECTOR) {
             switch (type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<T, t_##s>() || number_of<T>::value == MYLIB_##S) {               \
+        if constexpr (is_promoted<T, t_##s>()) {                                                   \
             alignas(16) t_##s values[G];                                                           \
             typedef typename bits_of<sizeof values>::type bits;                                    \
             *(bits *)values = *(const bits *)p;                                                    \
@@ -274,13 +273,15 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     }
 }
 
-/* More thread blocks at once would leave too few registers. */
-constexpr int SINGLE_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5;
+/* More thread blocks at once would leave too few registers: complex numbers need more of them. */
+constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
+template <typename T> constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex ? 4 : 5);
+constexpr int MIXED_BLOCKS = most_blocks(5);
 
 extern __shared__ uint4 fused_shared[];
 
 template <typename T>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T>)
     fused_kernel(const __grid_constant__ fused_args args)
 {
     constexpr int N = single<T>::N;
@@ -642,7 +643,7 @@ __device__ __forceinline__ void select_words(uint32_t (&x)[WORDS], const uint32_
     memcpy(x, a, sizeof a);
 }
 
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     mixed_kernel(const __grid_constant__ fused_args args)
 {
     alignas(16) uint32_t x[WORDS] = {0}, y[WORDS] = {0};
