@@ -277,6 +277,46 @@ static void test_contiguous(rng *r)
     }
 }
 
+/* Arrays with memory of their own, where memory checkers see a byte too many that is read. */
+static void test_ends(rng *r)
+{
+    static source s;
+    for (int i = 0; i < (test_quick ? 20 : 300); i++) {
+        mylib_array a[2][1 + 4];
+        any_program(r, &s);
+        while (s.inputs > 4) {
+            mylib_program_free(s.program);
+            any_program(r, &s);
+        }
+        const int64_t columns = 1 + rng_below(r, rng_once_in(r, 4) ? 1100 : 40);
+        const int64_t shape[2] = {rng_once_in(r, 2) ? 1 : 2, columns};
+        test_set_case("arrays of their own, %lld x %lld, %s", (long long)shape[0],
+                      (long long)columns, source_text(&s));
+        int64_t used = 0, nbytes[1 + 4];
+        for (int k = 0; k <= s.inputs; k++) {
+            mylib_type type = k == 0 ? s.result_type : s.input_type[k - 1];
+            nbytes[k] = shape[0] * columns * test_size(type);
+            a[0][k] = (mylib_array){before + used, test_cpu, type, 2, shape, NULL};
+            a[1][k] = (mylib_array){NULL, gpu, type, 2, shape, NULL};
+            used += (nbytes[k] + 15) / 16 * 16;
+            fill_values(r, type, shape[0] * columns, a[0][k].data);
+            CHECK_OK(mylib_alloc(gpu, (size_t)nbytes[k], NULL, &a[1][k].data));
+            CHECK_OK(
+                mylib_copy(gpu, a[1][k].data, test_cpu, a[0][k].data, (size_t)nbytes[k], NULL));
+        }
+        CHECK_OK(mylib_program_run(s.program, test_cpu, NULL, &a[0][0], &a[0][1]));
+        CHECK_OK(mylib_program_run(s.program, gpu, NULL, &a[1][0], &a[1][1]));
+        CHECK_OK(mylib_copy(test_cpu, after, gpu, a[1][0].data, (size_t)nbytes[0], NULL));
+        int64_t n = shape[0] * columns;
+        int64_t j = first_difference(s.result_type, n, after, a[0][0].data);
+        CHECK(j == n, "element %lld is %s", (long long)j,
+              describe(s.result_type, after + j * test_size(s.result_type)));
+        for (int k = 0; k <= s.inputs; k++)
+            CHECK_OK(mylib_free(gpu, a[1][k].data, NULL));
+        mylib_program_free(s.program);
+    }
+}
+
 /* Random dimensions, strides and broadcasting; on_host: host arrays by way of the GPU. */
 static void test_strided(rng *r, int on_host)
 {
@@ -669,6 +709,7 @@ int main(int argc, char **argv)
     test_errors();
     test_memory();
     test_contiguous(&r);
+    test_ends(&r);
     test_strided(&r, 0);
     test_strided(&r, 1);
     test_matrices(&r);

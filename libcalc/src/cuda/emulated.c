@@ -19,6 +19,16 @@
 #include "fused.h"
 #endif
 
+/* Under AddressSanitizer what is beyond an allocation, up to its multiple of 256 bytes, is taboo. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FORBID(at, nbytes) ASAN_POISON_MEMORY_REGION(at, nbytes)
+#define ALLOW(at, nbytes) ASAN_UNPOISON_MEMORY_REGION(at, nbytes)
+#else
+#define FORBID(at, nbytes) ((void)0)
+#define ALLOW(at, nbytes) ((void)0)
+#endif
+
 #define TOTAL_NBYTES ((uint64_t)1 << 30) /* of each GPU */
 
 typedef struct block {
@@ -114,6 +124,7 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
         b->device = device;
         b->nbytes = room;
         memset(b->data, 0xa5, room);
+        FORBID(b->data + nbytes, room - nbytes);
         blocks = b;
         used_nbytes[device] += room;
         *ptr_ret = b->data;
@@ -140,6 +151,7 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
     block *b = *link;
     if (b != NULL) {
         *link = b->next;
+        ALLOW(b->data, b->nbytes);
         used_nbytes[b->device] -= b->nbytes;
         free(b);
     } else {
