@@ -116,6 +116,48 @@ static void take_constant(mylib_layout *l, int k, const void *value)
 
 /* ---- Statement by statement ---------------------------------------------------------------- */
 
+/* In longer programs it would take too long to look for what is found below. */
+#define MAX_SEARCHED 256
+
+/*
+ * Whether statement i is a conversion of an input that a single operation uses, which then reads
+ * the input itself: the kernels of operations convert what they read.
+ */
+static int is_left_to_user(const mylib_program *p, int i)
+{
+    const mylib_statement *s = &p->statement[i];
+    int user = -1;
+    if (p->statements > MAX_SEARCHED || s->opcode != MYLIB_OPCODE_CONVERT ||
+        s->operand[0].kind != MYLIB_VALUE_INPUT || s->target == MYLIB_TARGET_OUT)
+        return 0;
+    for (int j = i + 1; j < p->statements; j++) {
+        const mylib_statement *later = &p->statement[j];
+        for (int o = 0; o < later->operands; o++) {
+            if (later->operand[o].kind != MYLIB_VALUE_REGISTER ||
+                later->operand[o].index != s->target)
+                continue;
+            if ((user >= 0 && user != j) || later->opcode == MYLIB_OPCODE_CONVERT)
+                return 0;
+            user = j;
+        }
+        if (later->target == s->target)
+            break;
+    }
+    return user >= 0;
+}
+
+/* What operand o of statement i reads: its value, or the input that is left to it. */
+static mylib_value value_of(const mylib_program *p, int i, int o)
+{
+    mylib_value v = p->statement[i].operand[o];
+    if (v.kind != MYLIB_VALUE_REGISTER || p->statements > MAX_SEARCHED)
+        return v;
+    do
+        i--;
+    while (p->statement[i].target != v.index);
+    return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
+}
+
 static mylib_status code_of(mylib_code *code, const mylib_statement *s)
 {
     mylib_status st = MYLIB_OK;
@@ -129,8 +171,9 @@ static mylib_status code_of(mylib_code *code, const mylib_statement *s)
     return st;
 }
 
-static mylib_status run_statement(const job *j, const mylib_statement *s, const mylib_layout *piece)
+static mylib_status run_statement(const job *j, int i, const mylib_layout *piece)
 {
+    const mylib_statement *s = &j->program->statement[i];
     mylib_code code;
     mylib_layout l;
     mylib_status st = code_of(&code, s);
@@ -143,7 +186,8 @@ static mylib_status run_statement(const job *j, const mylib_statement *s, const 
         take_contiguous(&l, 0, j->temporary + s->target * j->place_nbytes,
                         mylib_type_size((mylib_type)s->result_type));
     for (int o = 0; o < s->operands; o++) {
-        mylib_value v = s->operand[o];
+        mylib_value v = value_of(j->program, i, o);
+        code.input_type[o] = v.type;
         if (v.kind == MYLIB_VALUE_INPUT)
             take_operand(&l, 1 + o, piece, 1 + v.index);
         else if (v.kind == MYLIB_VALUE_CONSTANT)
@@ -160,7 +204,8 @@ static mylib_status run_statements(const job *j, mylib_layout *piece)
 {
     mylib_status st = MYLIB_OK;
     for (int i = 0; i < j->program->statements && st == MYLIB_OK; i++)
-        st = run_statement(j, &j->program->statement[i], piece);
+        if (!is_left_to_user(j->program, i))
+            st = run_statement(j, i, piece);
     return st;
 }
 
@@ -277,7 +322,7 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
 {
     job j = {device, stream, program, NULL, 0};
     if (program->statements == 1)
-        return run_statement(&j, &program->statement[0], layout);
+        return run_statement(&j, 0, layout);
 #ifdef MYLIB_CUDA_FUSED
     mylib_status st;
     if (try_fused(&j, layout, &st))
