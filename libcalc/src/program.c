@@ -296,7 +296,7 @@ static mylib_program *compile(int inputs, const mylib_type *input_types, int con
     size_t statements = 1, nodes = (size_t)given + MYLIB_PROGRAM_MAX_CONSTANTS;
     mylib_program *p = NULL;
     uint8_t *is_used = calloc((size_t)values, 1);
-    int32_t *node_of = malloc((size_t)values * sizeof *node_of);
+    int32_t *node_of = calloc((size_t)values, sizeof *node_of);
     compiler *c = calloc(1, sizeof *c);
     if (is_used == NULL || node_of == NULL || c == NULL)
         goto out;
@@ -309,7 +309,7 @@ static mylib_program *compile(int inputs, const mylib_type *input_types, int con
         statements += is_used[given + i] ? 1 + (size_t)arity : 0;
     }
     nodes += statements;
-    c->node = malloc(nodes * sizeof *c->node);
+    c->node = calloc(nodes, sizeof *c->node);
     c->draft = malloc(statements * sizeof *c->draft);
     c->free_register = malloc(statements * sizeof *c->free_register);
     if (c->node == NULL || c->draft == NULL || c->free_register == NULL)

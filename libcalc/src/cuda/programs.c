@@ -158,14 +158,17 @@ static mylib_value value_of(const mylib_program *p, int i, int o)
     return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
 }
 
+/* The code of a statement; the types of its inputs are the caller's to set. */
 static mylib_status code_of(mylib_code *code, const mylib_statement *s)
 {
     mylib_status st = MYLIB_OK;
     if (s->opcode == MYLIB_OPCODE_CONVERT)
         mylib_code_of_conversion(code, (mylib_type)s->type, (mylib_type)s->operand[0].type);
     else if (s->opcode == MYLIB_OPCODE_SELECT)
-        mylib_code_of_select(code, (mylib_type)s->type, (mylib_type)s->operand[0].type,
-                             (mylib_type)s->operand[1].type, (mylib_type)s->operand[2].type);
+        *code = (mylib_code){
+            s->type, s->type,
+            3,       3,
+            {0},     {{MYLIB_OPCODE_MASK, 0}, {MYLIB_OPCODE_LOAD, 1}, {MYLIB_OPCODE_SELECT, 2}}};
     else
         st = mylib_code_of_op(code, (mylib_op)s->opcode, (mylib_type)s->type);
     return st;
