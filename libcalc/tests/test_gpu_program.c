@@ -249,7 +249,7 @@ static void choose_in_place(const source *s, operands *o, rng *r)
             o->in_place = k;
 }
 
-/* Contiguous operands around the sizes of vectors and tiles: shifted, the same for all, in place. */
+/* Contiguous operands around the sizes of vectors and tiles: shifted, repeated, in place. */
 static void test_contiguous(rng *r)
 {
     static const int64_t lengths[] = {0,   1,   2,    3,    5,    15,   16,   17,   31,   33,

@@ -134,8 +134,8 @@ static void run(mylib_code *program, const layout *l, mylib_layout *given)
     CHECK(missed == 0, "%lld elements are no thread's", (long long)missed);
 }
 
-static void make(mylib_code *program, mylib_layout *given, layout *l, mylib_type type,
-                 int compares, rng *r)
+static void make(mylib_code *program, mylib_layout *given, layout *l, mylib_type type, int compares,
+                 rng *r)
 {
     mylib_array arrays[3];
     mylib_type out_type = compares ? MYLIB_BOOL : type;

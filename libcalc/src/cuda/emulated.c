@@ -19,7 +19,7 @@
 #include "fused.h"
 #endif
 
-/* Under AddressSanitizer what is beyond an allocation, up to its multiple of 256 bytes, is taboo. */
+/* AddressSanitizer: what is beyond an allocation, up to its multiple of 256 bytes, is taboo. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #define FORBID(at, nbytes) ASAN_POISON_MEMORY_REGION(at, nbytes)

@@ -91,7 +91,8 @@ typedef struct mylib_plan {
     int64_t strides[MYLIB_PLAN_MAX_NDIM][MYLIB_CODE_MAX_OPERANDS];
     /* Bytes from an element of a group to the next, if regular; from group to group, if plain. */
     int64_t element_step[MYLIB_CODE_MAX_OPERANDS], group_step[MYLIB_CODE_MAX_OPERANDS];
-    char *data[MYLIB_CODE_MAX_OPERANDS]; /* of a reversed input the lowest element of the first vector */
+    char *data
+        [MYLIB_CODE_MAX_OPERANDS]; /* of a reversed input the lowest element of the first vector */
     uint8_t access[MYLIB_CODE_MAX_INPUTS];
     uint8_t is_reversed[MYLIB_CODE_MAX_INPUTS]; /* a vector that lies backwards in memory */
     uint8_t is_vector; /* groups are vectors, which begin where those of the output are aligned */
