@@ -487,7 +487,9 @@ class Expression(core.ExpressionBase):
     def _sample(self, dtypes: tuple[Any, ...], named: Mapping[str, Any]) -> _Call:
         """A call on inputs of types alone; int, float and complex stand for Python numbers."""
         samples = [
-            kind(3 + 2 * k) if kind in _WEAK else np.ones((), np.dtype(kind).newbyteorder("="))
+            kind(3 + 2 * k)
+            if isinstance(kind, type) and kind in _WEAK  # a dtype may be equal to one of them
+            else np.ones((), np.dtype(kind).newbyteorder("="))
             for k, kind in enumerate(self._bound(dtypes, named))
         ]
         return _Call(self, [_taken(n, x) for n, x in zip(self.inputs, samples, strict=True)])
