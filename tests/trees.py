@@ -40,6 +40,7 @@ _PYTHON = {
     "remainder": operator.mod,
     "power": operator.pow,
     "negative": operator.neg,
+    "abs": abs,
     **oracle.COMPARISONS,
 }
 
