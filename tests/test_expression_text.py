@@ -194,7 +194,8 @@ def test_random_texts() -> None:
     rng = np.random.default_rng(0)
     parts = ["a", "b", "(", ")", "+", "-", "*", "**", "/", ",", "1", "2.5", "3j", "sqrt", "sum",
              "where", "<", "==", " ", "axis=", "[", "]", ".", "'", "if", "else", "lambda", ":",
-             "\n", "for", "in", "not", "{", "}", "@", "=", "~", "1e999", "0x", "_", "é", "\0"]  # fmt: skip
+             "\n", "for", "in", "not", "{", "}", "@", "=", "~", "1e999", "0x", "_", "é",
+             "\0"]  # fmt: skip
     accepted = 0
     for _ in range(20_000):
         text = "".join(rng.choice(parts, rng.integers(1, 12)))
