@@ -342,7 +342,7 @@ def test_objects_with_rules_of_their_own() -> None:
         (xarray.DataArray([1.0, 2.0]), "apply_ufunc"),
         (dask.ones(3), "map_blocks"),
         (np.ma.ones(3), r"np\.asarray"),
-        (np.matrix([1.0]), r"np\.asarray"),
+        (np.ones(2).view(np.recarray), r"np\.asarray"),
     ]:
         with pytest.raises(TypeError, match=f"input 'x' is a .*{advice}"):
             evaluate("x + 1", {"x": x})
