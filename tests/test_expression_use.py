@@ -17,7 +17,6 @@ import pytest
 import trees
 from hypothesis import given
 from hypothesis import strategies as st
-from test_expressions import NAMES, call, outcome
 
 import pkg as pcd
 from pkg import Expression, evaluate
@@ -204,10 +203,10 @@ def test_processes() -> None:
 @given(data=st.data())
 def test_reductions(place: str, name: str, data: Any) -> None:
     """The bits are those of the reduction of the array that the expression gives."""
-    tree = data.draw(trees.trees(NAMES[:2], 6))
-    inputs = data.draw(trees.inputs(NAMES[:2]))
+    tree = data.draw(trees.trees(trees.NAMES[:2], 6))
+    inputs = data.draw(trees.inputs(trees.NAMES[:2]))
     used = {k: x for k, x in inputs.items() if k in trees.names(tree)}
-    values, refused = outcome(trees.value, tree, used)
+    values, refused = trees.outcome(trees.value, tree, used)
     if refused is not None:
         return
     axes = [None, *range(-values.ndim, values.ndim), tuple(range(values.ndim))]
@@ -215,8 +214,8 @@ def test_reductions(place: str, name: str, data: Any) -> None:
     keepdims = data.draw(st.booleans())
     text = f"{name}({trees.text(tree)}, axis={axis}, keepdims={keepdims})"
     reduction = getattr(pcd, name)
-    wanted, refused = outcome(lambda: reduction(values, axis=axis, keepdims=keepdims))
-    actual, error = outcome(call, text, place, used)
+    wanted, refused = trees.outcome(lambda: reduction(values, axis=axis, keepdims=keepdims))
+    actual, error = trees.outcome(trees.call, text, place, used)
     if refused is not None:
         assert isinstance(error, ValueError), f"{text}: {error!r}, not {refused!r}"
         return
