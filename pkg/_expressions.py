@@ -179,7 +179,7 @@ class _Region:
         weak: set[int] = set()
         numbers: set[int] = set()
         frontier: set[int] = set()
-        #: Nodes that are exponents, whose values a program has to know.
+        #: Exponents that are no constants; a program has to know their values.
         self.exponents: set[int] = set()
         #: Nodes that Python computes, in their order.
         self.inside: list[int] = []
@@ -195,12 +195,10 @@ class _Region:
                 (frontier if node[0] in COMPARISONS else weak).add(k)
             else:
                 frontier |= parts & weak
-                if node[0] == "power":
+                if node[0] == "power" and graph.nodes[node[2]][0] not in ("number", "value"):
                     self.exponents.add(node[2])
         self.frontier = sorted(frontier)
-        self.is_direct = not self.exponents - numbers and all(
-            graph.nodes[k][0] == "input" for k in frontier
-        )
+        self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
 
     def numbers(self, graph: Graph, values: Sequence[Any]) -> dict[int, Any]:
         """The values of the nodes of the region that others need."""
@@ -571,9 +569,7 @@ def of_graph(graph: Graph) -> Expression:
 # ---- evaluate ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def _of_text(text: str) -> Expression:
-    return Expression(text)
+_of_text: Any = lru_cache(maxsize=256)(Expression)
 
 
 def evaluate(
@@ -617,6 +613,6 @@ def evaluate(
             values.append(global_dict[name])
         else:
             raise NameError(f"name {name!r} of the expression is not defined", name=name)
-    if order == "K" and device is None and out is None:
-        return expression(*values)
+    if order == "K" and device is None and casting == "safe":
+        return expression(*values) if out is None else expression(*values, out=out)
     return expression(*values, out=out, order=order, casting=casting, device=device)

@@ -239,6 +239,25 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
+/* The same for more elements than a piece has: over copies of the descriptions. */
+static int run_large(run *r, int64_t count)
+{
+    mylib_array arrays[1 + MAX_INPUTS];
+    int64_t shapes[1 + MAX_INPUTS][MYLIB_MAX_NDIM];
+    run large = *r;
+    for (int k = 0; k <= r->program->inputs; k++) {
+        arrays[k] = r->arrays[k];
+        if (arrays[k].ndim > 0)
+            memcpy(shapes[k], arrays[k].shape, (size_t)arrays[k].ndim * sizeof shapes[k][0]);
+        arrays[k].shape = shapes[k];
+    }
+    large.arrays = arrays;
+    large.shapes = shapes;
+    int result = run_in_pieces(&large, count);
+    r->flags = large.flags;
+    return result;
+}
+
 /*
  * arrays[0] = program(arrays[1], ...), `count` elements, with the GIL released where it pays.  The
  * flags through flags_ret.  -1 and an exception on failure.
@@ -268,16 +287,7 @@ static int run_program(core_state *state, const program_object *program, mylib_d
             nbytes += (int64_t)mylib_type_size(arrays[k].type);
         r.most = PIECE_NBYTES / nbytes;
     }
-    int64_t shapes[1 + MAX_INPUTS][MYLIB_MAX_NDIM];
-    if (count > r.most) {
-        for (int k = 0; k <= program->inputs; k++) {
-            if (arrays[k].ndim > 0)
-                memcpy(shapes[k], arrays[k].shape, (size_t)arrays[k].ndim * sizeof **shapes);
-            arrays[k].shape = shapes[k];
-        }
-        r.shapes = shapes;
-    }
-    int result = run_in_pieces(&r, count);
+    int result = count > r.most ? run_large(&r, count) : run_in_pieces(&r, count);
     *flags_ret = r.flags;
     return result;
 }
@@ -499,7 +509,7 @@ static int take_inputs(core_state *state, const program_object *p, PyObject *inp
 }
 
 PyDoc_STRVAR(program_call_doc,
-             "call(ordinal, order, out, inputs, /)\n--\n\n"
+             "call($self, ordinal, order, out, inputs, /)\n--\n\n"
              "The program of a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are "
              "computed on cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  Into "
              "`out`, or when that is None a new array of order \"C\", \"F\" or \"K\" (a NumPy "
@@ -522,7 +532,7 @@ static PyObject *program_call_method(PyObject *object, PyObject *args)
 }
 
 PyDoc_STRVAR(program_reduce_doc,
-             "reduce(reduction, dtype, ordinal, out, /, *inputs)\n--\n\n"
+             "reduce($self, reduction, dtype, ordinal, out, /, *inputs)\n--\n\n"
              "Reduces (0 sum, 1 prod, 2 min, 3 max) the program's values, converted to `dtype`, "
              "into `out`, which has the dimensions of the broadcast inputs, 1 where it is reduced, "
              "or none.  Places and inputs as for call().  The floating-point flags.");
@@ -748,7 +758,7 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
     return (PyObject *)self;
 }
 
-PyDoc_STRVAR(remember_doc, "_remember(inputs, sources, program, /)\n--\n\n"
+PyDoc_STRVAR(remember_doc, "_remember($self, inputs, sources, program, /)\n--\n\n"
                            "Calls on inputs of the same types as these are `program` of the "
                            "inputs with the numbers `sources`.");
 static PyObject *expression_remember(PyObject *object, PyObject *args)
