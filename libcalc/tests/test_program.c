@@ -252,6 +252,18 @@ static const char *flags_text(int flags)
     return t;
 }
 
+/*
+ * A complex quotient is computed in one of two ways, and compiled code may raise what only the other
+ * would, depending on strides: its flags say nothing about programs.
+ */
+static int divides_complex(const expression *x)
+{
+    for (int i = 0; i < x->steps; i++)
+        if (x->step[i].op == MYLIB_OP_divide && x->step[i].type >= MYLIB_C64)
+            return 1;
+    return 0;
+}
+
 static void check_flags(int right)
 {
     int flags = fetestexcept(FLAGS);
@@ -311,7 +323,8 @@ static void test_random(rng *r, const char *level, int count)
         if (layout_count(&out) == 0)
             flags = 0;
         if (ran) {
-            check_flags(flags);
+            if (!divides_complex(&x))
+                check_flags(flags);
             check_output(type, &out, at);
         }
         mylib_program_free(program);
@@ -342,6 +355,9 @@ static void test_overlap(rng *r, const char *level, int count)
         in[k] = out;
         if (rng_once_in(r, 2))
             shift = rng_once_in(r, 2) ? size : rng_below(r, 3 * size);
+        /* A NaN may have any bits, which parts of elements would show. */
+        if (!test_is_integer(type) || !test_is_integer(x.type[k]))
+            shift = shift / size * size;
         unsigned char *at = out_guard.begin;
         fill(r, x.type[k], &in[k], at);
         memset(at + out.span, 0, (size_t)shift);
@@ -444,7 +460,8 @@ static void test_reductions(rng *r, const char *level, int count)
         feclearexcept(FE_ALL_EXCEPT);
         if (CHECK_OK(
                 mylib_program_reduce(program, reduction, type, test_cpu, NULL, &result, array))) {
-            check_flags(flags);
+            if (!divides_complex(&x))
+                check_flags(flags);
             check_output(out_type, &out, at);
         }
         free(stored);
