@@ -355,25 +355,6 @@ def test_streams_and_lifetimes() -> None:
         oracle.assert_same(pcd.asnumpy(y), np.arange(100_000.0) * 4 + 3)
 
 
-@pytest.mark.gpu
-def test_foreign_arrays() -> None:
-    """GPU memory of other libraries is used in place, as input and as output."""
-    from test_interop import Foreign, Interface
-
-    a = np.arange(6.0)
-    for wrapped in (Foreign, Interface):
-        x, out = pcd.asarray(a, device="cuda"), pcd.zeros((6,), dtype="f8", device="cuda")
-        foreign = wrapped(x)
-        result = evaluate("x * 2 + y", {"x": foreign, "y": x})
-        assert isinstance(result, pcd.Array)
-        oracle.assert_same(pcd.asnumpy(result), a * 2 + a)
-        target = wrapped(out)
-        assert evaluate("x * 3", {"x": foreign}, out=target) is target
-        oracle.assert_same(pcd.asnumpy(out), a * 3)
-        with pytest.raises(TypeError, match="in host memory"):
-            evaluate("x * y", {"x": foreign, "y": a})
-
-
 def test_no_gpu() -> None:
     """Asking for a GPU that is not there is an error, and nothing else looks for one."""
     if pcd.cuda_is_available():
