@@ -343,8 +343,8 @@ class _Values(_reductions.Values):
         on_gpu = any(isinstance(x, Array) for x in call.values)
         super().__init__(call.shape, lowered.dtype, ordinal if on_gpu else -1)
 
-    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> int:
-        return self._program.reduce(kind, dtype, ordinal, out, *self._inputs)
+    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
+        self._program.reduce(kind, dtype, ordinal, out, self._inputs)
 
 
 def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
@@ -471,12 +471,24 @@ class Expression(core.ExpressionBase):
             call.with_values()
             result = self._computed(call, ordinal, order, target, casting)
         else:
-            if self._graph.reduction is None and call.region.is_direct:
-                lowered, program = call.lowered()
-                nodes = self._graph.nodes
-                sources = tuple(nodes[node][1] for node, _ in lowered.sources)
-                self._remember(tuple(inputs), sources, program)
+            self._note(call, inputs)
         return result if out is None else out
+
+    def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
+        """Lets `core` see to further calls like this one."""
+        reduction = self._graph.reduction
+        if not call.region.is_direct:
+            return
+        lowered, program = call.lowered()
+        nodes = self._graph.nodes
+        sources = tuple(nodes[node][1] for node, _ in lowered.sources)
+        if reduction is None:
+            self._remember(tuple(inputs), sources, program, -1, lowered.dtype)
+        elif reduction.axis is None and not reduction.keepdims:
+            kind = _reductions.KINDS.get(reduction.name)
+            dtype = _reductions.result_type(reduction.name, lowered.dtype)
+            if kind is not None and dtype != np.bool_:
+                self._remember(tuple(inputs), sources, program, kind, dtype)
 
     def _computed(self, call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
         if self._graph.reduction is not None:

@@ -258,9 +258,13 @@ def test_large_reductions(device: str) -> None:
 
 
 def test_warnings_of_reductions() -> None:
-    """Of the elements and of the sum alike."""
-    with pytest.warns(RuntimeWarning, match="divide by zero"):
-        evaluate("sum(1 / a)", {"a": np.array([0.0, 1.0])})
+    """Of the elements and of the sum alike, on every way."""
+    expression, zero = Expression("sum(1 / a)"), np.array([0.0, 1.0])
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="divide by zero encountered in evaluate"):
+            expression(zero)
+        with pytest.warns(RuntimeWarning, match="overflow encountered in evaluate"):
+            expression(np.full(2, 2.0**-1023))
 
 
 # ---- Arrays on a GPU -----------------------------------------------------------------------------
