@@ -213,9 +213,7 @@ class _Region:
 class _Call:
     """One call of an expression: its inputs prepared, and what is known of the graph's nodes."""
 
-    def __init__(
-        self, expression: Expression, inputs: Sequence[Any], samples: bool = False
-    ) -> None:
+    def __init__(self, expression: Expression, inputs: Sequence[Any]) -> None:
         self.expression = expression
         self.graph = graph = expression._graph
         self.names = graph.inputs
@@ -291,15 +289,22 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
         x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
     ):
         return _run_converting(lowered, program, ordinal, order, inputs, target)
+    result = _called(program, ordinal, order, target, inputs)
+    if result is NotImplemented:
+        call.shape  # noqa: B018  tells which shapes do not broadcast
+    return result
+
+
+def _called(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
+    """`program.call`, with an output that overlaps an input, or itself, too."""
     result = program.call(ordinal, order, target, inputs)
-    if result is not NotImplemented:
+    if result is not NotImplemented or target is None:
         return result
-    call.shape  # noqa: B018  the error, when it does not broadcast
-    if on_gpu:
-        core.copy(target, program.call(ordinal, order, None, inputs))
-        return target
-    # The output overlaps an input, or itself.
-    target[...] = program.call(ordinal, order, None, inputs)
+    result = program.call(ordinal, order, None, inputs)
+    if isinstance(target, Array):
+        core.copy(target, result)
+    else:
+        target[...] = result
     return target
 
 
@@ -325,7 +330,7 @@ def _run_converting(
     with iterator:
         result = iterator.operands[0]
         for out, *pieces in iterator if iterator.itersize else ():
-            program.call(ordinal, "C", out, tuple(pieces))
+            _called(program, ordinal, "C", out, tuple(pieces))
     return result if target is not None or result.ndim else result[()]
 
 
