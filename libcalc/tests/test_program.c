@@ -14,6 +14,7 @@
 
 #include <fenv.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #define POISON 0xa5
 #define FLAGS (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW)
@@ -253,8 +254,8 @@ static const char *flags_text(int flags)
 }
 
 /*
- * A complex quotient is computed in one of two ways, and compiled code may raise what only the other
- * would, depending on strides: its flags say nothing about programs.
+ * A complex quotient is computed in one of two ways, and compiled code may raise what only the
+ * other would, depending on strides: its flags say nothing about programs.
  */
 static int divides_complex(const expression *x)
 {
@@ -527,6 +528,15 @@ static void *run_often(void *argument)
     return NULL;
 }
 
+/* The most memory that the process has ever had, in KiB. */
+static long peak_kib(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        test_give_up("getrusage failed");
+    return usage.ru_maxrss;
+}
+
 /* Ranges of OpenMP threads, blocks past the cache at any alignment; callers at the same time. */
 static void test_large(rng *r)
 {
@@ -563,6 +573,28 @@ static void test_large(rng *r)
         unsigned char *end = first + n * 8;
         CHECK(*end == POISON && (first == (unsigned char *)out || first[-1] == POISON),
               "bytes beside the output were written");
+    }
+    if (program != NULL) {
+        /* Transposed, so that terms are gathered; the first run starts the threads. */
+        int64_t shape[2] = {MANY / 1024, 3 * 1024}, strides[4][2];
+        const void *data[4] = {large_a, large_b, large_c, large_i};
+        const mylib_type types[4] = {MYLIB_F64, MYLIB_F64, MYLIB_F32, MYLIB_I32};
+        mylib_array in[4];
+        double total = 0;
+        const mylib_array result = {out, test_cpu, MYLIB_F64, 2, shape, NULL};
+        const mylib_array sum = {&total, test_cpu, MYLIB_F64, 0, NULL, NULL};
+        for (int k = 0; k < 4; k++) {
+            strides[k][0] = test_size(types[k]);
+            strides[k][1] = test_size(types[k]) * shape[0];
+            in[k] = (mylib_array){(void *)data[k], test_cpu, types[k], 2, shape, strides[k]};
+        }
+        test_set_case("memory of a large program");
+        long before = peak_kib();
+        CHECK_OK(mylib_program_run(program, test_cpu, NULL, &result, in));
+        CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &sum, in));
+        long more = peak_kib() - before;
+        CHECK(more < MANY / 1024 * 12, "%ld KiB more than before, the smallest input has %d", more,
+              MANY / 1024 * 12);
     }
     test_set_case("one program from %d threads", RUNNERS);
     for (intptr_t k = 0; k < RUNNERS && program != NULL; k++)
