@@ -134,10 +134,10 @@ class _Parser:
     def axes(self, name: str, node: ast.expr) -> int | tuple[int, ...] | None:
         try:
             axis = ast.literal_eval(node)  # only literals pass, and they are not run either
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, MemoryError, RecursionError):
             axis = "?"
         axes = axis if isinstance(axis, tuple) else (axis,)
-        if axis is not None and not all(type(one) is int for one in axes):
+        if axis is not None and not all(type(one) is int and abs(one) <= 64 for one in axes):
             hint = f"; {name}imum(a, b) is of two arrays" if name in ("min", "max") else ""
             raise self.error(f"{name}(): axis must be an int or a tuple of ints{hint}", node)
         result: int | tuple[int, ...] | None = axis

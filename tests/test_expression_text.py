@@ -62,6 +62,8 @@ REFUSED = [
     ("min(a, b)", r"axis must be an int or a tuple.*minimum\(a, b\)", "b"),
     ("sum(a, axis=1.5)", "axis must be an int or a tuple", "1.5"),
     ("sum(a, axis=b)", "axis must be an int or a tuple", "b"),
+    ("sum(a, axis={[1]: 2})", "axis must be an int or a tuple", "{[1]: 2}"),
+    ("sum(a, axis=(0, 10000000000))", "axis must be an int or a tuple", "(0, 10000000000)"),
     ("sum(a, keepdims=b)", "keepdims must be True or False", "b"),
     ("sum(a, 0, axis=1)", "takes axis and keepdims, not 'axis'", "axis=1"),
     ("sum(a, dtype=1)", "takes axis and keepdims, not 'dtype'", "dtype=1"),

@@ -263,6 +263,18 @@ def test_order(order: str, data: Any) -> None:
         assert Expression("a + b")(*arrays).strides == result.strides
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("order", "CFAK")
+@pytest.mark.parametrize("layout", ["contiguous", "fortran", "transposed"])
+def test_order_of_arrays(layout: str, order: str) -> None:
+    """On a GPU as in host memory."""
+    a = generators.laid_out(np.random.default_rng(0).random((2, 3, 4)), layout)
+    movers = cases.Movers()
+    result = Expression("a * 2 + 1")(movers.move(a), order=order)
+    assert result.strides == np.add(a, 1, order=order).strides
+    oracle.assert_same(cases.to_host(result), a * 2 + 1)
+
+
 def test_unknown_order() -> None:
     with pytest.raises(ValueError, match='"C", "F", "A" or "K", not \'X\''):
         evaluate("a", {"a": np.ones(3)}, order="X")
