@@ -52,19 +52,6 @@ void mylib_code_of_conversion(mylib_code *program, mylib_type to, mylib_type fro
     program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
 }
 
-void mylib_code_of_select(mylib_code *program, mylib_type type, mylib_type condition, mylib_type a,
-                          mylib_type b)
-{
-    program->type = program->result_type = (uint8_t)type;
-    program->inputs = program->instructions = 3;
-    program->input_type[0] = (uint8_t)condition;
-    program->input_type[1] = (uint8_t)a;
-    program->input_type[2] = (uint8_t)b;
-    program->code[0] = (mylib_instruction){MYLIB_OPCODE_MASK, 0};
-    program->code[1] = (mylib_instruction){MYLIB_OPCODE_LOAD, 1};
-    program->code[2] = (mylib_instruction){MYLIB_OPCODE_SELECT, 2};
-}
-
 int mylib_input_of_operand(const mylib_program *p, int k)
 {
     const mylib_value v = p->statement[p->statements - 1].operand[k];

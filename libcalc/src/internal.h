@@ -181,12 +181,10 @@ int mylib_code_of_program(mylib_code *code, const mylib_program *program);
  */
 mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type);
 
-/* The code `load in[0]`, which converts. */
+/*
+ * The code `load in[0]`, which converts.  (A selection is `mask in[0]; load in[1]; select in[2]`.)
+ */
 void mylib_code_of_conversion(mylib_code *program, mylib_type to, mylib_type from);
-
-/* The code `mask in[0]; load in[1]; select in[2]`. */
-void mylib_code_of_select(mylib_code *program, mylib_type type, mylib_type condition, mylib_type a,
-                          mylib_type b);
 
 /* Bytes per element of operand k: 0 is the output, 1 + k input k, as in a layout. */
 size_t mylib_operand_size(const mylib_code *program, int k);

@@ -80,12 +80,13 @@ out:
 static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
 {
     const mylib_cpu_level *cpu = mylib_cpu();
-    mylib_code p;
+    mylib_type result_type = type;
     t_c128 value; /* room for any */
-    mylib_code_of_op(&p, op, type);
-    cpu->kernel((mylib_op)p.code[1].opcode, type)(
-        1, (char *)&value, 0, p.code[0].operand == 0 ? a : b, 0, p.code[0].operand == 0 ? b : a, 0);
-    cpu->convert(type, (mylib_type)p.result_type, 1, result, 0, (const char *)&value, 0);
+    int is_reversed = mylib_op_is_reversed(op);
+    (void)mylib_op_result_type(op, type, &result_type);
+    cpu->kernel(is_reversed ? (mylib_op)(op - 2) : op,
+                type)(1, (char *)&value, 0, is_reversed ? b : a, 0, is_reversed ? a : b, 0);
+    cpu->convert(type, result_type, 1, result, 0, (const char *)&value, 0);
 }
 
 mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,

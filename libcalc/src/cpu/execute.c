@@ -16,8 +16,10 @@
 /* The most threads of one call, for the arrays on the stack; beyond, memory is the limit anyway. */
 #define MAX_THREADS 256
 
-/* A program over a layout whose operands have the strides `e` was made for in the innermost
- * dimension.  `memory` has a share for each thread, if registers need it. */
+/*
+ * A program over a layout, whose operands have the strides that `e` was made for in the innermost
+ * dimension.  `memory` has a share for each thread, if registers need it.
+ */
 typedef struct run {
     const mylib_evaluator *e;
     const mylib_layout *layout;
