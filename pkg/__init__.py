@@ -40,6 +40,7 @@ from ._device import (
     show_config,
 )
 from ._docs import document as _document
+from ._expressions import Expression, evaluate
 from ._functions import (
     fib,
     helloworld,
@@ -78,6 +79,7 @@ from ._streams import (
     stream,
     synchronize,
 )
+from ._tracing import fuse
 from .core import CudaError, __version__
 
 from . import _general, ufuncs  # noqa: F401  isort: skip  (installs the general path)
@@ -105,6 +107,7 @@ __all__ = [
     *operations,
     "Array",
     "CudaError",
+    "Expression",
     "MemoryInfo",
     "Stream",
     "__array_namespace_info__",
@@ -129,6 +132,7 @@ __all__ = [
     "e",
     "empty",
     "empty_like",
+    "evaluate",
     "expand_dims",
     "fib",
     "finfo",
@@ -140,6 +144,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "fuse",
     "get_include",
     "get_library_dir",
     "helloworld",

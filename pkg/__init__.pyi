@@ -28,6 +28,8 @@ from ._device import device_count as device_count
 from ._device import get_include as get_include
 from ._device import get_library_dir as get_library_dir
 from ._device import show_config as show_config
+from ._expressions import Expression as Expression
+from ._expressions import evaluate as evaluate
 from ._functions import fib as fib
 from ._functions import helloworld as helloworld
 from ._functions import trace as trace
@@ -69,6 +71,7 @@ from ._streams import memory_info as memory_info
 from ._streams import set_memory_limit as set_memory_limit
 from ._streams import stream as stream
 from ._streams import synchronize as synchronize
+from ._tracing import fuse as fuse
 from .core import CudaError as CudaError
 from .core import Operation
 from .core import __version__ as __version__
@@ -136,6 +139,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "CudaError",
+    "Expression",
     "MemoryInfo",
     "Stream",
     "__array_namespace_info__",
@@ -160,6 +164,7 @@ __all__ = [
     "e",
     "empty",
     "empty_like",
+    "evaluate",
     "expand_dims",
     "fib",
     "finfo",
@@ -171,6 +176,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "fuse",
     "get_include",
     "get_library_dir",
     "helloworld",

@@ -6,21 +6,45 @@ for every layout, and with any number of threads.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array, store
+from ._tracing import Traced
 
 _SUM, _PROD, _MIN, _MAX = range(4)
+
+#: The reductions that are one call of the library, by their numbers there.
+KINDS = {"sum": _SUM, "prod": _PROD, "min": _MIN, "max": _MAX}
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
+
+
+class Values:
+    """Elements that are not in memory: what an expression gives, computed as it is reduced.
+
+    Has what the functions here ask of an array.  `_ordinal` is -1 for host arrays.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], ordinal: int) -> None:
+        self.shape = shape
+        self.ndim = len(shape)
+        self.size = math.prod(shape)
+        self.dtype = dtype
+        self._ordinal = ordinal
+        self.device = f"cuda:{ordinal}"
+
+    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
+        """As `core.reduce`, but that it reports the flags itself."""
+        raise NotImplementedError
 
 
 def _operand(name: str, x: Any) -> Any:
     """`x` as an Array or a NumPy array in native byte order, of a type that the library has."""
     x = as_array(x)
-    if isinstance(x, Array):
+    if isinstance(x, Array | Values):
         return x
     x = np.asarray(x)
     if x.dtype.char not in _SUPPORTED:
@@ -38,10 +62,27 @@ def _carrying_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype
 
 
+def result_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the reduction `name` of elements of a type."""
+    if name in ("sum", "prod"):
+        return _carrying_type(dtype)
+    return _mean_type(dtype) if name == "mean" else dtype
+
+
+def _mean_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
+
+
 def _new(x: Any, shape: Any, dtype: Any) -> Any:
-    if isinstance(x, Array):
-        return core.empty(shape, dtype, x._ordinal, False)
+    ordinal = _gpu(x)
+    if ordinal >= 0:
+        return core.empty(shape, dtype, ordinal, False)
     return np.empty(shape, dtype)
+
+
+def _gpu(x: Any) -> int:
+    """The GPU that the elements are on; -1 in host memory."""
+    return x._ordinal if isinstance(x, Array | Values) else -1
 
 
 def _reduce(
@@ -57,7 +98,8 @@ def _reduce(
 ) -> Any:
     """Reduces `x`, converted to `dtype`, to a result of `result_dtype`."""
     ordinal = core.parse_device(device)
-    if isinstance(x, Array) and device is not None and ordinal != x._ordinal:
+    on_gpu = _gpu(x) >= 0
+    if on_gpu and device is not None and ordinal != x._ordinal:
         raise ValueError(f"{name}: the array is on {x.device}, and device is {device!r}")
     kept: tuple[int, ...]
     shape: tuple[int, ...]
@@ -79,8 +121,9 @@ def _reduce(
     if is_empty and kind in (_MIN, _MAX):
         raise ValueError(f"{name}: no elements along axis {axis}, and no identity to start from")
     result = _new(x, kept, result_dtype)
-    flags = core.reduce(kind, dtype, ordinal, result, x)
-    if flags and not isinstance(x, Array):
+    if isinstance(x, Values):
+        x.reduce(kind, dtype, ordinal, result)
+    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and not on_gpu:
         operations = {_SUM: "add", _PROD: "multiply", _MIN: "minimum", _MAX: "maximum"}
         _operation(operations[kind]).report_flags(flags)
     return _finished(name, result if shape == kept else result.reshape(shape), out)
@@ -127,6 +170,8 @@ def sum(  # noqa: A001  NumPy's name
     >>> sum([[1, 2], [3, 4]], axis=0)
     array([4, 6])
     """
+    if isinstance(x, Traced):
+        return x._reduced("sum", axis, dtype, out, keepdims)
     x = _operand("sum", x)
     chosen = _carrying_type(x.dtype) if dtype is None else np.dtype(dtype)
     return _reduce("sum", _SUM, x, axis, chosen, chosen, out, keepdims, device)
@@ -146,6 +191,8 @@ def prod(
     >>> prod([1, 2, 3, 4])
     np.int64(24)
     """
+    if isinstance(x, Traced):
+        return x._reduced("prod", axis, dtype, out, keepdims)
     x = _operand("prod", x)
     chosen = _carrying_type(x.dtype) if dtype is None else np.dtype(dtype)
     return _reduce("prod", _PROD, x, axis, chosen, chosen, out, keepdims, device)
@@ -154,6 +201,8 @@ def prod(
 def _extremum(
     name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
 ) -> Any:
+    if isinstance(x, Traced):
+        return x._reduced(name, axis, None, out, keepdims)
     x = _operand(name, x)
     if x.dtype == np.bool_:
         small = _reduce(name, kind, x, axis, np.uint8, np.uint8, None, keepdims, device)
@@ -210,10 +259,10 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
+    if isinstance(x, Traced):
+        return x._reduced("mean", axis, dtype, out, keepdims)
     x = _operand("mean", x)
-    chosen = np.dtype(np.float64 if x.dtype.kind in "biu" else x.dtype if dtype is None else dtype)
-    if dtype is not None:
-        chosen = np.dtype(dtype)
+    chosen = _mean_type(x.dtype) if dtype is None else np.dtype(dtype)
     carrier = np.dtype(np.float32) if chosen == np.float16 else chosen
     axes = tuple(range(x.ndim)) if axis is None else _normalized_axes(axis, x.ndim)
     count = 1

@@ -58,6 +58,8 @@ def test_docstrings_of_operations(operation: Any) -> None:
         "trace",
         "fib",
         "helloworld",
+        "evaluate",
+        "fuse",
     ],
 )
 def test_functions_have_examples(name: str) -> None:
