@@ -615,7 +615,10 @@ def _syntax_text(error: SyntaxError) -> str:
     text = f"error: {error.msg}"
     if error.text and error.offset:
         line = error.text.rstrip("\n")
-        text += f"\n    {line}\n    {' ' * (error.offset - 1)}^"
+        width = 1
+        if error.end_offset and error.end_lineno == error.lineno:
+            width = max(error.end_offset - error.offset, 1)
+        text += f"\n    {line}\n    {' ' * (error.offset - 1)}{'^' * width}"
     return text
 
 
