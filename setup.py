@@ -266,7 +266,13 @@ setup(
     ext_modules=[
         Extension(
             "pkg.core",
-            sources=["pkg/core.c", "pkg/operation.c", "pkg/array.c", "pkg/dlpack.c"],
+            sources=[
+                "pkg/core.c",
+                "pkg/operation.c",
+                "pkg/array.c",
+                "pkg/dlpack.c",
+                "pkg/program.c",
+            ],
             depends=[*map(str, Path("pkg").glob("*.h")), str(HEADER)],
             libraries=["mylib"],
             extra_compile_args=["-std=c11", "-fvisibility=hidden"],

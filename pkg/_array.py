@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -665,13 +665,10 @@ def store(out: Array, result: Array, name: str, casting: str = "same_kind") -> N
 # ---- What the operators leave --------------------------------------------------------------------
 
 
-def _compare_beyond(name: str, args: tuple[Any, ...]) -> Any:
-    """A comparison of an integer array with a Python int that its type cannot hold."""
-    array, number = args if isinstance(args[0], Array) else args[::-1]
-    less = number > 0  # the array's elements are all less than the number, or all greater
-    if args[0] is not array:
-        less = not less
-    answer = {
+def compares_beyond(name: str, number: int, number_is_first: bool) -> bool:
+    """The answer of a comparison of integers with a Python int that their type cannot hold."""
+    less = (number > 0) is not number_is_first  # the first operand is the lesser one
+    return {
         "equal": False,
         "not_equal": True,
         "less": less,
@@ -679,6 +676,12 @@ def _compare_beyond(name: str, args: tuple[Any, ...]) -> Any:
         "greater": not less,
         "greater_equal": not less,
     }[name]
+
+
+def _compare_beyond(name: str, args: tuple[Any, ...]) -> Any:
+    """A comparison of an integer array with a Python int that its type cannot hold."""
+    array, number = args if isinstance(args[0], Array) else args[::-1]
+    answer = compares_beyond(name, number, args[0] is not array)
     result = core.empty(array.shape, np.bool_, array._ordinal, _is_fortran(array))
     core.copy(result, np.asarray(answer))
     return result
@@ -759,10 +762,7 @@ def power(base: Any, exponent: Any) -> Any:
         exponent = int(exponent)
     if not isinstance(exponent, int) or isinstance(exponent, bool):
         return NotImplemented
-    if abs(exponent) > _MOST_POWER:
-        raise ValueError(f"the exponent {exponent} is not between {-_MOST_POWER} and {_MOST_POWER}")
-    if base.dtype.kind in "biu" and exponent < 0:
-        raise ValueError("integers to negative integer powers are not allowed")
+    check_exponent(base.dtype, exponent)
     if exponent == 0:
         from ._creation import ones_like
 
@@ -770,15 +770,30 @@ def power(base: Any, exponent: Any) -> Any:
     if exponent < 0:
         return 1 / power(base, -exponent)
     square = core.operations[_index("square")]
+    result = power_by_products(base, exponent, operator.mul, square)
+    return result.copy() if result is base else result
+
+
+def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
+    """ValueError where elements of a type have no power with this exponent."""
+    if abs(exponent) > _MOST_POWER:
+        raise ValueError(f"the exponent {exponent} is not between {-_MOST_POWER} and {_MOST_POWER}")
+    if dtype.kind in "biu" and exponent < 0:
+        raise ValueError("integers to negative integer powers are not allowed")
+
+
+def power_by_products(
+    base: Any, exponent: int, multiply: Callable[[Any, Any], Any], square: Callable[[Any], Any]
+) -> Any:
+    """base ** exponent, 1 or more, by squares and products: the one order that gives the bits."""
     result = None
     while True:
         if exponent & 1:
-            result = base if result is None else result * base
+            result = base if result is None else multiply(result, base)
         exponent >>= 1
         if not exponent:
-            break
+            return result
         base = square(base)
-    return result.copy() if result is base else result
 
 
 def _index(name: str) -> int:

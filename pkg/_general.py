@@ -57,19 +57,20 @@ def _call_ufunc(
         raise explain(operation, error) from error.__cause__
 
 
-def _resolve(
-    operation: Any, operands: list[Any], out: Any, dtype: Any, casting: str
+def resolve(
+    operation: Any, kinds: list[Any], out: Any = None, dtype: Any = None, casting: str = "same_kind"
 ) -> tuple[Any, ...]:
-    """The element types of the inputs and the output, as the ufunc would choose them."""
-    kinds = [type(x) if type(x) in _NUMBERS[1:] else x.dtype for x in operands]
+    """The element types of the inputs and the output, as the ufunc would choose them.
+
+    `kinds` and `out` are dtypes, or int, float or complex for a Python number.
+    """
     signature = {} if dtype is None else {"signature": (None,) * operation.nin + (np.dtype(dtype),)}
     try:
         # Numbers alone have no type to be weak against.
         if all(isinstance(kind, type) for kind in kinds):
             kinds = [np.dtype(kind) for kind in kinds]
-        out_dtype = None if out is None else out.dtype
         dtypes: tuple[Any, ...] = operation.ufunc.resolve_dtypes(
-            (*kinds, out_dtype), casting=casting, **signature
+            (*kinds, out), casting=casting, **signature
         )
         return dtypes
     except TypeError as error:
@@ -82,7 +83,10 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
     where = kwargs.get("where", True)
     casting = kwargs.get("casting", "same_kind")
     operands = [x if type(x) in _NUMBERS[1:] else np.asarray(x) for x in args]
-    dtypes = _resolve(operation, operands, out, kwargs.get("dtype"), casting)
+    kinds = [type(x) if type(x) in _NUMBERS[1:] else x.dtype for x in operands]
+    dtypes = resolve(
+        operation, kinds, None if out is None else out.dtype, kwargs.get("dtype"), casting
+    )
     # A weak number takes the resolved type here, or raises OverflowError as NumPy does.
     arrays = [
         np.asarray(x, dtype) if type(x) in _NUMBERS else x

@@ -131,8 +131,8 @@ int is_array(core_state *state, PyObject *object)
 PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_type type, int ndim,
                          const int64_t *shape, const int64_t *strides, int is_readonly)
 {
-    PyTypeObject *kind = state->array_type != NULL ? state->array_type : state->array_base;
-    array_object *array = (array_object *)kind->tp_alloc(kind, 0);
+    PyTypeObject *array_kind = state->array_type != NULL ? state->array_type : state->array_base;
+    array_object *array = (array_object *)array_kind->tp_alloc(array_kind, 0);
     int64_t stride = (int64_t)mylib_type_size(type);
 
     if (array == NULL) {
@@ -181,12 +181,8 @@ PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, my
                           strides, 0);
 }
 
-/*
- * The strides that NumPy gives a new output ("K" order): the axes sorted by the strides of the
- * inputs as its iterator does, C order where those disagree.
- */
-static void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
-                           mylib_type type, int64_t *strides)
+void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
+                    mylib_type type, int64_t *strides)
 {
     int axes[MYLIB_MAX_NDIM]; /* from the slowest to the fastest */
     int64_t stride = (int64_t)mylib_type_size(type);
@@ -228,9 +224,6 @@ static void output_strides(const mylib_array *in, int inputs, int ndim, const in
 }
 
 /* ---- Promotion ----------------------------------------------------------------------------- */
-
-/* Kinds in the order of NEP 50: a number is weak beside an array of its kind or a higher one. */
-typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX } kind;
 
 static kind kind_of_type(mylib_type type)
 {
@@ -281,24 +274,7 @@ static mylib_type promote_weak(mylib_type type, kind number)
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/*
- * An operand of a call, described for the library.  A number or NumPy scalar is kept in `value`
- * until the call has returned.
- */
-typedef struct operand {
-    mylib_array a;
-    PyObject *memory; /* borrowed; NULL for a number */
-    kind number;      /* of a weak Python number */
-    int is_weak;
-    PyObject *object;
-    _Alignas(16) char value[16];
-} operand;
-
-/*
- * Describes an array, number or NumPy scalar; a weak number still lacks its value.
- * 0: none of these, without an exception.
- */
-static int take_operand(core_state *state, PyObject *x, operand *o)
+int take_operand(core_state *state, PyObject *x, operand *o)
 {
     o->object = x;
     o->memory = NULL;
@@ -332,8 +308,7 @@ static int take_operand(core_state *state, PyObject *x, operand *o)
     return 0;
 }
 
-/* Gives a weak number its value, of type `type`.  -1 and NumPy's OverflowError if it has none. */
-static int take_value(operand *o, mylib_type type)
+int take_value(operand *o, mylib_type type)
 {
     o->a.type = type;
     if (convert_number(o->object, type, o->value))
@@ -347,11 +322,7 @@ static int take_value(operand *o, mylib_type type)
     return 0;
 }
 
-/*
- * The arrays' common device; 0 and a ValueError that names both where they have none, 0 alone where
- * there is no array.
- */
-static int common_device(const operand *operands, int count, mylib_device *device_ret)
+int common_device(const operand *operands, int count, mylib_device *device_ret)
 {
     const operand *first = NULL;
     for (int k = 0; k < count; k++) {
@@ -373,18 +344,17 @@ static int common_device(const operand *operands, int count, mylib_device *devic
     return 1;
 }
 
-/* The shape that the operands broadcast to; 0, without an exception, when they do not. */
-static int broadcast(const operand *operands, int count, int *ndim_ret, int64_t *shape)
+int broadcast(const mylib_array *in, int inputs, int *ndim_ret, int64_t *shape)
 {
     int ndim = 0;
-    for (int k = 0; k < count; k++)
-        ndim = operands[k].a.ndim > ndim ? operands[k].a.ndim : ndim;
+    for (int k = 0; k < inputs; k++)
+        ndim = in[k].ndim > ndim ? in[k].ndim : ndim;
     for (int d = 0; d < ndim; d++)
         shape[d] = 1;
-    for (int k = 0; k < count; k++) {
-        int missing = ndim - operands[k].a.ndim;
+    for (int k = 0; k < inputs; k++) {
+        int missing = ndim - in[k].ndim;
         for (int d = missing; d < ndim; d++) {
-            int64_t size = operands[k].a.shape[d - missing];
+            int64_t size = in[k].shape[d - missing];
             if (size != 1 && shape[d] != 1 && size != shape[d])
                 return 0;
             if (size != 1)
@@ -395,8 +365,7 @@ static int broadcast(const operand *operands, int count, int *ndim_ret, int64_t 
     return 1;
 }
 
-/* The slots of a type find no module: there is one, for NumPy allows one interpreter only. */
-static core_state *the_state;
+core_state *the_state;
 
 /* ---- Element-wise operations --------------------------------------------------------------- */
 
@@ -453,7 +422,7 @@ PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObj
         }
         in[k] = operands[k].a;
     }
-    if (!common_device(operands, nin, &device) || !broadcast(operands, nin, &ndim, shape))
+    if (!common_device(operands, nin, &device) || !broadcast(in, nin, &ndim, shape))
         return NULL;
 
     if (current_stream(state, device, &stream) < 0)
@@ -903,8 +872,7 @@ static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
     return (int)ndim;
 }
 
-/* The element type of a dtype; 0 and a TypeError when the library has none. */
-static int take_dtype(PyObject *object, mylib_type *type_ret)
+int take_dtype(PyObject *object, mylib_type *type_ret)
 {
     PyArray_Descr *descr = NULL;
     if (!PyArray_DescrConverter(object, &descr))

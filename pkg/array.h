@@ -1,5 +1,5 @@
 /*
- * array.h - the structures of array.c and stream.c.
+ * array.h - what array.c shares with dlpack.c and program.c.
  *
  * An Array is a shape and strides over a Memory; views share it.  A Memory is a piece of GPU memory
  * with the one who gives it back: this library, or the foreign object that it belongs to.
@@ -75,7 +75,59 @@ int note_use(PyObject *memory, PyObject *stream);
 
 int is_array(core_state *state, PyObject *object);
 
+/* The slots of a type find no module: there is one, for NumPy allows one interpreter only. */
+extern core_state *the_state;
+
+/* ---- Operands of a call -------------------------------------------------------------------- */
+
+/* Kinds in the order of NEP 50: a number is weak beside an array of its kind or a higher one. */
+typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX } kind;
+
+/*
+ * An operand, described for the library.  A number or NumPy scalar is kept in `value` until the
+ * call has returned.
+ */
+typedef struct operand {
+    mylib_array a;
+    PyObject *memory; /* borrowed; NULL for a number */
+    kind number;      /* of a weak Python number */
+    int is_weak;
+    PyObject *object;
+    _Alignas(16) char value[16];
+} operand;
+
+/*
+ * Describes an Array, a number, a NumPy scalar or a NumPy array without dimensions; a weak number
+ * still lacks its value.  0: none of these, without an exception.
+ */
+int take_operand(core_state *state, PyObject *x, operand *o);
+
+/* Gives a weak number its value, of type `type`.  -1 and NumPy's OverflowError if it has none. */
+int take_value(operand *o, mylib_type type);
+
+/*
+ * The Arrays' common device; 0 and a ValueError that names both where they have none, 0 alone where
+ * there is no Array.
+ */
+int common_device(const operand *operands, int count, mylib_device *device_ret);
+
+/* The shape that the inputs broadcast to; 0, without an exception, when they do not. */
+int broadcast(const mylib_array *in, int inputs, int *ndim_ret, int64_t *shape);
+
+/*
+ * The strides that NumPy gives a new output ("K" order): the axes sorted by the strides of the
+ * inputs as its iterator does, C order where those disagree.
+ */
+void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
+                    mylib_type type, int64_t *strides);
+
+/* The element type of a dtype; 0 and a TypeError when the library has none. */
+int take_dtype(PyObject *object, mylib_type *type_ret);
+
 extern PyType_Spec array_spec, memory_spec, stream_spec;
 extern PyMethodDef array_functions[], dlpack_functions[];
+
+/* program.c */
+extern PyType_Spec program_spec, expression_spec;
 
 #endif /* PKG_ARRAY_H */

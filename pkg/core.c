@@ -9,7 +9,7 @@
  *   4. initialisation
  *
  * operation.c has the type of pcd.add and its sisters, array.c arrays that live on a GPU, dlpack.c
- * their exchange with other libraries.
+ * their exchange with other libraries, program.c expressions.
  */
 #define PKG_CORE_MAIN
 #include "array.h"
@@ -573,17 +573,19 @@ static int core_exec(PyObject *module)
     const struct {
         PyTypeObject **type;
         PyType_Spec *spec;
-    } types[] = {{&state->operation, &operation_spec},
-                 {&state->array_base, &array_spec},
-                 {&state->memory_type, &memory_spec},
-                 {&state->stream_type, &stream_spec}};
+    } types[] = {
+        {&state->operation, &operation_spec},  {&state->array_base, &array_spec},
+        {&state->memory_type, &memory_spec},   {&state->stream_type, &stream_spec},
+        {&state->program_type, &program_spec}, {&state->expression_base, &expression_spec}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         *types[i].type = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
         if (*types[i].type == NULL || PyModule_AddType(module, *types[i].type) < 0)
             return -1;
     }
     if (PyModule_AddFunctions(module, array_functions) < 0 ||
-        PyModule_AddFunctions(module, dlpack_functions) < 0)
+        PyModule_AddFunctions(module, dlpack_functions) < 0 ||
+        PyModule_AddIntConstant(module, "STEP_CONVERT", MYLIB_STEP_CONVERT) < 0 ||
+        PyModule_AddIntConstant(module, "STEP_SELECT", MYLIB_STEP_SELECT) < 0)
         return -1;
     return add_operations(module, state);
 }
@@ -602,6 +604,9 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->array_type);
     Py_VISIT(state->array_call);
     Py_VISIT(state->current_stream);
+    Py_VISIT(state->program_type);
+    Py_VISIT(state->expression_base);
+    Py_VISIT(state->program_flags);
     return 0;
 }
 
@@ -619,6 +624,9 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->array_type);
     Py_CLEAR(state->array_call);
     Py_CLEAR(state->current_stream);
+    Py_CLEAR(state->program_type);
+    Py_CLEAR(state->expression_base);
+    Py_CLEAR(state->program_flags);
     return 0;
 }
 

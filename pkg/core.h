@@ -36,6 +36,9 @@ static inline void clear_flags(void) { feclearexcept(FLAGS); }
 static inline int test_flags(void) { return fetestexcept(FLAGS); }
 #endif
 
+/* From this many elements on, other Python threads may run meanwhile. */
+#define RELEASE_GIL_COUNT 2048
+
 /* ---- The module ---------------------------------------------------------------------------- */
 
 typedef struct core_state {
@@ -48,6 +51,8 @@ typedef struct core_state {
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
     PyObject *array_call;     /* pkg._array.call */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
+    PyTypeObject *program_type, *expression_base; /* program.c */
+    PyObject *program_flags;                      /* reports flags; see report_flags() */
 } core_state;
 
 extern struct PyModuleDef core_module;
@@ -85,6 +90,13 @@ int convert_number(PyObject *x, mylib_type type, void *value);
 
 /* Whether `out` shares memory with an input in a way for which NumPy would make a copy. */
 int needs_copy(const mylib_array *out, const mylib_array *in);
+
+/*
+ * Floating-point flags were raised that NumPy's error state may want to hear of: reported under
+ * `name`, by a ufunc that is made once and kept in *ufunc.  0, or -1 with an exception, as
+ * np.errstate says.
+ */
+int report_flags(PyObject **ufunc, const char *name, int flags);
 
 /* array.c: see there. */
 PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObject *const *args,

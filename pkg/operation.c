@@ -27,9 +27,6 @@
  */
 #define LARGE_COUNT 65536
 
-/* From this many elements on, other Python threads may run meanwhile. */
-#define RELEASE_GIL_COUNT 2048
-
 typedef struct operation {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -39,7 +36,7 @@ typedef struct operation {
     PyObject *name;
     PyObject *doc;
     PyObject *ufunc;
-    PyObject *flags_ufunc; /* raises flags under this operation's name; see report_flags() */
+    PyObject *flags_ufunc; /* raises flags under this operation's name; see report_flags_of() */
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
@@ -145,10 +142,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
 
 /* ---- 2. NumPy arrays of one type ----------------------------------------------------------- */
 
-/*
- * The operation has raised floating-point flags that NumPy's error state may want to hear of.
- * NumPy offers no function for that; a ufunc that raises the same flags is treated the same.
- */
+/* NumPy offers no function for flags; a ufunc that raises them is treated the same. */
 static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
 {
     (void)data;
@@ -160,27 +154,30 @@ static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *
     }
 }
 
-/* 0, or -1 with an exception, as np.errstate says. */
-static int report_flags(operation *self, int flags)
+int report_flags(PyObject **ufunc, const char *name, int flags)
 {
     static PyUFuncGenericFunction loops[] = {raise_flags_loop};
     static const char types[] = {NPY_INT64, NPY_INT64};
     static void *const data[] = {NULL};
 
-    if (self->flags_ufunc == NULL) {
-        const char *name = PyUnicode_AsUTF8(self->name);
-        self->flags_ufunc = name == NULL
-                                ? NULL
-                                : PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1,
-                                                          PyUFunc_None, name, NULL, 0);
-        if (self->flags_ufunc == NULL)
+    if (*ufunc == NULL) {
+        *ufunc = PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1, PyUFunc_None, name,
+                                         NULL, 0);
+        if (*ufunc == NULL)
             return -1;
     }
     PyObject *argument = PyLong_FromLong(flags);
-    PyObject *result = argument != NULL ? PyObject_CallOneArg(self->flags_ufunc, argument) : NULL;
+    PyObject *result = argument != NULL ? PyObject_CallOneArg(*ufunc, argument) : NULL;
     Py_XDECREF(argument);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
+}
+
+/* Under the operation's name. */
+static int report_flags_of(operation *self, int flags)
+{
+    const char *name = PyUnicode_AsUTF8(self->name);
+    return name != NULL ? report_flags(&self->flags_ufunc, name, flags) : -1;
 }
 
 /*
@@ -411,7 +408,7 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
         Py_DECREF(result);
         return raise_status(self->state, status);
     }
-    if (flags != 0 && report_flags(self, flags) < 0) {
+    if (flags != 0 && report_flags_of(self, flags) < 0) {
         Py_DECREF(result);
         return NULL;
     }
@@ -667,7 +664,7 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
 {
     long flags = PyLong_AsLong(argument);
-    if ((flags == -1 && PyErr_Occurred()) || report_flags((operation *)object, (int)flags) < 0)
+    if ((flags == -1 && PyErr_Occurred()) || report_flags_of((operation *)object, (int)flags) < 0)
         return NULL;
     Py_RETURN_NONE;
 }

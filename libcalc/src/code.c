@@ -8,7 +8,7 @@ _Static_assert((int)MYLIB_OP_greater == MYLIB_OP_less + 2, "greater is less reve
 _Static_assert((int)MYLIB_OP_greater_equal == MYLIB_OP_less_equal + 2,
                "greater_equal is less_equal reversed");
 
-static int is_reversed(mylib_op op)
+int mylib_op_is_reversed(mylib_op op)
 {
     enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 1 };
     switch (op) {
@@ -33,7 +33,7 @@ mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type)
     for (int k = 0; k < program->inputs; k++)
         program->input_type[k] = (uint8_t)type;
     program->instructions = 2;
-    if (is_reversed(op)) {
+    if (mylib_op_is_reversed(op)) {
         program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 1};
         program->code[1] = (mylib_instruction){(uint8_t)(op - 2), 0};
     } else {
@@ -63,6 +63,58 @@ void mylib_code_of_select(mylib_code *program, mylib_type type, mylib_type condi
     program->code[0] = (mylib_instruction){MYLIB_OPCODE_MASK, 0};
     program->code[1] = (mylib_instruction){MYLIB_OPCODE_LOAD, 1};
     program->code[2] = (mylib_instruction){MYLIB_OPCODE_SELECT, 2};
+}
+
+/* The input that operand k of the last statement is, straight or converted; -1 for anything else. */
+static int input_of(const mylib_program *p, int k)
+{
+    const mylib_value v = p->statement[p->statements - 1].operand[k];
+    if (v.kind == MYLIB_VALUE_INPUT)
+        return v.index;
+    for (int i = p->statements - 2; i >= 0 && v.kind == MYLIB_VALUE_REGISTER; i--) {
+        const mylib_statement *s = &p->statement[i];
+        if (s->target != v.index)
+            continue;
+        int is_conversion =
+            s->opcode == MYLIB_OPCODE_CONVERT && s->operand[0].kind == MYLIB_VALUE_INPUT;
+        return is_conversion ? s->operand[0].index : -1;
+    }
+    return -1;
+}
+
+int mylib_code_of_program(mylib_code *code, const mylib_program *p)
+{
+    const mylib_statement *last = &p->statement[p->statements - 1];
+    int input[3], conversions = 0;
+    if (p->inputs != last->operands || p->statements > 1 + p->inputs)
+        return 0;
+    for (int k = 0; k < last->operands; k++) {
+        input[k] = input_of(p, k);
+        conversions += last->operand[k].kind == MYLIB_VALUE_REGISTER;
+        if (input[k] < 0)
+            return 0;
+        for (int j = 0; j < k; j++)
+            if (input[j] == input[k])
+                return 0;
+    }
+    /* A conversion of what is a register itself would be one more step. */
+    if (conversions != p->statements - 1 ||
+        (last->opcode == MYLIB_OPCODE_CONVERT && conversions > 0))
+        return 0;
+    code->type = last->type;
+    code->result_type = p->result_type;
+    code->inputs = (uint8_t)p->inputs;
+    code->instructions = 0;
+    for (int k = 0; k < p->inputs; k++)
+        code->input_type[k] = p->input_type[k];
+    for (int k = 0; k < last->operands; k++) {
+        int is_load = k == (last->opcode == MYLIB_OPCODE_SELECT);
+        uint8_t opcode = is_load ? MYLIB_OPCODE_LOAD : k == 0 ? MYLIB_OPCODE_MASK : last->opcode;
+        code->code[code->instructions++] = (mylib_instruction){opcode, (uint8_t)input[k]};
+    }
+    if (last->operands == 1 && last->opcode != MYLIB_OPCODE_CONVERT)
+        code->code[code->instructions++] = (mylib_instruction){last->opcode, MYLIB_NO_OPERAND};
+    return 1;
 }
 
 size_t mylib_operand_size(const mylib_code *program, int k)

@@ -111,7 +111,8 @@ static int is_repeated(const mylib_layout *l, int k)
 mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
 {
     static const char *const names[] = {"dst", "src"};
-    mylib_code program;
+    mylib_operation operation;
+    mylib_code code;
     mylib_layout layout;
     mylib_status st;
 
@@ -135,7 +136,6 @@ mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_
                               "dst and src overlap: they must be disjoint, or exactly the same");
     }
 
-    mylib_code_of_conversion(&program, dst->type, src->type);
     if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CPU) {
         layout.is_host_scalar[1] = src->ndim == 0;
         if (src->ndim != 0 && is_repeated(&layout, 1))
@@ -143,11 +143,13 @@ mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_
     }
     mylib_layout_simplify(&layout);
     if (is_one_place && to.kind == MYLIB_CPU) {
-        mylib_cpu_execute(&program, &layout);
-        return MYLIB_OK;
+        mylib_operation_of_conversion(&operation, dst->type, src->type);
+        return mylib_cpu_execute(&operation.program, &layout);
     }
-    if (is_one_place || layout.is_host_scalar[1])
-        return mylib_cuda_map(to.index, stream, &program, &layout);
+    if (is_one_place || layout.is_host_scalar[1]) {
+        mylib_code_of_conversion(&code, dst->type, src->type);
+        return mylib_cuda_map(to.index, stream, &code, &layout);
+    }
     if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CUDA)
         return copy_between_gpus(stream, to, from, &layout, dst->type, src->type);
     return mylib_cuda_copy_host(to.kind == MYLIB_CUDA ? to.index : from.index, stream, &layout,

@@ -31,6 +31,11 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
             goto out;                                                                              \
     } while (0)
 
+/* ---- The table (table.c, code.c) ----------------------------------------------------------- */
+
+/* Whether a row is REVERSED: the operation two rows before it, with the operands exchanged. */
+int mylib_op_is_reversed(mylib_op op);
+
 /* ---- Programs (program.c) ------------------------------------------------------------------ */
 
 /*
@@ -80,9 +85,37 @@ struct mylib_program {
     uint8_t result_type;       /* of the last statement, the only one with the target OUT */
     uint8_t max_register_size; /* bytes of the largest element that a register holds */
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
-    mylib_program_constant constant[MYLIB_PROGRAM_MAX_CONSTANTS];
-    mylib_statement statement[]; /* `statements` of them */
+    int flags; /* FE_*: raised when constants were converted, and so by every run with elements */
+    const mylib_program_constant *constant; /* `constants`, at most MYLIB_PROGRAM_MAX_CONSTANTS */
+    const mylib_statement *statement;       /* `statements` */
 };
+
+/* The program of a single operation, where no memory is to be allocated. */
+typedef struct mylib_operation {
+    mylib_program program; /* points to the rest */
+    mylib_statement statement[4];
+} mylib_operation;
+
+/*
+ * op(in[0]) or op(in[0], in[1]), computed in `type` from inputs of any types.
+ * MYLIB_ERR_UNSUPPORTED, MYLIB_ERR_ARGUMENT as mylib_op_result_type().
+ */
+mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, mylib_type type,
+                                   const mylib_type *input_types);
+
+/* in[0], converted. */
+void mylib_operation_of_conversion(mylib_operation *operation, mylib_type to, mylib_type from);
+
+/* in[0] differs from 0 ? in[1] : in[2] */
+void mylib_operation_of_select(mylib_operation *operation, mylib_type type,
+                               const mylib_type input_types[3]);
+
+/* Bytes per element of operand k of a layout: 0 is the output, 1 + k input k. */
+static inline int64_t mylib_program_operand_size(const mylib_program *program, int k)
+{
+    return (int64_t)mylib_type_size(
+        (mylib_type)(k == 0 ? program->result_type : program->input_type[k - 1]));
+}
 
 /* ---- Codes (code.c) ------------------------------------------------------------------------ */
 
@@ -121,6 +154,12 @@ typedef struct mylib_code {
     uint8_t input_type[MYLIB_CODE_MAX_INPUTS];
     mylib_instruction code[MYLIB_CODE_MAX_INSTRUCTIONS];
 } mylib_code;
+
+/*
+ * The code of a program that is a single operation, conversion or selection, each input used once
+ * and converted at most once on the way; 0 when the program is more than that.
+ */
+int mylib_code_of_program(mylib_code *code, const mylib_program *program);
 
 /*
  * The code of a single operation; MYLIB_ERR_UNSUPPORTED, MYLIB_ERR_ARGUMENT as
@@ -253,13 +292,16 @@ typedef struct mylib_cpu_level {
 /* The level in use: chosen once, or by mylib_set_cpu_level(). */
 const mylib_cpu_level *mylib_cpu(void);
 
-/* Runs a program over a layout in host memory, in any order, on as many threads as pay. */
-void mylib_cpu_execute(const mylib_code *program, const mylib_layout *layout);
+/*
+ * Runs a program over a layout in host memory, in any order, on as many threads as pay.
+ * MYLIB_ERR_NO_MEMORY before anything is written; not for a mylib_operation.
+ */
+mylib_status mylib_cpu_execute(const mylib_program *program, const mylib_layout *layout);
 
 /*
- * Runs a program over a layout in host memory, one element after the other in the layout's order.
+ * The same, one element after the other in the layout's order.
  */
-void mylib_cpu_execute_in_order(const mylib_code *program, const mylib_layout *layout);
+mylib_status mylib_cpu_execute_in_order(const mylib_program *program, const mylib_layout *layout);
 
 /* See mylib_arange(). */
 void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,
@@ -325,11 +367,19 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
                              const void *src, size_t nbytes, void *stream);
 mylib_status mylib_cuda_synchronize(int device, void *stream);
 
-/* Enqueues a program over a layout of GPU memory (and host scalars). */
+/* Enqueues a code over a layout of GPU memory (and host scalars). */
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout);
-/* Streams a program over a layout of host memory through a GPU. */
+/* Streams a code over a layout of host memory through a GPU. */
 mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout);
+/*
+ * The same for programs that mylib_code_of_program() has no code for.  A host scalar is an input of
+ * any type that is the same for all elements, like a constant.  The layout is simplified; operand
+ * 0 is an input exactly, or disjoint.
+ */
+mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout);
+mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout);
 /*
  * Reduces what the program gives for each element of the layout, GPU memory (and host scalars), to
  * operand 0, which has the stride 0 in the dimensions that are reduced: the last ones, in C order.
@@ -348,6 +398,14 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
                                        const mylib_code *program, mylib_layout *layout,
                                        mylib_type out_type, void *result);
+/*
+ * Reduces what a program gives for each element of the layout, GPU memory (and host scalars), after
+ * conversion to 'type' and from there to the type that carries the reduction (mylib.h).  Operand 0,
+ * out_type and the dimensions are those of mylib_cuda_reduce(), which takes what a code can say.
+ */
+mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_type type,
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type);
 /*
  * Copies between host memory and a GPU: operand 0 of the layout, which is simplified, from operand
  * 1, converted.  Exactly one of the two is in host memory; ordered on 'stream', and complete on

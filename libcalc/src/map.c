@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "flags.h"
 #include "internal.h"
 
 /* All operands in one place but host scalars, and that place compatible with where to compute. */
@@ -14,9 +15,10 @@ static mylib_status check_places(mylib_device device, const mylib_array *out, co
     for (int k = 0; k < layout->operands - 1; k++)
         if (!layout->is_host_scalar[1 + k] &&
             (in[k].device.kind != out->device.kind || in[k].device.index != out->device.index))
-            return mylib_fail(
-                MYLIB_ERR_ARGUMENT, "out is on %s but %s is on %s: copy them to one device first",
-                mylib_device_text(a, out->device), names[k], mylib_device_text(b, in[k].device));
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "out is on %s but %s is on %s: copy them to one device first",
+                              mylib_device_text(a, out->device), names[1 + k],
+                              mylib_device_text(b, in[k].device));
     if (out->device.kind == MYLIB_CUDA &&
         (device.kind != MYLIB_CUDA || device.index != out->device.index))
         return mylib_fail(MYLIB_ERR_ARGUMENT,
@@ -26,14 +28,15 @@ static mylib_status check_places(mylib_device device, const mylib_array *out, co
 }
 
 /* How the output stands against the inputs, taken together, and against itself. */
-static mylib_overlap find_overlap(const mylib_code *program, const mylib_layout *layout)
+static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
 {
     mylib_overlap overlap = MYLIB_DISJOINT;
     for (int k = 1; k < layout->operands; k++) {
         if (layout->is_host_scalar[k])
             continue;
-        mylib_overlap o = mylib_layout_overlap(layout, k, mylib_operand_size(program, 0),
-                                               mylib_operand_size(program, k));
+        mylib_overlap o =
+            mylib_layout_overlap(layout, k, (size_t)mylib_program_operand_size(program, 0),
+                                 (size_t)mylib_program_operand_size(program, k));
         overlap = o > overlap ? o : overlap;
     }
     for (int d = 0; d < layout->ndim; d++)
@@ -43,10 +46,11 @@ static mylib_overlap find_overlap(const mylib_code *program, const mylib_layout 
 }
 
 /* Runs a program on the backend that fits; the types of the arrays have been checked. */
-static mylib_status run(const mylib_code *program, mylib_device device, void *stream,
+static mylib_status run(const mylib_program *program, mylib_device device, void *stream,
                         const mylib_array *out, const mylib_array *in, mylib_layout *layout,
                         const char *const *names)
 {
+    mylib_code code;
     mylib_status st;
     MYLIB_TRY(check_places(device, out, in, layout, names));
     mylib_overlap overlap = layout->count == 0 ? MYLIB_DISJOINT : find_overlap(program, layout);
@@ -54,13 +58,10 @@ static mylib_status run(const mylib_code *program, mylib_device device, void *st
     if (device.kind == MYLIB_CPU) {
         if (layout->count == 0)
             return MYLIB_OK;
-        if (overlap == MYLIB_OVERLAP) {
-            mylib_cpu_execute_in_order(program, layout);
-        } else {
-            mylib_layout_simplify(layout);
-            mylib_cpu_execute(program, layout);
-        }
-        return MYLIB_OK;
+        if (overlap == MYLIB_OVERLAP)
+            return mylib_cpu_execute_in_order(program, layout);
+        mylib_layout_simplify(layout);
+        return mylib_cpu_execute(program, layout);
     }
 
     if (overlap == MYLIB_OVERLAP)
@@ -68,9 +69,12 @@ static mylib_status run(const mylib_code *program, mylib_device device, void *st
             MYLIB_ERR_ARGUMENT,
             "out overlaps an input or itself: on a GPU it must be exactly an input, or disjoint");
     mylib_layout_simplify(layout);
+    int has_code = mylib_code_of_program(&code, program);
     if (out->device.kind == MYLIB_CUDA)
-        return mylib_cuda_map(device.index, stream, program, layout);
-    return mylib_cuda_map_host(device.index, program, layout);
+        return has_code ? mylib_cuda_map(device.index, stream, &code, layout)
+                        : mylib_cuda_run(device.index, stream, program, layout);
+    return has_code ? mylib_cuda_map_host(device.index, &code, layout)
+                    : mylib_cuda_run_host(device.index, program, layout);
 out:
     return st;
 }
@@ -79,25 +83,28 @@ out:
 static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device device,
                         void *stream, const mylib_array *out, const mylib_array *in)
 {
-    mylib_code program;
+    mylib_operation operation;
+    mylib_type result_type, input_types[2];
     mylib_layout layout;
     mylib_status st;
 
-    MYLIB_TRY(mylib_code_of_op(&program, op, type));
+    MYLIB_TRY(mylib_op_result_type(op, type, &result_type));
+    int inputs = mylib_op_arity(op);
     MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(mylib_layout_init(&layout, out, in, program.inputs));
-    for (int k = 0; k < program.inputs; k++) {
+    MYLIB_TRY(mylib_layout_init(&layout, out, in, inputs));
+    for (int k = 0; k < inputs; k++) {
         if (!converts && in[k].type != type)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
                               "in[0] is %s but in[%d] is %s: convert them to one type",
                               mylib_type_name(type), k, mylib_type_name(in[k].type));
-        program.input_type[k] = (uint8_t)in[k].type;
+        input_types[k] = in[k].type;
     }
-    if (out->type != program.result_type)
+    if (out->type != result_type)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of %s gives %s, but out is %s", mylib_op_name(op),
-                          mylib_type_name(type), mylib_type_name((mylib_type)program.result_type),
+                          mylib_type_name(type), mylib_type_name(result_type),
                           mylib_type_name(out->type));
-    return run(&program, device, stream, out, in, &layout, mylib_operand_names);
+    MYLIB_TRY(mylib_operation_of_op(&operation, op, type, input_types));
+    return run(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
 out:
     return st;
 }
@@ -129,18 +136,47 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     static const char *const names[] = {"out", "condition", "a", "b"};
     const mylib_array *given[] = {condition, a, b};
     mylib_array in[3] = {{0}, {0}, {0}};
-    mylib_code program;
+    mylib_type types[3];
+    mylib_operation operation;
     mylib_layout layout;
     mylib_status st;
 
     for (int k = 0; k < 3; k++) {
         MYLIB_TRY(mylib_check_array(names[1 + k], given[k]));
         in[k] = *given[k];
+        types[k] = in[k].type;
     }
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init_named(&layout, out, in, 3, names));
-    mylib_code_of_select(&program, out->type, condition->type, a->type, b->type);
-    return run(&program, device, stream, out, in, &layout, names);
+    mylib_operation_of_select(&operation, out->type, types);
+    return run(&operation.program, device, stream, out, in, &layout, names);
+out:
+    return st;
+}
+
+mylib_status mylib_program_run(const mylib_program *program, mylib_device device, void *stream,
+                               const mylib_array *out, const mylib_array *in)
+{
+    static const mylib_array none;
+    mylib_layout layout;
+    mylib_status st;
+
+    if (program == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
+    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(mylib_layout_init(&layout, out, program->inputs > 0 ? in : &none, program->inputs));
+    for (int k = 0; k < program->inputs; k++)
+        if (in[k].type != program->input_type[k])
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s",
+                              k, mylib_type_name(in[k].type),
+                              mylib_type_name((mylib_type)program->input_type[k]));
+    if (out->type != program->result_type)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
+                          mylib_type_name((mylib_type)program->result_type),
+                          mylib_type_name(out->type));
+    MYLIB_TRY(run(program, device, stream, out, in, &layout, mylib_operand_names));
+    if (layout.count != 0 && out->device.kind == MYLIB_CPU)
+        mylib_raise_flags(program->flags);
 out:
     return st;
 }
@@ -175,47 +211,47 @@ out:
 mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int64_t out_stride,
                         const void *a, int64_t a_stride, const void *b, int64_t b_stride)
 {
-    mylib_code program;
+    const mylib_type types[2] = {type, type};
+    mylib_operation operation;
     mylib_layout layout;
-    mylib_status st = mylib_code_of_op(&program, op, type);
+    mylib_status st = mylib_operation_of_op(&operation, op, type, types);
     if (st != MYLIB_OK)
         return st;
+    const mylib_program *program = &operation.program;
     if (n < 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "n is %lld: expected 0 or more", (long long)n);
     if (n == 0)
         return MYLIB_OK;
-    if (out == NULL || a == NULL || (program.inputs == 2 && b == NULL))
+    if (out == NULL || a == NULL || (program->inputs == 2 && b == NULL))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
                           out == NULL ? "out"
                           : a == NULL ? "a"
                                       : "b");
 
     layout.ndim = 1;
-    layout.operands = 1 + program.inputs;
+    layout.operands = 1 + program->inputs;
     layout.count = layout.shape[0] = n;
     memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
     layout.data[0] = out;
     layout.data[1] = (char *)a;
     layout.strides[0][0] = out_stride;
     layout.strides[1][0] = a_stride;
-    if (program.inputs == 2) {
+    if (program->inputs == 2) {
         layout.data[2] = (char *)b;
         layout.strides[2][0] = b_stride;
     }
 
-    if (find_overlap(&program, &layout) != MYLIB_OVERLAP) {
+    if (find_overlap(program, &layout) != MYLIB_OVERLAP) {
         mylib_layout_simplify(&layout);
-        mylib_cpu_execute(&program, &layout);
-        return MYLIB_OK;
+        return mylib_cpu_execute(program, &layout);
     }
     if (op == MYLIB_OP_add && out == a && out_stride == 0 && a_stride == 0 && n > 1) {
-        int in_out = mylib_layout_overlap(&layout, 2, mylib_operand_size(&program, 0),
-                                          mylib_operand_size(&program, 2)) != MYLIB_DISJOINT;
+        size_t size = mylib_type_size(type);
+        int in_out = mylib_layout_overlap(&layout, 2, size, size) != MYLIB_DISJOINT;
         if (!in_out) {
             mylib_cpu_fold_sum(type, n, out, b, b_stride);
             return MYLIB_OK;
         }
     }
-    mylib_cpu_execute_in_order(&program, &layout);
-    return MYLIB_OK;
+    return mylib_cpu_execute_in_order(program, &layout);
 }

@@ -1,32 +1,461 @@
 /*
- * program.c - programs: validated, compiled to statements, and the entry points that run them.
+ * program.c - programs: validated, and compiled to the statements that both backends run.
+ *
+ * Steps are checked first, all of them, and believed from then on.  What does not contribute to the
+ * result is dropped; conversions become statements of their own, each made once; values get
+ * registers until their last use.  Time and memory are linear in the number of steps.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "flags.h"
 #include "internal.h"
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+static mylib_status check_count(const char *what, int count, int least, int most, const void *list)
+{
+    if (count < least || count > most)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%d %s: expected %d to %d", count, what, least, most);
+    if (count > 0 && list == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%d %s, but the pointer to them is NULL", count,
+                          what);
+    return MYLIB_OK;
+}
+
+static mylib_status check_type(const char *what, int index, int type)
+{
+    if (mylib_type_name((mylib_type)type) != NULL)
+        return MYLIB_OK;
+    return mylib_fail(MYLIB_ERR_ARGUMENT,
+                      "%s %d: unknown element type %d: types are 0 to %d (mylib_type)", what, index,
+                      type, MYLIB_TYPE_COUNT - 1);
+}
+
+static mylib_status check_constant(int index, const mylib_constant *c)
+{
+    mylib_status st;
+    MYLIB_TRY(check_type("constant", index, c->type));
+    if (c->reserved != 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "constant %d: reserved is %d: it must be 0", index,
+                          (int)c->reserved);
+    if (c->type == MYLIB_BOOL && c->value[0] > 1)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "constant %d: a bool is 0 or 1, not %d", index,
+                          (int)c->value[0]);
+    for (size_t i = mylib_type_size((mylib_type)c->type); i < sizeof c->value; i++)
+        if (c->value[i] != 0)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "constant %d: byte %d is %d: the bytes after one %s must be 0", index,
+                              (int)i, (int)c->value[i], mylib_type_name((mylib_type)c->type));
+out:
+    return st;
+}
+
+static int step_arity(const mylib_step *s)
+{
+    return s->op == MYLIB_STEP_CONVERT  ? 1
+           : s->op == MYLIB_STEP_SELECT ? 3
+                                        : mylib_op_arity((mylib_op)s->op);
+}
+
+/* Step `index`, before which there are `values` values; its result type goes to *type_ret. */
+static mylib_status check_step(int index, const mylib_step *s, int values, uint8_t *type_ret)
+{
+    int arity = step_arity(s);
+    mylib_type result = (mylib_type)s->type;
+    mylib_status st;
+    if (arity == 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "step %d: unknown operation %d: expected 0 to %d (mylib_op), "
+                          "MYLIB_STEP_CONVERT or MYLIB_STEP_SELECT",
+                          index, (int)s->op, MYLIB_OP_COUNT - 1);
+    MYLIB_TRY(check_type("step", index, s->type));
+    if (s->op < MYLIB_OP_COUNT &&
+        (st = mylib_op_result_type((mylib_op)s->op, (mylib_type)s->type, &result)) != MYLIB_OK) {
+        char reason[MYLIB_MESSAGE_SIZE];
+        strcpy(reason, mylib_last_message());
+        return mylib_fail(st, "step %d: %.900s", index, reason);
+    }
+    for (int k = 0; k < 3; k++) {
+        int v = s->operand[k];
+        if (k >= arity && v != 0)
+            return mylib_fail(
+                MYLIB_ERR_ARGUMENT,
+                "step %d: operand %d is %d, but the step has %d operand%s: those that "
+                "it does not have must be 0",
+                index, k, v, arity, arity == 1 ? "" : "s");
+        if (k < arity && values == 0)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "step %d: operand %d is value %d, but there is no value before it",
+                              index, k, v);
+        if (k < arity && (v < 0 || v >= values))
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "step %d: operand %d is value %d, but only 0 to %d exist before it",
+                              index, k, v, values - 1);
+    }
+    *type_ret = (uint8_t)result;
+out:
+    return st;
+}
+
+/* ---- Compiling ----------------------------------------------------------------------------- */
+
+/* A value that a statement reads: what an input, a constant or another statement gives. */
+typedef struct node {
+    mylib_value value; /* a register's index is known in the end */
+    int32_t last_use;  /* the statement; -1 is none */
+    int32_t converted; /* the first of the nodes that hold this one converted; -1 is none */
+    int32_t next;      /* the next of those of the same origin */
+} node;
+
+/* A statement over nodes. */
+typedef struct draft {
+    uint8_t opcode, type, operands;
+    int32_t operand[3], result;
+} draft;
+
+typedef struct compiler {
+    int constants; /* given, and converted ones after them */
+    int nodes, drafts, registers, free_registers;
+    int flags; /* that conversions of constants raised */
+    uint8_t max_register_size;
+    mylib_program_constant constant[MYLIB_PROGRAM_MAX_CONSTANTS];
+    uint16_t new_index[MYLIB_PROGRAM_MAX_CONSTANTS]; /* of constants that are used, from 1; or 0 */
+    node *node;
+    draft *draft;
+    uint16_t *free_register; /* a stack: the last one freed is still in the cache */
+} compiler;
+
+static int32_t add_node(compiler *c, int kind, int type, int index)
+{
+    c->node[c->nodes] = (node){{(uint8_t)kind, (uint8_t)type, (uint16_t)index}, -1, -1, -1};
+    return c->nodes++;
+}
+
+/* A statement; returns the node of its result. */
+static int32_t add_statement(compiler *c, int opcode, int type, int result_type, int operands,
+                             const int32_t *operand)
+{
+    int32_t result = add_node(c, MYLIB_VALUE_REGISTER, result_type, 0);
+    draft *d = &c->draft[c->drafts];
+    *d = (draft){(uint8_t)opcode, (uint8_t)type, (uint8_t)operands, {0}, result};
+    for (int k = 0; k < operands; k++) {
+        d->operand[k] = operand[k];
+        c->node[operand[k]].last_use = c->drafts;
+    }
+    c->drafts++;
+    return result;
+}
+
+/* A constant of another type, converted now; flags are kept for those who run the program. */
+static int32_t convert_constant(compiler *c, mylib_value from, int type)
+{
+    int before = mylib_test_flags();
+    char *to = (char *)c->constant[c->constants].value;
+    mylib_clear_flags();
+    mylib_cpu()->convert((mylib_type)type, (mylib_type)from.type, 1, to, 0,
+                         (const char *)c->constant[from.index].value, 0);
+    c->flags |= mylib_test_flags();
+    mylib_clear_flags();
+    mylib_raise_flags(before);
+    return add_node(c, MYLIB_VALUE_CONSTANT, type, c->constants++);
+}
+
+/* A node as `type`: itself, or converted, once for all who want it. */
+static int32_t convert_node(compiler *c, int32_t origin, int type)
+{
+    const mylib_value from = c->node[origin].value;
+    if (from.type == type)
+        return origin;
+    for (int32_t i = c->node[origin].converted; i >= 0; i = c->node[i].next)
+        if (c->node[i].value.type == type)
+            return i;
+    int32_t made;
+    if (from.kind == MYLIB_VALUE_CONSTANT && c->constants < MYLIB_PROGRAM_MAX_CONSTANTS)
+        made = convert_constant(c, from, type);
+    else
+        made = add_statement(c, MYLIB_OPCODE_CONVERT, type, type, 1, &origin);
+    c->node[made].next = c->node[origin].converted;
+    c->node[origin].converted = made;
+    return made;
+}
+
+/* The statements of one step; `node_of` has the nodes of all values before it. */
+static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *node_of,
+                            int result_type)
+{
+    int32_t operand[3];
+    int arity = step_arity(s), opcode = s->op;
+    for (int k = 0; k < arity; k++) {
+        int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
+        operand[k] = convert_node(c, node_of[s->operand[k]], is_condition ? MYLIB_BOOL : s->type);
+    }
+    if (s->op == MYLIB_STEP_CONVERT)
+        return operand[0];
+    if (s->op == MYLIB_STEP_SELECT) {
+        opcode = MYLIB_OPCODE_SELECT;
+    } else if (mylib_op_is_reversed((mylib_op)s->op)) {
+        int32_t first = operand[0];
+        operand[0] = operand[1], operand[1] = first;
+        opcode -= 2;
+    }
+    return add_statement(c, opcode, s->type, result_type, arity, operand);
+}
+
+/* ---- Registers ----------------------------------------------------------------------------- */
+
+/* Nodes of different sizes never meet in one register within a statement. */
+static int take_register(compiler *c, const draft *d, int32_t index)
+{
+    size_t size = mylib_type_size((mylib_type)c->node[d->result].value.type);
+    if (size > c->max_register_size)
+        c->max_register_size = (uint8_t)size;
+    for (int k = 0; k < d->operands; k++) {
+        node *n = &c->node[d->operand[k]];
+        if (n->value.kind == MYLIB_VALUE_REGISTER && n->last_use == index &&
+            mylib_type_size((mylib_type)n->value.type) == size) {
+            n->last_use = -1; /* the register has been handed on */
+            return n->value.index;
+        }
+    }
+    return c->free_registers > 0 ? c->free_register[--c->free_registers] : c->registers++;
+}
+
+static void free_registers(compiler *c, const draft *d, int32_t index)
+{
+    for (int k = 0; k < d->operands; k++) {
+        node *n = &c->node[d->operand[k]];
+        if (n->value.kind == MYLIB_VALUE_REGISTER && n->last_use == index) {
+            n->last_use = -1; /* it may be an operand twice */
+            c->free_register[c->free_registers++] = n->value.index;
+        }
+    }
+}
+
+/* Constants that are used move together. */
+static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
+                               mylib_program_constant *constant)
+{
+    if (value.kind != MYLIB_VALUE_CONSTANT)
+        return value;
+    if (c->new_index[value.index] == 0) {
+        constant[p->constants++] = c->constant[value.index];
+        c->new_index[value.index] = (uint16_t)p->constants;
+    }
+    value.index = (uint16_t)(c->new_index[value.index] - 1);
+    return value;
+}
+
+/* The program, in one piece of memory; NULL when there is none. */
+static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_types)
+{
+    const size_t align = _Alignof(mylib_program_constant);
+    size_t header = (sizeof(mylib_program) + align - 1) / align * align;
+    size_t room = (size_t)c->constants * sizeof(mylib_program_constant);
+    char *memory = malloc(header + room + (size_t)c->drafts * sizeof(mylib_statement));
+    if (memory == NULL)
+        return NULL;
+    mylib_program *p = (mylib_program *)memory;
+    mylib_program_constant *constant = (mylib_program_constant *)(memory + header);
+    mylib_statement *statement = (mylib_statement *)(memory + header + room);
+
+    *p = (mylib_program){.inputs = inputs,
+                         .statements = c->drafts,
+                         .flags = c->flags,
+                         .constant = constant,
+                         .statement = statement};
+    for (int k = 0; k < inputs; k++)
+        p->input_type[k] = (uint8_t)input_types[k];
+    for (int i = 0; i < c->drafts; i++) {
+        const draft *d = &c->draft[i];
+        node *result = &c->node[d->result];
+        mylib_statement s = {d->opcode,   d->type,          result->value.type,
+                             d->operands, MYLIB_TARGET_OUT, {{0, 0, 0}}};
+        for (int k = 0; k < d->operands; k++)
+            s.operand[k] = final_value(c, c->node[d->operand[k]].value, p, constant);
+        if (i + 1 < c->drafts) {
+            s.target = result->value.index = (uint16_t)take_register(c, d, i);
+            free_registers(c, d, i);
+        }
+        statement[i] = s;
+    }
+    p->registers = c->registers;
+    p->max_register_size = c->max_register_size;
+    p->result_type = statement[c->drafts - 1].result_type;
+    return p;
+}
+
+/* ---- Creating ------------------------------------------------------------------------------ */
+
+/* What has been checked; `type` has the type of each value.  NULL when memory ran out. */
+static mylib_program *compile(int inputs, const mylib_type *input_types, int constants,
+                              const mylib_constant *constant, int steps, const mylib_step *step,
+                              const uint8_t *type)
+{
+    int given = inputs + constants, values = given + steps;
+    size_t statements = 1, nodes = (size_t)given + MYLIB_PROGRAM_MAX_CONSTANTS;
+    mylib_program *p = NULL;
+    uint8_t *is_used = calloc((size_t)values, 1);
+    int32_t *node_of = malloc((size_t)values * sizeof *node_of);
+    compiler *c = malloc(sizeof *c);
+    if (is_used == NULL || node_of == NULL || c == NULL)
+        goto out;
+    memset(c, 0, sizeof *c);
+
+    is_used[values - 1] = 1;
+    for (int i = steps - 1; i >= 0; i--) {
+        int arity = step_arity(&step[i]);
+        for (int k = 0; k < arity && is_used[given + i]; k++)
+            is_used[step[i].operand[k]] = 1;
+        statements += is_used[given + i] ? 1 + (size_t)arity : 0;
+    }
+    nodes += statements;
+    c->node = malloc(nodes * sizeof *c->node);
+    c->draft = malloc(statements * sizeof *c->draft);
+    c->free_register = malloc(statements * sizeof *c->free_register);
+    if (c->node == NULL || c->draft == NULL || c->free_register == NULL)
+        goto out;
+
+    for (int k = 0; k < inputs; k++)
+        node_of[k] = add_node(c, MYLIB_VALUE_INPUT, type[k], k);
+    c->constants = constants;
+    for (int k = 0; k < constants; k++) {
+        memcpy(c->constant[k].value, constant[k].value, sizeof constant[k].value);
+        node_of[inputs + k] = add_node(c, MYLIB_VALUE_CONSTANT, type[inputs + k], k);
+    }
+    for (int i = 0; i < steps; i++)
+        if (is_used[given + i])
+            node_of[given + i] = compile_step(c, &step[i], node_of, type[given + i]);
+    int32_t result = node_of[values - 1];
+    if (c->node[result].value.kind != MYLIB_VALUE_REGISTER)
+        add_statement(c, MYLIB_OPCODE_CONVERT, type[values - 1], type[values - 1], 1, &result);
+    p = finish(c, inputs, input_types);
+out:
+    if (c != NULL) {
+        free(c->node);
+        free(c->draft);
+        free(c->free_register);
+    }
+    free(c);
+    free(node_of);
+    free(is_used);
+    return p;
+}
 
 mylib_status mylib_program_create(int inputs, const mylib_type *input_types, int constants,
                                   const mylib_constant *constant, int steps, const mylib_step *step,
                                   mylib_program **program_ret)
 {
-    (void)inputs, (void)input_types, (void)constants, (void)constant, (void)steps, (void)step;
-    (void)program_ret;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "not written yet");
+    uint8_t type[MYLIB_PROGRAM_MAX_INPUTS + MYLIB_PROGRAM_MAX_CONSTANTS + MYLIB_PROGRAM_MAX_STEPS];
+    mylib_status st;
+    int values = 0;
+
+    MYLIB_TRY(check_count("inputs", inputs, 0, MYLIB_PROGRAM_MAX_INPUTS, input_types));
+    MYLIB_TRY(check_count("constants", constants, 0, MYLIB_PROGRAM_MAX_CONSTANTS, constant));
+    MYLIB_TRY(check_count("steps", steps, 1, MYLIB_PROGRAM_MAX_STEPS, step));
+    if (program_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "program_ret is NULL");
+    for (int k = 0; k < inputs; k++, values++) {
+        MYLIB_TRY(check_type("input", k, (int)input_types[k]));
+        type[values] = (uint8_t)input_types[k];
+    }
+    for (int k = 0; k < constants; k++, values++) {
+        MYLIB_TRY(check_constant(k, &constant[k]));
+        type[values] = (uint8_t)constant[k].type;
+    }
+    for (int i = 0; i < steps; i++, values++)
+        MYLIB_TRY(check_step(i, &step[i], values, &type[values]));
+
+    mylib_program *p = compile(inputs, input_types, constants, constant, steps, step, type);
+    if (p == NULL)
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory to compile a program of %d steps", steps);
+    *program_ret = p;
+out:
+    return st;
 }
 
 void mylib_program_free(mylib_program *program) { free(program); }
 
 mylib_status mylib_program_result_type(const mylib_program *program, mylib_type *type_ret)
 {
+    if (program == NULL || type_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
+                          program == NULL ? "program" : "type_ret");
     *type_ret = (mylib_type)program->result_type;
     return MYLIB_OK;
 }
 
-mylib_status mylib_program_run(const mylib_program *program, mylib_device device, void *stream,
-                               const mylib_array *out, const mylib_array *in)
+/* ---- Single operations --------------------------------------------------------------------- */
+
+static void begin_operation(mylib_operation *o, mylib_type result_type, int inputs,
+                            const mylib_type *input_types)
 {
-    (void)program, (void)device, (void)stream, (void)out, (void)in;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "not written yet");
+    mylib_program *p = &o->program;
+    p->inputs = inputs;
+    p->constants = p->registers = p->statements = p->flags = 0;
+    p->result_type = (uint8_t)result_type;
+    p->max_register_size = 0;
+    for (int k = 0; k < inputs; k++)
+        p->input_type[k] = (uint8_t)input_types[k];
+    p->constant = NULL;
+    p->statement = o->statement;
+}
+
+/* Input k as `type`; a conversion goes through a register. */
+static mylib_value read_input(mylib_operation *o, int k, mylib_type type)
+{
+    mylib_program *p = &o->program;
+    uint8_t stored = p->input_type[k], size;
+    const mylib_value input = {MYLIB_VALUE_INPUT, stored, (uint16_t)k};
+    if (stored == type)
+        return input;
+    size = (uint8_t)mylib_type_size(type);
+    p->max_register_size = size > p->max_register_size ? size : p->max_register_size;
+    const mylib_value converted = {MYLIB_VALUE_REGISTER, (uint8_t)type, (uint16_t)p->registers++};
+    o->statement[p->statements++] = (mylib_statement){
+        MYLIB_OPCODE_CONVERT, (uint8_t)type, (uint8_t)type, 1, converted.index, {input}};
+    return converted;
+}
+
+mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type type,
+                                   const mylib_type *input_types)
+{
+    mylib_type result_type;
+    mylib_status st = mylib_op_result_type(op, type, &result_type);
+    if (st != MYLIB_OK)
+        return st;
+    int arity = mylib_op_arity(op), reversed = mylib_op_is_reversed(op);
+    mylib_statement s = {(uint8_t)(reversed ? op - 2 : op),
+                         (uint8_t)type,
+                         (uint8_t)result_type,
+                         (uint8_t)arity,
+                         MYLIB_TARGET_OUT,
+                         {{0, 0, 0}}};
+    begin_operation(o, result_type, arity, input_types);
+    for (int k = 0; k < arity; k++)
+        s.operand[reversed ? 1 - k : k] = read_input(o, k, type);
+    o->statement[o->program.statements++] = s;
+    return MYLIB_OK;
+}
+
+void mylib_operation_of_conversion(mylib_operation *o, mylib_type to, mylib_type from)
+{
+    begin_operation(o, to, 1, &from);
+    o->program.statements = 1;
+    o->statement[0] =
+        (mylib_statement){MYLIB_OPCODE_CONVERT, (uint8_t)to,
+                          (uint8_t)to,          1,
+                          MYLIB_TARGET_OUT,     {{MYLIB_VALUE_INPUT, (uint8_t)from, 0}}};
+}
+
+void mylib_operation_of_select(mylib_operation *o, mylib_type type, const mylib_type input_types[3])
+{
+    mylib_statement s = {MYLIB_OPCODE_SELECT, (uint8_t)type, (uint8_t)type, 3,
+                         MYLIB_TARGET_OUT,    {{0, 0, 0}}};
+    begin_operation(o, type, 3, input_types);
+    for (int k = 0; k < 3; k++)
+        s.operand[k] = read_input(o, k, k == 0 ? MYLIB_BOOL : type);
+    o->statement[o->program.statements++] = s;
 }
 
 mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,

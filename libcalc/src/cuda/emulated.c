@@ -220,12 +220,12 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host)
 {
-    mylib_code program = {(uint8_t)dst_type,   (uint8_t)dst_type,       1, 1,
-                             {(uint8_t)src_type}, {{MYLIB_OPCODE_LOAD, 0}}};
+    mylib_operation operation;
     (void)device, (void)stream, (void)dst_is_host;
-    if (layout->count != 0)
-        mylib_cpu_execute(&program, layout);
-    return MYLIB_OK;
+    if (layout->count == 0)
+        return MYLIB_OK;
+    mylib_operation_of_conversion(&operation, dst_type, src_type);
+    return mylib_cpu_execute(&operation.program, layout);
 }
 
 /* ---- Computing ----------------------------------------------------------------------------- */
@@ -249,6 +249,56 @@ static mylib_status check_operands(int device, const mylib_layout *layout)
     return MYLIB_OK;
 }
 
+/*
+ * A code as the steps that it stands for.  `first_type` is the type to which inputs are converted
+ * before anything else; of a map it is the accumulator's.
+ */
+static mylib_status program_of_code(const mylib_code *code, mylib_type first_type,
+                                    mylib_program **program_ret)
+{
+    mylib_type types[MYLIB_CODE_MAX_INPUTS];
+    mylib_step step[MYLIB_CODE_MAX_INPUTS + MYLIB_CODE_MAX_INSTRUCTIONS];
+    int steps = 0, inputs = code->inputs, acc = 0, mask = 0;
+    for (int k = 0; k < inputs; k++) {
+        mylib_type read = mylib_operand_read_type(code, 1 + k);
+        types[k] = (mylib_type)code->input_type[k];
+        step[steps++] = (mylib_step){MYLIB_STEP_CONVERT,
+                                     (int32_t)(read == MYLIB_BOOL ? read : first_type),
+                                     {k, 0, 0}};
+    }
+    for (int i = 0; i < code->instructions; i++) {
+        int opcode = code->code[i].opcode, operand = inputs + code->code[i].operand;
+        int result = inputs + steps;
+        if (opcode == MYLIB_OPCODE_MASK) {
+            mask = operand;
+            continue;
+        }
+        if (opcode == MYLIB_OPCODE_LOAD)
+            step[steps++] = (mylib_step){MYLIB_STEP_CONVERT, code->type, {operand, 0, 0}};
+        else if (opcode == MYLIB_OPCODE_SELECT)
+            step[steps++] = (mylib_step){MYLIB_STEP_SELECT, code->type, {mask, acc, operand}};
+        else
+            step[steps++] = (mylib_step){
+                opcode,
+                code->type,
+                {acc, mylib_op_arity((mylib_op)opcode) == 2 ? operand : 0, 0}};
+        acc = result;
+    }
+    return mylib_program_create(inputs, types, 0, NULL, steps, step, program_ret);
+}
+
+/* Over memory that has been checked. */
+static mylib_status execute(const mylib_code *code, const mylib_layout *layout)
+{
+    mylib_program *program;
+    mylib_status st = program_of_code(code, (mylib_type)code->type, &program);
+    if (st != MYLIB_OK)
+        return st;
+    st = mylib_cpu_execute(program, layout);
+    mylib_program_free(program);
+    return st;
+}
+
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout)
 {
@@ -256,17 +306,35 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
     (void)stream;
     if (st != MYLIB_OK || layout->count == 0)
         return st;
-    if ((st = check_operands(device, layout)) == MYLIB_OK)
-        mylib_cpu_execute(program, layout);
-    return st;
+    return (st = check_operands(device, layout)) != MYLIB_OK ? st : execute(program, layout);
 }
 
 mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout)
 {
     mylib_status st = check_index(device);
-    if (st == MYLIB_OK && layout->count != 0)
-        mylib_cpu_execute(program, layout);
-    return st;
+    return st != MYLIB_OK || layout->count == 0 ? st : execute(program, layout);
+}
+
+mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
+{
+    (void)device, (void)stream, (void)program, (void)layout;
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
+}
+
+mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
+{
+    (void)device, (void)program, (void)layout;
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
+}
+
+mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_type type,
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    (void)device, (void)stream, (void)reduction, (void)program, (void)type, (void)layout;
+    (void)kept_ndim, (void)out_type;
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
 }
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,

@@ -135,8 +135,7 @@ static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_di
     return 1;
 }
 
-static cudaError_t launch_flat(const mylib_code *program, const mylib_layout *layout,
-                               void *stream)
+static cudaError_t launch_flat(const mylib_code *program, const mylib_layout *layout, void *stream)
 {
     mylib_flat_args args;
     args.n = layout->count;
@@ -220,6 +219,28 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
 out:
     mylib_cuda_leave(previous);
     return st;
+}
+
+mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
+{
+    (void)device, (void)stream, (void)program, (void)layout;
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
+}
+
+mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
+{
+    (void)device, (void)program, (void)layout;
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
+}
+
+mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_type type,
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    (void)device, (void)stream, (void)reduction, (void)program, (void)type, (void)layout;
+    (void)kept_ndim, (void)out_type;
+    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "programs do not run on a GPU yet");
 }
 
 /* ---- Ranges -------------------------------------------------------------------------------- */

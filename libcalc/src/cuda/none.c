@@ -115,6 +115,28 @@ mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_la
     return no_cuda();
 }
 
+mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
+{
+    (void)device, (void)stream, (void)program, (void)layout;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
+{
+    (void)device, (void)program, (void)layout;
+    return no_cuda();
+}
+
+mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_type type,
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    (void)device, (void)stream, (void)reduction, (void)program, (void)type, (void)layout;
+    (void)kept_ndim, (void)out_type;
+    return no_cuda();
+}
+
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)

@@ -1,0 +1,204 @@
+"""Expressions as graphs: what parsing and tracing make, and lowering turns into steps.
+
+A graph is a list of nodes, each over earlier ones, so that nothing here recurses however deep an
+expression is.  Equal nodes are one node: common sub-expressions are computed once.  Nodes know no
+element types; the types of the inputs come with a call.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import core
+
+OPERATIONS = {operation.__name__: operation for operation in core.operations}
+
+#: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
+#: `power` are the operators ``/`` and ``**``.
+FURTHER = {"true_divide": 2, "power": 2, "where": 3}
+
+REDUCTIONS = ("sum", "prod", "min", "max", "mean")
+
+#: The most inputs of a program (MYLIB_PROGRAM_MAX_INPUTS).
+MAX_INPUTS = 32
+
+#: Ints of more bits are no number of any element type.
+MAX_INT_BITS = 1024
+
+#: ("input", index), ("number", x) with a Python number, which takes the type of what it meets,
+#: ("value", x) with a NumPy scalar, or (function, *operands) with numbers of nodes.
+Node = tuple[Any, ...]
+
+
+class Reduction(NamedTuple):
+    """What is done with all elements of an expression in the end."""
+
+    name: str
+    axis: int | tuple[int, ...] | None = None
+    keepdims: bool = False
+
+
+class Graph(NamedTuple):
+    """An expression: its nodes, which of them is the result, and the reduction of that, if any."""
+
+    inputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    root: int
+    reduction: Reduction | None = None
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for graphs that compute the same; hashable."""
+        return self.inputs, tuple(map(_key, self.nodes)), self.root, self.reduction
+
+
+def _key(node: Node) -> tuple[Any, ...]:
+    """Tells 1, 1.0 and -0.0 apart, which are equal or nearly so for Python."""
+    if node[0] == "number":
+        return "number", type(node[1]).__name__, repr(node[1])
+    if node[0] == "value":
+        return "value", node[1].dtype.str, node[1].tobytes()
+    return node
+
+
+# ---- Python numbers ------------------------------------------------------------------------------
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int):
+        if abs(base) > 1 and base.bit_length() * exponent > MAX_INT_BITS:
+            raise OverflowError(f"{base} ** {exponent} is too large")
+    return base**exponent
+
+
+_ON_NUMBERS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "true_divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "negative": operator.neg,
+    "absolute": abs,
+    "power": _power,
+    "where": lambda condition, a, b: a if condition else b,
+}
+
+
+def on_numbers(function: str, *numbers: Any) -> Any:
+    """A function of Python numbers, as Python computes it, or for want of that the package.
+
+    ZeroDivisionError, OverflowError, ValueError or TypeError where it has no result.
+    """
+    known = _ON_NUMBERS.get(function) or OPERATIONS[function]
+    result = known(*numbers)
+    if isinstance(result, int) and result.bit_length() > MAX_INT_BITS:
+        raise OverflowError(f"an int of {result.bit_length()} bits is too large")
+    return result
+
+
+# ---- Building ------------------------------------------------------------------------------------
+
+
+class Builder:
+    """Makes a graph, node by node; the methods return the numbers of nodes."""
+
+    def __init__(self) -> None:
+        self.inputs: list[str] = []
+        self.nodes: list[Node] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def _node(self, node: Node) -> int:
+        key = _key(node)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.nodes)
+            self.nodes.append(node)
+        return number
+
+    def input(self, name: str) -> int:
+        """ValueError for more inputs than a program can have."""
+        if name not in self.inputs:
+            if len(self.inputs) == MAX_INPUTS:
+                raise ValueError(f"an expression can have {MAX_INPUTS} inputs, not more")
+            self.inputs.append(name)
+        return self._node(("input", self.inputs.index(name)))
+
+    def number(self, x: Any) -> int:
+        """A Python number, or a NumPy scalar; OverflowError for huge ints."""
+        if isinstance(x, bool):
+            x = np.bool_(x)
+        if isinstance(x, np.generic):
+            return self._node(("value", x))
+        if isinstance(x, int) and x.bit_length() > MAX_INT_BITS:
+            raise OverflowError(f"an int of {x.bit_length()} bits is too large")
+        return self._node(("number", x))
+
+    def call(self, function: str, *operands: int) -> int:
+        """A function of nodes; of numbers alone it is computed here.  Errors as `on_numbers`."""
+        if function != "where" and all(self.nodes[k][0] == "number" for k in operands):
+            return self.number(on_numbers(function, *(self.nodes[k][1] for k in operands)))
+        return self._node((function, *operands))
+
+    def graph(self, root: int, reduction: Reduction | None = None) -> Graph:
+        """The graph of what `root` needs; inputs that it does not need are left out."""
+        needed = {root}
+        for k in range(root, -1, -1):
+            if k in needed:
+                needed.update(operands(self.nodes[k]))
+        numbers: dict[int, int] = {}
+        inputs: list[str] = []
+        nodes: list[Node] = []
+        for k in sorted(needed):
+            node = self.nodes[k]
+            if node[0] == "input":
+                inputs.append(self.inputs[node[1]])
+                node = ("input", len(inputs) - 1)
+            elif node[0] not in ("number", "value"):
+                node = (node[0], *(numbers[j] for j in node[1:]))
+            numbers[k] = len(nodes)
+            nodes.append(node)
+        return Graph(tuple(inputs), tuple(nodes), numbers[root], reduction)
+
+
+def operands(node: Node) -> tuple[int, ...]:
+    """The nodes that a node is computed from."""
+    return () if node[0] in ("input", "number", "value") else node[1:]
+
+
+# ---- Text ----------------------------------------------------------------------------------------
+
+_SYMBOLS = {
+    **{"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//"},
+    **{"remainder": "%", "power": "**", "equal": "==", "not_equal": "!=", "less": "<"},
+    **{"less_equal": "<=", "greater": ">", "greater_equal": ">="},
+}
+
+
+def text_of(graph: Graph, most: int = 2000) -> str:
+    """The graph as an expression; cut with "..." where common parts make it longer than `most`."""
+    texts: list[str] = []
+    for node in graph.nodes:
+        parts = [texts[k] for k in operands(node)]
+        if node[0] == "input":
+            text = graph.inputs[node[1]]
+        elif node[0] in ("number", "value"):
+            text = repr(node[1]) if node[0] == "number" else str(node[1])
+            text = f"({text})" if text.startswith("-") else text
+        elif node[0] in _SYMBOLS:
+            text = f"({parts[0]} {_SYMBOLS[node[0]]} {parts[1]})"
+        elif node[0] == "negative":
+            text = f"(-{parts[0]})"
+        else:
+            text = f"{node[0]}({', '.join(parts)})"
+        texts.append(text if len(text) <= most else "...")
+    text = texts[graph.root]
+    reduction = graph.reduction
+    if reduction is None:
+        return text[1:-1] if text.startswith("(") else text
+    text = text[1:-1] if text.startswith("(") else text
+    axis = "" if reduction.axis is None else f", axis={reduction.axis}"
+    return f"{reduction.name}({text}{axis}{', keepdims=1' if reduction.keepdims else ''})"

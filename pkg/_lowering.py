@@ -1,0 +1,304 @@
+"""Graph and element types -> the steps of a program.
+
+Types are promoted node by node, as NumPy promotes them (Python numbers are weak, NEP 50), and each
+node becomes the operation that NumPy, or for functions of its own the package, would compute.  So
+the bits of an expression are those of its single operations one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import core
+from ._array import COMPARISONS, check_exponent, compares_beyond, power_by_products
+from ._general import resolve
+from ._graph import OPERATIONS, Graph, operands
+
+CONVERT: int = core.STEP_CONVERT
+SELECT: int = core.STEP_SELECT
+
+#: The most of each that a program has (MYLIB_PROGRAM_MAX_...).
+_MAX_CONSTANTS = 256
+_MAX_STEPS = 4096
+
+BOOL = np.dtype(np.bool_)
+
+_WEAK = (int, float, complex)
+
+
+class Static(NamedTuple):
+    """A number that is known when an expression is lowered; `dtype` is None for a Python number."""
+
+    number: Any
+    dtype: Any = None
+
+
+#: What is known of a node from outside: its dtype; int, float or complex for a Python number whose
+#: value comes with the call; or its value.
+Kind = Any
+
+
+class Lowered(NamedTuple):
+    """A program for given types of the inputs, and what its inputs are."""
+
+    #: For each input of the program the node of the graph and the type.
+    sources: tuple[tuple[int, np.dtype[Any]], ...]
+    constants: tuple[tuple[np.dtype[Any], Any], ...]
+    #: (operation, CONVERT or SELECT; type; operands), as `core.Program` takes them.
+    steps: tuple[tuple[int, np.dtype[Any], tuple[int, ...]], ...]
+    dtype: np.dtype[Any]
+
+    def program(self) -> core.Program:
+        """What the library runs."""
+        return core.Program([dtype for _, dtype in self.sources], self.constants, self.steps)
+
+
+class _Typed(NamedTuple):
+    """A value of the program: ("input" or "constant" or "step", number), and its type."""
+
+    place: tuple[str, int]
+    dtype: Any
+
+
+class _Weak(NamedTuple):
+    """A Python number: known, or the one that the node `node` has in a call."""
+
+    kind: type
+    number: Any = None
+    node: int | None = None
+
+
+#: What a step does, in which type, to which values.
+_Step = tuple[int, Any, tuple[tuple[str, int], ...]]
+
+
+def _c_type(dtype: Any) -> Any:
+    """The type in native byte order, and one of NumPy's two where C has two of a size."""
+    return np.dtype(dtype.newbyteorder("=").str)
+
+
+def _raises(wide: Any, narrow: Any) -> bool:
+    """Whether the conversion of a number overflowed or underflowed."""
+    if narrow.dtype.kind not in "fc" or wide.dtype == narrow.dtype:
+        return False
+    if narrow.dtype.kind == "c":
+        return _raises(wide.real, narrow.real) or _raises(wide.imag, narrow.imag)
+    overflows = np.isfinite(wide) and not np.isfinite(narrow)
+    return bool(overflows or (wide != 0 and abs(narrow) < np.finfo(narrow.dtype).tiny))
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, kinds: Mapping[int, Kind]) -> None:
+        self.graph = graph
+        self.kinds = kinds
+        self.sources: dict[tuple[int, Any], int] = {}
+        self.constants: dict[tuple[str, bytes], tuple[Any, Any]] = {}
+        self.steps: dict[_Step, int] = {}
+        self.results: dict[int, Any] = {}
+
+    # ---- Values ----
+
+    def source(self, node: int, dtype: Any) -> _Typed:
+        number = self.sources.setdefault((node, dtype), len(self.sources))
+        return _Typed(("input", number), dtype)
+
+    def constant(self, x: Any, dtype: Any) -> _Typed:
+        value = np.asarray(x, dtype)
+        key = (dtype.str, value.tobytes())
+        if key not in self.constants:
+            if len(self.constants) == _MAX_CONSTANTS:
+                raise ValueError(
+                    f"the expression has more than {_MAX_CONSTANTS} different constants"
+                )
+            self.constants[key] = (dtype, value)
+        return _Typed(("constant", list(self.constants).index(key)), dtype)
+
+    def typed(self, x: Any, dtype: Any) -> _Typed:
+        """A value as operand of a step of a type: of a weak number a constant or an input."""
+        if isinstance(x, _Typed):
+            return x
+        if x.node is not None:
+            return self.source(x.node, dtype)
+        wide = np.dtype(x.kind)
+        if x.kind is int and dtype.kind in "iub":
+            wide = dtype
+        elif x.kind is int:
+            wide = np.dtype(np.float64)
+        with np.errstate(all="ignore"):
+            number = np.asarray(x.number, wide)  # OverflowError is NumPy's
+            narrow = number.astype(dtype)
+        # What overflows or underflows as it is rounded is rounded in each call, for the warning.
+        return self.constant(number, wide if _raises(number, narrow) else dtype)
+
+    def default(self, x: Any) -> _Typed:
+        """A value with a type of its own: NumPy's default for numbers."""
+        return x if isinstance(x, _Typed) else self.typed(x, np.dtype(x.kind))
+
+    def step(self, op: int, dtype: Any, result: Any, *places: tuple[str, int]) -> _Typed:
+        key = (op, dtype, places)
+        number = self.steps.setdefault(key, len(self.steps))
+        if len(self.steps) > _MAX_STEPS:
+            raise ValueError(f"the expression has more than {_MAX_STEPS} steps")
+        return _Typed(("step", number), result)
+
+    def convert(self, x: _Typed, dtype: Any) -> _Typed:
+        return x if x.dtype == dtype else self.step(CONVERT, dtype, dtype, x.place)
+
+    # ---- Nodes ----
+
+    def operation(self, name: str, *values: Any) -> _Typed:
+        operation = OPERATIONS["divide" if name == "true_divide" else name]
+        *dtypes, result = resolve(operation, [getattr(x, "dtype", None) or x.kind for x in values])
+        dtype, result = _c_type(dtypes[0]), _c_type(result)
+        if name == "true_divide" and dtype.kind in "iu":
+            dtype = result = np.dtype(np.float64)
+        places = []
+        for k, x in enumerate(values):
+            try:
+                places.append(self.typed(x, dtype).place)
+            except OverflowError:
+                if name not in COMPARISONS or not isinstance(x.number, int):
+                    raise
+                return self.constant(compares_beyond(name, x.number, k == 0), BOOL)
+        return self.step(operation.index, dtype, result, *places)
+
+    def where(self, condition: Any, a: Any, b: Any) -> _Typed:
+        if isinstance(condition, _Weak) and condition.node is None:
+            condition = self.constant(bool(condition.number), BOOL)
+        condition = self.default(condition)
+        if isinstance(a, _Weak) and isinstance(b, _Weak):
+            dtype = np.result_type(np.dtype(a.kind), np.dtype(b.kind))
+        else:
+            dtype = np.result_type(*(getattr(x, "dtype", None) or x.kind(0) for x in (a, b)))
+        dtype = _c_type(dtype)
+        places = [self.typed(x, dtype).place for x in (a, b)]
+        return self.step(SELECT, dtype, dtype, condition.place, *places)
+
+    def power(self, base: Any, exponent: Static) -> _Typed:
+        number = exponent.number
+        base = self.default(base)
+        if exponent.dtype is not None:
+            base = self.convert(base, _c_type(np.result_type(base.dtype, exponent.dtype)))
+        if isinstance(number, float) and (number.is_integer() or number == 0.5):
+            if base.dtype.kind in "biu":
+                base = self.convert(base, np.dtype(np.float64))
+            if number == 0.5:
+                return self.operation("sqrt", base)
+            number = int(number)
+        if not isinstance(number, int):
+            raise TypeError(
+                f"the exponent {number!r} is not supported; integers from -64 to 64 and 0.5 are"
+            )
+        check_exponent(base.dtype, number)
+        if number == 0:
+            # Of the shape of the base, whose inputs stay inputs.
+            return self.constant(1, np.dtype(np.int8) if base.dtype == BOOL else base.dtype)
+        if number < 0:
+            return self.operation("true_divide", _Weak(int, 1), self.products(base, -number))
+        return self.products(base, number)
+
+    def products(self, base: _Typed, exponent: int) -> _Typed:
+        result: _Typed = power_by_products(
+            base,
+            exponent,
+            lambda a, b: self.operation("multiply", a, b),
+            lambda a: self.operation("square", a),
+        )
+        return result
+
+    def exponent(self, k: int) -> Static:
+        kind, node = self.kinds.get(k), self.graph.nodes[k]
+        if isinstance(kind, Static):
+            return kind
+        if node[0] == "number" or (node[0] == "value" and node[1].dtype.kind in "iuf"):
+            return Static(node[1].item(), node[1].dtype) if node[0] == "value" else Static(node[1])
+        raise TypeError("the exponent of ** must be a number: an integer from -64 to 64, or 0.5")
+
+    def value(self, k: int) -> Any:
+        """The value of a node, whose operands have theirs in `results`."""
+        node = self.graph.nodes[k]
+        if k in self.kinds:
+            kind = self.kinds[k]
+            if isinstance(kind, Static):
+                if kind.dtype is None:
+                    return _Weak(type(kind.number), kind.number)
+                kind = kind.dtype
+            return _Weak(kind, node=k) if kind in _WEAK else self.source(k, _c_type(kind))
+        if node[0] == "number":
+            return _Weak(type(node[1]), node[1])
+        if node[0] == "value":
+            return self.constant(node[1], _c_type(node[1].dtype))
+        if node[0] == "power":
+            return self.power(self.results[node[1]], self.exponent(node[2]))
+        values = [self.results[j] for j in node[1:]]
+        return self.where(*values) if node[0] == "where" else self.operation(node[0], *values)
+
+    # ---- All of it ----
+
+    def run(self, out_dtype: Any) -> Lowered:
+        graph = self.graph
+        needed = {graph.root}
+        for k in range(graph.root, -1, -1):
+            if k in needed and k not in self.kinds:
+                needed.update(operands(graph.nodes[k]))
+        for k in sorted(needed):
+            self.results[k] = self.value(k)
+        result = self.default(self.results[graph.root])
+        if result.place[0] != "step":  # a program has one step at least
+            result = self.step(CONVERT, result.dtype, result.dtype, result.place)
+        return self.lowered(result if out_dtype is None else self.convert(result, out_dtype))
+
+    def lowered(self, result: _Typed) -> Lowered:
+        """What `result` needs, numbered as the library does: inputs, constants, steps."""
+        steps = list(self.steps)[: result.place[1] + 1]
+        live = {result.place}
+        for k in range(len(steps) - 1, -1, -1):
+            if ("step", k) in live:
+                live.update(steps[k][2])
+        numbers = {("input", k): k for k in range(len(self.sources))}
+        constants = []
+        for k, constant in enumerate(self.constants.values()):
+            if ("constant", k) in live:
+                numbers["constant", k] = len(numbers)
+                constants.append(constant)
+        kept = []
+        for k, (op, dtype, places) in enumerate(steps):
+            if ("step", k) in live:
+                numbers["step", k] = len(numbers)
+                kept.append((op, dtype, tuple(numbers[place] for place in places)))
+        return Lowered(tuple(self.sources), tuple(constants), tuple(kept), result.dtype)
+
+
+def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Lowered:
+    """The program of a graph, without its reduction, for given kinds of nodes.
+
+    `kinds` has every input that is needed, or instead nodes computed from it.  The result is
+    converted to `out_dtype`, if that is given.  TypeError: an operation that a type does not have;
+    ValueError: more than a program can have, a power that is not supported; OverflowError: a Python
+    number that its type cannot hold.
+    """
+    return _Lowering(graph, kinds).run(out_dtype)
+
+
+# ---- Text ----------------------------------------------------------------------------------------
+
+
+def describe(graph: Graph, lowered: Lowered) -> str:
+    """A program, one step on a line."""
+    names = []
+    lines = []
+    for node, dtype in lowered.sources:
+        kind = graph.nodes[node]
+        name = graph.inputs[kind[1]] if kind[0] == "input" else f"number{node}"
+        names.append(name)
+        lines.append(f"{name}: {dtype}")
+    names += [str(value) for _, value in lowered.constants]
+    for k, (op, dtype, places) in enumerate(lowered.steps):
+        further = {CONVERT: "convert", SELECT: "where"}
+        name = further.get(op) or core.operations[op].__name__
+        lines.append(f"%{k} = {name} {dtype} {', '.join(names[place] for place in places)}")
+        names.append(f"%{k}")
+    return "\n".join([*lines, f"-> {lowered.dtype}"])

@@ -1,0 +1,259 @@
+"""Text -> graph, by Python's `ast`; nothing of the text is ever run.
+
+Only arithmetic passes: names, numbers, operators, comparisons, and calls of the functions below.
+Everything else is a SyntaxError that points at it.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ._graph import FURTHER, OPERATIONS, REDUCTIONS, Builder, Graph, Reduction
+
+#: Longer texts are refused.
+MAX_TEXT = 1 << 16
+
+_FILENAME = "<expression>"
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "true_divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "power",
+}
+
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+}
+
+#: Name in the text -> function of the graph, and its number of operands.
+_FUNCTIONS: dict[str, tuple[str, int]] = {
+    **{name: (name, operation.nin) for name, operation in OPERATIONS.items()},
+    **{name: (name, count) for name, count in FURTHER.items() if name != "power"},
+    "abs": ("absolute", 1),
+}
+
+#: What is refused often enough to deserve a hint.
+_HINTS: list[tuple[tuple[type[ast.AST], ...], str]] = [
+    ((ast.Attribute,), "attributes are not allowed; expressions have names, numbers and functions"),
+    ((ast.Subscript,), "indexing is not supported; index the array before"),
+    ((ast.BoolOp,), "'and' and 'or' are not supported; multiply comparisons, or use where()"),
+    ((ast.IfExp,), "'if' is not supported; use where(condition, x, y)"),
+    ((ast.NamedExpr,), "assignment is not supported"),
+    (
+        (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+        "comprehensions are not supported",
+    ),
+    ((ast.Lambda,), "functions cannot be defined here"),
+    ((ast.Tuple, ast.List, ast.Set, ast.Dict), "only names and numbers are operands"),
+    ((ast.Starred,), "'*' before an operand is not supported"),
+    ((ast.JoinedStr,), "strings are not supported"),
+]
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.splitlines() or [""]
+        self.builder = Builder()
+
+    def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
+        """A SyntaxError that points at a node."""
+        if node is None or not hasattr(node, "lineno"):
+            return SyntaxError(message, (_FILENAME, 1, 1, self.lines[0]))
+
+        def column(line: int, offset: int) -> int:  # `ast` counts bytes
+            return len(self.lines[line - 1].encode()[:offset].decode(errors="ignore")) + 1
+
+        located: Any = node
+        line, end = located.lineno, located.end_lineno
+        return SyntaxError(
+            message,
+            (
+                *(_FILENAME, line, column(line, located.col_offset), self.lines[line - 1]),
+                *(end, column(end, located.end_col_offset)),
+            ),
+        )
+
+    def tree(self) -> ast.expr:
+        if not self.text:
+            raise self.error("the expression is empty")
+        try:
+            return ast.parse(self.text, _FILENAME, "eval").body
+        except SyntaxError as error:
+            if not error.lineno:
+                raise self.error(error.msg) from None
+            if error.text is not None:
+                error.text = error.text.rstrip("\n")
+            raise error from None
+        except (RecursionError, MemoryError):
+            raise self.error("the expression is nested too deeply") from None
+        except ValueError as error:  # null characters, lone surrogates
+            raise self.error(str(error)) from None
+
+    def graph(self) -> Graph:
+        root = self.tree()
+        if (
+            isinstance(root, ast.Call)
+            and isinstance(root.func, ast.Name)
+            and root.func.id in REDUCTIONS
+        ):
+            operand, reduction = self.reduction(root, root.func.id)
+            return self.builder.graph(self.expression(operand), reduction)
+        return self.builder.graph(self.expression(root))
+
+    # ---- Reductions ----
+
+    def reduction(self, call: ast.Call, name: str) -> tuple[ast.expr, Reduction]:
+        given: dict[str, ast.expr] = dict(zip(("axis", "keepdims"), call.args[1:], strict=False))
+        for keyword in call.keywords:
+            if keyword.arg not in ("axis", "keepdims") or keyword.arg in given:
+                what = "**" if keyword.arg is None else repr(keyword.arg)
+                raise self.error(f"{name}() takes axis and keepdims, not {what}", keyword)
+            given[keyword.arg] = keyword.value
+        if not call.args or len(call.args) > 3 or isinstance(call.args[0], ast.Starred):
+            raise self.error(f"{name}() takes an expression, axis and keepdims", call)
+        axis = None if "axis" not in given else self.axes(name, given["axis"])
+        keepdims = False
+        if "keepdims" in given:
+            flag = given["keepdims"]
+            if not isinstance(flag, ast.Constant) or flag.value not in (False, True):
+                raise self.error(f"{name}(): keepdims must be True or False", flag)
+            keepdims = bool(flag.value)
+        return call.args[0], Reduction(name, axis, keepdims)
+
+    def axes(self, name: str, node: ast.expr) -> int | tuple[int, ...] | None:
+        try:
+            axis = ast.literal_eval(node)  # only literals pass, and they are not run either
+        except (ValueError, RecursionError):
+            axis = "?"
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        if axis is not None and not all(type(one) is int for one in axes):
+            hint = f"; {name}imum(a, b) is of two arrays" if name in ("min", "max") else ""
+            raise self.error(f"{name}(): axis must be an int or a tuple of ints{hint}", node)
+        result: int | tuple[int, ...] | None = axis
+        return result
+
+    # ---- Element by element ----
+
+    def expression(self, root: ast.expr) -> int:
+        """The node of the graph for a tree: operands first, by a stack of our own."""
+        work: list[tuple[ast.expr, str | None]] = [(root, None)]
+        results: list[int] = []
+        while work:
+            tree, function = work.pop()
+            if function is None:
+                function, operands = self.visit(tree, results)
+                if function is not None:
+                    work.append((tree, function))
+                    work += [(operand, None) for operand in reversed(operands)]
+                continue
+            count = len(self.operands(tree))
+            operands_of_graph = results[len(results) - count :]
+            del results[len(results) - count :]
+            if function != "positive":
+                operands_of_graph = [self.call(tree, function, operands_of_graph)]
+            results += operands_of_graph
+        return results[0]
+
+    def call(self, tree: ast.expr, function: str, operands: list[int]) -> int:
+        try:
+            return self.builder.call(function, *operands)
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise self.error(str(error), tree) from None
+
+    @staticmethod
+    def operands(tree: ast.expr) -> list[ast.expr]:
+        """Of a tree that has passed `visit`."""
+        if isinstance(tree, ast.BinOp):
+            return [tree.left, tree.right]
+        if isinstance(tree, ast.UnaryOp):
+            return [tree.operand]
+        if isinstance(tree, ast.Compare):
+            return [tree.left, *tree.comparators]
+        return tree.args if isinstance(tree, ast.Call) else []
+
+    def visit(self, tree: ast.expr, results: list[int]) -> tuple[str | None, list[ast.expr]]:
+        """The function of a tree and its operands; a name or a number goes to `results`."""
+        function: str | None = None
+        if isinstance(tree, ast.Name):
+            try:
+                results.append(self.builder.input(tree.id))
+            except ValueError as error:
+                raise self.error(str(error), tree) from None
+        elif isinstance(tree, ast.Constant):
+            results.append(self.constant(tree))
+        elif isinstance(tree, ast.BinOp):
+            function = _BINARY.get(type(tree.op))
+            if function is None:
+                raise self.error(
+                    "this operator is not supported; supported are + - * / // % ** and comparisons",
+                    tree,
+                )
+        elif isinstance(tree, ast.UnaryOp):
+            if not isinstance(tree.op, ast.USub | ast.UAdd):
+                raise self.error("of the unary operators only - and + are supported", tree)
+            function = "negative" if isinstance(tree.op, ast.USub) else "positive"
+        elif isinstance(tree, ast.Compare):
+            if len(tree.ops) > 1:
+                raise self.error(
+                    "comparisons cannot be chained; multiply them: (a < b) * (b < c)", tree
+                )
+            function = _COMPARISONS.get(type(tree.ops[0]))
+            if function is None:
+                raise self.error("this comparison is not supported", tree)
+        elif isinstance(tree, ast.Call):
+            function = self.function(tree)
+        else:
+            for kinds, hint in _HINTS:
+                if isinstance(tree, kinds):
+                    raise self.error(hint, tree)
+            raise self.error(f"{type(tree).__name__} is not supported", tree)
+        return function, self.operands(tree) if function is not None else []
+
+    def constant(self, tree: ast.Constant) -> int:
+        x = tree.value
+        if isinstance(x, bool):
+            raise self.error(f"{x} is not supported; write {int(x)}", tree)
+        if not isinstance(x, int | float | complex):
+            raise self.error(f"{x!r:.40} is no number", tree)
+        try:
+            return self.builder.number(x)
+        except OverflowError as error:
+            raise self.error(str(error), tree) from None
+
+    def function(self, tree: ast.Call) -> str:
+        if not isinstance(tree.func, ast.Name):
+            raise self.error("only functions can be called, by their names", tree.func)
+        name = tree.func.id
+        if name in REDUCTIONS:
+            raise self.error(f"{name}() can only be the outermost function of an expression", tree)
+        if name not in _FUNCTIONS:
+            known = ", ".join((*_FUNCTIONS, *REDUCTIONS))
+            raise self.error(f"unknown function {name!r}; known are {known}", tree.func)
+        function, count = _FUNCTIONS[name]
+        for odd in (*tree.keywords, *(x for x in tree.args if isinstance(x, ast.Starred))):
+            raise self.error(f"{name}() takes its operands by position only", odd)
+        if len(tree.args) != count:
+            plural = "" if count == 1 else "s"
+            raise self.error(f"{name}() takes {count} operand{plural}, not {len(tree.args)}", tree)
+        return function
+
+
+def parse(text: str) -> Graph:
+    """The graph of an expression.  SyntaxError, with the place, for everything that is none."""
+    if len(text) > MAX_TEXT:
+        raise SyntaxError(
+            f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed",
+            (_FILENAME, 1, 1, text[:80]),
+        )
+    return _Parser(text.strip()).graph()
