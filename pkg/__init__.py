@@ -40,6 +40,7 @@ from ._device import (
     show_config,
 )
 from ._docs import document as _document
+from ._expressions import Expression, evaluate
 from ._functions import (
     fib,
     helloworld,
@@ -105,6 +106,7 @@ __all__ = [
     *operations,
     "Array",
     "CudaError",
+    "Expression",
     "MemoryInfo",
     "Stream",
     "__array_namespace_info__",
@@ -129,6 +131,7 @@ __all__ = [
     "e",
     "empty",
     "empty_like",
+    "evaluate",
     "expand_dims",
     "fib",
     "finfo",

@@ -6,6 +6,7 @@ for every layout, and with any number of threads.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,29 @@ _SUM, _PROD, _MIN, _MAX = range(4)
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
 
 
+class Values:
+    """Elements that are not in memory: what an expression gives, computed as it is reduced.
+
+    Has what the functions here ask of an array.  `_ordinal` is -1 for host arrays.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], ordinal: int) -> None:
+        self.shape = shape
+        self.ndim = len(shape)
+        self.size = math.prod(shape)
+        self.dtype = dtype
+        self._ordinal = ordinal
+        self.device = f"cuda:{ordinal}"
+
+    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> int:
+        """As `core.reduce`."""
+        raise NotImplementedError
+
+
 def _operand(name: str, x: Any) -> Any:
     """`x` as an Array or a NumPy array in native byte order, of a type that the library has."""
     x = as_array(x)
-    if isinstance(x, Array):
+    if isinstance(x, Array | Values):
         return x
     x = np.asarray(x)
     if x.dtype.char not in _SUPPORTED:
@@ -38,10 +58,27 @@ def _carrying_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype
 
 
+def result_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the reduction `name` of elements of a type."""
+    if name in ("sum", "prod"):
+        return _carrying_type(dtype)
+    return _mean_type(dtype) if name == "mean" else dtype
+
+
+def _mean_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
+
+
 def _new(x: Any, shape: Any, dtype: Any) -> Any:
-    if isinstance(x, Array):
-        return core.empty(shape, dtype, x._ordinal, False)
+    ordinal = _gpu(x)
+    if ordinal >= 0:
+        return core.empty(shape, dtype, ordinal, False)
     return np.empty(shape, dtype)
+
+
+def _gpu(x: Any) -> int:
+    """The GPU that the elements are on; -1 in host memory."""
+    return x._ordinal if isinstance(x, Array | Values) else -1
 
 
 def _reduce(
@@ -57,7 +94,8 @@ def _reduce(
 ) -> Any:
     """Reduces `x`, converted to `dtype`, to a result of `result_dtype`."""
     ordinal = core.parse_device(device)
-    if isinstance(x, Array) and device is not None and ordinal != x._ordinal:
+    on_gpu = _gpu(x) >= 0
+    if on_gpu and device is not None and ordinal != x._ordinal:
         raise ValueError(f"{name}: the array is on {x.device}, and device is {device!r}")
     kept: tuple[int, ...]
     shape: tuple[int, ...]
@@ -79,8 +117,11 @@ def _reduce(
     if is_empty and kind in (_MIN, _MAX):
         raise ValueError(f"{name}: no elements along axis {axis}, and no identity to start from")
     result = _new(x, kept, result_dtype)
-    flags = core.reduce(kind, dtype, ordinal, result, x)
-    if flags and not isinstance(x, Array):
+    if isinstance(x, Values):
+        flags = x.reduce(kind, dtype, ordinal, result)
+    else:
+        flags = core.reduce(kind, dtype, ordinal, result, x)
+    if flags and not on_gpu:
         operations = {_SUM: "add", _PROD: "multiply", _MIN: "minimum", _MAX: "maximum"}
         _operation(operations[kind]).report_flags(flags)
     return _finished(name, result if shape == kept else result.reshape(shape), out)
@@ -211,9 +252,7 @@ def mean(
     np.float64(2.3333333333333335)
     """
     x = _operand("mean", x)
-    chosen = np.dtype(np.float64 if x.dtype.kind in "biu" else x.dtype if dtype is None else dtype)
-    if dtype is not None:
-        chosen = np.dtype(dtype)
+    chosen = _mean_type(x.dtype) if dtype is None else np.dtype(dtype)
     carrier = np.dtype(np.float32) if chosen == np.float16 else chosen
     axes = tuple(range(x.ndim)) if axis is None else _normalized_axes(axis, x.ndim)
     count = 1

@@ -1,0 +1,612 @@
+"""`Expression` and `evaluate`: expressions over arrays, computed in one pass.
+
+A call goes through `core.ExpressionBase` when it is one of arrays and numbers whose types the
+expression has met before.  All else comes here: operands are prepared, the graph is lowered for
+their types, and the program is remembered for the next call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import _graph, _reductions, core
+from ._array import Array, _plain_number, _refuse_host, _warn_of_complex, as_array
+from ._graph import Graph, on_numbers, operands, text_of
+from ._lowering import BOOL, Lowered, Static, describe, lower
+from ._parsing import parse
+
+_WEAK = (int, float, complex)
+
+#: Element types, as NumPy's characters.
+_SUPPORTED = _reductions._SUPPORTED
+
+#: How many programs an expression keeps, beside those of `core.ExpressionBase`.
+_MAX_PROGRAMS = 64
+
+#: Elements of a piece where NumPy's iterator has to convert: the pieces stay in the cache.
+_PIECE = 1 << 15
+
+_lock = threading.Lock()
+
+
+# ---- Operands ------------------------------------------------------------------------------------
+
+_ADVICE = {
+    "dask": "use dask.array.map_blocks(expression, ...)",
+    "xarray": "use xarray.apply_ufunc(expression, ...)",
+    "pandas": "pass its values: x.to_numpy()",
+}
+
+
+def _refuse_kind(what: str, x: Any) -> TypeError:
+    kind = type(x)
+    advice = _ADVICE.get(kind.__module__.split(".")[0], "pass a plain array, as np.asarray(x)")
+    return TypeError(
+        f"{what} is a {kind.__module__}.{kind.__qualname__}, which has rules of its own: {advice}"
+    )
+
+
+def _taken(name: str, x: Any) -> Any:
+    """An input as a Python number, a NumPy scalar or array, or an Array; else TypeError."""
+    kind = type(x)
+    if kind in _WEAK or isinstance(x, Array):
+        return x
+    if kind is bool:
+        return np.bool_(x)
+    if kind is not np.ndarray and not isinstance(x, np.generic):
+        x = _plain_number(as_array(x))
+        if type(x) in _WEAK or isinstance(x, Array):
+            return x
+        if isinstance(x, np.memmap):
+            x = x.view(np.ndarray)
+        elif isinstance(x, np.ndarray):
+            raise _refuse_kind(f"the input {name!r}", x)
+        elif hasattr(kind, "__array_ufunc__"):
+            raise _refuse_kind(f"the input {name!r}", x)
+        else:
+            x = np.asarray(x)
+    if x.dtype.char not in _SUPPORTED:
+        what = f"of {x.dtype}" if kind is np.ndarray else f"a {kind.__name__} ({x.dtype})"
+        raise TypeError(
+            f"the input {name!r} is {what}: expressions compute with numbers and arrays of bool, "
+            "int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
+        )
+    return x
+
+
+def _place(values: Iterable[Any], device: str | None) -> int:
+    """The GPU on which the inputs are, or where host arrays are to be computed; -1 for the CPU."""
+    ordinal = core.parse_device(device)
+    arrays = [x for x in values if isinstance(x, Array)]
+    if not arrays:
+        return ordinal
+    found = arrays[0]
+    for x in values:
+        if isinstance(x, np.ndarray) and x.ndim:
+            raise _refuse_host(x, found.device)
+        if isinstance(x, Array) and x._ordinal != found._ordinal:
+            raise ValueError(
+                f"the inputs are on {found.device} and {x.device}: "
+                "move one of them with to_device() first"
+            )
+    if device is not None and ordinal != found._ordinal:
+        raise ValueError(
+            f"an input is on {found.device}, and device is {device!r}: "
+            "data is computed where it is; move it with to_device() first"
+        )
+    return found._ordinal
+
+
+def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(np.shape(x) for x in values))
+    except ValueError:
+        shapes = ", ".join(f"{n} {np.shape(x)}" for n, x in zip(names, values, strict=True))
+        raise ValueError(f"the shapes of the inputs do not broadcast: {shapes}") from None
+
+
+def _order(order: str, values: Iterable[Any]) -> str:
+    if order == "A":
+        flags = [
+            x._is_f_contiguous if isinstance(x, Array) else x.flags.f_contiguous
+            for x in values
+            if isinstance(x, Array | np.ndarray)
+        ]
+        return "F" if all(flags) else "C"
+    if order not in ("C", "F", "K"):
+        raise ValueError(f'order must be "C", "F", "A" or "K", not {order!r}')
+    return order
+
+
+def _target(out: Any) -> Any:
+    """An output as a NumPy array or an Array."""
+    target = as_array(out)
+    if isinstance(target, np.memmap):
+        target = target.view(np.ndarray)
+    if isinstance(target, Array):
+        is_readonly = target._is_readonly
+    elif type(target) is np.ndarray:
+        is_readonly = not target.flags.writeable
+        if target.dtype.char not in _SUPPORTED:
+            raise TypeError(f"out has elements of {target.dtype}, which are not supported")
+    elif hasattr(type(target), "__array_ufunc__"):
+        raise _refuse_kind("out", target)
+    else:
+        raise TypeError(f"out must be an array, not {type(out).__name__}")
+    if is_readonly:
+        raise ValueError("out is read-only")
+    return target
+
+
+def _check_target(target: Any, dtype: Any, shape: tuple[int, ...], on_gpu: bool, casting: Any) -> None:
+    """That a result of a type and shape may be stored in `target`; else the error."""
+    if isinstance(target, Array) is not on_gpu:
+        places = ("in host memory", "on a GPU")
+        raise TypeError(
+            f"the inputs are {places[on_gpu]} and out is {places[not on_gpu]}: "
+            "nothing is moved in silence"
+        )
+    if target.shape != shape:
+        raise ValueError(f"out has shape {target.shape}, but the result has {shape}")
+    if not np.can_cast(dtype, target.dtype, casting=casting):
+        raise TypeError(
+            f"cannot cast the result from {dtype} to out's {target.dtype} with casting rule "
+            f"{casting!r}"
+        )
+    _warn_of_complex(dtype, target.dtype)
+
+
+# ---- Programs of an expression -------------------------------------------------------------------
+
+
+class _Region:
+    """Which nodes are Python numbers when certain inputs are, and which of those others need.
+
+    They are computed by Python, as they would be step by step.
+    """
+
+    def __init__(self, graph: Graph, is_weak: Sequence[bool]) -> None:
+        weak: set[int] = set()
+        numbers: set[int] = set()
+        frontier: set[int] = set()
+        #: Nodes that are exponents, whose values a program has to know.
+        self.exponents: set[int] = set()
+        for k, node in enumerate(graph.nodes):
+            parts = set(operands(node))
+            if node[0] == "number":
+                numbers.add(k)
+            elif node[0] == "input":
+                weak |= {k} if is_weak[node[1]] else set()
+            elif node[0] != "where" and parts & weak and parts <= weak | numbers:
+                weak.add(k)
+            else:
+                frontier |= parts & weak
+                if node[0] == "power":
+                    self.exponents.add(node[2])
+        self.frontier = sorted(frontier)
+        self.inside = sorted(k for k in weak if graph.nodes[k][0] != "input")
+        self.is_direct = not self.exponents - numbers and all(
+            graph.nodes[k][0] == "input" for k in frontier
+        )
+
+    def numbers(self, graph: Graph, values: Sequence[Any]) -> dict[int, Any]:
+        """The values of the nodes of the region that others need."""
+        known = {k: node[1] for k, node in enumerate(graph.nodes) if node[0] == "number"}
+        known |= {k: values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"}
+        for k in self.inside:
+            function, *parts = graph.nodes[k]
+            known[k] = on_numbers(function, *(known[j] for j in parts))
+        return {k: known[k] for k in self.frontier}
+
+
+class _Call:
+    """One call of an expression: its inputs prepared, and what is known of the graph's nodes."""
+
+    def __init__(self, expression: Expression, inputs: Sequence[Any], samples: bool = False) -> None:
+        self.expression = expression
+        self.graph = graph = expression._graph
+        self.names = graph.inputs
+        self.values = list(inputs)
+        if all(type(x) in _WEAK for x in inputs):
+            # Numbers alone have NumPy's default types.
+            self.values = [np.dtype(type(x)).type(x) for x in inputs]
+        self.region = expression._region(tuple(type(x) in _WEAK for x in self.values))
+        self.nodes: dict[int, Any] = {
+            k: self.values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"
+        }
+        if self.region.frontier:
+            numbers = self.region.numbers(graph, self.values)
+            self.nodes |= {k: np.bool_(x) if type(x) is bool else x for k, x in numbers.items()}
+        self.kinds: dict[int, Any] = {
+            k: type(x) if type(x) in _WEAK else x.dtype for k, x in self.nodes.items()
+        }
+        for k in self.region.exponents & self.nodes.keys():
+            x = self.nodes[k]
+            if type(x) in _WEAK:
+                self.kinds[k] = Static(x)
+            elif np.ndim(x) == 0 and x.dtype.kind in "iuf":
+                self.kinds[k] = Static(x.item(), x.dtype)
+
+    def _key(self, out_dtype: Any) -> tuple[Any, ...]:
+        kinds = (
+            (k, type(kind.number), repr(kind.number), kind.dtype)
+            if isinstance(kind, Static)
+            else (k, kind)
+            for k, kind in self.kinds.items()
+        )
+        return (out_dtype, *kinds)
+
+    def lowered(self, out_dtype: Any = None) -> tuple[Lowered, core.Program]:
+        """The program, converting its result to `out_dtype` if that is given."""
+        known = self.expression._programs
+        key = self._key(out_dtype)
+        found = known.get(key)
+        if found is None:
+            lowered = lower(self.graph, self.kinds, out_dtype)
+            found = lowered, lowered.program()
+            with _lock:
+                while len(known) >= _MAX_PROGRAMS:
+                    del known[next(iter(known))]
+                known[key] = found
+        return found
+
+    def with_values(self) -> None:
+        """Makes the numbers known to the program: it may turn on whether they fit."""
+        for k, x in self.nodes.items():
+            if type(x) in _WEAK:
+                self.kinds[k] = Static(x)
+
+    def sources(self, lowered: Lowered) -> tuple[Any, ...]:
+        return tuple(self.nodes[node] for node, _ in lowered.sources)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return _broadcast_shape(self.names, self.values)
+
+
+def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
+    """The result of a call without a reduction, in `target` or new."""
+    lowered, program = call.lowered()
+    on_gpu = any(isinstance(x, Array) for x in call.values)
+    if target is not None:
+        _check_target(target, lowered.dtype, call.shape, on_gpu, casting)
+        native = target.dtype.newbyteorder("=")
+        if native != lowered.dtype:
+            lowered, program = call.lowered(native)
+    inputs = call.sources(lowered)
+    if not on_gpu and not all(
+        x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
+    ):
+        return _run_converting(lowered, program, ordinal, order, inputs, target)
+    result = program.call(ordinal, order, target, inputs)
+    if result is not NotImplemented:
+        return result
+    call.shape  # noqa: B018  the error, when it does not broadcast
+    if on_gpu:
+        core.copy(target, program.call(ordinal, order, None, inputs))
+        return target
+    # The output overlaps an input, or itself.
+    target[...] = program.call(ordinal, order, None, inputs)
+    return target
+
+
+def _run_converting(
+    lowered: Lowered, program: core.Program, ordinal: int, order: str, inputs: Any, target: Any
+) -> Any:
+    """As `program.call` for arrays in the other byte order, which are converted piece by piece."""
+    arrays = [np.asarray(x, dtype) for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
+              if not isinstance(x, np.ndarray)]  # fmt: skip
+    rest = iter(arrays)
+    arrays = [x if isinstance(x, np.ndarray) else next(rest) for x in inputs]
+    given: Any = [target, *arrays]
+    with np.nditer(
+        given,
+        flags=["external_loop", "buffered", "zerosize_ok", "copy_if_overlap"],
+        op_flags=[["writeonly", "allocate", "no_broadcast"], *([["readonly"]] * len(arrays))],  # type: ignore[arg-type, list-item]
+        op_dtypes=[lowered.dtype, *(dtype for _, dtype in lowered.sources)],
+        order=order,  # type: ignore[arg-type]
+        casting="equiv",
+        buffersize=_PIECE,
+    ) as iterator:
+        result = iterator.operands[0]
+        for out, *pieces in iterator if iterator.itersize else ():
+            program.call(ordinal, "C", out, tuple(pieces))
+    return result if target is not None or result.ndim else result[()]
+
+
+class _Values(_reductions.Values):
+    """The elements of an expression, which are computed as they are reduced."""
+
+    def __init__(self, call: _Call, ordinal: int) -> None:
+        lowered, self._program = call.lowered()
+        self._inputs = tuple(
+            x.astype(x.dtype.newbyteorder("="))
+            if isinstance(x, np.ndarray) and not x.dtype.isnative
+            else x
+            for x in call.sources(lowered)
+        )
+        on_gpu = any(isinstance(x, Array) for x in call.values)
+        super().__init__(call.shape, lowered.dtype, ordinal if on_gpu else -1)
+
+    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> int:
+        return self._program.reduce(kind, dtype, ordinal, out, *self._inputs)
+
+
+def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
+    reduction = call.graph.reduction
+    assert reduction is not None
+    values = _Values(call, ordinal)
+    device = None if values._ordinal >= 0 else "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+    result = getattr(_reductions, reduction.name)(
+        values, axis=reduction.axis, keepdims=reduction.keepdims, device=device
+    )
+    if target is None:
+        return result
+    _check_target(target, result.dtype, result.shape, isinstance(result, Array), casting)
+    if isinstance(result, Array):
+        core.copy(target, result)
+    else:
+        target[...] = result
+    return target
+
+
+# ---- Expressions ---------------------------------------------------------------------------------
+
+
+class Expression(core.ExpressionBase):
+    """An expression over arrays, which a call computes in one pass, without temporaries.
+
+    ``text`` is Python's arithmetic: names, numbers, ``+ - * / // % **``, comparisons,
+    ``where(condition, x, y)``, ``abs`` and the package's operations (``sqrt``, ``minimum``,
+    ``divide``, ...); and outermost ``sum``, ``prod``, ``min``, ``max`` or ``mean``, with ``axis=``
+    and ``keepdims=``.  SyntaxError, with the place, for anything else; nothing of it is ever run.
+
+    A call takes the inputs by position, in the order in which they appear, or by name: NumPy
+    arrays and what NumPy takes for one, Arrays, foreign GPU arrays, and numbers.  The result has
+    the type, shape and bits that the operations give one after the other, on every device.
+
+    >>> import numpy as np
+    >>> e = Expression("(a - b) / (a + b)")
+    >>> e.inputs
+    ('a', 'b')
+    >>> e(np.array([3.0, 1.0]), 1)
+    array([0.5, 0. ])
+    >>> e(b=1, a=3)
+    np.float64(0.5)
+
+    Call arguments besides the inputs, all by name: ``out``, an array for the result, to whose type
+    it must cast by ``casting`` (as `numpy.can_cast`); ``order``, "C", "F", "A" or "K", of a new
+    result; ``device``, where host arrays are computed.
+
+    The calls of one Expression from many threads do not disturb each other.
+    """
+
+    __slots__ = ("__weakref__", "_graph", "_is_traced", "_programs", "_regions", "_text")
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"an expression is a str, not {type(text).__name__}")
+        self._set(text.strip(), parse(text), False)
+
+    def _set(self, text: str, graph: Graph, is_traced: bool) -> None:
+        self._text = text
+        self._graph = graph
+        self._is_traced = is_traced
+        self._programs: dict[Any, tuple[Lowered, core.Program]] = {}
+        self._regions: dict[tuple[bool, ...], _Region] = {}
+
+    @property
+    def text(self) -> str:
+        """The expression as it was written."""
+        return self._text
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order in which they appear in the text."""
+        return self._graph.inputs
+
+    def _region(self, is_weak: tuple[bool, ...]) -> _Region:
+        region = self._regions.get(is_weak)
+        if region is None:
+            region = _Region(self._graph, is_weak)
+            with _lock:
+                if len(self._regions) >= _MAX_PROGRAMS:
+                    self._regions.clear()
+                self._regions[is_weak] = region
+        return region
+
+    def _bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        """Arguments in the order of the inputs; TypeError when they are others."""
+        names = self.inputs
+        if not named and len(args) == len(names):
+            return list(args)
+        unknown = [name for name in named if name not in names[len(args) :]]
+        missing = [name for name in names[len(args) :] if name not in named]
+        if len(args) > len(names) or unknown or missing:
+            wanted = ", ".join(names) or "none"
+            problem = (
+                f"{len(args)} were given by position"
+                if len(args) > len(names)
+                else f"{', '.join(map(repr, unknown))} is none of them, or given twice"
+                if unknown
+                else f"{', '.join(map(repr, missing))} is missing"
+            )
+            raise TypeError(f"the inputs of the expression are {wanted}: {problem}")
+        return [*args, *(named[name] for name in names[len(args) :])]
+
+    def _call(
+        self,
+        *args: Any,
+        out: Any = None,
+        order: str = "K",
+        casting: str = "safe",
+        device: str | None = None,
+        **named: Any,
+    ) -> Any:
+        """A call that `core.ExpressionBase` leaves."""
+        inputs = self._bound(args, named)
+        taken = [_taken(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
+        ordinal = _place(taken, device)
+        target = None if out is None else _target(out)
+        if target is not None and type(target) is np.ndarray and not taken and ordinal >= 0:
+            ordinal = -1
+        call = _Call(self, taken)
+        try:
+            result = self._computed(call, ordinal, order, target, casting)
+        except OverflowError:
+            # A number beyond a type: a comparison knows the answer, else it is an error again.
+            call.with_values()
+            result = self._computed(call, ordinal, order, target, casting)
+        else:
+            if self._graph.reduction is None and call.region.is_direct:
+                lowered, program = call.lowered()
+                nodes = self._graph.nodes
+                sources = tuple(nodes[node][1] for node, _ in lowered.sources)
+                self._remember(tuple(inputs), sources, program)
+        return result if out is None else out
+
+    def _computed(self, call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
+        if self._graph.reduction is not None:
+            return _reduced(call, ordinal, target, casting)
+        return _run(call, ordinal, _order(order, call.values), target, casting)
+
+    # ---- About it ----
+
+    def _sample(self, dtypes: tuple[Any, ...], named: Mapping[str, Any]) -> _Call:
+        """A call on inputs of types alone; int, float and complex stand for Python numbers."""
+        samples = [
+            kind(3 + 2 * k) if kind in _WEAK else np.ones((), np.dtype(kind).newbyteorder("="))
+            for k, kind in enumerate(self._bound(dtypes, named))
+        ]
+        return _Call(self, [_taken(n, x) for n, x in zip(self.inputs, samples, strict=True)])
+
+    def dtype_for(self, *dtypes: Any, **named: Any) -> np.dtype[Any]:
+        """The type of the result for inputs of types, given by position or name.
+
+        `int`, `float` and `complex` stand for Python numbers.
+
+        >>> import numpy as np
+        >>> Expression("a / b").dtype_for(np.int32, b=np.float32)
+        dtype('float64')
+        """
+        dtype = self._sample(dtypes, named).lowered()[0].dtype
+        reduction = self._graph.reduction
+        if reduction is None:
+            return dtype
+        return _reductions.result_type(reduction.name, dtype)
+
+    def disassemble(self, *dtypes: Any, **named: Any) -> str:
+        """The program for inputs of types, one step on a line; types as for `dtype_for`.
+
+        >>> print(Expression("a * b + 1").disassemble("float32", "int16"))
+        a: float32
+        b: int16
+        %0 = multiply float32 a, b
+        %1 = add float32 %0, 1.0
+        -> float32
+        """
+        lowered, _ = self._sample(dtypes, named).lowered()
+        text = describe(self._graph, lowered)
+        reduction = self._graph.reduction
+        if reduction is None:
+            return text
+        axis = "" if reduction.axis is None else f", axis={reduction.axis}"
+        dtype = _reductions.result_type(reduction.name, lowered.dtype)
+        return f"{text}\n{reduction.name}{axis}\n-> {dtype}"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        parameters = [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.inputs
+        ]
+        options = {"out": None, "order": "K", "casting": "safe", "device": None}
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in options.items()
+            if name not in self.inputs
+        ]
+        return inspect.Signature(parameters)
+
+    def __repr__(self) -> str:
+        return f"Expression({self._text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expression):
+            return NotImplemented
+        return self._graph.key() == other._graph.key()
+
+    def __hash__(self) -> int:
+        return hash(self._graph.key())
+
+    def __reduce__(self) -> Any:
+        if self._is_traced:
+            return of_graph, (self._graph,)
+        return Expression, (self._text,)
+
+
+def of_graph(graph: Graph) -> Expression:
+    """The expression of a graph that is not from a text."""
+    expression = Expression.__new__(Expression)
+    expression._set(text_of(graph), _graph.Graph(*graph), True)
+    return expression
+
+
+# ---- evaluate ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _of_text(text: str) -> Expression:
+    return Expression(text)
+
+
+def evaluate(
+    expr: str | Expression,
+    local_dict: Mapping[str, Any] | None = None,
+    global_dict: Mapping[str, Any] | None = None,
+    out: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    device: str | None = None,
+) -> Any:
+    """The value of an expression over arrays, computed in one pass; see `Expression`.
+
+    Names are looked up in `local_dict` and `global_dict`, or the caller's local and global
+    variables.  SyntaxError for what is no expression, NameError for an unknown name.  Texts that
+    were met lately are not parsed again.
+
+    >>> import numpy as np
+    >>> a, b = np.arange(3.0), np.array([2.0, 3.0, 4.0])
+    >>> evaluate("(a * b + 1) / 2")
+    array([0.5, 2. , 4.5])
+    >>> evaluate("sum(a * b)")
+    np.float64(11.0)
+    """
+    if isinstance(expr, Expression):
+        expression = expr
+    elif isinstance(expr, str):
+        expression = _of_text(expr)
+    else:
+        raise TypeError(f"an expression is a str or an Expression, not {type(expr).__name__}")
+    values = []
+    if local_dict is None or global_dict is None:
+        frame = sys._getframe(1)
+        local_dict = frame.f_locals if local_dict is None else local_dict
+        global_dict = frame.f_globals if global_dict is None else global_dict
+        del frame
+    for name in expression.inputs:
+        if name in local_dict:
+            values.append(local_dict[name])
+        elif name in global_dict:
+            values.append(global_dict[name])
+        else:
+            raise NameError(f"name {name!r} of the expression is not defined", name=name)
+    if order == "K" and device is None and out is None:
+        return expression(*values)
+    return expression(*values, out=out, order=order, casting=casting, device=device)
