@@ -253,7 +253,7 @@ class Output:
         self.path, self.is_overwriting = path, is_overwriting
         # A link stays one, and what it points to is replaced.
         self._target = Path(os.path.realpath(path))
-        self._temporary = self._target.with_name(f".pkg-eval-{secrets.token_hex(8)}.tmp")
+        self._temporary = self._target.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
         self._file = -1
         self._check(inputs)
 
@@ -322,9 +322,9 @@ class Output:
 
     def commit(self) -> None:
         """Waits until all is on the disk, and gives it its name."""
-        self._refuse_existing()
         try:
             os.fsync(self._file)
+            self._refuse_existing()
             os.replace(self._temporary, self._target)
             self._temporary = self._target  # nothing is left to remove
             folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -423,13 +423,16 @@ class Evaluation:
             np.asarray(self.maps[name]) if name in self.maps else x for name, x in operands.items()
         ]
         self.shape = self._broadcast()
-        self.result_dtype = self.expression.dtype_for(*map(_kind, self.operands))
-        self.dtype: np.dtype[Any] = options.dtype or self.result_dtype
-        if not np.can_cast(self.result_dtype, self.dtype, options.casting):
+        self.is_reduction = self.expression._graph.reduction is not None
+        sample = self._sample()
+        self.dtype: np.dtype[Any] = options.dtype or sample.dtype
+        if not np.can_cast(sample.dtype, self.dtype, options.casting):
             raise Failure(
-                f"the result is of type {self.result_dtype}, which casting {options.casting!r} does"
-                f" not convert to {self.dtype}; see --casting"
+                f"the result is of type {sample.dtype}, which casting {options.casting!r} does not"
+                f" convert to {self.dtype}; see --casting"
             )
+        if options.output is None and (sample.ndim if self.is_reduction else self.shape):
+            raise _usage("the result is an array: add -o OUTPUT")
 
     def _broadcast(self) -> tuple[int, ...]:
         try:
@@ -438,26 +441,28 @@ class Evaluation:
             shapes = ", ".join(f"{name} {x.shape}" for name, x in self.maps.items())
             raise Failure(f"the shapes of the files do not agree: {shapes}") from None
 
+    def _sample(self) -> np.ndarray[Any, Any]:
+        """The result for one element of each file: its type, and whether it has dimensions."""
+        ones = [
+            np.ones((1,) * x.ndim, x.dtype.newbyteorder("=")) if isinstance(x, np.ndarray) else x
+            for x in self.operands
+        ]
+        with np.errstate(all="ignore"):
+            return np.asarray(self.expression(*ones))
+
     def run(self) -> None:
-        options = self.options
-        is_reduction = self.expression.reduction is not None
-        if options.output is None:
-            if not is_reduction and self.shape:
-                raise _usage(f"the result has the shape {self.shape}: add -o OUTPUT")
-            result = self._reduce()
-            if result.ndim:
-                raise _usage(f"the result has the shape {result.shape}: add -o OUTPUT")
-            print(result[()])
+        if self.options.output is None:
+            print(self._whole()[()])
             return
-        with Output(options.output, options.overwrite, self.paths) as output:
-            if is_reduction:
-                self._store(self._reduce(), output)
+        with Output(self.options.output, self.options.overwrite, self.paths) as output:
+            if self.is_reduction:
+                self._store(self._whole(), output)
             else:
                 self._map(output)
             output.commit()
 
-    def _reduce(self) -> np.ndarray[Any, Any]:
-        """The result of one call.  It can be stopped by ending the process alone."""
+    def _whole(self) -> np.ndarray[Any, Any]:
+        """The result of one call, for reductions: it cannot be stopped, but with the process."""
         with self.signals.ending_at_once():
             result = np.asarray(self.expression(*self.operands, device=self.options.device))
         return result.astype(self.dtype, copy=False)
@@ -516,10 +521,6 @@ class Evaluation:
             and all(x.flags.f_contiguous for x in full)
             and not all(x.flags.c_contiguous for x in full)
         )
-
-
-def _kind(x: Any) -> Any:
-    return x.dtype if isinstance(x, np.ndarray) else type(x)
 
 
 def _part(x: Any, begin: tuple[int, ...], piece: tuple[int, ...]) -> Any:
