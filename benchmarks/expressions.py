@@ -26,6 +26,9 @@ FUSED = "CuPy fused"
 COMPILED = "PyTorch compiled"
 BUS = "bus"
 
+#: Below it what a call costs besides the computation shows.
+SMALL = 2**16
+
 #: Numbers of operations in a chain.
 CHAINS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -160,7 +163,7 @@ class ExpressionCase(Case):
         statement = program.ours(arrays, **more)
         check("an expression", statement.value(), want, False)
         prepared.timers[OURS] = statement
-        if self.n < 2**16:
+        if self.n < SMALL:
             prepared.timers[EVALUATE] = _tried(
                 Statement("f(expression, x)", f=pcd.evaluate, expression=program.text, x=arrays)
             )
@@ -183,7 +186,7 @@ class ExpressionCase(Case):
         names = {"expression": self.program.text, "x": arrays, **more}
         evaluate = Statement(f"f({given})", f=numexpr.evaluate, **names)
         _add(prepared, "numexpr", lambda: _tried(evaluate))
-        if "numexpr" in prepared.timers:
+        if "numexpr" in prepared.timers and self.n < SMALL:
             # It repeats the latest call of evaluate, which is the one above.
             again = Statement("f(x)", f=numexpr.re_evaluate, x=arrays)
             _add(prepared, RE_EVALUATE, lambda: _tried(again))
@@ -460,7 +463,7 @@ class FirstCallCase(Case):
 
 def _cpu_goals(program: Program, n: int, variant: str) -> tuple[Goal, ...]:
     """At a size of the promise; between them expressions are to be no slower."""
-    if n < 2**16:
+    if n < SMALL:
         return (Goal(reference=RE_EVALUATE, ratio=2),) if program is F8 else ()
     if n >= 2**24 and program in (F8, F4, MIXED) and variant == "out":
         return (Goal(reference="numexpr", ratio=2), Goal(reference="NumPy", ratio=2.5))
@@ -472,7 +475,7 @@ def _cpu_cases(sizes: Sizes) -> Iterator[Case]:
         for n in sizes.expressions:
             if n > 2**24 and program not in (F8, F4):
                 continue
-            for variant in ("out", "new") if program.with_out and n >= 2**16 else ("new",):
+            for variant in ("out", "new") if program.with_out and n >= SMALL else ("new",):
                 yield ExpressionCase(
                     "expressions",
                     f"{program.label} n={n} {variant}",

@@ -322,8 +322,11 @@ def _plot_chains(plt: Any, rows: list[Row], folder: Path) -> Path | None:
             )
         device, n = place
         where = "arrays on the GPU" if device == "cuda" else "CPU"
-        axis.set(yscale="log", title=f"{n} f64, {where}", xlabel="operations", ylabel="ms")
-        axis.set_xscale("log", base=2)
+        axis.set(xscale="log", yscale="log", title=f"{n:,} f64, {where}")
+        axis.set(xlabel="operations in the expression", ylabel="ms")
+        counts = sorted({row.case.facts()["operations"] for row in chosen})
+        axis.set_xticks(counts, map(str, counts))
+        axis.minorticks_off()
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     figure.tight_layout()
