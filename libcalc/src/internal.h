@@ -93,7 +93,7 @@ struct mylib_program {
 /* The program of a single operation, where no memory is to be allocated. */
 typedef struct mylib_operation {
     mylib_program program; /* points to the rest */
-    mylib_statement statement[4];
+    mylib_statement statement[5];
 } mylib_operation;
 
 /*
@@ -109,6 +109,10 @@ void mylib_operation_of_conversion(mylib_operation *operation, mylib_type to, my
 /* in[0] differs from 0 ? in[1] : in[2] */
 void mylib_operation_of_select(mylib_operation *operation, mylib_type type,
                                const mylib_type input_types[3]);
+
+/* in[0] * in[1], computed in `carrier` from inputs that are converted to `type` first. */
+mylib_status mylib_operation_of_product(mylib_operation *operation, mylib_type type,
+                                        mylib_type carrier, const mylib_type input_types[2]);
 
 /* Bytes per element of operand k of a layout: 0 is the output, 1 + k input k. */
 static inline int64_t mylib_program_operand_size(const mylib_program *program, int k)
@@ -254,6 +258,11 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array);
 /* MYLIB_ERR_ARGUMENT when the device is neither the CPU nor a CUDA ordinal >= 0. */
 mylib_status mylib_check_device(mylib_device device);
 
+/* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
+
+/* The type in which a reduction of `type` is carried; see mylib_reduce(). */
+mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
+
 /* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
 
 /* out[i] = op(a[i], b[i]) for n elements with byte strides; see cpu/kernels.c. */
@@ -307,9 +316,14 @@ mylib_status mylib_cpu_execute_in_order(const mylib_program *program, const myli
 void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,
                       const void *step);
 
-/* As mylib_cuda_reduce(), over host memory. */
-mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_code *program,
-                              const mylib_layout *layout, int kept_ndim, mylib_type out_type);
+/*
+ * As mylib_cuda_program_reduce(), over host memory; out_type may be any to which store() narrows
+ * the carrying type.  MYLIB_ERR_NO_MEMORY, after which the output is undefined; not for an
+ * operation's program.
+ */
+mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
+                              mylib_type type, const mylib_layout *layout, int kept_ndim,
+                              mylib_type out_type);
 
 /*
  * *value += the sum of n terms, summed in the documented order and rounded once; 'type' is that of

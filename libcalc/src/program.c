@@ -401,20 +401,24 @@ static void begin_operation(mylib_operation *o, mylib_type result_type, int inpu
     p->statement = o->statement;
 }
 
-/* Input k as `type`; a conversion goes through a register. */
-static mylib_value read_input(mylib_operation *o, int k, mylib_type type)
+/* A value as `type`; a conversion goes through a register. */
+static mylib_value convert_value(mylib_operation *o, mylib_value v, mylib_type type)
 {
     mylib_program *p = &o->program;
-    uint8_t stored = p->input_type[k], size;
-    const mylib_value input = {MYLIB_VALUE_INPUT, stored, (uint16_t)k};
-    if (stored == type)
-        return input;
-    size = (uint8_t)mylib_type_size(type);
+    if (v.type == type)
+        return v;
+    uint8_t size = (uint8_t)mylib_type_size(type);
     p->max_register_size = size > p->max_register_size ? size : p->max_register_size;
     const mylib_value converted = {MYLIB_VALUE_REGISTER, (uint8_t)type, (uint16_t)p->registers++};
     o->statement[p->statements++] = (mylib_statement){
-        MYLIB_OPCODE_CONVERT, (uint8_t)type, (uint8_t)type, 1, converted.index, {input}};
+        MYLIB_OPCODE_CONVERT, (uint8_t)type, (uint8_t)type, 1, converted.index, {v}};
     return converted;
+}
+
+static mylib_value read_input(mylib_operation *o, int k, mylib_type type)
+{
+    const mylib_value input = {MYLIB_VALUE_INPUT, o->program.input_type[k], (uint16_t)k};
+    return convert_value(o, input, type);
 }
 
 mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type type,
@@ -458,10 +462,17 @@ void mylib_operation_of_select(mylib_operation *o, mylib_type type, const mylib_
     o->statement[o->program.statements++] = s;
 }
 
-mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
-                                  mylib_type type, mylib_device device, void *stream,
-                                  const mylib_array *out, const mylib_array *in)
+mylib_status mylib_operation_of_product(mylib_operation *o, mylib_type type, mylib_type carrier,
+                                        const mylib_type input_types[2])
 {
-    (void)program, (void)reduction, (void)type, (void)device, (void)stream, (void)out, (void)in;
-    return mylib_fail(MYLIB_ERR_UNSUPPORTED, "not written yet");
+    mylib_status st = mylib_op_result_type(MYLIB_OP_multiply, carrier, NULL);
+    mylib_statement s = {MYLIB_OP_multiply, (uint8_t)carrier, (uint8_t)carrier, 2,
+                         MYLIB_TARGET_OUT,  {{0, 0, 0}}};
+    if (st != MYLIB_OK)
+        return st;
+    begin_operation(o, carrier, 2, input_types);
+    for (int k = 0; k < 2; k++)
+        s.operand[k] = convert_value(o, read_input(o, k, type), carrier);
+    o->statement[o->program.statements++] = s;
+    return MYLIB_OK;
 }

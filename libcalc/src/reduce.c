@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "flags.h"
 #include "internal.h"
 
 /* ---- Types --------------------------------------------------------------------------------- */
@@ -32,10 +33,16 @@ static void carrying_types(mylib_reduction reduction, mylib_type type, mylib_typ
     }
 }
 
-static mylib_status check_types(mylib_reduction reduction, mylib_type type, mylib_type out_type,
-                                mylib_type *carrier)
+mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type)
 {
-    mylib_type wide;
+    mylib_type carrier, wide;
+    carrying_types(reduction, type, &carrier, &wide);
+    return carrier;
+}
+
+static mylib_status check_types(mylib_reduction reduction, mylib_type type, mylib_type out_type)
+{
+    mylib_type carrier, wide;
     if (reduction_name(reduction) == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown reduction %d: reductions are 0 to 3",
                           (int)reduction);
@@ -46,7 +53,7 @@ static mylib_status check_types(mylib_reduction reduction, mylib_type type, myli
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for bool: reduce it as i64",
                           reduction_name(reduction));
-    carrying_types(reduction, type, carrier, &wide);
+    carrying_types(reduction, type, &carrier, &wide);
     if (out_type != type && out_type != wide)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "the %s of %s gives %s%s%s, but out is %s",
                           reduction_name(reduction), mylib_type_name(type), mylib_type_name(type),
@@ -76,9 +83,9 @@ static void swap_operands(mylib_layout *l, int a, int b)
 }
 
 /*
- * Splits the loops over 'in' into the kept dimensions, in the order that suits the memory of the
- * first input, and the reduced ones in C order, where only neighbours merge.  Operand 0 is out,
- * which has `extent` in each dimension of the layout.
+ * Splits the loops into the kept dimensions, in the order that suits the memory of the first input,
+ * and the reduced ones in C order, where only neighbours merge.  Operand 0 is out, which has
+ * `extent` in each dimension of the layout.
  */
 static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t *extent,
                     int *kept_ndim_ret)
@@ -89,7 +96,7 @@ static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t
     kept.ndim = 0;
     kept.count = 1;
     kept.operands = l->operands;
-    memcpy(kept.data, l->data, sizeof kept.data);
+    memcpy(kept.data, l->data, (size_t)l->operands * sizeof *kept.data);
     for (int d = 0; d < l->ndim; d++) {
         if (extent[d] != 1) {
             add_dimension(&kept, l->shape[d], l, d);
@@ -97,9 +104,10 @@ static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t
         }
     }
     if (kept.ndim > 0 && kept.count != 0) {
-        swap_operands(&kept, 0, 1);
+        int first_input = l->operands > 1;
+        swap_operands(&kept, 0, first_input);
         mylib_layout_simplify(&kept);
-        swap_operands(&kept, 0, 1);
+        swap_operands(&kept, 0, first_input);
     }
     *arranged = kept;
     arranged->count = l->count;
@@ -163,123 +171,210 @@ static mylib_status make_like(mylib_device device, const mylib_array *host, myli
     return mylib_cuda_alloc(device.index, nbytes, NULL, &made->data);
 }
 
+/* ---- What is reduced ----------------------------------------------------------------------- */
+
+/*
+ * The values that a program gives for its inputs, broadcast against each other; and the code of the
+ * terms where one can say it: `load in[0]` or `load in[0]; multiply in[1]`, which the GPU takes.
+ */
+typedef struct values {
+    const mylib_program *program;
+    const mylib_code *code; /* or NULL */
+    mylib_type type;        /* to which they are converted */
+    const mylib_array *in;
+    const char *const *names; /* of the inputs */
+    int ndim;
+    int64_t shape[MYLIB_MAX_NDIM];
+    int64_t extent[MYLIB_MAX_NDIM]; /* of the output in each dimension */
+} values;
+
+/* The shape to which the inputs broadcast. */
+static mylib_status broadcast_inputs(values *v)
+{
+    char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
+    v->ndim = 0;
+    for (int k = 0; k < v->program->inputs; k++) {
+        const mylib_array *in = &v->in[k];
+        mylib_status st = mylib_check_array(v->names[k], in);
+        if (st != MYLIB_OK)
+            return st;
+        if (in->ndim > v->ndim) {
+            int more = in->ndim - v->ndim;
+            memmove(v->shape + more, v->shape, (size_t)v->ndim * sizeof *v->shape);
+            for (int d = 0; d < more; d++)
+                v->shape[d] = 1;
+            v->ndim = in->ndim;
+        }
+        for (int d = 0; d < in->ndim; d++) {
+            int64_t *size = &v->shape[v->ndim - in->ndim + d];
+            if (*size == 1)
+                *size = in->shape[d];
+            else if (in->shape[d] != 1 && in->shape[d] != *size)
+                return mylib_fail(MYLIB_ERR_ARGUMENT,
+                                  "%s of shape %s does not broadcast to the shape %s of the inputs "
+                                  "before it",
+                                  v->names[k], mylib_shape_text(a, in->ndim, in->shape),
+                                  mylib_shape_text(b, v->ndim, v->shape));
+        }
+    }
+    return MYLIB_OK;
+}
+
+/* Whether out's shape is one that the values reduce to; its extents. */
+static mylib_status check_shape(values *v, mylib_reduction reduction, const mylib_array *out)
+{
+    const char *what = v->program->inputs == 1 ? v->names[0] : "the inputs";
+    char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
+    int reduces_all = out->ndim == 0, fits = reduces_all || out->ndim == v->ndim;
+    int is_empty = 0, has_outputs = 1;
+    for (int d = 0; d < v->ndim && fits; d++) {
+        v->extent[d] = reduces_all ? 1 : out->shape[d];
+        fits = v->extent[d] == 1 || v->extent[d] == v->shape[d];
+        is_empty |= v->extent[d] == 1 && v->shape[d] == 0;
+        has_outputs &= v->extent[d] != 0;
+    }
+    if (!fits)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s of shape %s does not reduce to the shape %s of out: expected the "
+                          "same sizes, and 1 where it is reduced, or no dimensions",
+                          what, mylib_shape_text(a, v->ndim, v->shape),
+                          mylib_shape_text(b, out->ndim, out->shape));
+    if (is_empty && has_outputs && (reduction == MYLIB_MIN || reduction == MYLIB_MAX))
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the %s of no elements is not defined: %s has shape %s",
+                          reduction_name(reduction), what, mylib_shape_text(a, v->ndim, v->shape));
+    return MYLIB_OK;
+}
+
+/* The loops over the values: operand 0 is out, which stands still where it is reduced. */
+static mylib_status make_layout(const values *v, const mylib_array *out, mylib_layout *l)
+{
+    static char nothing; /* the address of values that are nowhere */
+    const mylib_array whole = {
+        &nothing, out->device, v->program->inputs > 0 ? v->in[0].type : MYLIB_BOOL,
+        v->ndim,  v->shape,    NULL};
+    mylib_status st = mylib_layout_init(l, &whole, v->in, v->program->inputs);
+    if (st != MYLIB_OK)
+        return st;
+    int64_t stride = (int64_t)mylib_type_size(out->type);
+    l->data[0] = out->data;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        l->strides[0][d] = v->extent[d] == 1 ? 0 : out->strides != NULL ? out->strides[d] : stride;
+        stride *= v->extent[d];
+    }
+    return MYLIB_OK;
+}
+
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-static mylib_status run(mylib_reduction reduction, const mylib_code *program,
-                        mylib_device device, void *stream, const mylib_array *out,
-                        const mylib_array *in, const int64_t *extent);
+static mylib_status run(mylib_reduction reduction, const values *v, mylib_device device,
+                        void *stream, const mylib_array *out);
 
 /* Host arrays on a GPU: copied there whole, and the result back. */
-static mylib_status run_host(mylib_reduction reduction, const mylib_code *program,
-                             mylib_device device, const mylib_array *out, const mylib_array *in,
-                             const int64_t *extent)
+static mylib_status run_host(mylib_reduction reduction, const values *v, mylib_device device,
+                             const mylib_array *out)
 {
-    mylib_array there[3] = {{0}, {0}, {0}};
+    mylib_array there[MYLIB_PROGRAM_MAX_INPUTS], result = {.data = NULL};
+    values copied = *v;
     mylib_status st;
-    for (int k = 0; k < program->inputs; k++) {
-        MYLIB_TRY(make_like(device, &in[k], &there[1 + k]));
-        MYLIB_TRY(mylib_copy_array(NULL, &there[1 + k], &in[k]));
+    int count = v->program->inputs;
+    for (int k = 0; k < count; k++)
+        there[k].data = NULL;
+    copied.in = there;
+    for (int k = 0; k < count; k++) {
+        MYLIB_TRY(make_like(device, &v->in[k], &there[k]));
+        MYLIB_TRY(mylib_copy_array(NULL, &there[k], &v->in[k]));
     }
-    MYLIB_TRY(make_like(device, out, &there[0]));
-    MYLIB_TRY(run(reduction, program, device, NULL, &there[0], &there[1], extent));
-    MYLIB_TRY(mylib_copy_array(NULL, out, &there[0]));
+    MYLIB_TRY(make_like(device, out, &result));
+    MYLIB_TRY(run(reduction, &copied, device, NULL, &result));
+    MYLIB_TRY(mylib_copy_array(NULL, out, &result));
 out:
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < count; k++)
         if (there[k].data != NULL)
             (void)mylib_cuda_free(device.index, there[k].data, NULL);
+    if (result.data != NULL)
+        (void)mylib_cuda_free(device.index, result.data, NULL);
     return st;
 }
 
-/* Arrays in one place, of sizes that fit; out has `extent` in the dimensions of the inputs. */
-static mylib_status run(mylib_reduction reduction, const mylib_code *program,
-                        mylib_device device, void *stream, const mylib_array *out,
-                        const mylib_array *in, const int64_t *extent)
+/* Arrays in one place, of sizes that fit. */
+static mylib_status run(mylib_reduction reduction, const values *v, mylib_device device,
+                        void *stream, const mylib_array *out)
 {
-    static const int64_t single[MYLIB_MAX_NDIM] = {1};
-    mylib_array operands[3];
     mylib_layout layout, arranged;
     mylib_status st;
     int kept_ndim;
 
     if (device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU)
-        return run_host(reduction, program, device, out, in, extent);
+        return run_host(reduction, v, device, out);
+    MYLIB_TRY(make_layout(v, out, &layout));
 
-    /* The shape is the inputs', to which out is broadcast. */
-    for (int k = 0; k < program->inputs; k++)
-        operands[k] = in[k];
-    operands[program->inputs] = *out;
-    MYLIB_TRY(mylib_layout_init(&layout, &operands[0], &operands[1], program->inputs));
-    for (int k = program->inputs; k > 0; k--)
-        swap_operands(&layout, k, k - 1);
-
-    for (int d = 0; d < in[0].ndim && layout.count != 0; d++)
-        if (extent[d] > 1 && layout.strides[0][d] == 0)
+    for (int d = 0; d < v->ndim && layout.count != 0; d++)
+        if (v->extent[d] > 1 && layout.strides[0][d] == 0)
             return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride %d is 0", d);
     for (int k = 1; k < layout.operands && layout.count != 0; k++)
-        if (same_place(operands[k - 1].device, out->device) &&
+        if (same_place(v->in[k - 1].device, out->device) &&
             mylib_layout_overlap(&layout, k, mylib_type_size(out->type),
-                                 mylib_type_size(operands[k - 1].type)) != MYLIB_DISJOINT)
+                                 mylib_type_size(v->in[k - 1].type)) != MYLIB_DISJOINT)
             return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint");
 
-    arrange(&arranged, &layout, in[0].ndim > 0 ? extent : single, &kept_ndim);
+    arrange(&arranged, &layout, v->extent, &kept_ndim);
     for (int d = 0; d < kept_ndim; d++)
         if (arranged.shape[d] == 0)
             return MYLIB_OK;
+    if (out->device.kind == MYLIB_CPU && layout.count != 0)
+        mylib_raise_flags(v->program->flags);
     if (device.kind == MYLIB_CPU)
-        return mylib_cpu_reduce(reduction, program, &arranged, kept_ndim, out->type);
+        return mylib_cpu_reduce(reduction, v->program, v->type, &arranged, kept_ndim, out->type);
     for (int k = 1; k < arranged.operands; k++)
-        arranged.is_host_scalar[k] = operands[k - 1].device.kind == MYLIB_CPU;
-    return mylib_cuda_reduce(device.index, stream, reduction, program, &arranged, kept_ndim,
-                             out->type);
+        arranged.is_host_scalar[k] = v->in[k - 1].device.kind == MYLIB_CPU;
+    if (v->code != NULL)
+        return mylib_cuda_reduce(device.index, stream, reduction, v->code, &arranged, kept_ndim,
+                                 out->type);
+    return mylib_cuda_program_reduce(device.index, stream, reduction, v->program, v->type,
+                                     &arranged, kept_ndim, out->type);
 out:
     return st;
 }
 
-static mylib_code program_of(mylib_type type, mylib_type carrier, const mylib_array *in,
-                                int inputs)
+/* What is the same for all entry points, once the program is known. */
+static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
+                           const mylib_array *out)
 {
-    mylib_code program = {
+    mylib_status st;
+    MYLIB_TRY(broadcast_inputs(v));
+    MYLIB_TRY(check_shape(v, reduction, out));
+    MYLIB_TRY(check_places(device, out, v->in, v->names, v->program->inputs));
+    st = run(reduction, v, device, stream, out);
+out:
+    return st;
+}
+
+static mylib_code code_of(mylib_type type, mylib_type carrier, const mylib_array *in, int inputs)
+{
+    mylib_code code = {
         (uint8_t)carrier, (uint8_t)type, (uint8_t)inputs,
         (uint8_t)inputs,  {0},           {{MYLIB_OPCODE_LOAD, 0}, {MYLIB_OP_multiply, 1}}};
     for (int k = 0; k < inputs; k++)
-        program.input_type[k] = (uint8_t)in[k].type;
-    return program;
+        code.input_type[k] = (uint8_t)in[k].type;
+    return code;
 }
 
 mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
                           void *stream, const mylib_array *out, const mylib_array *in)
 {
     static const char *const names[] = {"in"};
-    char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
-    int64_t extent[MYLIB_MAX_NDIM] = {1};
-    mylib_type carrier = type;
+    mylib_operation copy;
     mylib_status st;
 
     MYLIB_TRY(mylib_check_array("out", out));
     MYLIB_TRY(mylib_check_array("in", in));
     MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(check_types(reduction, type, out->type, &carrier));
-    int reduces_all = out->ndim == 0, fits = reduces_all || out->ndim == in->ndim;
-    int is_empty = 0, has_outputs = 1;
-    for (int d = 0; d < in->ndim && fits; d++) {
-        extent[d] = reduces_all ? 1 : out->shape[d];
-        fits = extent[d] == 1 || extent[d] == in->shape[d];
-        is_empty |= extent[d] == 1 && in->shape[d] == 0;
-        has_outputs &= extent[d] != 0;
-    }
-    if (!fits)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "in of shape %s does not reduce to the shape %s of out: expected the "
-                          "same sizes, and 1 where it is reduced, or no dimensions",
-                          mylib_shape_text(a, in->ndim, in->shape),
-                          mylib_shape_text(b, out->ndim, out->shape));
-    if (is_empty && has_outputs && (reduction == MYLIB_MIN || reduction == MYLIB_MAX))
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "the %s of no elements is not defined: in has shape %s",
-                          reduction_name(reduction), mylib_shape_text(a, in->ndim, in->shape));
-    MYLIB_TRY(check_places(device, out, in, names, 1));
-    mylib_code program = program_of(type, carrier, in, 1);
-    st = run(reduction, &program, device, stream, out, in, extent);
+    MYLIB_TRY(check_types(reduction, type, out->type));
+    mylib_operation_of_conversion(&copy, in->type, in->type);
+    const mylib_code code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
+    values v = {.program = &copy.program, .code = &code, .type = type, .in = in, .names = names};
+    st = reduce(reduction, &v, device, stream, out);
 out:
     return st;
 }
@@ -289,15 +384,13 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
 {
     static const char *const names[] = {"a", "b"};
     char shape_a[MYLIB_SHAPE_TEXT], shape_b[MYLIB_SHAPE_TEXT];
-    const int64_t extent[MYLIB_MAX_NDIM] = {1};
-    mylib_type carrier = type;
     mylib_status st;
 
     MYLIB_TRY(mylib_check_array("out", out));
     MYLIB_TRY(mylib_check_array("a", a));
     MYLIB_TRY(mylib_check_array("b", b));
     MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(check_types(MYLIB_SUM, type, out->type, &carrier));
+    MYLIB_TRY(check_types(MYLIB_SUM, type, out->type));
     if (out->ndim != 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: a dot product has none",
                           (int)out->ndim);
@@ -307,9 +400,49 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
                           mylib_shape_text(shape_a, a->ndim, a->shape),
                           mylib_shape_text(shape_b, b->ndim, b->shape));
     const mylib_array in[2] = {*a, *b};
-    MYLIB_TRY(check_places(device, out, in, names, 2));
-    mylib_code program = program_of(type, carrier, in, 2);
-    st = run(MYLIB_SUM, &program, device, stream, out, in, extent);
+    mylib_type carrier = mylib_carrying_type(MYLIB_SUM, type);
+    const mylib_type types[2] = {a->type, b->type};
+    mylib_operation product;
+    MYLIB_TRY(mylib_operation_of_product(&product, type, carrier, types));
+    const mylib_code code = code_of(type, carrier, in, 2);
+    values v = {
+        .program = &product.program, .code = &code, .type = carrier, .in = in, .names = names};
+    st = reduce(MYLIB_SUM, &v, device, stream, out);
+out:
+    return st;
+}
+
+mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
+                                  mylib_type type, mylib_device device, void *stream,
+                                  const mylib_array *out, const mylib_array *in)
+{
+    const char *const *names = mylib_operand_names + 1;
+    mylib_code code;
+    mylib_status st;
+
+    if (program == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
+    MYLIB_TRY(mylib_check_array("out", out));
+    if (in == NULL && program->inputs > 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
+    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(check_types(reduction, type, out->type));
+    for (int k = 0; k < program->inputs; k++) {
+        MYLIB_TRY(mylib_check_array(names[k], &in[k]));
+        if (in[k].type != program->input_type[k])
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is %s, but the program was made for %s",
+                              names[k], mylib_type_name(in[k].type),
+                              mylib_type_name((mylib_type)program->input_type[k]));
+    }
+    values v = {.program = program, .code = NULL, .type = type, .in = in, .names = names};
+    const mylib_statement *first = program->statement;
+    if (program->inputs == 1 && program->statements == 1 && first->opcode == MYLIB_OPCODE_CONVERT &&
+        first->operand[0].kind == MYLIB_VALUE_INPUT &&
+        (first->type == type || first->type == program->input_type[0])) {
+        code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
+        v.code = &code;
+    }
+    st = reduce(reduction, &v, device, stream, out);
 out:
     return st;
 }
@@ -319,7 +452,8 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
 {
     static const char *const names[] = {"matrix"};
     char text[MYLIB_SHAPE_TEXT];
-    mylib_type carrier, wide, sum_type;
+    mylib_type sum_type;
+    mylib_operation copy;
     mylib_status st;
 
     MYLIB_TRY(mylib_check_array("matrix", matrix));
@@ -330,8 +464,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         return mylib_fail(MYLIB_ERR_ARGUMENT, "matrix has shape %s: the trace needs two dimensions",
                           mylib_shape_text(text, matrix->ndim, matrix->shape));
     MYLIB_TRY(mylib_sum_type(matrix->type, &sum_type));
-    MYLIB_TRY(check_types(MYLIB_SUM, matrix->type, sum_type, &carrier));
-    carrying_types(MYLIB_SUM, matrix->type, &carrier, &wide);
+    MYLIB_TRY(check_types(MYLIB_SUM, matrix->type, sum_type));
 
     /* The diagonal as an array of one dimension. */
     int64_t rows = matrix->shape[0], columns = matrix->shape[1],
@@ -341,15 +474,21 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         stride = matrix->strides[0] + matrix->strides[1];
     const mylib_array diagonal = {matrix->data, matrix->device, matrix->type, 1, &n, &stride};
     const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
-    const int64_t extent[MYLIB_MAX_NDIM] = {1};
+    const mylib_code code =
+        code_of(matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type), &diagonal, 1);
+    mylib_operation_of_conversion(&copy, matrix->type, matrix->type);
+    values v = {.program = &copy.program,
+                .code = &code,
+                .type = matrix->type,
+                .in = &diagonal,
+                .names = names};
     MYLIB_TRY(check_places(device, &sum, &diagonal, names, 1));
-    mylib_code program = program_of(matrix->type, carrier, &diagonal, 1);
 
     if (matrix->device.kind == MYLIB_CPU) {
         /* Through a copy: sum_ret may be in the matrix. */
         t_c128 result;
-        const mylib_array copy = {&result, matrix->device, sum_type, 0, NULL, NULL};
-        MYLIB_TRY(run(MYLIB_SUM, &program, device, stream, &copy, &diagonal, extent));
+        const mylib_array apart = {&result, matrix->device, sum_type, 0, NULL, NULL};
+        MYLIB_TRY(reduce(MYLIB_SUM, &v, device, stream, &apart));
         memcpy(sum_ret, &result, mylib_type_size(sum_type));
     } else {
         mylib_layout layout;
@@ -360,7 +499,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         layout.strides[0][0] = 0;
         layout.strides[1][0] = stride;
         memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
-        MYLIB_TRY(mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &program, &layout,
+        MYLIB_TRY(mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &code, &layout,
                                             sum_type, sum_ret));
     }
 out:

@@ -1,7 +1,8 @@
 /*
  * cpu/reduce.c - reductions on the CPU, in the order that mylib.h gives.
  *
- * There are three ways through memory, and one order of terms:
+ * The terms are what a program gives; the plain ones of an array are those of a copy, and are read
+ * where they are.  There are three ways through memory, and one order of terms:
  *
  * - along the terms: one output at a time, block by block through the block kernels;
  * - across the outputs: rows of terms of many outputs are combined by the element-wise kernels.
@@ -12,10 +13,11 @@
  * Threads take different outputs, or groups of 2^k blocks: a group is a whole subtree of the
  * pairwise tree over the blocks.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "evaluate.h"
 
 /* A thread that is woken for less than this much input costs more than it brings. */
 #define THREAD_MIN_NBYTES (1024 * 1024)
@@ -34,23 +36,35 @@
 #define MIN_WIDTH 8
 #define MIN_ALONG 32
 
+/* A program with conversions of its result after it. */
+typedef struct terms_program {
+    mylib_program program;
+    mylib_statement few[8], *many;
+} terms_program;
+
 typedef struct reducer {
     mylib_reduction reduction;
-    const mylib_code *program;
     const mylib_layout *layout;
     const mylib_cpu_level *cpu;
-    int kept;                       /* dimensions, the first ones of the layout */
+    int inputs, kept;               /* kept: dimensions, the first ones of the layout */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    mylib_type type, carrier, out_type;
+    mylib_type carrier, out_type;
     int64_t size; /* of the carrying type */
     mylib_kernel *combine;
 
+    /* The program of the terms; directs: 0 when it must be evaluated, 1 when terms are an input's
+     * elements, 2 when they are the products of two inputs, which `block` multiplies. */
+    terms_program terms_of;
+    mylib_evaluator evaluator;
+    int directs, direct[2];
+    atomic_int failed; /* for want of memory */
+
     /* Along the terms. */
     mylib_block_reduce *block;
-    mylib_type block_type; /* of the terms that `block` takes */
-    mylib_kernel *product; /* of the two inputs, unless `block` multiplies */
-    int64_t share;         /* outputs of a task */
-    int64_t panel;         /* terms that are gathered together, or 0 */
+    int64_t term_size;    /* of the terms that `block` takes */
+    int64_t share;        /* outputs of a task */
+    int64_t panel;        /* blocks whose inputs are gathered together, or 0 */
+    int64_t panel_nbytes; /* of all inputs */
 
     /* Across the outputs. */
     int across;     /* the dimension, or -1 */
@@ -63,34 +77,92 @@ typedef struct reducer {
     char *partial;  /* groups times outputs, when there are several groups */
 } reducer;
 
-/* ---- Values -------------------------------------------------------------------------------- */
+/* ---- Terms --------------------------------------------------------------------------------- */
 
-/*
- * n elements of input k, of the stored type, to `to`: the program's 'type' or the carrying one,
- * which is reached by way of 'type'.
- */
-static void load(const reducer *r, int k, mylib_type to, char *dst, int64_t dst_stride,
-                 const char *src, int64_t stride, int64_t n)
+/* The result of the last statement, as another type. */
+static void add_conversion(terms_program *x, mylib_type type)
 {
-    mylib_type stored = (mylib_type)r->program->input_type[k];
-    int64_t size = (int64_t)mylib_type_size(r->type);
-    char pieces[2048];
-    if (to == r->type || stored == r->type) {
-        r->cpu->convert(to, stored, n, dst, dst_stride, src, stride);
+    mylib_program *p = &x->program;
+    mylib_statement *statement = (mylib_statement *)p->statement;
+    mylib_statement *last = &statement[p->statements - 1];
+    mylib_value from = {MYLIB_VALUE_REGISTER, p->result_type, (uint16_t)p->registers};
+    uint8_t size = (uint8_t)mylib_type_size((mylib_type)p->result_type);
+    if (p->result_type == type)
         return;
+    if (last->opcode == MYLIB_OPCODE_CONVERT && last->operand[0].type == last->type) {
+        from = last->operand[0]; /* a copy, for which the conversion stands in */
+        p->statements--;
+    } else {
+        last->target = from.index;
+        p->registers++;
+        p->max_register_size = size > p->max_register_size ? size : p->max_register_size;
     }
-    for (int64_t i = 0, m; i < n; i += m) {
-        m = (int64_t)sizeof pieces / size;
-        m = m < n - i ? m : n - i;
-        r->cpu->convert(r->type, stored, m, pieces, size, src + i * stride, stride);
-        r->cpu->convert(to, r->type, m, dst + i * dst_stride, dst_stride, pieces, size);
-    }
+    statement[p->statements++] = (mylib_statement){
+        MYLIB_OPCODE_CONVERT, (uint8_t)type, (uint8_t)type, 1, MYLIB_TARGET_OUT, {from}};
+    p->result_type = (uint8_t)type;
 }
 
-/* Whether input k is stored as `to`, and need not be converted on the way. */
-static int is_stored_as(const reducer *r, int k, mylib_type to)
+/* The program's values converted to `type`, and from there to `to`. */
+static mylib_status make_terms(terms_program *x, const mylib_program *p, mylib_type type,
+                               mylib_type to)
 {
-    return r->program->input_type[k] == to && r->type == to;
+    mylib_statement *statement = x->few;
+    size_t count = (size_t)p->statements + 2;
+    x->program = *p;
+    x->many = NULL;
+    if (count > sizeof x->few / sizeof *x->few) {
+        statement = x->many = malloc(count * sizeof *statement);
+        if (statement == NULL)
+            return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory to reduce a program of %d statements",
+                              p->statements);
+    }
+    memcpy(statement, p->statement, (size_t)p->statements * sizeof *statement);
+    x->program.statement = statement;
+    add_conversion(x, type);
+    add_conversion(x, to);
+    return MYLIB_OK;
+}
+
+/* Which input's elements are the terms themselves; -1 when none is. */
+static int copied_input(const mylib_program *p)
+{
+    const mylib_statement *s = p->statement;
+    int is_copy = p->statements == 1 && s->opcode == MYLIB_OPCODE_CONVERT &&
+                  s->operand[0].type == s->type && s->operand[0].kind == MYLIB_VALUE_INPUT;
+    return is_copy ? s->operand[0].index : -1;
+}
+
+/* Whether the terms are products of two inputs, for which there is a block kernel. */
+static int is_dot(const reducer *r, const mylib_program *p)
+{
+    const mylib_statement *s = p->statement;
+    return r->reduction == MYLIB_SUM && p->statements == 1 && s->opcode == MYLIB_OP_multiply &&
+           s->operand[0].kind == MYLIB_VALUE_INPUT && s->operand[1].kind == MYLIB_VALUE_INPUT &&
+           r->cpu->block_dot((mylib_type)s->type) != NULL;
+}
+
+static int64_t input_size(const reducer *r, int k)
+{
+    return mylib_program_operand_size(&r->terms_of.program, 1 + k);
+}
+
+/*
+ * What a task needs to evaluate the program: registers, and room for them where they are many.
+ * Returns 0 when there is no memory, which the reducer then knows.
+ */
+static int begin_places(reducer *r, mylib_places *places, void **memory)
+{
+    *memory = NULL;
+    places->place = NULL;
+    if (r->directs > 0)
+        return 1;
+    if (r->evaluator.memory_nbytes != 0 &&
+        posix_memalign(memory, MYLIB_LINE_NBYTES, r->evaluator.memory_nbytes) != 0) {
+        atomic_store(&r->failed, 1);
+        return 0;
+    }
+    mylib_places_init(places, &r->evaluator, *memory);
+    return 1;
 }
 
 /* n results from the carrying type to out. */
@@ -213,47 +285,68 @@ static int64_t block_terms(const reducer *r, int64_t block)
 
 #define TERMS_NBYTES (MYLIB_BLOCK_TERMS * (int)sizeof(t_c128))
 
-/* Terms [t, t + n) of input k without gaps and in `to`: where they are, or copied to the buffer. */
-static const char *gather(const reducer *r, int k, const char *first, int64_t t, int64_t n,
-                          mylib_type to, char *buffer)
+/* Whether the terms of input k lie one after the other. */
+static int is_contiguous(const reducer *r, int k)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    int64_t size = (int64_t)mylib_type_size(to), done = 0;
-    if (inner < r->kept) {
-        load(r, k, to, buffer, size, first, 0, n);
-        return buffer;
-    }
-    int64_t stride = l->strides[1 + k][inner];
-    if (inner == r->kept && is_stored_as(r, k, to) && stride == size)
-        return first + t * size;
-    while (done < n) {
-        int64_t run = l->shape[inner] - (t + done) % l->shape[inner];
-        run = run < n - done ? run : n - done;
-        load(r, k, to, buffer + done * size, size, first + term_offset(r, k, t + done), stride,
-             run);
-        done += run;
-    }
-    return buffer;
+    return inner == r->kept && l->strides[1 + k][inner] == input_size(r, k);
 }
 
-/*
- * The same for many blocks whose terms lie across memory: whole columns of the two innermost
- * dimensions are transposed, so that each cache line is read once.
- */
+/* How many of the terms from t on, at most n, are one run of the innermost dimension. */
+static int64_t run_length(const reducer *r, int64_t t, int64_t n)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t run = inner < r->kept ? 1 : l->shape[inner] - t % l->shape[inner];
+    return run < n ? run : n;
+}
+
+/* Elements [t, t + n) of input k without gaps, to `buffer`. */
+static void gather(const reducer *r, int k, const char *first, int64_t t, int64_t n, char *buffer)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t size = input_size(r, k), stride = inner < r->kept ? 0 : l->strides[1 + k][inner];
+    for (int64_t done = 0, run; done < n; done += run) {
+        run = run_length(r, t + done, n - done);
+        mylib_copy_strided((size_t)size, run, buffer + done * size, size,
+                           first + term_offset(r, k, t + done), stride);
+    }
+}
+
 #define TILE_ROWS 64
 #define TILE_NBYTES 256                        /* of a row */
 #define TILE_PITCH (TILE_NBYTES + LINE_NBYTES) /* not a power of two: columns share no cache set */
-static void gather_panel(const reducer *r, const char *first, int64_t t, int64_t n, mylib_type to,
+
+/* How many columns of input k share cache lines, if its terms lie across memory; or 0. */
+static int64_t near_columns(const reducer *r, int k)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t beside = llabs(l->strides[1 + k][inner - 1]);
+    if (beside == 0 || beside >= llabs(l->strides[1 + k][inner]) || TILE_NBYTES / beside < 4)
+        return 0;
+    return TILE_NBYTES / beside;
+}
+
+/*
+ * The same as gather() for many blocks: where the terms lie across memory, whole columns of the two
+ * innermost dimensions are transposed, so that each cache line is read once.
+ */
+static void gather_panel(const reducer *r, int k, const char *first, int64_t t, int64_t n,
                          char *buffer)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    int64_t rows = l->shape[inner], size = (int64_t)mylib_type_size(to), done = 0;
-    int64_t across = l->strides[1][inner], beside = l->strides[1][inner - 1];
-    int64_t stored = (int64_t)mylib_type_size((mylib_type)r->program->input_type[0]);
-    int64_t wide = TILE_NBYTES / stored;
+    int64_t rows = l->shape[inner], size = input_size(r, k), done = 0;
+    int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][inner - 1];
+    int64_t wide = TILE_NBYTES / size;
     char tile[TILE_ROWS * TILE_PITCH];
+    if (rows < TILE_ROWS || near_columns(r, k) == 0) {
+        gather(r, k, first, t, n, buffer);
+        return;
+    }
     while (done < n) {
         int64_t row = (t + done) % rows, column = (t + done) / rows % l->shape[inner - 1];
         int64_t columns = (n - done) / rows;
@@ -261,86 +354,135 @@ static void gather_panel(const reducer *r, const char *first, int64_t t, int64_t
             columns = l->shape[inner - 1] - column;
         if (row != 0 || columns == 0) {
             int64_t rest = rows - row < n - done ? rows - row : n - done;
-            gather(r, 0, first, t + done, rest, to, buffer + done * size);
+            gather(r, k, first, t + done, rest, buffer + done * size);
             done += rest;
             continue;
         }
-        const char *from = first + term_offset(r, 0, t + done);
+        const char *from = first + term_offset(r, k, t + done);
         for (int64_t c = 0; c < columns; c += wide) {
             int64_t w = columns - c < wide ? columns - c : wide;
             for (int64_t i = 0; i < rows; i += TILE_ROWS) {
                 int64_t h = rows - i < TILE_ROWS ? rows - i : TILE_ROWS;
-                for (int64_t k = 0; k < h; k++)
-                    mylib_copy_strided((size_t)stored, w, tile + k * TILE_PITCH, stored,
-                                       from + c * beside + (i + k) * across, beside);
-                for (int64_t k = 0; k < w; k++)
-                    load(r, 0, to, buffer + (done + (c + k) * rows + i) * size, size,
-                         tile + k * stored, TILE_PITCH, h);
+                for (int64_t j = 0; j < h; j++)
+                    mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
+                                       from + c * beside + (i + j) * across, beside);
+                for (int64_t j = 0; j < w; j++)
+                    mylib_copy_strided((size_t)size, h, buffer + (done + (c + j) * rows + i) * size,
+                                       size, tile + j * size, TILE_PITCH);
             }
         }
         done += columns * rows;
     }
 }
 
-/* The blocks of group g of one output; first[k] is the first term of input k. */
-static void reduce_along(const reducer *r, const char *const first[2], int64_t g, char *result)
+/* Where the elements of input k are in a panel. */
+static char *panel_of(const reducer *r, int k, char *panel)
 {
-    _Alignas(64) char a_buffer[TERMS_NBYTES], b_buffer[TERMS_NBYTES];
+    for (int j = 0; j < k; j++)
+        panel += r->panel * MYLIB_BLOCK_TERMS * input_size(r, j);
+    return panel;
+}
+
+/* One output's terms, as a task reads them. */
+typedef struct source {
+    const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* where term 0 is in each input */
+    char *panel;                                 /* or NULL */
+    int64_t panel_term;                          /* the first one that is in the panel */
+    char **place;
+} source;
+
+/* n terms from t on, evaluated to `out`. */
+static void evaluate_terms(const reducer *r, const source *s, int64_t t, int64_t n, char *out)
+{
+    for (int64_t done = 0, run; done < n; done += run) {
+        run = s->panel != NULL ? n : run_length(r, t + done, n - done);
+        s->place[0] = out + done * r->term_size;
+        for (int k = 0; k < r->inputs; k++)
+            s->place[1 + k] =
+                s->panel != NULL ? panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k)
+                                 : (char *)s->first[k] + term_offset(r, k, t + done);
+        mylib_evaluate(&r->evaluator, run, s->place);
+    }
+}
+
+/* n elements of input k from t on without gaps: where they are, or in `buffer`. */
+static const char *direct_terms(const reducer *r, const source *s, int k, int64_t t, int64_t n,
+                                char *buffer)
+{
+    if (is_contiguous(r, k))
+        return s->first[k] + t * input_size(r, k);
+    if (s->panel != NULL)
+        return panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k);
+    gather(r, k, s->first[k], t, n, buffer);
+    return buffer;
+}
+
+static void fill_panel(const reducer *r, source *s, int64_t block, int64_t end)
+{
+    int64_t last = block + r->panel - 1;
+    last = last < end ? last : end - 1;
+    s->panel_term = block * MYLIB_BLOCK_TERMS;
+    for (int k = 0; k < r->inputs; k++)
+        if (r->directs == 0 || !is_contiguous(r, k))
+            gather_panel(r, k, s->first[k], s->panel_term,
+                         (last - block) * MYLIB_BLOCK_TERMS + block_terms(r, last),
+                         panel_of(r, k, s->panel));
+}
+
+/* The blocks of group g of one output. */
+static void reduce_along(const reducer *r, source *s, int64_t g, char *result)
+{
+    _Alignas(64) char buffer[2][TERMS_NBYTES];
     t_c128 levels[64], value;
-    char *panel = NULL;
-    int64_t begin, end, size = (int64_t)mylib_type_size(r->block_type);
+    int64_t begin, end;
     group_blocks(r, g, &begin, &end);
     counter c = {0, (char *)levels, r->size, 1};
-    if (r->panel != 0)
-        panel = malloc((size_t)(r->panel * MYLIB_BLOCK_TERMS * size));
     for (int64_t block = begin; block < end; block++) {
         int64_t t = block * MYLIB_BLOCK_TERMS, n = block_terms(r, block);
-        const char *a, *b = NULL;
-        if (panel != NULL) {
-            int64_t at = (block - begin) % r->panel, last = block + r->panel - 1;
-            if (at == 0) {
-                last = last < end ? last : end - 1;
-                gather_panel(r, first[0], t,
-                             (last - block) * MYLIB_BLOCK_TERMS + block_terms(r, last),
-                             r->block_type, panel);
-            }
-            a = panel + at * MYLIB_BLOCK_TERMS * size;
-        } else {
-            a = gather(r, 0, first[0], t, n, r->block_type, a_buffer);
-        }
-        if (r->program->inputs == 2) {
-            b = gather(r, 1, first[1], t, n, r->block_type, b_buffer);
-            if (r->product != NULL) {
-                r->product(n, a_buffer, r->size, a, r->size, b, r->size);
-                a = a_buffer;
-            }
-        }
-        r->block(n, (char *)&value, a, b);
+        const char *terms[2] = {buffer[0], NULL};
+        if (s->panel != NULL && (block - begin) % r->panel == 0)
+            fill_panel(r, s, block, end);
+        if (r->directs == 0)
+            evaluate_terms(r, s, t, n, buffer[0]);
+        for (int i = 0; i < r->directs; i++)
+            terms[i] = direct_terms(r, s, r->direct[i], t, n, buffer[i]);
+        r->block(n, (char *)&value, terms[0], terms[1]);
         if (end - begin > 1)
             count_block(r, &c, (char *)&value);
     }
     memcpy(result, end - begin > 1 ? count_end(r, &c) : (char *)&value, (size_t)r->size);
-    free(panel);
 }
 
 /* Task i: one group of blocks of a share of the outputs. */
 static void task_along(void *context, int64_t i)
 {
-    const reducer *r = context;
+    reducer *r = context;
     const mylib_layout *l = r->layout;
     int64_t g = i % r->groups, output = i / r->groups * r->share;
     int64_t end = output + r->share < r->outputs ? output + r->share : r->outputs;
+    mylib_places places;
+    source s = {.panel = NULL};
+    void *memory;
+    if (!begin_places(r, &places, &memory))
+        return;
+    s.place = places.place;
+    if (r->panel != 0 && (s.panel = malloc((size_t)r->panel_nbytes)) == NULL && r->directs == 0) {
+        atomic_store(&r->failed, 1); /* the evaluator reads panels only */
+        free(memory);
+        return;
+    }
     for (; output < end; output++) {
-        const char *first[2] = {l->data[1] + output_offset(r, 1, output, -1), NULL};
         t_c128 result;
-        if (r->program->inputs == 2)
-            first[1] = l->data[2] + output_offset(r, 2, output, -1);
-        reduce_along(r, first, g, (char *)&result);
+        for (int k = 0; k < r->inputs; k++)
+            s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, output, -1);
+        reduce_along(r, &s, g, (char *)&result);
         if (r->groups == 1)
             store(r, l->data[0] + output_offset(r, 0, output, -1), 0, (char *)&result, 1);
         else
             memcpy(r->partial + (g * r->outputs + output) * r->size, &result, (size_t)r->size);
     }
+    free(s.panel);
+    free(memory);
 }
 
 /* ---- Across the outputs -------------------------------------------------------------------- */
@@ -353,23 +495,28 @@ typedef struct row {
 
 typedef struct strip {
     const reducer *r;
-    const char *first; /* term 0 of the first output */
-    int64_t stride;    /* between outputs */
+    const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* term 0 of the first output */
+    char **place;
     int64_t width;
     int64_t nbytes; /* of a row in the room */
     char *room;
     int64_t block, lanes, terms; /* of the current block */
 } strip;
 
-/* The row of term t of the block; in the room only where it must be converted. */
+/* The row of term t of the block; in the room unless the terms are an input's. */
 static row load_row(const strip *s, int64_t t, int slot)
 {
     const reducer *r = s->r;
-    const char *from = s->first + term_offset(r, 0, s->block * MYLIB_BLOCK_TERMS + t);
     char *to = s->room + slot * s->nbytes;
-    if (is_stored_as(r, 0, r->carrier))
-        return (row){from, s->stride};
-    load(r, 0, r->carrier, to, r->size, from, s->stride, s->width);
+    t += s->block * MYLIB_BLOCK_TERMS;
+    if (r->directs == 1) {
+        int k = r->direct[0];
+        return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
+    }
+    s->place[0] = to;
+    for (int k = 0; k < r->inputs; k++)
+        s->place[1 + k] = (char *)s->first[k] + term_offset(r, k, t);
+    mylib_evaluate(&r->evaluator, s->width, s->place);
     return (row){to, r->size};
 }
 
@@ -407,20 +554,22 @@ static row reduce_narrow(const strip *s)
     const reducer *r = s->r;
     const int64_t width = s->width, size = r->size, row_nbytes = MYLIB_BLOCK_LANES * s->nbytes;
     char *sum = s->room, *next = s->room + row_nbytes;
-    int64_t stored = (int64_t)mylib_type_size((mylib_type)r->program->input_type[0]);
-    const char *from = s->first + s->block * MYLIB_BLOCK_TERMS * width * stored;
-    int is_carrier = is_stored_as(r, 0, r->carrier);
     for (int64_t t = 0; t < s->terms; t += MYLIB_BLOCK_LANES) {
         int64_t lanes = s->terms - t < MYLIB_BLOCK_LANES ? s->terms - t : MYLIB_BLOCK_LANES;
-        const char *terms = from + t * width * stored;
-        if (t == 0) {
-            load(r, 0, r->carrier, sum, size, terms, stored, lanes * width);
-        } else if (is_carrier) {
-            combine(r, lanes * width, sum, terms);
+        int64_t at = (s->block * MYLIB_BLOCK_TERMS + t) * width;
+        const char *terms = t == 0 ? sum : next;
+        if (r->directs == 1) {
+            terms = s->first[r->direct[0]] + at * size;
+            if (t == 0)
+                memcpy(sum, terms, (size_t)(lanes * width * size));
         } else {
-            load(r, 0, r->carrier, next, size, terms, stored, lanes * width);
-            combine(r, lanes * width, sum, next);
+            s->place[0] = t == 0 ? sum : next;
+            for (int k = 0; k < r->inputs; k++)
+                s->place[1 + k] = (char *)s->first[k] + at * r->evaluator.stride[1 + k];
+            mylib_evaluate(&r->evaluator, lanes * width, s->place);
         }
+        if (t > 0)
+            combine(r, lanes * width, sum, terms);
     }
     for (int64_t half = MYLIB_BLOCK_LANES / 2; half > 0; half /= 2) {
         int64_t pairs = s->lanes - half < half ? s->lanes - half : half;
@@ -434,13 +583,20 @@ static row reduce_narrow(const strip *s)
 static void task_across(void *context, int64_t i)
 {
     _Alignas(64) char room[ROOM_NBYTES];
-    const reducer *r = context;
+    reducer *r = context;
     const mylib_layout *l = r->layout;
     int64_t g = i % r->groups, at = i / r->groups, begin, end;
     int64_t outer = at / r->strips, from = at % r->strips * r->width;
     int64_t rest = l->shape[r->across] - from;
-    strip s = {.r = r, .stride = l->strides[1][r->across]};
-    s.first = l->data[1] + output_offset(r, 1, outer, r->across) + from * s.stride;
+    mylib_places places;
+    strip s = {.r = r};
+    void *memory;
+    if (!begin_places(r, &places, &memory))
+        return;
+    s.place = places.place;
+    for (int k = 0; k < r->inputs; k++)
+        s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
+                     from * l->strides[1 + k][r->across];
     s.width = r->width < rest ? r->width : rest;
     s.nbytes = s.width * r->size;
     s.room = room;
@@ -467,6 +623,40 @@ static void task_across(void *context, int64_t i)
         int64_t output = outer * l->shape[r->across] + from;
         memcpy(r->partial + (g * r->outputs + output) * r->size, rows, (size_t)s.nbytes);
     }
+    free(memory);
+}
+
+/* Whether rows of outputs, along d, follow each other without gaps in all inputs that move. */
+static int rows_are_narrow(const reducer *r, int d)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1, moving = 0;
+    /* Lanes, lanes that are evaluated, and a counter's levels. */
+    int64_t rows = (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES + 64, width = l->shape[d];
+    if (inner != r->kept || rows * width * r->size > ROOM_NBYTES)
+        return 0;
+    for (int k = 0; k < r->inputs; k++) {
+        int64_t size = input_size(r, k), beside = l->strides[1 + k][d];
+        int64_t below = l->strides[1 + k][inner];
+        if ((beside != 0 || below != 0) && (beside != size || below != width * size))
+            return 0;
+        moving |= beside != 0;
+    }
+    return moving;
+}
+
+/* Whether it suits the inputs better to go along dimension d of the outputs than along the terms.
+ */
+static int suits_across(const reducer *r, int d)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1, votes = 0;
+    for (int k = 0; k < r->inputs; k++) {
+        int64_t beside = llabs(l->strides[1 + k][d]);
+        int64_t below = inner >= r->kept ? llabs(l->strides[1 + k][inner]) : 0;
+        votes += (beside < below) - (below < beside);
+    }
+    return votes >= 0 || r->terms < MIN_ALONG;
 }
 
 /*
@@ -476,29 +666,21 @@ static void task_across(void *context, int64_t i)
 static void choose_way(reducer *r)
 {
     const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
     r->across = -1;
-    if (r->program->inputs != 1 || r->outputs == 1)
+    if (r->inputs == 0 || r->outputs == 1)
         return;
     int d = r->kept - 1;
-    int64_t stored = (int64_t)mylib_type_size((mylib_type)r->program->input_type[0]);
-    int64_t width = l->shape[d];
-    /* Lanes, lanes that are converted, and a counter's levels. */
-    int64_t narrow_rows = (is_stored_as(r, 0, r->carrier) ? 1 : 2) * MYLIB_BLOCK_LANES + 64;
-    if (inner == r->kept && l->strides[1][d] == stored && l->strides[1][inner] == width * stored &&
-        narrow_rows * width * r->size <= ROOM_NBYTES) {
+    if (rows_are_narrow(r, d)) {
         r->is_narrow = 1;
         r->across = d;
-        r->width = width;
+        r->width = l->shape[d];
         r->strips = 1;
         return;
     }
     while (d > 0 && l->shape[d] < 2 * MIN_WIDTH)
         d--;
-    width = l->shape[d];
-    int64_t stride = llabs(l->strides[1][d]);
-    int64_t term_stride = inner >= r->kept ? llabs(l->strides[1][inner]) : 0;
-    if (width < MIN_WIDTH || (term_stride < stride && r->terms >= MIN_ALONG))
+    int64_t width = l->shape[d];
+    if (width < MIN_WIDTH || !suits_across(r, d))
         return;
     int64_t most = ROOM_NBYTES / ((LANE_SLOTS + count_levels(r->blocks)) * r->size);
     r->strips = (width + most - 1) / most;
@@ -514,24 +696,54 @@ static void choose_way(reducer *r)
 
 /*
  * Along terms that lie across memory, several columns are gathered at a time: as many as share
- * cache lines and pages, if they fit the cache.
+ * cache lines and pages, if they fit the cache.  Short runs are gathered too where a program would
+ * have to start anew for each.
  */
 static void choose_panel(reducer *r)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    if (inner <= r->kept || r->program->inputs != 1 || l->shape[inner] < TILE_ROWS)
+    if (inner <= r->kept)
         return;
-    int64_t beside = llabs(l->strides[1][inner - 1]);
-    int64_t most = MAX_PANEL_NBYTES / (int64_t)mylib_type_size(r->block_type) / l->shape[inner];
-    int64_t columns = beside == 0 ? 0 : TILE_NBYTES / beside;
-    columns = columns < most ? columns : most;
-    if (columns < 4 || beside >= llabs(l->strides[1][inner]) ||
-        r->terms < 2 * columns * l->shape[inner])
-        return;
-    r->panel = 1;
-    while (r->panel * MYLIB_BLOCK_TERMS < columns * l->shape[inner])
-        r->panel *= 2;
+    int64_t columns = 0, size = 0, rows = l->shape[inner];
+    for (int k = 0; k < r->inputs; k++) {
+        int64_t near = near_columns(r, k);
+        size += input_size(r, k);
+        if (near > 0 && (columns == 0 || near < columns))
+            columns = near;
+    }
+    if (rows >= TILE_ROWS && size > 0) {
+        int64_t most = MAX_PANEL_NBYTES / size / rows;
+        columns = columns < most ? columns : most;
+        if (columns >= 4 && r->terms >= 2 * columns * rows) {
+            r->panel = 1;
+            while (r->panel * MYLIB_BLOCK_TERMS < columns * rows)
+                r->panel *= 2;
+        }
+    } else if (r->directs == 0 && r->inputs > 0 && r->terms > rows) {
+        r->panel = 1;
+    }
+    r->panel_nbytes = r->panel * MYLIB_BLOCK_TERMS * size;
+}
+
+/* The strides with which the program reads its inputs, on the way that was chosen. */
+static mylib_status begin_evaluator(reducer *r)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t strides[MYLIB_MAX_OPERANDS];
+    strides[0] = mylib_program_operand_size(&r->terms_of.program, 0);
+    for (int k = 1; k <= r->inputs; k++) {
+        if (r->is_narrow)
+            strides[k] = l->strides[k][r->across] == 0 ? 0 : input_size(r, k - 1);
+        else if (r->across >= 0)
+            strides[k] = l->strides[k][r->across];
+        else if (r->panel != 0)
+            strides[k] = input_size(r, k - 1);
+        else
+            strides[k] = inner < r->kept ? 0 : l->strides[k][inner];
+    }
+    return mylib_evaluator_init(&r->evaluator, &r->terms_of.program, strides);
 }
 
 /* Cuts the blocks into groups of a power of two, so that there are `wanted` tasks. */
@@ -584,48 +796,78 @@ static void store_identity(const reducer *r)
         store(r, r->layout->data[0] + output_offset(r, 0, i, -1), 0, (char *)&identity, 1);
 }
 
-mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_code *program,
-                              const mylib_layout *layout, int kept_ndim, mylib_type out_type)
+mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
+                              mylib_type type, const mylib_layout *layout, int kept_ndim,
+                              mylib_type out_type)
 {
     static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
                                    MYLIB_OP_maximum};
-    reducer r = {.reduction = reduction, .program = program, .layout = layout, .cpu = mylib_cpu()};
+    reducer r;
+    mylib_status st;
+    r.reduction = reduction;
+    r.layout = layout;
+    r.cpu = mylib_cpu();
+    r.inputs = program->inputs;
     r.kept = kept_ndim;
     r.outputs = r.terms = 1;
     for (int d = 0; d < layout->ndim; d++)
         *(d < kept_ndim ? &r.outputs : &r.terms) *= layout->shape[d];
     r.blocks = (r.terms + MYLIB_BLOCK_TERMS - 1) / MYLIB_BLOCK_TERMS;
-    r.type = (mylib_type)program->result_type;
-    r.carrier = (mylib_type)program->type;
+    r.carrier = mylib_carrying_type(reduction, type);
     r.out_type = out_type;
     r.size = (int64_t)mylib_type_size(r.carrier);
+    r.panel = r.panel_nbytes = r.is_narrow = 0;
+    r.partial = NULL;
+    atomic_init(&r.failed, 0);
     if (r.outputs == 0)
         return MYLIB_OK;
     if (r.terms == 0) {
         store_identity(&r);
         return MYLIB_OK;
     }
-
     r.combine = r.cpu->kernel(ops[reduction], r.carrier);
-    r.block_type = reduction == MYLIB_SUM && program->inputs == 1 ? r.type : r.carrier;
-    r.block = program->inputs == 2 ? r.cpu->block_dot(r.block_type) : NULL;
-    if (r.block == NULL) {
-        r.block = r.cpu->block_reduce(reduction, r.block_type);
-        r.product = program->inputs == 2 ? r.cpu->kernel(MYLIB_OP_multiply, r.carrier) : NULL;
+
+    /* Across the outputs terms are of the carrying type; blocks of sums widen theirs themselves. */
+    st = make_terms(&r.terms_of, program, type, r.carrier);
+    if (st != MYLIB_OK)
+        return st;
+    r.direct[0] = copied_input(&r.terms_of.program);
+    r.directs = r.direct[0] >= 0;
+    choose_way(&r);
+    if (r.across < 0) {
+        mylib_type block_type = reduction == MYLIB_SUM ? type : r.carrier;
+        r.block = r.cpu->block_reduce(reduction, block_type);
+        r.term_size = (int64_t)mylib_type_size(block_type);
+        if (block_type != r.carrier) {
+            free(r.terms_of.many);
+            st = make_terms(&r.terms_of, program, type, block_type);
+            if (st != MYLIB_OK)
+                return st;
+            r.direct[0] = copied_input(&r.terms_of.program);
+            r.directs = r.direct[0] >= 0;
+        }
+        const mylib_statement *only = r.terms_of.program.statement;
+        if (is_dot(&r, &r.terms_of.program)) {
+            r.block = r.cpu->block_dot(block_type);
+            r.directs = 2;
+            r.direct[0] = only->operand[0].index;
+            r.direct[1] = only->operand[1].index;
+        }
+        choose_panel(&r);
     }
+    if (r.directs == 0 && (st = begin_evaluator(&r)) != MYLIB_OK)
+        goto out;
 
     int64_t nbytes = 0, threads = 1, tasks;
-    for (int k = 0; k < program->inputs; k++)
-        nbytes += layout->count * (int64_t)mylib_type_size((mylib_type)program->input_type[k]);
+    for (int k = 0; k < r.inputs; k++)
+        nbytes += layout->count * input_size(&r, k);
     if (nbytes >= 2 * THREAD_MIN_NBYTES) {
         threads = mylib_cpu_threads();
         threads = threads < nbytes / THREAD_MIN_NBYTES ? threads : nbytes / THREAD_MIN_NBYTES;
     }
-    choose_way(&r);
     if (r.across >= 0) {
         tasks = r.outputs / layout->shape[r.across] * r.strips;
     } else {
-        choose_panel(&r);
         /* Several outputs at a time, but enough tasks for all threads. */
         r.share = threads > 1 ? (r.outputs + 16 * threads - 1) / (16 * threads) : r.outputs;
         tasks = (r.outputs + r.share - 1) / r.share;
@@ -633,22 +875,25 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_code *progr
     choose_groups(&r, tasks, threads > 1 ? 16 * threads : 1);
     mylib_cpu_parallel((int)threads, tasks * r.groups, r.across >= 0 ? task_across : task_along,
                        &r);
-    if (r.groups > 1)
+    if (atomic_load(&r.failed))
+        st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the registers of a program");
+    else if (r.groups > 1)
         combine_groups(&r);
     free(r.partial);
-    return MYLIB_OK;
+    if (r.directs == 0)
+        mylib_evaluator_free(&r.evaluator);
+out:
+    free(r.terms_of.many);
+    return st;
 }
 
 void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, int64_t a_stride)
 {
-    mylib_type carrier;
     int64_t size = (int64_t)mylib_type_size(type);
     t_c128 sum;
     mylib_layout layout;
-    mylib_sum_type(type, &carrier);
-    carrier = type == MYLIB_F16 ? MYLIB_F32 : carrier;
-    const mylib_code program = {(uint8_t)carrier, (uint8_t)type,           1, 1,
-                                   {(uint8_t)type},  {{MYLIB_OPCODE_LOAD, 0}}};
+    mylib_operation copy;
+    mylib_operation_of_conversion(&copy, type, type);
     layout.ndim = 1;
     layout.operands = 2;
     layout.count = layout.shape[0] = n;
@@ -659,13 +904,13 @@ void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, 
     if (type == MYLIB_F16) {
         /* In f32, and rounded once. */
         float x, terms;
-        mylib_cpu_reduce(MYLIB_SUM, &program, &layout, 0, MYLIB_F32);
+        mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32);
         memcpy(&terms, &sum, sizeof terms);
         mylib_cpu()->block_reduce(MYLIB_SUM, MYLIB_F16)(1, (char *)&x, value, NULL);
         t_f16 h = mylib_cpu()->f16_from_f32(x + terms);
         memcpy(value, &h, sizeof h);
     } else {
-        mylib_cpu_reduce(MYLIB_SUM, &program, &layout, 0, type);
+        mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, type);
         mylib_cpu()->kernel(MYLIB_OP_add, type)(1, value, size, value, size, (char *)&sum, size);
     }
 }

@@ -262,9 +262,8 @@ static mylib_status program_of_code(const mylib_code *code, mylib_type first_typ
     for (int k = 0; k < inputs; k++) {
         mylib_type read = mylib_operand_read_type(code, 1 + k);
         types[k] = (mylib_type)code->input_type[k];
-        step[steps++] = (mylib_step){MYLIB_STEP_CONVERT,
-                                     (int32_t)(read == MYLIB_BOOL ? read : first_type),
-                                     {k, 0, 0}};
+        step[steps++] = (mylib_step){
+            MYLIB_STEP_CONVERT, (int32_t)(read == MYLIB_BOOL ? read : first_type), {k, 0, 0}};
     }
     for (int i = 0; i < code->instructions; i++) {
         int opcode = code->code[i].opcode, operand = inputs + code->code[i].operand;
@@ -279,9 +278,7 @@ static mylib_status program_of_code(const mylib_code *code, mylib_type first_typ
             step[steps++] = (mylib_step){MYLIB_STEP_SELECT, code->type, {mask, acc, operand}};
         else
             step[steps++] = (mylib_step){
-                opcode,
-                code->type,
-                {acc, mylib_op_arity((mylib_op)opcode) == 2 ? operand : 0, 0}};
+                opcode, code->type, {acc, mylib_op_arity((mylib_op)opcode) == 2 ? operand : 0, 0}};
         acc = result;
     }
     return mylib_program_create(inputs, types, 0, NULL, steps, step, program_ret);
@@ -353,9 +350,13 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
                                mylib_type out_type)
 {
     mylib_status st = check_index(device);
+    mylib_program *terms;
     (void)stream;
-    if (st == MYLIB_OK && (st = check_operands(device, layout)) == MYLIB_OK)
-        st = mylib_cpu_reduce(reduction, program, layout, kept_ndim, out_type);
+    if (st != MYLIB_OK || (st = check_operands(device, layout)) != MYLIB_OK ||
+        (st = program_of_code(program, (mylib_type)program->result_type, &terms)) != MYLIB_OK)
+        return st;
+    st = mylib_cpu_reduce(reduction, terms, (mylib_type)program->type, layout, kept_ndim, out_type);
+    mylib_program_free(terms);
     return st;
 }
 
