@@ -28,6 +28,8 @@ from ._device import device_count as device_count
 from ._device import get_include as get_include
 from ._device import get_library_dir as get_library_dir
 from ._device import show_config as show_config
+from ._expressions import Expression as Expression
+from ._expressions import evaluate as evaluate
 from ._functions import fib as fib
 from ._functions import helloworld as helloworld
 from ._functions import trace as trace
@@ -136,6 +138,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "CudaError",
+    "Expression",
     "MemoryInfo",
     "Stream",
     "__array_namespace_info__",
@@ -160,6 +163,7 @@ __all__ = [
     "e",
     "empty",
     "empty_like",
+    "evaluate",
     "expand_dims",
     "fib",
     "finfo",

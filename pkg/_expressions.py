@@ -19,7 +19,7 @@ import numpy as np
 from . import _graph, _reductions, core
 from ._array import Array, _plain_number, _refuse_host, _warn_of_complex, as_array
 from ._graph import Graph, on_numbers, operands, text_of
-from ._lowering import BOOL, Lowered, Static, describe, lower
+from ._lowering import Lowered, Static, describe, lower
 from ._parsing import parse
 
 _WEAK = (int, float, complex)
@@ -32,6 +32,7 @@ _MAX_PROGRAMS = 64
 
 #: Elements of a piece where NumPy's iterator has to convert: the pieces stay in the cache.
 _PIECE = 1 << 15
+_GPU_PIECE = 1 << 18
 
 _lock = threading.Lock()
 
@@ -145,7 +146,9 @@ def _target(out: Any) -> Any:
     return target
 
 
-def _check_target(target: Any, dtype: Any, shape: tuple[int, ...], on_gpu: bool, casting: Any) -> None:
+def _check_target(
+    target: Any, dtype: Any, shape: tuple[int, ...], on_gpu: bool, casting: Any
+) -> None:
     """That a result of a type and shape may be stored in `target`; else the error."""
     if isinstance(target, Array) is not on_gpu:
         places = ("in host memory", "on a GPU")
@@ -209,7 +212,9 @@ class _Region:
 class _Call:
     """One call of an expression: its inputs prepared, and what is known of the graph's nodes."""
 
-    def __init__(self, expression: Expression, inputs: Sequence[Any], samples: bool = False) -> None:
+    def __init__(
+        self, expression: Expression, inputs: Sequence[Any], samples: bool = False
+    ) -> None:
         self.expression = expression
         self.graph = graph = expression._graph
         self.names = graph.inputs
@@ -301,20 +306,22 @@ def _run_converting(
     lowered: Lowered, program: core.Program, ordinal: int, order: str, inputs: Any, target: Any
 ) -> Any:
     """As `program.call` for arrays in the other byte order, which are converted piece by piece."""
-    arrays = [np.asarray(x, dtype) for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
-              if not isinstance(x, np.ndarray)]  # fmt: skip
-    rest = iter(arrays)
-    arrays = [x if isinstance(x, np.ndarray) else next(rest) for x in inputs]
-    given: Any = [target, *arrays]
-    with np.nditer(
-        given,
+    arrays = [
+        x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
+        for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
+    ]
+    op_flags: Any = [["writeonly", "allocate", "no_broadcast"], *([["readonly"]] * len(arrays))]
+    kind: Any = order
+    iterator = np.nditer(
+        [target, *arrays],
         flags=["external_loop", "buffered", "zerosize_ok", "copy_if_overlap"],
-        op_flags=[["writeonly", "allocate", "no_broadcast"], *([["readonly"]] * len(arrays))],  # type: ignore[arg-type, list-item]
+        op_flags=op_flags,
         op_dtypes=[lowered.dtype, *(dtype for _, dtype in lowered.sources)],
-        order=order,  # type: ignore[arg-type]
+        order=kind,
         casting="equiv",
-        buffersize=_PIECE,
-    ) as iterator:
+        buffersize=_PIECE if ordinal < 0 else _GPU_PIECE,
+    )
+    with iterator:
         result = iterator.operands[0]
         for out, *pieces in iterator if iterator.itersize else ():
             program.call(ordinal, "C", out, tuple(pieces))
@@ -455,8 +462,6 @@ class Expression(core.ExpressionBase):
         taken = [_taken(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
         ordinal = _place(taken, device)
         target = None if out is None else _target(out)
-        if target is not None and type(target) is np.ndarray and not taken and ordinal >= 0:
-            ordinal = -1
         call = _Call(self, taken)
         try:
             result = self._computed(call, ordinal, order, target, casting)

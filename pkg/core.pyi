@@ -144,6 +144,30 @@ class ArrayBase:
     def __gt__(self, other: Any, /) -> Any: ...
     def __ge__(self, other: Any, /) -> Any: ...
 
+@final
+class Program:
+    def __new__(
+        cls,
+        input_dtypes: Sequence[Any],
+        constants: Sequence[tuple[Any, Any]],
+        steps: Sequence[tuple[int, Any, tuple[int, ...]]],
+    ) -> Program: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def call(self, ordinal: int, order: str, out: Any, inputs: tuple[Any, ...], /) -> Any: ...
+    def reduce(
+        self, reduction: int, dtype: Any, ordinal: int, out: Any, /, *inputs: Any
+    ) -> int: ...
+
+@disjoint_base
+class ExpressionBase:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
+    def _remember(
+        self, inputs: tuple[Any, ...], sources: tuple[int, ...], program: Program, /
+    ) -> None: ...
+
+STEP_CONVERT: Final[int]
+STEP_SELECT: Final[int]
 operations: Final[tuple[Operation, ...]]
 default_device: Final[ContextVar[str | None]]
 current_stream: Final[ContextVar[Stream | None]]
