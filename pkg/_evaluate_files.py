@@ -614,12 +614,13 @@ def _say(text: object) -> None:
 def _syntax_text(error: SyntaxError) -> str:
     """The message, and the place in the expression."""
     text = f"error: {error.msg}"
-    if error.text and error.offset:
+    if error.text:
         line = error.text.rstrip("\n")
+        begin = error.offset or len(line) + 1  # Python has none where the text ends too early
         width = 1
         if error.end_offset and error.end_lineno == error.lineno:
-            width = max(error.end_offset - error.offset, 1)
-        text += f"\n    {line}\n    {' ' * (error.offset - 1)}{'^' * width}"
+            width = max(error.end_offset - begin, 1)
+        text += f"\n    {line}\n    {' ' * (begin - 1)}{'^' * width}"
     return text
 
 

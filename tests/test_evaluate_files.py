@@ -375,9 +375,15 @@ def test_failures_of_the_process(name: str, files: list[str]) -> None:
     assert all(text in said for text in texts)
 
 
-def test_the_caret_is_below_the_column(files: list[str]) -> None:
-    said = run("a + b.real", "a=a.npy", "b=b.npy")[2].splitlines()
-    assert said[1] == "    a + b.real" and said[2].index("^") in (8, 9)
+@pytest.mark.parametrize(
+    ("text", "caret"),
+    [("a + b.real", "    ^^^^^^"), ("(a + b", "^"), ("a +", "   ^")],
+)
+def test_the_caret_is_below_the_place(
+    text: str, caret: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([text, "a=a.npy", "b=b.npy"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [f"    {text}", f"    {caret}"]
 
 
 def test_pipes_do_not_block(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
