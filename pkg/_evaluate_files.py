@@ -462,7 +462,7 @@ class Evaluation:
             output.commit()
 
     def _whole(self) -> np.ndarray[Any, Any]:
-        """The result of one call, for reductions: it cannot be stopped, but with the process."""
+        """The result of one call, as of a reduction; it is stopped with the process alone."""
         with self.signals.ending_at_once():
             result = np.asarray(self.expression(*self.operands, device=self.options.device))
         return result.astype(self.dtype, copy=False)
