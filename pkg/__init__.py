@@ -79,6 +79,7 @@ from ._streams import (
     stream,
     synchronize,
 )
+from ._tracing import fuse
 from .core import CudaError, __version__
 
 from . import _general, ufuncs  # noqa: F401  isort: skip  (installs the general path)
@@ -143,6 +144,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "fuse",
     "get_include",
     "get_library_dir",
     "helloworld",

@@ -71,6 +71,7 @@ from ._streams import memory_info as memory_info
 from ._streams import set_memory_limit as set_memory_limit
 from ._streams import stream as stream
 from ._streams import synchronize as synchronize
+from ._tracing import fuse as fuse
 from .core import CudaError as CudaError
 from .core import Operation
 from .core import __version__ as __version__
@@ -175,6 +176,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "fuse",
     "get_include",
     "get_library_dir",
     "helloworld",

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array, store
+from ._tracing import Traced
 
 _SUM, _PROD, _MIN, _MAX = range(4)
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
@@ -168,6 +169,8 @@ def sum(  # noqa: A001  NumPy's name
     >>> sum([[1, 2], [3, 4]], axis=0)
     array([4, 6])
     """
+    if isinstance(x, Traced):
+        return x._reduced("sum", axis, dtype, out, keepdims)
     x = _operand("sum", x)
     chosen = _carrying_type(x.dtype) if dtype is None else np.dtype(dtype)
     return _reduce("sum", _SUM, x, axis, chosen, chosen, out, keepdims, device)
@@ -187,6 +190,8 @@ def prod(
     >>> prod([1, 2, 3, 4])
     np.int64(24)
     """
+    if isinstance(x, Traced):
+        return x._reduced("prod", axis, dtype, out, keepdims)
     x = _operand("prod", x)
     chosen = _carrying_type(x.dtype) if dtype is None else np.dtype(dtype)
     return _reduce("prod", _PROD, x, axis, chosen, chosen, out, keepdims, device)
@@ -195,6 +200,8 @@ def prod(
 def _extremum(
     name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
 ) -> Any:
+    if isinstance(x, Traced):
+        return x._reduced(name, axis, None, out, keepdims)
     x = _operand(name, x)
     if x.dtype == np.bool_:
         small = _reduce(name, kind, x, axis, np.uint8, np.uint8, None, keepdims, device)
@@ -251,6 +258,8 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
+    if isinstance(x, Traced):
+        return x._reduced("mean", axis, dtype, out, keepdims)
     x = _operand("mean", x)
     chosen = _mean_type(x.dtype) if dtype is None else np.dtype(dtype)
     carrier = np.dtype(np.float32) if chosen == np.float16 else chosen

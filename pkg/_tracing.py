@@ -1,0 +1,228 @@
+"""`fuse`: a Python function of arrays -> an Expression, by calling it once with stand-ins.
+
+A stand-in notes what is done with it.  Types and shapes are not known to it, so one trace serves
+all calls; what would need a value (``if x > 0``, ``x[0]``, ``len(x)``) is a TypeError.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ._graph import OPERATIONS, REDUCTIONS, Builder, Reduction
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+#: The functions of NumPy's ufuncs, and of the package's own.  NumPy's divide is the true one.
+_UFUNCS: dict[Any, str] = {
+    **{getattr(np, name): name for name in OPERATIONS},
+    **{operation.ufunc: name for name, operation in OPERATIONS.items()},
+    np.divide: "true_divide",
+    np.power: "power",
+}
+
+_REDUCING_UFUNCS = {np.add: "sum", np.multiply: "prod", np.minimum: "min", np.maximum: "max"}
+
+_REDUCING_FUNCTIONS: dict[Any, str] = {
+    **{getattr(np, name): name for name in REDUCTIONS},
+    np.amin: "min",
+    np.amax: "max",
+}
+
+
+def _refusal(what: str, advice: str = "") -> Callable[..., Any]:
+    def refuse(self: Traced, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{what} while a function is fused: its inputs have no values then"
+            + (f"; {advice}" if advice else "")
+        )
+
+    return refuse
+
+
+def _operator(function: str, reflected: bool = False) -> Callable[[Traced, Any], Any]:
+    def apply(self: Traced, other: Any) -> Any:
+        return _applied(function, (other, self) if reflected else (self, other))
+
+    return apply
+
+
+def _unary(function: str) -> Callable[[Traced], Any]:
+    return lambda self: _applied(function, (self,))
+
+
+class Traced:
+    """Stands for an input, or a value computed from inputs, while a function is traced."""
+
+    __slots__ = ("_builder", "_node", "_reduction")
+
+    def __init__(self, builder: Builder, node: int, reduction: Reduction | None = None) -> None:
+        self._builder = builder
+        self._node = node
+        self._reduction = reduction
+
+    def __repr__(self) -> str:
+        return "<a value of a function that is being fused>"
+
+    __add__, __radd__ = _operator("add"), _operator("add", True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", True)
+    __truediv__, __rtruediv__ = _operator("true_divide"), _operator("true_divide", True)
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
+    __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
+    __pow__, __rpow__ = _operator("power"), _operator("power", True)
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")
+    __neg__, __abs__ = _unary("negative"), _unary("absolute")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __pos__(self) -> Traced:
+        return self
+
+    __bool__ = _refusal(
+        "a condition cannot be tested",
+        "use where(condition, x, y), and minimum(a, b) and maximum(a, b) for min() and max()",
+    )
+    __len__ = _refusal("len() is not known")
+    __iter__ = _refusal("there is nothing to iterate over", "pkg.sum(x) and x.sum() are sums")
+    __getitem__ = _refusal("indexing is not possible")
+    __setitem__ = _refusal("assignment to elements is not possible")
+    __int__ = __float__ = __complex__ = __index__ = _refusal("there is no number")
+    __array__ = _refusal("this function of arrays is not possible")
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = __invert__ = _refusal(
+        "the operators & | ^ ~ are not possible", "multiply comparisons, or use where()"
+    )
+    __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "reduce" and ufunc in _REDUCING_UFUNCS:
+            return self._reduced(_REDUCING_UFUNCS[ufunc], **{"axis": 0, **kwargs})
+        if method != "__call__" or (ufunc not in _UFUNCS and ufunc is not np.positive):
+            raise TypeError(f"the function {ufunc.__name__} cannot be fused")
+        if kwargs:
+            raise TypeError(f"{ufunc.__name__}() takes no {', '.join(kwargs)} in a fused function")
+        return self if ufunc is np.positive else _applied(_UFUNCS[ufunc], inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.where and len(args) == 3 and not kwargs:
+            return _applied("where", args)
+        if function in _REDUCING_FUNCTIONS and isinstance(args[0], Traced):
+            kwargs = {k: x for k, x in kwargs.items() if x is not np._NoValue}
+            return args[0]._reduced(_REDUCING_FUNCTIONS[function], *args[1:], **kwargs)
+        raise TypeError(f"the function {function.__name__} cannot be fused")
+
+    def _reduced(
+        self, name: str, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    ) -> Traced:
+        if dtype is not None or out is not None:
+            raise TypeError(f"{name}() takes no dtype and no out in a fused function")
+        if isinstance(axis, list | tuple):
+            axis = tuple(int(one) for one in axis)
+        elif axis is not None:
+            axis = int(axis)
+        return Traced(self._builder, _operand(self, self), Reduction(name, axis, bool(keepdims)))
+
+    def sum(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    ) -> Any:
+        return self._reduced("sum", axis, dtype, out, keepdims)
+
+    def prod(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    ) -> Any:
+        return self._reduced("prod", axis, dtype, out, keepdims)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        return self._reduced("min", axis, None, out, keepdims)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        return self._reduced("max", axis, None, out, keepdims)
+
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    ) -> Any:
+        return self._reduced("mean", axis, dtype, out, keepdims)
+
+
+def _operand(of: Traced, x: Any) -> int:
+    """The node of an operand beside `of`; TypeError for what a function cannot hold."""
+    if isinstance(x, Traced):
+        if x._builder is not of._builder:
+            raise TypeError("a value of another function, which is being fused, was used")
+        if x._reduction is not None:
+            raise TypeError(
+                f"{x._reduction.name}() can only be the result of a fused function, not an operand"
+            )
+        return x._node
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    is_number = isinstance(x, int | float | complex)
+    if not is_number and not (isinstance(x, np.generic) and x.dtype.kind in "biufc"):
+        raise TypeError(
+            f"an operand is a {type(x).__name__}: arrays have to be arguments of a fused function"
+        )
+    return of._builder.number(x)
+
+
+def _applied(function: str, operands: tuple[Any, ...]) -> Traced:
+    of = next(x for x in operands if isinstance(x, Traced))
+    return Traced(of._builder, of._builder.call(function, *(_operand(of, x) for x in operands)))
+
+
+def fuse(function: _F) -> _F:
+    """Makes a function of arrays compute in one pass, as an `Expression`; a decorator.
+
+    The function is called once, here, with stand-ins for its arguments: all that it does with them
+    becomes the expression, which is its attribute ``expression``.  Operators, the package's
+    operations, NumPy's functions of the same names, ``abs``, ``where``, and for the result ``sum``,
+    ``prod``, ``min``, ``max`` and ``mean`` can be used; loops and helper functions too, but nothing
+    that depends on values.  Calls take the arguments as the function does, and ``out``, ``order``,
+    ``casting`` and ``device`` as an Expression.
+
+    >>> import numpy as np
+    >>> @fuse
+    ... def ndvi(nir, red, scale=1):
+    ...     return (nir - red) / (nir + red) * scale
+    >>> ndvi(np.array([3.0, 1.0]), red=1.0)
+    array([0.5, 0. ])
+    >>> ndvi.expression
+    Expression('((nir - red) / (nir + red)) * scale')
+    """
+    from ._expressions import of_graph
+
+    signature = inspect.signature(function)
+    builder = Builder()
+    stand_ins: dict[str, Traced] = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"a fused function has named arguments only, not *{name}")
+        stand_ins[name] = Traced(builder, builder.input(name))
+    stood: Any = stand_ins
+    bound = inspect.BoundArguments(signature, stood)
+    result = function(*bound.args, **bound.kwargs)
+    if not isinstance(result, Traced) or result._builder is not builder:
+        raise TypeError(
+            f"{function.__name__}() returned a {type(result).__name__}, not a value computed from "
+            "its arguments"
+        )
+    expression = of_graph(builder.graph(result._node, result._reduction))
+    names = tuple(stand_ins)
+    used = expression.inputs
+    options = {"out", "order", "casting", "device"} - set(names)
+
+    @functools.wraps(function)
+    def fused(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == len(names) and used == names:
+            return expression(*args)
+        given = {name: kwargs.pop(name) for name in options & kwargs.keys()}
+        arguments = signature.bind(*args, **kwargs)
+        arguments.apply_defaults()
+        return expression(*(arguments.arguments[name] for name in used), **given)
+
+    fused.__dict__["expression"] = expression
+    return fused  # type: ignore[return-value]

@@ -1,0 +1,524 @@
+"""Expressions equal the single operations one after the other, however they are called."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+import trees
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+from pkg import Expression, evaluate
+
+NAMES = ["a", "b", "c", "d"]
+
+ERRORS = (ArithmeticError, TypeError, ValueError, SyntaxError)
+
+
+def call(text: str, place: str, inputs: dict[str, Any], **kwargs: Any) -> Any:
+    """The value of an expression in a place of `cases`."""
+    expression = Expression(text)
+    values = [inputs[name] for name in expression.inputs]
+    if place != "array":
+        device = None if place == "cpu" else place
+        return expression(*values, device=device, **kwargs)
+    if not any(isinstance(x, np.ndarray) and x.ndim for x in values):
+        return expression(*values, **kwargs)
+    return cases.on_arrays(expression, *values, **kwargs)
+
+
+def outcome(function: Any, *args: Any) -> tuple[Any, Exception | None]:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args), None
+        except ERRORS as error:
+            return None, error
+
+
+# ---- Values --------------------------------------------------------------------------------------
+
+
+@cases.each_place()
+@given(tree=trees.trees(NAMES), inputs=trees.inputs(NAMES))
+def test_random_expressions(place: str, tree: Any, inputs: dict[str, Any]) -> None:
+    """A wrong promotion, conversion, order or common part changes bits."""
+    text = trees.text(tree)
+    used = {name: inputs[name] for name in NAMES if name in text}
+    wanted, refused = outcome(trees.value, tree, used)
+    actual, error = outcome(call, text, place, used)
+    if refused is not None:
+        assert error is not None, f"{text} of {used} gave {actual!r}, not {refused!r}"
+        return
+    if error is not None:
+        raise AssertionError(f"{text} of {used}") from error
+    oracle.assert_same(actual, wanted, text, list(used.values()))
+
+
+@cases.each_place()
+@given(data=st.data())
+def test_random_expressions_over_many_elements(place: str, data: Any) -> None:
+    """Blocks, threads and their borders: lengths around the sizes of blocks."""
+    n = data.draw(st.sampled_from([*generators.LENGTHS[-9:], generators.LARGE_LENGTHS[0]]))
+    names = NAMES[:2]
+    tree = data.draw(trees.trees(names, 6))
+    dtypes = data.draw(st.tuples(*[st.sampled_from(trees.DTYPES[1:])] * 2))
+    inputs = {name: generators.values(t, n) for name, t in zip(names, dtypes, strict=True)}
+    text = trees.text(tree)
+    used = {name: inputs[name] for name in names if name in text}
+    wanted, refused = outcome(trees.value, tree, used)
+    actual, error = outcome(call, text, place, used)
+    assert (error is None) == (refused is None), f"{text}: {error!r}, {refused!r}"
+    if error is None:
+        oracle.assert_same(actual, wanted, text, list(used.values()))
+
+
+@cases.each(array=False, cuda=False)
+def test_each_operation(case: cases.Case) -> None:
+    """Every operation is a function of expressions, for every type that it has."""
+    arrays = generators.special_pairs(case.dtype, case.nin)
+    names = "ab"[: case.nin]
+    with np.errstate(all="ignore"):
+        actual = Expression(f"{case.name}({', '.join(names)})")(*arrays)
+        oracle.assert_same(actual, case(*arrays), case, arrays)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a * b + c) / (d - e)", "a + b * c - d / e", "where(a > b, c, d) * e",
+        "-a * (b - c) + d * e", "sqrt(a * a + b * b) + abs(c - d) - e", "(a < b) == (c < d)",
+        "2 * a + b / 3 - c * 0.5 + d - e",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_the_bits_of_numexpr_and_numpy(text: str, dtype: str) -> None:
+    """Users of numexpr change the import and nothing else."""
+    numexpr = pytest.importorskip("numexpr")
+    a, b, c, d, e = (np.random.default_rng(k).random(10_001).astype(dtype) for k in range(5))
+    ours = evaluate(text)
+    names = {"sqrt": np.sqrt, "abs": np.abs, "where": np.where}
+    by_numpy = eval(text, names, {"a": a, "b": b, "c": c, "d": d, "e": e})
+    oracle.assert_same(ours, by_numpy, text)
+    theirs = numexpr.evaluate(text)
+    if dtype == "f8" and "/ 3" not in text:  # numexpr multiplies by the reciprocal
+        oracle.assert_same(ours, theirs, text)
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@cases.each_place()
+def test_promotion_is_numpys(place: str) -> None:
+    """Types are promoted node by node: the first product here is of int8."""
+    a, b = np.array([100, 3], "i1"), np.array([0.5, 2.0], "f4")
+    with np.errstate(all="ignore"):
+        oracle.assert_same(call("a * a * b", place, {"a": a, "b": b}), a * a * b)
+        oracle.assert_same(call("a / 3 + b", place, {"a": a, "b": b}), a / 3 + b)
+        oracle.assert_same(call("b * 0.1", place, {"a": a, "b": b}), b * 0.1)
+    u, i = np.array([2**63], "u8"), np.array([-1], "i8")
+    oracle.assert_same(call("u + i", place, {"u": u, "i": i}), u + i)
+
+
+@pytest.mark.parametrize("number", [300, -1, 2**63, 2**70])
+def test_numbers_beyond_a_type(number: int) -> None:
+    """As operands they are NumPy's OverflowError, in comparisons NumPy's answer."""
+    a = np.arange(5, dtype="u1")
+    for text in (f"a + {number}", "a + n"):
+        with pytest.raises(OverflowError):
+            evaluate(text, {"a": a, "n": number})
+    for symbol in ("<", "<=", ">", ">=", "==", "!="):
+        for wanted, texts in (
+            (eval(f"a {symbol} number"), (f"a {symbol} {number}", f"a {symbol} n")),
+            (eval(f"number {symbol} a"), (f"{number} {symbol} a", f"n {symbol} a")),
+        ):
+            for text in texts:
+                oracle.assert_same(evaluate(text, {"a": a, "n": number}), wanted, text)
+
+
+def test_numbers_are_computed_by_python() -> None:
+    """What is computed of numbers alone is exact, and weak, as it is step by step."""
+    a = np.ones(3, "f4")
+    assert evaluate("2**n * a", {"n": 10, "a": a}).dtype == np.float32
+    assert evaluate("(n * n - n * n + 1) * a", {"n": 2**60 + 1, "a": a})[0] == 1
+    with pytest.raises(ZeroDivisionError):
+        evaluate("a * (1 / n)", {"n": 0, "a": a})
+    assert evaluate("a * (n > 2)", {"n": 3, "a": np.ones(2, "i1")}).dtype == np.int8
+    result = evaluate("a ** n", {"a": np.array([3, -2], "i2"), "n": 3})
+    oracle.assert_same(result, np.array([27, -8], "i2"))
+    for n in (1, 2, 0.5, np.int64(2), np.float32(3)):
+        x = np.array([2.0, 5.0], "f4")
+        assert evaluate("x ** n").dtype == (x**n).dtype
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"a": 7, "b": 2}, {"a": 1.5, "b": 2}, {"a": True, "b": 1j}, {"a": 0, "b": 0}]
+)
+def test_numbers_alone(inputs: dict[str, Any]) -> None:
+    """They have NumPy's default types, and the result is a NumPy scalar."""
+    with np.errstate(all="ignore"):
+        result = evaluate("a / b + a", inputs)
+        a, b = (np.asarray(x)[()] for x in inputs.values())
+        assert isinstance(result, np.generic)
+        oracle.assert_same(result, a / b + a)
+    assert evaluate("1 + 2") == 3 and type(evaluate("2 * 3.5")) is np.float64
+
+
+def test_results_without_dimensions() -> None:
+    """NumPy scalars, as NumPy's operators give; arrays only in `out`."""
+    result = evaluate("a * 2", {"a": np.array(3.0)})
+    assert type(result) is np.float64 and result == 6
+    out = np.empty(())
+    assert evaluate("a * 2", {"a": 3.0}, out=out) is out and out == 6
+
+
+def test_copy() -> None:
+    """An input alone is a copy, not the input."""
+    a = np.arange(3)
+    for text in ("a", "+a"):
+        result = evaluate(text)
+        assert (result == a).all() and not np.shares_memory(result, a)
+
+
+# ---- Outputs -------------------------------------------------------------------------------------
+
+
+@cases.each_place()
+@pytest.mark.parametrize("layout", list(generators.LAYOUTS))
+def test_output_layouts(place: str, layout: str) -> None:
+    """All of the output is written, and nothing beside it."""
+    a, b = generators.moderate(np.dtype("f8"), 60, 1).reshape(5, 12), np.arange(12.0)
+    out = generators.LAYOUTS[layout]((5, 12), np.dtype("f8"))
+    around = generators.surroundings(out)
+    assert call("a * b - 1", place, {"a": a, "b": b}, out=out) is out
+    oracle.assert_same(out, a * b - 1)
+    assert (generators.surroundings(out) == around).all()
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", ["f8", "c16", "f4", "i4", ">f8"])
+def test_output_types(place: str, dtype: str) -> None:
+    """The result is converted at the end, by the rule of `casting`."""
+    a = np.array([1.5, 2.5, -3.25], "f4")
+    out = generators.poisoned(3, np.dtype(dtype))
+    if np.can_cast("f4", dtype):
+        call("a * 3", place, {"a": a}, out=out)
+    else:
+        with pytest.raises(TypeError, match=rf"from float32 to out's {np.dtype(dtype)} .*'safe'"):
+            call("a * 3", place, {"a": a}, out=out)
+        call("a * 3", place, {"a": a}, out=out, casting="unsafe")
+    oracle.assert_same(out, (a * 3).astype(out.dtype.newbyteorder("=")))
+
+
+def test_outputs_that_do_not_fit() -> None:
+    """Each is an error that names what was given and what was expected."""
+    given = {"a": np.ones(4)}
+    frozen = np.ones(4)
+    frozen.flags.writeable = False
+    for out, error, text in [
+        (np.ones(3), ValueError, r"shape \(3,\), but the result has \(4,\)"),
+        (np.ones((2, 4)), ValueError, r"shape \(2, 4\)"),
+        (frozen, ValueError, "read-only"),
+        (np.ones(4, "f4"), TypeError, "from float64 to out's float32"),
+        (np.ones(4, "U3"), TypeError, "elements of <U3"),
+        ([0.0] * 4, TypeError, "must be an array, not list"),
+        (np.ma.ones(4), TypeError, "rules of its own"),
+    ]:
+        with pytest.raises(error, match=text):
+            evaluate("a * 2", given, out=out)
+    with pytest.raises(np.exceptions.ComplexWarning):
+        evaluate("a * 1j", given, out=np.ones(4), casting="unsafe")
+
+
+@cases.each_place()
+@given(data=st.data())
+def test_overlap(place: str, data: Any) -> None:
+    """An output that overlaps an input gives what it would give without."""
+    memory = np.arange(1.0, 41.0)
+    slices = st.builds(
+        lambda start, step: slice(start, start + 10 * step, step),
+        st.integers(0, 10),
+        st.sampled_from([1, 2, 3]),
+    )
+    views = [memory[data.draw(slices)] for _ in range(3)]
+    if data.draw(st.booleans()):
+        views[0] = views[0][::-1]
+    a, b, out = views
+    wanted = (a * 2 - b) / a
+    call("(a * 2 - b) / a", place, {"a": a, "b": b}, out=out)
+    oracle.assert_same(out, wanted)
+
+
+def test_an_output_that_is_an_input() -> None:
+    """The usual way to save memory: no copy is made."""
+    import tracemalloc
+
+    a, b = np.ones(1_000_000), np.full(1_000_000, 2.0)
+    expression = Expression("a * b + b")
+    expression(a, b, out=a)
+    tracemalloc.start()
+    expression(a, b, out=a)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert a[0] == 10 and peak < 100_000
+
+
+@pytest.mark.parametrize("order", "CFAK")
+@given(data=st.data())
+def test_order(order: str, data: Any) -> None:
+    """A new result lies in memory as one of NumPy's ufuncs lays it out."""
+    shape = data.draw(st.sampled_from([(4, 5), (2, 3, 4), (3, 1, 4), (1, 5)]))
+    layouts = ["contiguous", "fortran", "transposed", "reversed", "strided", "repeated_row"]
+    arrays = [
+        generators.laid_out(
+            np.random.default_rng(k).random(shape), data.draw(st.sampled_from(layouts))
+        )
+        for k in range(2)
+    ]
+    result = Expression("a + b * 1")(*arrays, order=order)
+    wanted = np.add(*arrays, order=order)
+    oracle.assert_same(result, wanted)
+    assert result.strides == wanted.strides
+    if order == "K":
+        assert Expression("a + b")(*arrays).strides == wanted.strides
+
+
+def test_unknown_order() -> None:
+    with pytest.raises(ValueError, match='"C", "F", "A" or "K", not \'X\''):
+        evaluate("a", {"a": np.ones(3)}, order="X")
+
+
+def test_shapes_that_do_not_broadcast() -> None:
+    """Both are named, with their shapes."""
+    with pytest.raises(ValueError, match=r"do not broadcast: a \(3,\), b \(4,\)"):
+        evaluate("a + b", {"a": np.ones(3), "b": np.ones(4)})
+
+
+# ---- Inputs --------------------------------------------------------------------------------------
+
+
+def test_kinds_of_inputs(tmp_path: Any) -> None:
+    """Whatever NumPy takes for an array, without a copy where it is one."""
+    a = np.arange(6.0).reshape(2, 3)
+    np.save(tmp_path / "a.npy", a)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    for x in (a.tolist(), mapped, a.astype(">f8"), memoryview(a), np.asfortranarray(a)):
+        for _ in range(2):
+            result = evaluate("x * 2 + 1", {"x": x})
+            oracle.assert_same(result, a * 2 + 1)
+            assert type(result) is np.ndarray
+    target = np.lib.format.open_memmap(tmp_path / "b.npy", "w+", np.float64, (2, 3))
+    assert evaluate("x * 2", {"x": mapped}, out=target) is target
+    oracle.assert_same(np.asarray(target), a * 2)
+
+
+@given(data=st.data())
+def test_byte_orders(data: Any) -> None:
+    """Arrays of the other byte order are converted piece by piece, outputs too."""
+    n = data.draw(st.sampled_from([0, 1, 5, 40_000, 70_000]))
+    rng = np.random.default_rng(n)
+    a, b = rng.random(n), rng.integers(0, 100, n).astype("i4")
+    out = np.empty(n, data.draw(st.sampled_from(["<f8", ">f8"])))
+    given = {"a": a.astype(">f8"), "b": data.draw(st.sampled_from([b, b.astype(">i4")])), "k": 3}
+    if data.draw(st.booleans()):
+        out = given["a"]
+    result = evaluate("(a - b) * k", given, out=out)
+    oracle.assert_same(result, (a - b) * 3)
+
+
+def test_objects_with_rules_of_their_own() -> None:
+    """Labels, masks and graphs would be lost in silence; the error says what to do."""
+    pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
+    dask = pytest.importorskip("dask.array")
+    for x, advice in [
+        (pandas.Series([1.0, 2.0]), r"x\.to_numpy\(\)"),
+        (xarray.DataArray([1.0, 2.0]), "apply_ufunc"),
+        (dask.ones(3), "map_blocks"),
+        (np.ma.ones(3), r"np\.asarray"),
+        (np.matrix([1.0]), r"np\.asarray"),
+    ]:
+        with pytest.raises(TypeError, match=f"input 'x' is a .*{advice}"):
+            evaluate("x + 1", {"x": x})
+    for x in (None, "text", object(), np.array(["a"]), np.array([None]), np.float128(1), print):
+        with pytest.raises(TypeError, match="the input 'x' is .*compute with numbers and arrays"):
+            evaluate("x + 1", {"x": x})
+
+
+def test_names_and_positions() -> None:
+    """Inputs are bound as Python binds arguments; what is wrong is named."""
+    expression = Expression("b - a / c")
+    assert expression.inputs == ("b", "a", "c")
+    assert expression(1, 2, 4) == expression(1, c=4, a=2) == expression(a=2, b=1, c=4) == 0.5
+    for args, named, text in [
+        ((1, 2), {}, "'c' is missing"),
+        ((1, 2, 3, 4), {}, "4 were given by position"),
+        ((1, 2), {"c": 3, "d": 4}, "'d' is none of them"),
+        ((1, 2, 3), {"a": 3}, "'a' is none of them, or given twice"),
+        ((), {}, "'b', 'a', 'c' is missing"),
+    ]:
+        with pytest.raises(TypeError, match=f"b, a, c: {text}"):
+            expression(*args, **named)
+
+
+scale = 10
+
+
+def test_names_from_frames() -> None:
+    """Local variables first, then global ones; dicts where they are given."""
+    a = np.arange(3)
+
+    def inner(a: Any) -> Any:
+        return evaluate("a * scale")
+
+    assert (evaluate("a * scale") == a * 10).all()
+    assert inner(2) == 20
+    assert evaluate("a * scale", {"a": 3}) == 30
+    assert evaluate("a * scale", {"a": 3}, {"scale": 2}) == 6
+    assert evaluate(Expression("a * scale"), {"a": 3}, {"scale": 2}) == 6
+    with pytest.raises(
+        NameError, match="name 'missing' of the expression is not defined"
+    ) as caught:
+        evaluate("a * missing")
+    assert caught.value.name == "missing"
+    with pytest.raises(TypeError, match="a str or an Expression, not bytes"):
+        evaluate(b"a")  # type: ignore[arg-type]
+
+
+# ---- Warnings ------------------------------------------------------------------------------------
+
+
+@cases.each_device()
+def test_floating_point_flags(device: str) -> None:
+    """np.errstate hears of them, on the short way and on the long one."""
+    a = np.array([0.0, 1.0])
+    expression = Expression("1 / a")
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="divide by zero encountered in evaluate"):
+            expression(a, device=device)
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+            expression(a, device=device)
+        with np.errstate(divide="ignore"):
+            assert expression(a, device=device)[0] == np.inf
+
+
+def test_constants_that_overflow_warn_each_time() -> None:
+    """As NumPy does when it rounds them, not only when the program is made."""
+    given = {"a": np.ones(2, "f2")}
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="overflow"):
+            assert evaluate("a * 1e30", given)[0] == np.inf
+
+
+# ---- Programs ------------------------------------------------------------------------------------
+
+
+def test_many_types_through_one_expression() -> None:
+    """Programs are kept for some combinations of types; more of them only cost time."""
+    expression = Expression("a * b + 1")
+    kinds = [np.dtype(char) for char in "bhilBHILefdFD"]
+    for _ in range(2):
+        for s in kinds:
+            for t in kinds:
+                a, b = np.full(3, 2, s), np.full(3, 3, t)
+                oracle.assert_same(expression(a, b), a * b + 1, f"{s} {t}")
+    assert len(expression._programs) <= 64
+
+
+def test_values_of_numbers_share_a_program() -> None:
+    """A Python number as input is no constant: the next value does not lower again."""
+    expression = Expression("a * k + k")
+    a = np.arange(3, dtype="f4")
+    for k in range(100):
+        oracle.assert_same(expression(a, k), a * k + k)
+        oracle.assert_same(expression(a, k / 7), a * (k / 7) + k / 7)
+    assert len(expression._programs) == 2
+
+
+def test_common_parts_are_computed_once() -> None:
+    lines = Expression("(a + b) * (a + b) - (a + b) / (b + a)").disassemble("f8", "f8").splitlines()
+    assert sum("add" in line for line in lines) == 2
+
+
+def test_disassemble() -> None:
+    text = Expression("where(a > 2, b, 0.5) * a").disassemble("i2", b="f4")
+    assert text.splitlines() == [
+        "a: int16", "b: float32", "%0 = greater int16 a, 2", "%1 = where float32 %0, b, 0.5",
+        "%2 = multiply float32 %1, a", "-> float32",
+    ]  # fmt: skip
+
+
+@given(tree=trees.trees(NAMES, 6), inputs=trees.inputs(NAMES, 3))
+def test_dtype_for(tree: Any, inputs: dict[str, Any]) -> None:
+    """Tells the type that a call has."""
+    expression = Expression("1 * a + 0") if tree[0] == "number" else None
+    try:
+        expression = expression or Expression(trees.text(tree))
+    except SyntaxError:
+        return
+    values = [inputs[name] for name in expression.inputs]
+    result, error = outcome(expression, *values)
+    if error is None:
+        kinds = [type(x) if trees._is_number(x) else np.asarray(x).dtype for x in values]
+        wanted, error = outcome(expression.dtype_for, *kinds)
+        assert error is not None or wanted == result.dtype
+
+
+def test_a_thousand_terms() -> None:
+    """Long sums work, to the left and to the right; what is too deep is refused."""
+    a, b = np.arange(5.0), np.full(5, 0.1)
+    wanted = a
+    for _ in range(999):
+        wanted = wanted + b
+    oracle.assert_same(evaluate("a" + " + b" * 999), wanted)
+    oracle.assert_same(evaluate("a" + " - (b" * 90 + ")" * 90).shape, a.shape)
+    with pytest.raises(SyntaxError, match="nested too deeply"):
+        evaluate("a" + " + b" * 10_000)
+    with pytest.raises(SyntaxError, match="too many nested parentheses|nested too deeply"):
+        evaluate("(" * 1000 + "a" + ")" * 1000)
+    with pytest.raises(ValueError, match="more than 256 different constants"):
+        evaluate("a" + "".join(f" + {k}.5" for k in range(300)))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "constants", "steps", "error"),
+    [
+        (["f8"], [], [], ValueError),
+        (["f8"], [], [(0, "f8", (0, 1))], ValueError),
+        (["f8"], [], [(77, "f8", (0, 0))], ValueError),
+        (["f8"], [], [(0, "f8", (0, -1))], ValueError),
+        (["f8"], [], [(0, "f8", (0, 2**40))], ValueError),
+        (["f8"], [], [(0, "f8", (0, 0, 0, 0))], ValueError),
+        (["f8"], [], [(4, "c16", (0, 0))], TypeError),
+        (["O"], [], [(0, "f8", (0, 0))], TypeError),
+        (["f8"] * 33, [], [(0, "f8", (0, 0))], ValueError),
+        (["f8"], [("f8", 1)] * 257, [(0, "f8", (0, 0))], ValueError),
+        (["f8"], [("f8", [1, 2])], [(0, "f8", (0, 0))], ValueError),
+        (["f8"], [1], [(0, "f8", (0, 0))], TypeError),
+        (["f8"], [], [1], TypeError),
+        (["f8"], [], 7, TypeError),
+    ],
+)
+def test_programs_that_are_none(inputs: Any, constants: Any, steps: Any, error: Any) -> None:
+    """Whatever `core.Program` is given, the library checks it."""
+    with pytest.raises(error):
+        pcd.core.Program(inputs, constants, steps)
+
+
+def test_programs_check_their_inputs() -> None:
+    """Too few, of another type, no arrays at all."""
+    program = pcd.core.Program(["f8", "f8"], [], [(0, "f8", (0, 1))])
+    for inputs, error in [
+        ((np.ones(2),), TypeError),
+        ((np.ones(2), np.ones(2, "f4")), ValueError),
+        ((np.ones(2), "a"), TypeError),
+        ((np.ones(2), np.ones(2, ">f8")), TypeError),
+    ]:
+        with pytest.raises(error):
+            program.call(-1, "K", None, inputs)
+    assert program.call(-1, "K", None, (np.ones(2), np.ones(3))) is NotImplemented

@@ -1,0 +1,190 @@
+"""Random expressions: hypothesis strategies, their text, and their value step by step.
+
+A tree is ("input", name), ("number", x), or (function, *trees) with the operators under the names
+of the functions that they are.  `value` computes it by NumPy, one operation after the other, each
+as the oracle says.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import generators
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+from hypothesis import strategies as st
+
+import pkg as pcd
+
+Tree = tuple[Any, ...]
+
+OPERATORS = {
+    **{"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//"},
+    **{"remainder": "%", "power": "**", "equal": "==", "not_equal": "!=", "less": "<"},
+    **{"less_equal": "<=", "greater": ">", "greater_equal": ">="},
+}
+
+#: Functions by name in the text.
+FUNCTIONS = {"minimum": 2, "maximum": 2, "divide": 2, "square": 1, "sqrt": 1, "abs": 1, "where": 3}
+
+DTYPES = [np.dtype(char) for char in "?bhilBHILefdFD"]
+
+_PYTHON = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "true_divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "negative": operator.neg,
+    **oracle.COMPARISONS,
+}
+
+
+# ---- Text ----------------------------------------------------------------------------------------
+
+
+def text(tree: Tree) -> str:
+    """The tree as an expression."""
+    kind, *parts = tree
+    if kind == "input":
+        return str(parts[0])
+    if kind == "number":
+        return f"({parts[0]!r})" if repr(parts[0]).startswith("-") else repr(parts[0])
+    texts = [text(part) for part in parts]
+    if kind in OPERATORS:
+        return f"({texts[0]} {OPERATORS[kind]} {texts[1]})"
+    return f"(-{texts[0]})" if kind == "negative" else f"{kind}({', '.join(texts)})"
+
+
+# ---- Value ---------------------------------------------------------------------------------------
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in (int, float, complex)
+
+
+def _operation(name: str, *operands: Any) -> Any:
+    dtype = np.result_type(*operands)
+    if name in ("minimum", "maximum") or (dtype.kind == "c" and name in ("absolute", "sqrt")):
+        # Of which the oracle leaves some bits open.
+        return getattr(pcd, name)(*operands)
+    if name == "true_divide":
+        name = "divide"
+        if dtype.kind in "biu":
+            operands = tuple(np.asarray(x, np.float64) for x in operands)
+    return oracle.expected(name, *operands)
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    dtype = np.result_type(
+        *(np.asarray(x) if _is_number(a) and _is_number(b) else x for x in (a, b))
+    )
+    return np.where(condition, *(np.asarray(x, dtype) for x in (a, b)))
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """By squares, as the package documents it."""
+    if isinstance(exponent, float):
+        if base.dtype.kind in "biu":
+            base = base.astype(np.float64)
+        if exponent == 0.5:
+            return _operation("sqrt", base)
+        exponent = int(exponent)
+    if exponent < 0:
+        if base.dtype.kind in "biu":
+            raise ValueError("integers to negative integer powers")
+        return _operation("true_divide", 1, _power(base, -exponent))
+    if exponent == 0:
+        return np.ones_like(base, dtype=np.int8 if base.dtype == np.bool_ else None)
+    result = None
+    for bit in bin(exponent)[:1:-1]:
+        if bit == "1":
+            result = base if result is None else _operation("multiply", result, base)
+        base = _operation("square", base)
+    return result
+
+
+def value(tree: Tree, inputs: dict[str, Any]) -> Any:
+    """The value of a tree, step by step."""
+    if all(_is_number(x) for x in inputs.values()):
+        inputs = {name: np.asarray(x)[()] for name, x in inputs.items()}
+    return np.asarray(_value(tree, inputs))
+
+
+def _value(tree: Tree, inputs: dict[str, Any]) -> Any:
+    kind, *parts = tree
+    if kind == "input":
+        x = inputs[parts[0]]
+        return np.bool_(x) if isinstance(x, bool) else x
+    if kind == "number":
+        return parts[0]
+    values = [_value(part, inputs) for part in parts]
+    if kind == "where":
+        return _where(*values)
+    if all(map(_is_number, values)):
+        known = _PYTHON.get(kind) or getattr(pcd, kind)
+        result = known(*values)
+        return np.bool_(result) if isinstance(result, bool) else result
+    if kind == "power":
+        return _power(np.asarray(values[0]), values[1])
+    return _operation("absolute" if kind == "abs" else kind, *values)
+
+
+# ---- Strategies ----------------------------------------------------------------------------------
+
+_numbers = st.one_of(
+    st.sampled_from([0, 1, 2, 3, -1, 7, 127, 128, 300, -300, 2**31, 2**63]),
+    st.sampled_from([0.0, 0.5, 1.0, -0.0, 1.5, -2.25, 0.1, 1e-5, 65504.0, 1e300]),
+    st.sampled_from([1j, 2.5j]),
+)
+
+_exponents = st.sampled_from([0, 1, 2, 3, 4, 5, 7, -1, -2, 0.5, 2.0, -1.0])
+
+
+def _grow(trees: Any) -> Any:
+    binary = [name for name in OPERATORS if name != "power"]
+    return st.one_of(
+        st.tuples(st.sampled_from([*binary, "minimum", "maximum", "divide"]), trees, trees),
+        st.tuples(st.sampled_from([*binary, "minimum", "maximum", "divide"]), trees, trees),
+        st.tuples(st.sampled_from(["square", "sqrt", "abs", "negative"]), trees),
+        st.tuples(st.just("where"), trees, trees, trees),
+        st.tuples(st.just("power"), trees, st.tuples(st.just("number"), _exponents)),
+    )
+
+
+def trees(names: list[str], leaves: int = 12) -> Any:
+    """A strategy of trees over inputs and numbers."""
+    inputs = st.tuples(st.just("input"), st.sampled_from(names))
+    leaf = st.one_of(inputs, inputs, st.tuples(st.just("number"), _numbers))
+    return st.recursive(leaf, _grow, max_leaves=leaves)
+
+
+@st.composite
+def inputs(draw: Any, names: list[str], max_side: int = 9) -> dict[str, Any]:
+    """Arrays of any types and layouts whose shapes broadcast, and numbers among them."""
+    shapes = draw(
+        hnp.mutually_broadcastable_shapes(
+            num_shapes=len(names), min_side=0, max_side=max_side, max_dims=3
+        )
+    ).input_shapes
+    few = draw(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=2))
+    given: dict[str, Any] = {}
+    for name, shape in zip(names, shapes, strict=True):
+        dtype = draw(st.sampled_from(few) | st.sampled_from(DTYPES))
+        if draw(st.integers(0, 5)) == 0:
+            given[name] = draw(_numbers | st.booleans())
+            continue
+        count = int(np.prod(shape, dtype=np.int64))
+        if dtype == np.bool_:
+            data = np.random.default_rng(draw(generators.seeds)).integers(0, 2, count) > 0
+        else:
+            data = generators.values(dtype, count, draw(generators.seeds))
+        layout = draw(generators.input_layouts)
+        given[name] = generators.laid_out(data.reshape(shape), layout)
+        if not given[name].ndim and draw(st.booleans()):
+            given[name] = given[name][()]
+    return given
