@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import functools
 import io
 import itertools
 import math
@@ -192,7 +193,7 @@ def _number(text: str) -> int | float | complex | None:
     return None
 
 
-def _open(path: str) -> np.ndarray[Any, Any]:
+def _open(path: str) -> np.memmap[Any, Any]:
     """The array of a ``.npy`` file as a read-only memory map.  Failure says what is wrong."""
     try:
         # A pipe would block, and cannot be mapped.
@@ -220,9 +221,47 @@ def _open(path: str) -> np.ndarray[Any, Any]:
     return array
 
 
+class Input:
+    """A file's array: a memory map, of which parts are read and let go."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        memory = _open(path)
+        self._memory: Any = memory.base
+        #: Where the array begins in what is mapped.
+        self._start = memory.offset % mmap.ALLOCATIONGRANULARITY
+        self.array = np.asarray(memory)
+
+    def arrange(self, ndim: int, is_transposed: bool) -> None:
+        """Gives the array `ndim` dimensions, the new ones first; then turns them round."""
+        array = self.array.reshape((1,) * (ndim - self.array.ndim) + self.array.shape)
+        self.array = array.T if is_transposed else array
+
+    def read_in_runs(self) -> None:
+        """Tells the system not to read on beyond what `part` asks for."""
+        self._memory.madvise(mmap.MADV_RANDOM)
+
+    def part(self, begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """What belongs to a piece of the result; the system begins to read it."""
+        shape = self.array.shape
+        begin = tuple(0 if n == 1 else i for i, n in zip(begin, shape, strict=True))
+        piece = tuple(1 if n == 1 else k for k, n in zip(piece, shape, strict=True))
+        turn = 1 if self.array.flags.c_contiguous else -1
+        for offset, length in runs(shape[::turn], begin[::turn], piece[::turn]):
+            first = self._start + offset * self.array.itemsize
+            page = first - first % mmap.PAGESIZE
+            end = first + length * self.array.itemsize
+            self._memory.madvise(mmap.MADV_WILLNEED, page, end - page)
+        return self.array[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))]
+
+    def release(self) -> None:
+        """Pages that were read count as memory of the process until they are let go."""
+        self._memory.madvise(mmap.MADV_DONTNEED)
+
+
 def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, Any]:
     """A number or the path of a file for each name of the expression, in its order."""
-    given: dict[str, Any] = {}
+    given: dict[str, int | float | complex | str] = {}
     for definition in definitions:
         name, equals, value = definition.partition("=")
         if not equals or not name.isidentifier() or not value:
@@ -249,7 +288,7 @@ def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, A
 class Output:
     """A ``.npy`` file that appears under its name when `commit` is called, and not otherwise."""
 
-    def __init__(self, path: str, is_overwriting: bool, inputs: dict[str, str]) -> None:
+    def __init__(self, path: str, is_overwriting: bool, inputs: dict[str, Input]) -> None:
         self.path, self.is_overwriting = path, is_overwriting
         # A link stays one, and what it points to is replaced.
         self._target = Path(os.path.realpath(path))
@@ -257,12 +296,12 @@ class Output:
         self._file = -1
         self._check(inputs)
 
-    def _check(self, inputs: dict[str, str]) -> None:
+    def _check(self, inputs: dict[str, Input]) -> None:
         """What can be known before anything is computed."""
         try:
             if self._target.exists():
-                for name, path in inputs.items():
-                    if os.path.samefile(path, self._target):
+                for name, file in inputs.items():
+                    if os.path.samefile(file.path, self._target):
                         raise Failure(f"the output {self.path} is the input {name}: name another")
                 if not self._target.is_file():
                     raise Failure(f"cannot write {self.path}: it is not a regular file")
@@ -415,13 +454,10 @@ class Evaluation:
         if ordinal >= 0:
             core.check_device(ordinal)
         self.expression = Expression(options.words[0].strip())
-        operands = _operands(self.expression, options.words[1:])
-        self.paths = {name: x for name, x in operands.items() if isinstance(x, str)}
-        self.maps = {name: _open(path) for name, path in self.paths.items()}
-        #: Plain arrays and numbers, in the expression's order.
-        self.operands = [
-            np.asarray(self.maps[name]) if name in self.maps else x for name, x in operands.items()
-        ]
+        given = _operands(self.expression, options.words[1:])
+        self.files = {name: Input(x) for name, x in given.items() if isinstance(x, str)}
+        #: Files and numbers, in the expression's order.
+        self.operands = [self.files.get(name, x) for name, x in given.items()]
         self.shape = self._broadcast()
         self.is_reduction = self.expression._graph.reduction is not None
         sample = self._sample()
@@ -435,26 +471,33 @@ class Evaluation:
             raise _usage("the result is an array: add -o OUTPUT")
 
     def _broadcast(self) -> tuple[int, ...]:
+        arrays = {name: file.array.shape for name, file in self.files.items()}
         try:
-            return np.broadcast_shapes(*(np.shape(x) for x in self.operands))
+            return np.broadcast_shapes(*arrays.values())
         except ValueError:
-            shapes = ", ".join(f"{name} {x.shape}" for name, x in self.maps.items())
+            shapes = ", ".join(f"{name} {shape}" for name, shape in arrays.items())
             raise Failure(f"the shapes of the files do not agree: {shapes}") from None
+
+    def _call(self, part: Callable[[Input], Any], **more: Any) -> Any:
+        """Calls the expression with the numbers, and what `part` gives for each file."""
+        return self.expression(
+            *(part(x) if isinstance(x, Input) else x for x in self.operands), **more
+        )
 
     def _sample(self) -> np.ndarray[Any, Any]:
         """The result for one element of each file: its type, and whether it has dimensions."""
-        ones = [
-            np.ones((1,) * x.ndim, x.dtype.newbyteorder("=")) if isinstance(x, np.ndarray) else x
-            for x in self.operands
-        ]
+
+        def one(file: Input) -> np.ndarray[Any, Any]:
+            return np.ones((1,) * file.array.ndim, file.array.dtype.newbyteorder("="))
+
         with np.errstate(all="ignore"):
-            return np.asarray(self.expression(*ones))
+            return np.asarray(self._call(one))
 
     def run(self) -> None:
         if self.options.output is None:
             print(self._whole()[()])
             return
-        with Output(self.options.output, self.options.overwrite, self.paths) as output:
+        with Output(self.options.output, self.options.overwrite, self.files) as output:
             if self.is_reduction:
                 self._store(self._whole(), output)
             else:
@@ -464,7 +507,7 @@ class Evaluation:
     def _whole(self) -> np.ndarray[Any, Any]:
         """The result of one call, as of a reduction; it is stopped with the process alone."""
         with self.signals.ending_at_once():
-            result = np.asarray(self.expression(*self.operands, device=self.options.device))
+            result = np.asarray(self._call(lambda file: file.array, device=self.options.device))
         return result.astype(self.dtype, copy=False)
 
     def _store(self, result: np.ndarray[Any, Any], output: Output) -> None:
@@ -474,64 +517,48 @@ class Evaluation:
 
     def _map(self, output: Output) -> None:
         """Piece by piece.  What follows is about C order: in Fortran order all is transposed."""
-        files = [x for x in self.operands if isinstance(x, np.ndarray)]
-        is_fortran = self._is_fortran(files)
-        ndim = len(self.shape)
+        files, options = list(self.files.values()), self.options
+        is_fortran = self._is_fortran()
         shape = self.shape[::-1] if is_fortran else self.shape
-        operands = []
-        for x in self.operands:
-            if isinstance(x, np.ndarray):
-                x = x.reshape((1,) * (ndim - x.ndim) + x.shape)
-                x = x.T if is_fortran else x
-            operands.append(x)
-        is_mixed = any(isinstance(x, np.ndarray) and not x.flags.c_contiguous for x in operands)
-        width = self.dtype.itemsize + sum(x.itemsize for x in files)
-        step = piece_shape(shape, self.options.chunk // width, is_mixed)
+        for file in files:
+            file.arrange(len(shape), is_fortran)
+        is_mixed = not all(file.array.flags.c_contiguous for file in files)
+        width = self.dtype.itemsize + sum(file.array.itemsize for file in files)
+        step = piece_shape(shape, options.chunk // width, is_mixed)
+        if is_mixed:
+            for file in files:
+                file.read_in_runs()
 
         output.create(self.shape, self.dtype, is_fortran)
         room = np.empty(math.prod(step) * self.dtype.itemsize, np.uint8)
         title = os.path.basename(output.path)
-        with Progress(math.prod(shape) * width, title, self.options.quiet) as progress:
+        with Progress(math.prod(shape) * width, title, options.quiet) as progress:
             for begin, piece in pieces(shape, step):
                 self.signals.check()
                 nbytes = math.prod(piece) * self.dtype.itemsize
-                out = room[:nbytes].view(self.dtype).reshape(piece)
-                self.expression(
-                    *(_part(x, begin, piece) for x in operands),
-                    out=out,
-                    casting=self.options.casting,
-                    device=self.options.device,
+                self._call(
+                    functools.partial(Input.part, begin=begin, piece=piece),
+                    out=room[:nbytes].view(self.dtype).reshape(piece),
+                    casting=options.casting,
+                    device=options.device,
                 )
-                data, at = room.data, 0
+                at = 0
                 for offset, length in runs(shape, begin, piece):
                     count = length * self.dtype.itemsize
-                    output.write(data[at : at + count], offset * self.dtype.itemsize)
+                    output.write(room.data[at : at + count], offset * self.dtype.itemsize)
                     at += count
-                # The pages that were read count as memory of the process until they are let go.
-                for memory in self.maps.values():
-                    if isinstance(memory.base, mmap.mmap):
-                        memory.base.madvise(mmap.MADV_DONTNEED)
+                for file in files:
+                    file.release()
                 progress.advance(math.prod(piece) * width)
 
-    def _is_fortran(self, files: list[np.ndarray[Any, Any]]) -> bool:
+    def _is_fortran(self) -> bool:
         """Whether the files that have all dimensions are all in Fortran order."""
-        full = [x for x in files if x.ndim == len(self.shape)]
+        full = [file.array for file in self.files.values() if file.array.ndim == len(self.shape)]
         return (
             bool(full)
             and all(x.flags.f_contiguous for x in full)
             and not all(x.flags.c_contiguous for x in full)
         )
-
-
-def _part(x: Any, begin: tuple[int, ...], piece: tuple[int, ...]) -> Any:
-    """What of an operand belongs to a piece of the result."""
-    if not isinstance(x, np.ndarray):
-        return x
-    index = tuple(
-        slice(None) if n == 1 else slice(i, i + step)
-        for i, step, n in zip(begin, piece, x.shape, strict=True)
-    )
-    return x[index]
 
 
 # ---- The command ---------------------------------------------------------------------------------
