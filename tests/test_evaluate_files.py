@@ -198,16 +198,29 @@ def test_the_type_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert_same_bits("c.npy", (a * 2).astype("i2"))
 
 
+@cases.each_device()
 @pytest.mark.parametrize("layout", ["row", "Fortran", "mixed"])
-def test_reductions(layout: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reductions(
+    layout: str, device: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Pieces must not change the order in which a sum is made."""
     a, b = LAYOUTS[layout]()
-    files = save(a=a, b=b)
+    words = ["sum(a * b)", *save(a=a, b=b), "--chunk", "100", "--device", device]
     want = pcd.sum(a * b)
-    assert main(["sum(a * b)", *files, "--chunk", "100"]) == 0
+    assert main(words) == 0
     assert capsys.readouterr().out == f"{want}\n"
-    assert main(["sum(a * b)", *files, "--chunk", "100", "-o", "c.npy"]) == 0
+    assert main([*words, "-o", "c.npy"]) == 0
     assert_same_bits("c.npy", want)
+
+
+def test_reductions_along_an_axis(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An array, which is not printed."""
+    (a,) = arrays((40, 50))
+    words = ["mean(a * 2, axis=0)", *save(a=a)]
+    assert main(words) == 2
+    assert "-o OUTPUT" in capsys.readouterr().err
+    assert main([*words, "-o", "b.npy"]) == 0
+    assert_same_bits("b.npy", pcd.mean(a * 2, axis=0))
 
 
 def test_a_result_without_dimensions_is_printed(folder: Path) -> None:
