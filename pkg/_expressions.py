@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import _graph, _reductions, core
-from ._array import Array, _plain_number, _refuse_host, _warn_of_complex, as_array
+from ._array import COMPARISONS, Array, _plain_number, _refuse_host, _warn_of_complex, as_array
 from ._graph import Graph, on_numbers, operands, text_of
 from ._lowering import Lowered, Static, describe, lower
 from ._parsing import parse
@@ -181,6 +181,8 @@ class _Region:
         frontier: set[int] = set()
         #: Nodes that are exponents, whose values a program has to know.
         self.exponents: set[int] = set()
+        #: Nodes that Python computes, in their order.
+        self.inside: list[int] = []
         for k, node in enumerate(graph.nodes):
             parts = set(operands(node))
             if node[0] == "number":
@@ -188,13 +190,14 @@ class _Region:
             elif node[0] == "input":
                 weak |= {k} if is_weak[node[1]] else set()
             elif node[0] != "where" and parts & weak and parts <= weak | numbers:
-                weak.add(k)
+                self.inside.append(k)
+                # What a comparison gives has a type, bool.
+                (frontier if node[0] in COMPARISONS else weak).add(k)
             else:
                 frontier |= parts & weak
                 if node[0] == "power":
                     self.exponents.add(node[2])
         self.frontier = sorted(frontier)
-        self.inside = sorted(k for k in weak if graph.nodes[k][0] != "input")
         self.is_direct = not self.exponents - numbers and all(
             graph.nodes[k][0] == "input" for k in frontier
         )
@@ -487,7 +490,9 @@ class Expression(core.ExpressionBase):
     def _sample(self, dtypes: tuple[Any, ...], named: Mapping[str, Any]) -> _Call:
         """A call on inputs of types alone; int, float and complex stand for Python numbers."""
         samples = [
-            kind(3 + 2 * k) if kind in _WEAK else np.ones((), np.dtype(kind).newbyteorder("="))
+            kind(3 + 2 * k)
+            if isinstance(kind, type) and kind in _WEAK  # a dtype may be equal to one of them
+            else np.ones((), np.dtype(kind).newbyteorder("="))
             for k, kind in enumerate(self._bound(dtypes, named))
         ]
         return _Call(self, [_taken(n, x) for n, x in zip(self.inputs, samples, strict=True)])

@@ -84,7 +84,12 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "negative": operator.neg,
     "absolute": abs,
     "power": _power,
-    "where": lambda condition, a, b: a if condition else b,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
 }
 
 

@@ -26,8 +26,6 @@ _MAX_STEPS = 4096
 
 BOOL = np.dtype(np.bool_)
 
-_WEAK = (int, float, complex)
-
 
 class Static(NamedTuple):
     """A number that is known when an expression is lowered; `dtype` is None for a Python number."""
@@ -226,7 +224,7 @@ class _Lowering:
                 if kind.dtype is None:
                     return _Weak(type(kind.number), kind.number)
                 kind = kind.dtype
-            return _Weak(kind, node=k) if kind in _WEAK else self.source(k, _c_type(kind))
+            return _Weak(kind, node=k) if isinstance(kind, type) else self.source(k, _c_type(kind))
         if node[0] == "number":
             return _Weak(type(node[1]), node[1])
         if node[0] == "value":

@@ -51,7 +51,7 @@ def outcome(function: Any, *args: Any) -> tuple[Any, Exception | None]:
 def test_random_expressions(place: str, tree: Any, inputs: dict[str, Any]) -> None:
     """A wrong promotion, conversion, order or common part changes bits."""
     text = trees.text(tree)
-    used = {name: inputs[name] for name in NAMES if name in text}
+    used = {name: inputs[name] for name in NAMES if name in trees.names(tree)}
     wanted, refused = outcome(trees.value, tree, used)
     actual, error = outcome(call, text, place, used)
     if refused is not None:
@@ -72,7 +72,7 @@ def test_random_expressions_over_many_elements(place: str, data: Any) -> None:
     dtypes = data.draw(st.tuples(*[st.sampled_from(trees.DTYPES[1:])] * 2))
     inputs = {name: generators.values(t, n) for name, t in zip(names, dtypes, strict=True)}
     text = trees.text(tree)
-    used = {name: inputs[name] for name in names if name in text}
+    used = {name: inputs[name] for name in names if name in trees.names(tree)}
     wanted, refused = outcome(trees.value, tree, used)
     actual, error = outcome(call, text, place, used)
     assert (error is None) == (refused is None), f"{text}: {error!r}, {refused!r}"
@@ -284,9 +284,10 @@ def test_order(order: str, data: Any) -> None:
     result = Expression("a + b * 1")(*arrays, order=order)
     wanted = np.add(*arrays, order=order)
     oracle.assert_same(result, wanted)
-    assert result.strides == wanted.strides
+    used = [d for d, size in enumerate(shape) if size > 1]
+    assert [result.strides[d] for d in used] == [wanted.strides[d] for d in used]
     if order == "K":
-        assert Expression("a + b")(*arrays).strides == wanted.strides
+        assert Expression("a + b")(*arrays).strides == result.strides
 
 
 def test_unknown_order() -> None:

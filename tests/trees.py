@@ -40,6 +40,7 @@ _PYTHON = {
     "remainder": operator.mod,
     "power": operator.pow,
     "negative": operator.neg,
+    "abs": abs,
     **oracle.COMPARISONS,
 }
 
@@ -58,6 +59,13 @@ def text(tree: Tree) -> str:
     if kind in OPERATORS:
         return f"({texts[0]} {OPERATORS[kind]} {texts[1]})"
     return f"(-{texts[0]})" if kind == "negative" else f"{kind}({', '.join(texts)})"
+
+
+def names(tree: Tree) -> set[str]:
+    """The inputs of a tree."""
+    if tree[0] == "input":
+        return {tree[1]}
+    return set().union(*map(names, tree[1:])) if tree[0] != "number" else set()
 
 
 # ---- Value ---------------------------------------------------------------------------------------
@@ -80,9 +88,10 @@ def _operation(name: str, *operands: Any) -> Any:
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    dtype = np.result_type(
-        *(np.asarray(x) if _is_number(a) and _is_number(b) else x for x in (a, b))
-    )
+    if _is_number(a) and _is_number(b):
+        dtype = np.result_type(np.dtype(type(a)), np.dtype(type(b)))
+    else:
+        dtype = np.result_type(*(type(x)(0) if _is_number(x) else x for x in (a, b)))
     return np.where(condition, *(np.asarray(x, dtype) for x in (a, b)))
 
 
@@ -109,10 +118,12 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def value(tree: Tree, inputs: dict[str, Any]) -> Any:
-    """The value of a tree, step by step."""
+    """The value of a tree, step by step; numbers alone have NumPy's default types."""
     if all(_is_number(x) for x in inputs.values()):
-        inputs = {name: np.asarray(x)[()] for name, x in inputs.items()}
-    return np.asarray(_value(tree, inputs))
+        inputs = {name: np.dtype(type(x)).type(x) for name, x in inputs.items()}
+    result = _value(tree, inputs)
+    result = np.asarray(result, np.dtype(type(result)) if _is_number(result) else None)
+    return result.astype(result.dtype.newbyteorder("="))
 
 
 def _value(tree: Tree, inputs: dict[str, Any]) -> Any:

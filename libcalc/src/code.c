@@ -65,8 +65,7 @@ void mylib_code_of_select(mylib_code *program, mylib_type type, mylib_type condi
     program->code[2] = (mylib_instruction){MYLIB_OPCODE_SELECT, 2};
 }
 
-/* The input that operand k of the last statement is, straight or converted; -1 for anything else. */
-static int input_of(const mylib_program *p, int k)
+int mylib_input_of_operand(const mylib_program *p, int k)
 {
     const mylib_value v = p->statement[p->statements - 1].operand[k];
     if (v.kind == MYLIB_VALUE_INPUT)
@@ -89,7 +88,7 @@ int mylib_code_of_program(mylib_code *code, const mylib_program *p)
     if (p->inputs != last->operands || p->statements > 1 + p->inputs)
         return 0;
     for (int k = 0; k < last->operands; k++) {
-        input[k] = input_of(p, k);
+        input[k] = mylib_input_of_operand(p, k);
         conversions += last->operand[k].kind == MYLIB_VALUE_REGISTER;
         if (input[k] < 0)
             return 0;

@@ -117,9 +117,19 @@ mylib_status mylib_operation_of_product(mylib_operation *operation, mylib_type t
 /* Bytes per element of operand k of a layout: 0 is the output, 1 + k input k. */
 static inline int64_t mylib_program_operand_size(const mylib_program *program, int k)
 {
-    return (int64_t)mylib_type_size(
-        (mylib_type)(k == 0 ? program->result_type : program->input_type[k - 1]));
+    switch (k == 0 ? program->result_type : program->input_type[k - 1]) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return sizeof(t_##s);
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    default:
+        return 0;
+    }
 }
+
+/* The input that operand k of the last statement is, straight or converted once; -1: no input. */
+int mylib_input_of_operand(const mylib_program *program, int k);
 
 /* ---- Codes (code.c) ------------------------------------------------------------------------ */
 

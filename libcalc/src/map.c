@@ -84,26 +84,26 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
                         void *stream, const mylib_array *out, const mylib_array *in)
 {
     mylib_operation operation;
-    mylib_type result_type, input_types[2];
+    mylib_type input_types[2];
     mylib_layout layout;
     mylib_status st;
 
-    MYLIB_TRY(mylib_op_result_type(op, type, &result_type));
     int inputs = mylib_op_arity(op);
+    for (int k = 0; k < inputs; k++)
+        input_types[k] = in[k].type;
+    MYLIB_TRY(mylib_operation_of_op(&operation, op, type, input_types));
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init(&layout, out, in, inputs));
-    for (int k = 0; k < inputs; k++) {
-        if (!converts && in[k].type != type)
+    for (int k = 0; k < inputs && !converts; k++)
+        if (in[k].type != type)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
                               "in[0] is %s but in[%d] is %s: convert them to one type",
                               mylib_type_name(type), k, mylib_type_name(in[k].type));
-        input_types[k] = in[k].type;
-    }
-    if (out->type != result_type)
+    if (out->type != operation.program.result_type)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of %s gives %s, but out is %s", mylib_op_name(op),
-                          mylib_type_name(type), mylib_type_name(result_type),
+                          mylib_type_name(type),
+                          mylib_type_name((mylib_type)operation.program.result_type),
                           mylib_type_name(out->type));
-    MYLIB_TRY(mylib_operation_of_op(&operation, op, type, input_types));
     return run(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
 out:
     return st;

@@ -68,13 +68,10 @@ static void prepare_call(const mylib_evaluator *e, mylib_call *c, const mylib_st
         c->function.selection = e->cpu->selection((mylib_type)s->type);
     else if (s->opcode != MYLIB_OPCODE_CONVERT)
         c->function.kernel = e->cpu->kernel((mylib_op)s->opcode, (mylib_type)s->type);
-    for (int k = 0; k < s->operands; k++) {
-        prepare_operand(e, c, k, s->operand[k], strides, holds_one);
+    for (int k = 0; k < 3; k++) {
+        /* Kernels ignore operands that the operation does not have. */
+        prepare_operand(e, c, k, s->operand[k < s->operands ? k : 0], strides, holds_one);
         is_uniform &= c->stride[k] == 0;
-    }
-    if (s->operands == 1) { /* kernels of one input ignore the second */
-        c->operand[1] = c->operand[0];
-        c->stride[1] = c->stride[0];
     }
     c->is_uniform = (uint8_t)is_uniform;
     if (is_last) {
@@ -185,7 +182,7 @@ static inline const mylib_call *run_block(const mylib_evaluator *e, int64_t n, c
     return c;
 }
 
-static inline void advance(const mylib_evaluator *e, int64_t n, char **place)
+static inline void move_operands(const mylib_evaluator *e, int64_t n, char **place)
 {
     for (int k = 0; k < e->operands; k++)
         place[k] += n * e->stride[k];
@@ -193,29 +190,49 @@ static inline void advance(const mylib_evaluator *e, int64_t n, char **place)
 
 void mylib_evaluate(const mylib_evaluator *e, int64_t n, char **place)
 {
-    for (int64_t m; n > 0; n -= m) {
-        m = n < e->block ? n : e->block;
-        const mylib_call *last = run_block(e, m, place);
-        run_call(e, last, m, place[0], place, 0);
-        advance(e, m, place);
+    int64_t done = 0;
+    for (; n - done > e->block; done += e->block) {
+        run_call(e, run_block(e, e->block, place), e->block, place[0], place, 0);
+        move_operands(e, e->block, place);
     }
+    run_call(e, run_block(e, n - done, place), n - done, place[0], place, 0);
+    if (done > 0)
+        move_operands(e, -done, place);
 }
 
 void mylib_evaluate_past_cache(const mylib_evaluator *e, int64_t n, char **place)
 {
     _Alignas(MYLIB_LINE_NBYTES) char result[BYPASS_NBYTES];
-    int64_t size = e->stride[0], most = BYPASS_NBYTES / size;
+    int64_t size = e->stride[0], most = BYPASS_NBYTES / size, rest = n;
     /* Blocks end where cache lines end, so that each line is stored in one way only. */
     int64_t beyond = (int64_t)((uintptr_t)place[0] % MYLIB_LINE_NBYTES) / size;
-    for (int64_t m; n > 0; n -= m) {
-        m = (e->block < n ? e->block : n + beyond) - beyond;
+    for (int64_t m; rest > 0; rest -= m) {
+        m = e->block < rest ? e->block - beyond : rest;
         const mylib_call *last = run_block(e, m, place);
         for (int64_t done = 0, part; done < m; done += part) {
-            part = (most < m - done ? most : m - done + beyond) - beyond;
+            part = most < m - done ? most - beyond : m - done;
             run_call(e, last, part, result, place, done);
             e->cpu->stream_copy(place[0] + done * size, result, (size_t)(part * size));
             beyond = 0;
         }
-        advance(e, m, place);
+        move_operands(e, m, place);
     }
+    move_operands(e, -n, place);
+}
+
+void mylib_evaluate_alone(const mylib_program *p, int64_t n, char *const *data,
+                          const int64_t *strides)
+{
+    mylib_evaluator e;
+    mylib_places places;
+    e.program = p;
+    e.cpu = mylib_cpu();
+    e.operands = 1 + p->inputs;
+    places.place = places.few;
+    for (int k = 0; k <= p->inputs; k++)
+        places.few[k] = data[k];
+    for (int i = 0; i < p->constants; i++)
+        places.few[constant_place(&e, i)] = (char *)p->constant[i].value;
+    prepare_call(&e, e.few, p->statement, strides, NULL);
+    run_call(&e, e.few, n, data[0], places.few, 0);
 }

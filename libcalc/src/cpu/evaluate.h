@@ -60,10 +60,14 @@ typedef struct mylib_places {
 /* `memory` has memory_nbytes, aligned to cache lines; NULL when that is 0. */
 void mylib_places_init(mylib_places *p, const mylib_evaluator *e, char *memory);
 
-/* Computes n elements, at least one, from the operands' places on, which move to those after. */
+/* Computes n elements, at least one, from the operands' places on. */
 void mylib_evaluate(const mylib_evaluator *e, int64_t n, char **place);
 
 /* The same past the cache: for a contiguous output. */
 void mylib_evaluate_past_cache(const mylib_evaluator *e, int64_t n, char **place);
+
+/* The row of n elements of a program of one statement, without an evaluator: for short arrays. */
+void mylib_evaluate_alone(const mylib_program *program, int64_t n, char *const *data,
+                          const int64_t *strides);
 
 #endif /* MYLIB_EVALUATE_H */

@@ -30,7 +30,7 @@ static void run_range(const run *r, int t, int64_t begin, int64_t end, int bypas
     const mylib_evaluator *e = r->e;
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    int64_t index[MYLIB_MAX_NDIM], rest = begin, width = l->shape[inner];
+    int64_t index[MYLIB_MAX_NDIM], rest = begin;
     mylib_places places;
 
     mylib_places_init(&places, e,
@@ -45,7 +45,7 @@ static void run_range(const run *r, int t, int64_t begin, int64_t end, int bypas
             place[k] += index[d] * l->strides[k][d];
     }
     while (begin < end) {
-        int64_t n = width - index[inner];
+        int64_t n = l->shape[inner] - index[inner];
         n = n < end - begin ? n : end - begin;
         if (bypass)
             mylib_evaluate_past_cache(e, n, place);
@@ -56,7 +56,7 @@ static void run_range(const run *r, int t, int64_t begin, int64_t end, int bypas
             break;
         /* To the start of the next row. */
         for (int k = 0; k < l->operands; k++)
-            place[k] -= width * l->strides[k][inner];
+            place[k] -= index[inner] * l->strides[k][inner];
         index[inner] = 0;
         for (int d = inner - 1; d >= 0; d--) {
             int wraps = ++index[d] == l->shape[d];
@@ -257,9 +257,17 @@ static void end_run(run *r, mylib_evaluator *e)
 mylib_status mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
 {
     int inner = l->ndim - 1, d = -1;
+    int64_t nbytes = traffic(p, l);
     mylib_evaluator e;
     run r;
-    mylib_status st = begin_run(&r, &e, p, l, choose_threads(traffic(p, l)));
+    if (p->statements == 1 && l->ndim == 1 && nbytes < 2 * THREAD_MIN_NBYTES) {
+        int64_t strides[MYLIB_MAX_OPERANDS];
+        for (int k = 0; k < l->operands; k++)
+            strides[k] = l->strides[k][0];
+        mylib_evaluate_alone(p, l->count, l->data, strides);
+        return MYLIB_OK;
+    }
+    mylib_status st = begin_run(&r, &e, p, l, choose_threads(nbytes));
     if (st != MYLIB_OK)
         return st;
     if (l->ndim > 1 && l->ndim <= MYLIB_MAX_NDIM - 2 && l->shape[inner] >= 2 * TILE)

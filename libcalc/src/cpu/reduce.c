@@ -52,11 +52,14 @@ typedef struct reducer {
     int64_t size; /* of the carrying type */
     mylib_kernel *combine;
 
-    /* The program of the terms; directs: 0 when it must be evaluated, 1 when terms are an input's
-     * elements, 2 when they are the products of two inputs, which `block` multiplies. */
+    /*
+     * The program of the terms.  It is not evaluated where they are an input's elements (directs:
+     * 1) or products of two inputs (2, for a block kernel that multiplies), read as direct_type.
+     */
     terms_program terms_of;
     mylib_evaluator evaluator;
     int directs, direct[2];
+    mylib_type direct_type;
     atomic_int failed; /* for want of memory */
 
     /* Along the terms. */
@@ -123,22 +126,24 @@ static mylib_status make_terms(terms_program *x, const mylib_program *p, mylib_t
     return MYLIB_OK;
 }
 
-/* Which input's elements are the terms themselves; -1 when none is. */
-static int copied_input(const mylib_program *p)
+/* How many inputs the terms are without evaluating; across the outputs only as they are stored. */
+static void find_directs(reducer *r, int converts)
 {
-    const mylib_statement *s = p->statement;
-    int is_copy = p->statements == 1 && s->opcode == MYLIB_OPCODE_CONVERT &&
-                  s->operand[0].type == s->type && s->operand[0].kind == MYLIB_VALUE_INPUT;
-    return is_copy ? s->operand[0].index : -1;
-}
-
-/* Whether the terms are products of two inputs, for which there is a block kernel. */
-static int is_dot(const reducer *r, const mylib_program *p)
-{
-    const mylib_statement *s = p->statement;
-    return r->reduction == MYLIB_SUM && p->statements == 1 && s->opcode == MYLIB_OP_multiply &&
-           s->operand[0].kind == MYLIB_VALUE_INPUT && s->operand[1].kind == MYLIB_VALUE_INPUT &&
-           r->cpu->block_dot((mylib_type)s->type) != NULL;
+    const mylib_program *p = &r->terms_of.program;
+    const mylib_statement *last = &p->statement[p->statements - 1];
+    int is_dot = converts && r->reduction == MYLIB_SUM && last->opcode == MYLIB_OP_multiply &&
+                 r->cpu->block_dot((mylib_type)last->type) != NULL;
+    r->direct_type = (mylib_type)last->type;
+    r->directs = 0;
+    if (last->opcode != MYLIB_OPCODE_CONVERT && !is_dot)
+        return;
+    for (int k = 0; k < last->operands; k++) {
+        r->direct[k] = mylib_input_of_operand(p, k);
+        if (r->direct[k] < 0 || (!converts && last->operand[k].type != last->type))
+            return;
+    }
+    /* A conversion of a conversion needs both. */
+    r->directs = is_dot || p->statements == 1 ? last->operands : 0;
 }
 
 static int64_t input_size(const reducer *r, int k)
@@ -285,12 +290,13 @@ static int64_t block_terms(const reducer *r, int64_t block)
 
 #define TERMS_NBYTES (MYLIB_BLOCK_TERMS * (int)sizeof(t_c128))
 
-/* Whether the terms of input k lie one after the other. */
-static int is_contiguous(const reducer *r, int k)
+/* Whether input k can be read in place: its terms lie one after the other, as direct_type. */
+static int is_in_place(const reducer *r, int k)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    return inner == r->kept && l->strides[1 + k][inner] == input_size(r, k);
+    return inner == r->kept && l->strides[1 + k][inner] == input_size(r, k) &&
+           r->terms_of.program.input_type[k] == r->direct_type;
 }
 
 /* How many of the terms from t on, at most n, are one run of the innermost dimension. */
@@ -302,16 +308,18 @@ static int64_t run_length(const reducer *r, int64_t t, int64_t n)
     return run < n ? run : n;
 }
 
-/* Elements [t, t + n) of input k without gaps, to `buffer`. */
-static void gather(const reducer *r, int k, const char *first, int64_t t, int64_t n, char *buffer)
+/* Elements [t, t + n) of input k without gaps, as `type`, to `buffer`. */
+static void gather(const reducer *r, int k, const char *first, int64_t t, int64_t n,
+                   mylib_type type, char *buffer)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    int64_t size = input_size(r, k), stride = inner < r->kept ? 0 : l->strides[1 + k][inner];
+    int64_t size = (int64_t)mylib_type_size(type);
+    int64_t stride = inner < r->kept ? 0 : l->strides[1 + k][inner];
     for (int64_t done = 0, run; done < n; done += run) {
         run = run_length(r, t + done, n - done);
-        mylib_copy_strided((size_t)size, run, buffer + done * size, size,
-                           first + term_offset(r, k, t + done), stride);
+        r->cpu->convert(type, (mylib_type)r->terms_of.program.input_type[k], run,
+                        buffer + done * size, size, first + term_offset(r, k, t + done), stride);
     }
 }
 
@@ -342,9 +350,10 @@ static void gather_panel(const reducer *r, int k, const char *first, int64_t t, 
     int64_t rows = l->shape[inner], size = input_size(r, k), done = 0;
     int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][inner - 1];
     int64_t wide = TILE_NBYTES / size;
+    mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
     char tile[TILE_ROWS * TILE_PITCH];
     if (rows < TILE_ROWS || near_columns(r, k) == 0) {
-        gather(r, k, first, t, n, buffer);
+        gather(r, k, first, t, n, stored, buffer);
         return;
     }
     while (done < n) {
@@ -354,7 +363,7 @@ static void gather_panel(const reducer *r, int k, const char *first, int64_t t, 
             columns = l->shape[inner - 1] - column;
         if (row != 0 || columns == 0) {
             int64_t rest = rows - row < n - done ? rows - row : n - done;
-            gather(r, k, first, t + done, rest, buffer + done * size);
+            gather(r, k, first, t + done, rest, stored, buffer + done * size);
             done += rest;
             continue;
         }
@@ -405,15 +414,22 @@ static void evaluate_terms(const reducer *r, const source *s, int64_t t, int64_t
     }
 }
 
-/* n elements of input k from t on without gaps: where they are, or in `buffer`. */
+/* n elements of input k from t on, without gaps as direct_type: where they are, or in `buffer`. */
 static const char *direct_terms(const reducer *r, const source *s, int k, int64_t t, int64_t n,
                                 char *buffer)
 {
-    if (is_contiguous(r, k))
+    mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
+    if (is_in_place(r, k))
         return s->first[k] + t * input_size(r, k);
-    if (s->panel != NULL)
-        return panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k);
-    gather(r, k, s->first[k], t, n, buffer);
+    if (s->panel == NULL) {
+        gather(r, k, s->first[k], t, n, r->direct_type, buffer);
+        return buffer;
+    }
+    const char *gathered = panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k);
+    if (stored == r->direct_type)
+        return gathered;
+    r->cpu->convert(r->direct_type, stored, n, buffer, (int64_t)mylib_type_size(r->direct_type),
+                    gathered, input_size(r, k));
     return buffer;
 }
 
@@ -423,7 +439,7 @@ static void fill_panel(const reducer *r, source *s, int64_t block, int64_t end)
     last = last < end ? last : end - 1;
     s->panel_term = block * MYLIB_BLOCK_TERMS;
     for (int k = 0; k < r->inputs; k++)
-        if (r->directs == 0 || !is_contiguous(r, k))
+        if (r->directs == 0 || !is_in_place(r, k))
             gather_panel(r, k, s->first[k], s->panel_term,
                          (last - block) * MYLIB_BLOCK_TERMS + block_terms(r, last),
                          panel_of(r, k, s->panel));
@@ -796,6 +812,24 @@ static void store_identity(const reducer *r)
         store(r, r->layout->data[0] + output_offset(r, 0, i, -1), 0, (char *)&identity, 1);
 }
 
+/* The block kernel, and the terms as it takes them: a sum's widens them itself. */
+static mylib_status prepare_along(reducer *r, const mylib_program *program, mylib_type type)
+{
+    mylib_type block_type = r->reduction == MYLIB_SUM ? type : r->carrier;
+    if (block_type != r->carrier) {
+        free(r->terms_of.many);
+        mylib_status st = make_terms(&r->terms_of, program, type, block_type);
+        if (st != MYLIB_OK)
+            return st;
+    }
+    find_directs(r, 1);
+    r->block = r->directs == 2 ? r->cpu->block_dot(block_type)
+                               : r->cpu->block_reduce(r->reduction, block_type);
+    r->term_size = (int64_t)mylib_type_size(block_type);
+    choose_panel(r);
+    return MYLIB_OK;
+}
+
 mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
                               mylib_type type, const mylib_layout *layout, int kept_ndim,
                               mylib_type out_type)
@@ -827,34 +861,13 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     }
     r.combine = r.cpu->kernel(ops[reduction], r.carrier);
 
-    /* Across the outputs terms are of the carrying type; blocks of sums widen theirs themselves. */
     st = make_terms(&r.terms_of, program, type, r.carrier);
     if (st != MYLIB_OK)
         return st;
-    r.direct[0] = copied_input(&r.terms_of.program);
-    r.directs = r.direct[0] >= 0;
+    find_directs(&r, 0);
     choose_way(&r);
-    if (r.across < 0) {
-        mylib_type block_type = reduction == MYLIB_SUM ? type : r.carrier;
-        r.block = r.cpu->block_reduce(reduction, block_type);
-        r.term_size = (int64_t)mylib_type_size(block_type);
-        if (block_type != r.carrier) {
-            free(r.terms_of.many);
-            st = make_terms(&r.terms_of, program, type, block_type);
-            if (st != MYLIB_OK)
-                return st;
-            r.direct[0] = copied_input(&r.terms_of.program);
-            r.directs = r.direct[0] >= 0;
-        }
-        const mylib_statement *only = r.terms_of.program.statement;
-        if (is_dot(&r, &r.terms_of.program)) {
-            r.block = r.cpu->block_dot(block_type);
-            r.directs = 2;
-            r.direct[0] = only->operand[0].index;
-            r.direct[1] = only->operand[1].index;
-        }
-        choose_panel(&r);
-    }
+    if (r.across < 0 && (st = prepare_along(&r, program, type)) != MYLIB_OK)
+        goto out;
     if (r.directs == 0 && (st = begin_evaluator(&r)) != MYLIB_OK)
         goto out;
 
