@@ -48,7 +48,8 @@ are broadcast against each other and promoted as NumPy does it, and the bits are
 it for the shell, and put it in parentheses if it begins with a minus sign.
 
 A reduction at the top, as in "sum(a * b)", has its value printed where there is no -o.  It is
-computed in one call over the memory maps, and shows no progress.
+computed in one call over the memory maps, and shows no progress; files in the other byte order
+are converted in memory for it.
 
 OUTPUT appears when it is complete.  A run that fails or is interrupted leaves nothing behind.
 The files must not change meanwhile.

@@ -149,24 +149,35 @@ class Builder:
         return self._node((function, *operands))
 
     def graph(self, root: int, reduction: Reduction | None = None) -> Graph:
-        """The graph of what `root` needs; inputs that it does not need are left out."""
-        needed = {root}
-        for k in range(root, -1, -1):
-            if k in needed:
-                needed.update(operands(self.nodes[k]))
+        """The graph of what `root` needs, operands before what is computed from them.
+
+        The numbers of nodes depend on the expression alone, not on how it was built.
+        """
         numbers: dict[int, int] = {}
-        inputs: list[str] = []
+        order: list[int] = []
+        work = [root]
+        while work:
+            k = work[-1]
+            waits_for = [j for j in reversed(operands(self.nodes[k])) if j not in numbers]
+            if waits_for:
+                work += waits_for
+                continue
+            work.pop()
+            if k not in numbers:
+                numbers[k] = len(order)
+                order.append(k)
+        used = {self.nodes[k][1] for k in order if self.nodes[k][0] == "input"}
+        inputs = {k: n for n, k in enumerate(sorted(used))}
         nodes: list[Node] = []
-        for k in sorted(needed):
+        for k in order:
             node = self.nodes[k]
             if node[0] == "input":
-                inputs.append(self.inputs[node[1]])
-                node = ("input", len(inputs) - 1)
+                node = ("input", inputs[node[1]])
             elif node[0] not in ("number", "value"):
                 node = (node[0], *(numbers[j] for j in node[1:]))
-            numbers[k] = len(nodes)
             nodes.append(node)
-        return Graph(tuple(inputs), tuple(nodes), numbers[root], reduction)
+        names = tuple(self.inputs[k] for k in inputs)
+        return Graph(names, tuple(nodes), numbers[root], reduction)
 
 
 def operands(node: Node) -> tuple[int, ...]:

@@ -213,11 +213,14 @@ def fuse(function: _F) -> _F:
     expression = of_graph(builder.graph(result._node, result._reduction))
     names = tuple(stand_ins)
     used = expression.inputs
+    is_direct = used == names and not any(
+        parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values()
+    )
     options = {"out", "order", "casting", "device"} - set(names)
 
     @functools.wraps(function)
     def fused(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs and len(args) == len(names) and used == names:
+        if is_direct and not kwargs and len(args) == len(names):
             return expression(*args)
         given = {name: kwargs.pop(name) for name in options & kwargs.keys()}
         arguments = signature.bind(*args, **kwargs)

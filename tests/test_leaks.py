@@ -27,6 +27,7 @@ READ_ONLY.flags.writeable = False
 STRIDED = np.ones((100, 2))[:, 0]
 TEXT = np.array(["a", "b"])
 MATRIX = np.ones((10, 10))
+EXPRESSION = pcd.Expression("(a * k + b) / (a + 1)")
 
 
 def _fails(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], None]:
@@ -65,6 +66,15 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "keyword": (_fails(pcd.add, A, A, wrong=1), CALLS // 2),
     "out of the wrong type": (_fails(pcd.add, A, A, out=I4), CALLS // 2),
     "attribute": (lambda: hasattr(pcd.add, "nothing"), CALLS),
+    "expression": (lambda: EXPRESSION(A, I4, 2), CALLS),
+    "expression with out": (lambda: EXPRESSION(A, I4, 2, out=OUT), CALLS),
+    "expression, the long way": (lambda: EXPRESSION(A, I4, 2, order="C"), CALLS // 10),
+    "expression reduced": (lambda: pcd.evaluate("sum(x * 2)", {"x": A}), CALLS // 10),
+    "expression made": (lambda: pcd.Expression("a * b + 1")(A, A), CALLS // 50),
+    "expression of flags": (lambda: pcd.evaluate("x / y", {"x": A, "y": ZERO}), CALLS // 2),
+    "expression of wrong shapes": (_fails(EXPRESSION, A, SHORT, 2), CALLS // 10),
+    "expression of text": (_fails(EXPRESSION, A, TEXT, 2), CALLS // 10),
+    "no program": (_fails(pcd.core.Program, ["f8"], [("f8", 1)], [(77, "f8", (0, 1))]), CALLS),
 }
 
 

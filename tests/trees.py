@@ -8,8 +8,10 @@ as the oracle says.
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
+import cases
 import generators
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -19,6 +21,10 @@ from hypothesis import strategies as st
 import pkg as pcd
 
 Tree = tuple[Any, ...]
+
+NAMES = ["a", "b", "c", "d"]
+
+ERRORS = (ArithmeticError, TypeError, ValueError, SyntaxError)
 
 OPERATORS = {
     **{"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//"},
@@ -143,6 +149,30 @@ def _value(tree: Tree, inputs: dict[str, Any]) -> Any:
     if kind == "power":
         return _power(np.asarray(values[0]), values[1])
     return _operation("absolute" if kind == "abs" else kind, *values)
+
+
+# ---- Calls ---------------------------------------------------------------------------------------
+
+
+def call(text: str, place: str, inputs: dict[str, Any], **kwargs: Any) -> Any:
+    """The value of an expression in a place of `cases`."""
+    expression = pcd.Expression(text)
+    values = [inputs[name] for name in expression.inputs]
+    if place != "array":
+        device = None if place == "cpu" else place
+        return expression(*values, device=device, **kwargs)
+    if not any(isinstance(x, np.ndarray) and x.ndim for x in values):
+        return expression(*values, **kwargs)
+    return cases.on_arrays(expression, *values, **kwargs)
+
+
+def outcome(function: Any, *args: Any) -> tuple[Any, Exception | None]:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args), None
+        except ERRORS as error:
+            return None, error
 
 
 # ---- Strategies ----------------------------------------------------------------------------------

@@ -371,7 +371,7 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
                         int64_t src_stride)
 {
     if (dst_stride == (int64_t)size && src_stride == (int64_t)size) {
-        memcpy(dst, src, (size_t)n * size);
+        memmove(dst, src, (size_t)n * size); /* a single element may overlap its copy */
         return;
     }
     switch (size) {

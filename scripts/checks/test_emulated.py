@@ -21,7 +21,8 @@ SHARES = {
     "arrays": [
         "-m", "gpu", "-k", "not every_length and not large and not large_layouts",
         *sorted(path.name for path in (ROOT / "tests").glob("test_array_*.py")),
-        "test_docs.py", "test_gpu.py", "test_interop.py", "test_overlap.py", "test_promotion.py",
+        "test_docs.py", "test_expression_use.py", "test_expressions.py", "test_fuse.py",
+        "test_gpu.py", "test_interop.py", "test_overlap.py", "test_promotion.py",
         "test_protocols.py", "test_specials.py", "test_streams.py", "test_threads.py",
     ],
 }  # fmt: skip

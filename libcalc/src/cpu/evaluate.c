@@ -11,10 +11,10 @@
 #include "evaluate.h"
 
 /*
- * Bytes of one block of intermediate values, and of all registers together: with two operands as
- * large they fit the smallest L1 in use (32 KiB).
+ * Bytes of one block of the widest operand.  All registers together have MYLIB_REGISTERS_NBYTES at
+ * most, which leaves room for a few operands' blocks in the smallest L1 in use (32 KiB).
  */
-#define BLOCK_NBYTES 8192
+#define BLOCK_NBYTES 4096
 
 /* Fewer elements than this cost more in calls than the cache brings. */
 #define MIN_BLOCK 128

@@ -99,7 +99,7 @@ static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t
     int inner = l->ndim - 1;
     int64_t size = mylib_program_operand_size(p, 0);
     if (nbytes < cache_nbytes() || l->strides[0][inner] != size || l->shape[inner] * size < 4096 ||
-        l->count * size < nbytes / 8)
+        l->count * size < nbytes / 5)
         return 0;
     for (int k = 1; k < l->operands; k++)
         if (l->data[k] == l->data[0])

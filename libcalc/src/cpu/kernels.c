@@ -1302,6 +1302,7 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     }
     if (n == 1)
         so = wo, sa = w;
+    int flags = mylib_test_flags();
     for (ptrdiff_t i = 0; i < n; i += HALF_BLOCK) {
         ptrdiff_t m = n - i < HALF_BLOCK ? n - i : HALF_BLOCK;
         const char *src = a + i * sa;
@@ -1313,6 +1314,11 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
         convert_block(to, from, m, dst, src);
         if (so != wo)
             mylib_copy_strided((size_t)wo, m, out + i * so, so, result, wo);
+    }
+    /* Every number has its integer; but vector code also converts those that are then replaced. */
+    if (to <= MYLIB_U64 && from >= MYLIB_F16 && mylib_test_flags() != flags) {
+        mylib_clear_flags();
+        mylib_raise_flags(flags);
     }
 }
 

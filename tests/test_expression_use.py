@@ -1,0 +1,385 @@
+"""Expressions in threads, processes, other libraries; their memory; reductions; GPU arrays."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+import trees
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+from pkg import Expression, evaluate
+
+# ---- Threads and signals -------------------------------------------------------------------------
+
+
+@cases.each_device()
+def test_one_expression_in_many_threads(device: str) -> None:
+    """All threads with types and sizes of their own, so that programs come and go meanwhile."""
+    expression = Expression("(a * b + c) / (a - 0.5)")
+    a_times_b = ("multiply", ("input", "a"), ("input", "b"))
+    difference = ("subtract", ("input", "a"), ("number", 0.5))
+    tree = ("true_divide", ("add", a_times_b, ("input", "c")), difference)
+    start = threading.Barrier(4)
+    kinds = "bhilBHILefdFD"
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        start.wait(30)
+        for _ in range(150):
+            n = int(rng.choice([1, 10, 3000, 20_000]))
+            a, b, c = (
+                generators.moderate(np.dtype(str(rng.choice(list(kinds)))), n, k) for k in range(3)
+            )
+            with np.errstate(all="ignore"):
+                result = expression(a, b, c, device=device)
+                oracle.assert_same(result, trees.value(tree, {"a": a, "b": b, "c": c}))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+
+
+def test_other_threads_run_meanwhile() -> None:
+    """The GIL is released while large arrays are computed."""
+    a = np.ones(2_000_000)
+    expression = Expression("sqrt(a) * a / (a + 1) - sqrt(a + 2)")
+    expression(a)
+    count, stop = 0, False
+
+    def tick() -> None:
+        nonlocal count
+        while not stop:
+            count += 1
+            time.sleep(0.0005)
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    before = count
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        expression(a)
+    seen = count - before
+    stop = True
+    ticking.join()
+    assert seen > 20
+
+
+INTERRUPTED = """
+import signal, threading, time, os
+import numpy as np
+from pkg import Expression
+n = 30_000_000
+a = np.full(n, 1.5)
+out = np.empty(n)
+e = Expression("a" + " // 1.25 % 3.5 + a" * 40)
+e(a[:10])
+begin = time.monotonic()
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    e(a, out=out)
+except KeyboardInterrupt:
+    print(f"interrupted after {time.monotonic() - begin}")
+else:
+    print(f"complete after {time.monotonic() - begin}")
+assert (e(a[:10]) == e(a[-10:])).all()
+"""
+
+
+def test_keyboard_interrupt(python: Any) -> None:
+    """A long evaluation stops within about a second of Ctrl-C, and the next one works."""
+    text = python(INTERRUPTED).split()
+    assert text[0] == "interrupted" and float(text[-1]) < 3, text
+
+
+def test_pieces() -> None:
+    """Large arrays are computed in pieces along their outermost dimensions: none is left out."""
+    terms, shape = 400, (3, 700_001)
+    assert 2**26 // terms < shape[1], "several pieces in each row"
+    text = "a" + " + b * 2" * terms
+    a = np.arange(shape[1], dtype="f4")
+    b = np.array([[1.0], [2.0], [3.0]], "f4")
+    wanted = a + 2 * terms * b
+    for out in (
+        np.empty(shape, "f4"),
+        np.empty(shape[::-1], "f4").T,
+        np.empty(shape, "f4")[::-1, ::-1],
+    ):
+        out[...] = np.nan
+        evaluate(text, {"a": a, "b": b}, out=out)
+        oracle.assert_same(out, wanted)
+
+
+# ---- Memory --------------------------------------------------------------------------------------
+
+
+def _peak(function: Any) -> int:
+    """The most memory, in bytes, that NumPy and Python had at once in a call."""
+    function()
+    gc.collect()
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_no_temporaries() -> None:
+    """Nothing as large as an input is allocated but the output, and that only without `out`."""
+    n = 1_000_000
+    a, b = np.ones(n), np.ones(n, "f4")
+    swapped = a.astype(">f8")
+    out = np.empty(n)
+    for text in ("(a * b + a) / (a - b - 3)", "where(a > b, a, b * 2) ** 3"):
+        expression = Expression(text)
+        assert _peak(lambda e=expression: e(a, b)) < 8 * n + 200_000
+        assert _peak(lambda e=expression: e(a, b, out=out)) < 200_000
+        assert _peak(lambda e=expression: e(a, b, out=out.view(">f8"))) < 2_000_000
+        assert _peak(lambda e=expression: e(swapped, b, out=out)) < 2_000_000
+    assert _peak(lambda: evaluate("sum(a * b)", {"a": a, "b": b})) < 200_000
+    assert _peak(lambda: evaluate("mean(a * b - a)", {"a": a, "b": b})) < 200_000
+
+
+RESIDENT = """
+import resource
+import numpy as np
+from pkg import evaluate
+n = 20_000_000
+a, b, out = np.ones(n), np.ones(n), np.ones(n)
+evaluate("a * b", {"a": a[:9], "b": b[:9]})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+evaluate("(a * b + a) / (a - b - 3) + a ** 3", out=out)
+total = evaluate("sum((a * b + a) ** 2 - a)")
+assert total == 3 * n
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_resident_memory(python: Any) -> None:
+    """Nor does the library take memory that NumPy does not see; KiB, of inputs of 156,000."""
+    assert int(python(RESIDENT)) < 20_000
+
+
+# ---- Other libraries -----------------------------------------------------------------------------
+
+
+@cases.each_device()
+def test_dask(device: str) -> None:
+    """`map_blocks` asks with arrays of no elements for the type, then block by block."""
+    da = pytest.importorskip("dask.array")
+    a = np.arange(24.0).reshape(4, 6)
+    x, y = da.from_array(a, chunks=(2, 3)), da.from_array(a.astype("f4"), chunks=(2, 3))
+    expression = Expression("(a - b) / (a + b + 1)")
+    lazy = da.map_blocks(expression, x, y, device=device)
+    assert lazy.dtype == np.float64
+    for scheduler in ("synchronous", "threads"):
+        oracle.assert_same(lazy.compute(scheduler=scheduler), (a - a) / (a + a + 1))
+
+
+def test_processes() -> None:
+    """Expressions and results cross processes."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        assert pool.submit(Expression("a * 2 + b"), 3, 4).result() == 10
+
+
+# ---- Reductions ----------------------------------------------------------------------------------
+
+
+@cases.each_place()
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
+@given(data=st.data())
+def test_reductions(place: str, name: str, data: Any) -> None:
+    """The bits are those of the reduction of the array that the expression gives."""
+    tree = data.draw(trees.trees(trees.NAMES[:2], 6))
+    inputs = data.draw(trees.inputs(trees.NAMES[:2]))
+    used = {k: x for k, x in inputs.items() if k in trees.names(tree)}
+    values, refused = trees.outcome(trees.value, tree, used)
+    if refused is not None:
+        return
+    axes = [None, *range(-values.ndim, values.ndim), tuple(range(values.ndim))]
+    axis = data.draw(st.sampled_from(axes))
+    keepdims = data.draw(st.booleans())
+    text = f"{name}({trees.text(tree)}, axis={axis}, keepdims={keepdims})"
+    reduction = getattr(pcd, name)
+    wanted, refused = trees.outcome(lambda: reduction(values, axis=axis, keepdims=keepdims))
+    actual, error = trees.outcome(trees.call, text, place, used)
+    if refused is not None:
+        assert isinstance(error, ValueError), f"{text}: {error!r}, not {refused!r}"
+        return
+    if error is not None:
+        raise AssertionError(f"{text} of {used}") from error
+    oracle.assert_same(actual, wanted, text)
+
+
+def test_reductions_of_numexpr() -> None:
+    """Its forms: the axis by position or by name; out."""
+    a, b = np.arange(12.0).reshape(3, 4), np.full((3, 4), 2.0)
+    assert evaluate("sum(a * b)") == 132
+    oracle.assert_same(evaluate("sum(a * b, 1)"), (a * b).sum(1))
+    oracle.assert_same(evaluate("sum(a * b, axis=0)"), (a * b).sum(0))
+    oracle.assert_same(evaluate("max(a - b, axis=-1)"), (a - b).max(-1))
+    out = np.empty(4)
+    assert evaluate("sum(a * b, axis=0)", out=out) is out
+    oracle.assert_same(out, (a * b).sum(0))
+    with pytest.raises(ValueError, match=r"out has shape \(4,\), but the result has \(3,\)"):
+        evaluate("sum(a * b, axis=1)", out=out)
+    with pytest.raises(TypeError, match="from float64 to out's int64"):
+        evaluate("sum(a * b, axis=0)", out=np.empty(4, "i8"))
+    with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+        evaluate("sum(a, 2)")
+    with pytest.raises(ValueError, match="no elements"):
+        evaluate("min(a * 2)", {"a": np.ones(0)})
+    assert evaluate("sum(a * 2)", {"a": np.ones(0)}) == 0
+    assert type(evaluate("sum(a * 2)", {"a": 3})) is np.int64
+
+
+@cases.each_device()
+def test_large_reductions(device: str) -> None:
+    """Many blocks and threads: the one order."""
+    rng = np.random.default_rng(5)
+    a, b = rng.random(300_007), rng.random(300_007).astype("f4")
+    for text, terms in (("sum(a * b - 1)", a * b - 1), ("sum(sqrt(b))", np.sqrt(b))):
+        result = evaluate(text, device=device)
+        oracle.assert_same(result, oracle.ordered_sum(terms))
+    oracle.assert_same(evaluate("mean(a > b)", device=device), np.mean(a > b))
+
+
+def test_warnings_of_reductions() -> None:
+    """Of the elements and of the sum alike."""
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        evaluate("sum(1 / a)", {"a": np.array([0.0, 1.0])})
+
+
+# ---- Arrays on a GPU -----------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_arrays_and_numbers() -> None:
+    """Arrays of a GPU with numbers and host arrays without dimensions; the result stays there."""
+    a = np.arange(6.0).reshape(2, 3)
+    x = pcd.asarray(a, device="cuda")
+    for k in (2, 2.5, np.float32(3), np.array(2), True):
+        result = evaluate("x * k + 1")
+        assert isinstance(result, pcd.Array) and result.device == x.device
+        oracle.assert_same(pcd.asnumpy(result), a * k + 1)
+    assert (
+        pcd.asnumpy(evaluate("x ** k", {"x": x, "k": pcd.asarray(2, device="cuda")})).tolist()
+        == (a**2).tolist()
+    )
+    total = evaluate("sum(x * 2)")
+    assert isinstance(total, pcd.Array) and total.item() == 30
+
+
+@pytest.mark.gpu
+def test_arrays_that_do_not_mix() -> None:
+    """Nothing is moved in silence; the errors are those of the operators."""
+    x = pcd.ones((3,), device="cuda")
+    h = np.ones(3)
+    for text in ("x + h", "h + x", "sum(x * h)"):
+        for _ in range(2):
+            with pytest.raises(TypeError, match="in host memory.*asarray"):
+                evaluate(text)
+    with pytest.raises(TypeError, match="on a GPU and out is in host memory"):
+        evaluate("x + 1", out=h)
+    with pytest.raises(TypeError, match="in host memory and out is on a GPU"):
+        evaluate("h + 1", out=x)
+    with pytest.raises(ValueError, match="device is 'cpu'"):
+        evaluate("x + 1", device="cpu")
+    if pcd.device_count() > 1:
+        other = {"x": x, "y": pcd.ones((3,), device="cuda:1")}
+        with pytest.raises(ValueError, match="cuda:0 and cuda:1"):
+            evaluate("x + y", other)
+        assert evaluate("y + 1", other).device == "cuda:1"
+
+
+@pytest.mark.gpu
+def test_output_arrays() -> None:
+    """Of the result's type or another; overlapping; read-only; of another shape."""
+    a = np.arange(8.0)
+    x = pcd.asarray(a, device="cuda")
+    out = pcd.empty((8,), dtype="f8", device="cuda")
+    assert evaluate("x * 2", out=out) is out
+    oracle.assert_same(pcd.asnumpy(out), a * 2)
+    small = pcd.empty((8,), dtype="f4", device="cuda")
+    with pytest.raises(TypeError, match="from float64 to out's float32"):
+        evaluate("x * 2", out=small)
+    evaluate("x * 2", out=small, casting="same_kind")
+    oracle.assert_same(pcd.asnumpy(small), (a * 2).astype("f4"))
+    evaluate("y + 1", {"y": x[:-1]}, out=x[1:])
+    oracle.assert_same(pcd.asnumpy(x), np.r_[a[0], a[:-1] + 1])
+    with pytest.raises(ValueError, match="read-only"):
+        evaluate("x * 2", out=pcd.broadcast_to(out, (8,)))
+    with pytest.raises(ValueError, match=r"shape \(7,\), but the result has \(8,\)"):
+        evaluate("x * 2", out=out[1:])
+
+
+@pytest.mark.gpu
+def test_default_device() -> None:
+    """Host arrays follow it, on the short way too; arrays on a GPU do not."""
+    a = np.arange(5.0)
+    expression = Expression("a * 2 + 1")
+    expression(a)
+    with pcd.default_device("cuda"):
+        oracle.assert_same(expression(a), a * 2 + 1)
+    with pcd.default_device("cpu"):
+        oracle.assert_same(expression(a), a * 2 + 1)
+        assert isinstance(expression(pcd.asarray(a, device="cuda")), pcd.Array)
+
+
+@pytest.mark.gpu
+def test_streams_and_lifetimes() -> None:
+    """Work goes to the current stream, and operands live until it is done."""
+    stream = pcd.Stream()
+    x = pcd.asarray(np.arange(100_000.0), device="cuda")
+    stream.wait(1)
+    expression = Expression("x * 2 + 1")
+    for _ in range(3):
+        with pcd.stream(stream):
+            y = expression(expression(x))
+        noted = pcd.core.streams_of(x)
+        assert any(s is not None and s.handle == stream.handle for s in noted)
+        stream.synchronize()
+        oracle.assert_same(pcd.asnumpy(y), np.arange(100_000.0) * 4 + 3)
+
+
+@pytest.mark.gpu
+def test_foreign_arrays() -> None:
+    """GPU memory of other libraries is used in place, as input and as output."""
+    from test_interop import Foreign, Interface
+
+    a = np.arange(6.0)
+    for wrapped in (Foreign, Interface):
+        x, out = pcd.asarray(a, device="cuda"), pcd.zeros((6,), dtype="f8", device="cuda")
+        foreign = wrapped(x)
+        result = evaluate("x * 2 + y", {"x": foreign, "y": x})
+        assert isinstance(result, pcd.Array)
+        oracle.assert_same(pcd.asnumpy(result), a * 2 + a)
+        target = wrapped(out)
+        assert evaluate("x * 3", {"x": foreign}, out=target) is target
+        oracle.assert_same(pcd.asnumpy(out), a * 3)
+        with pytest.raises(TypeError, match="in host memory"):
+            evaluate("x * y", {"x": foreign, "y": a})
+
+
+def test_no_gpu() -> None:
+    """Asking for a GPU that is not there is an error, and nothing else looks for one."""
+    if pcd.cuda_is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(pcd.CudaError):
+        evaluate("a + 1", {"a": np.ones(3)}, device="cuda")
+    for device, error in (("gpu", ValueError), (3, TypeError)):
+        with pytest.raises(error):
+            evaluate("a + 1", {"a": np.ones(3)}, device=device)  # type: ignore[arg-type]

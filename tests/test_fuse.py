@@ -1,0 +1,241 @@
+"""A fused function is the function: the same bits, in one pass; what cannot be fused says so."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+
+import pkg as pcd
+from pkg import Expression, fuse
+
+
+@fuse
+def ndvi(nir: Any, red: Any, scale: float = 1, *, offset: Any = 0) -> Any:
+    """The vegetation index."""
+    return (nir - red) / (nir + red) * scale + offset
+
+
+# NumPy's functions, ours, operators: what a function may use.
+FUNCTIONS: list[Callable[..., Any]] = [
+    lambda a, b: a + b - a * b / (b + 3),
+    lambda a, b: 1 + a - 2 * b + (3 - a) * (1 / b),
+    lambda a, b: a // b + a % b + 7 // b + 7 % b,
+    lambda a, b: -abs(a) + +b,
+    lambda a, b: a**2 + b**3 - a**0 + b**-1,
+    lambda a, b: np.sqrt(np.absolute(a)) + np.square(b) + np.abs(a),
+    lambda a, b: pcd.sqrt(pcd.absolute(a)) + pcd.square(b) + pcd.abs(a),
+    lambda a, b: np.minimum(a, b) + np.maximum(a, 1) + pcd.minimum(2, b) + pcd.maximum(a, b),
+    lambda a, b: np.add(a, b) + np.subtract(1, a) * np.multiply(b, 2) + np.negative(a),
+    lambda a, b: np.divide(a, b) + np.true_divide(b, 2) + np.floor_divide(a, b) + np.positive(a),
+    lambda a, b: np.remainder(a, b) + np.mod(b, 3) + np.power(a, 2),
+    lambda a, b: np.where(a > b, a, b) + pcd.where(a <= 2, 1, b) + np.where(np.less(a, b), a, 0),
+    lambda a, b: (a == b) * 1 + (a != b) * 2 + (a < 1) * a + (1 >= b) * b,
+    lambda a, b: np.equal(a, b) + np.greater(a, 1.5) * np.float32(2) + pcd.less_equal(a, b) * 3,
+    lambda a, b: a * np.float32(0.1) + b * np.int8(3) + np.array(2.5) * a,
+    lambda a, b: sum_of_powers(a, 4) + sum_of_powers(b, 3),
+]
+
+
+def sum_of_powers(x: Any, n: int) -> Any:
+    """Loops and helper functions are unrolled by the trace."""
+    total = 0
+    for k in range(1, n):
+        total = total + x * k
+    return total
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
+@pytest.mark.parametrize("k", range(len(FUNCTIONS)))
+def test_functions(k: int, dtype: str, place: str) -> None:
+    """Each gives what it gives for NumPy arrays without `fuse`."""
+    function = FUNCTIONS[k]
+    if dtype == "i4" and k == 4:
+        pytest.skip("integers have no negative powers")
+    a, b = (generators.moderate(np.dtype(dtype), 500, seed) for seed in (1, 2))
+    fused = fuse(function)
+    with np.errstate(all="ignore"):
+        wanted = function(a, b)
+        if place == "array":
+            actual = cases.on_arrays(fused, a, b)
+        else:
+            actual = fused(a, b, device=None if place == "cpu" else place)
+    if k == 4:  # the third power is a product here
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5)
+    else:
+        oracle.assert_same(actual, wanted)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
+def test_reductions(name: str) -> None:
+    """By the package's functions, NumPy's, and methods; outermost only."""
+    a, b = np.arange(1.0, 7.0).reshape(2, 3), np.full((2, 3), 0.5)
+    wanted = getattr(pcd, name)(a * b, axis=1)
+    for reduce in (
+        lambda x: getattr(pcd, name)(x, axis=1),
+        lambda x: getattr(np, name)(x, axis=1),
+        lambda x: getattr(x, name)(axis=-1),
+    ):
+        fused = fuse(lambda a, b, r=reduce: r(a * b)) if False else fuse(_reducing(reduce))
+        oracle.assert_same(fused(a, b), wanted)
+    everything = fuse(lambda a, b: getattr(pcd, name)(a * b))
+    oracle.assert_same(everything(a, b), getattr(pcd, name)(a * b))
+    kept = fuse(lambda a, b: getattr(np, name)(a * b, axis=(0, 1), keepdims=True))
+    assert kept(a, b).shape == (1, 1)
+    with pytest.raises(TypeError, match=rf"{name}\(\) can only be the result"):
+        fuse(lambda a: getattr(pcd, name)(a) + 1)
+    with pytest.raises(TypeError, match="takes no dtype"):
+        fuse(lambda a: pcd.sum(a, dtype="f4"))
+
+
+def _reducing(reduce: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: reduce(a * b)
+
+
+def test_reductions_of_ufuncs() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    oracle.assert_same(fuse(lambda a: np.add.reduce(a * 2))(a), np.add.reduce(a * 2))
+    oracle.assert_same(fuse(lambda a: np.maximum.reduce(a, axis=1))(a), a.max(1))
+    with pytest.raises(TypeError, match="subtract cannot be fused"):
+        fuse(lambda a: np.subtract.reduce(a))
+
+
+def test_arguments() -> None:
+    """Calls take the arguments as the function does; defaults count."""
+    a, b = np.array([3.0, 1.0]), np.array([1.0, 1.0])
+    wanted = (a - b) / (a + b)
+    oracle.assert_same(ndvi(a, b), wanted * 1 + 0)
+    oracle.assert_same(ndvi(a, red=b, scale=2), wanted * 2 + 0)
+    oracle.assert_same(ndvi(red=b, nir=a, offset=0.5), wanted * 1 + 0.5)
+    out = np.empty(2)
+    assert ndvi(a, b, out=out) is out
+    oracle.assert_same(out, wanted * 1 + 0)
+    assert str(inspect.signature(ndvi)).startswith("(nir: 'Any', red: 'Any', scale: 'float' = 1")
+    for args, kwargs in [((a,), {}), ((a, b, 1, 2), {}), ((a, b), {"wrong": 1})]:
+        with pytest.raises(TypeError):
+            ndvi(*args, **kwargs)
+
+
+def test_names() -> None:
+    """A fused function keeps its name, its docstring and what it was; it pickles by name."""
+    assert ndvi.__name__ == "ndvi" and ndvi.__doc__ == "The vegetation index."
+    assert pickle.loads(pickle.dumps(ndvi)) is ndvi
+    expression = ndvi.expression  # type: ignore[attr-defined]
+    assert isinstance(expression, Expression)
+    assert expression.inputs == ("nir", "red", "scale", "offset")
+    assert expression.text == "(((nir - red) / (nir + red)) * scale) + offset"
+    again = pickle.loads(pickle.dumps(expression))
+    assert again == expression and again == Expression(expression.text)
+    assert again(3.0, 1.0, 2, 0) == 1
+
+
+def test_inputs_that_are_not_used() -> None:
+    """They are arguments, but not part of the expression."""
+    fused = fuse(lambda a, b, c: c * 2 + a)
+    assert fused.expression.inputs == ("a", "c")  # type: ignore[attr-defined]
+    assert fused(1, object(), 3) == 7
+
+
+def test_exponents_are_arguments() -> None:
+    """A number that comes with the call may be an exponent."""
+    fused = fuse(lambda x, n: x**n)
+    a = np.array([2.0, 3.0])
+    for n in (2, 1, 0.5, -1):
+        oracle.assert_same(fused(a, n), a**n)
+
+
+def test_it_is_traced_once() -> None:
+    """Where it is defined; no call runs the function again."""
+    calls = []
+
+    @fuse
+    def function(a: Any) -> Any:
+        calls.append(1)
+        return a + 1
+
+    for dtype in ("f8", "i4"):
+        function(np.ones(3, dtype))
+    assert len(calls) == 1
+
+
+def test_common_parts() -> None:
+    """A value used twice is computed once, however deep: 2**40 terms here."""
+
+    def doubled(a: Any) -> Any:
+        for _ in range(40):
+            a = a + a
+        return a
+
+    fused = fuse(doubled)
+    oracle.assert_same(fused(np.ones(3)), np.full(3, 2.0**40))
+    assert len(fused.expression.text) < 5000  # type: ignore[attr-defined]
+
+
+REFUSED: list[tuple[Callable[..., Any], str]] = [
+    (lambda a: a if a > 0 else -a, r"condition cannot be tested.*use where\(condition"),
+    (lambda a: max(a, 1), "condition cannot be tested"),
+    (lambda a: 0 < a < 1, "condition cannot be tested"),
+    (lambda a: a and 1, "condition cannot be tested"),
+    (lambda a: sum(a), r"nothing to iterate over.*pkg\.sum"),
+    (lambda a: len(a), r"len\(\) is not known"),
+    (lambda a: a[0], "indexing is not possible"),
+    (lambda a: a.__setitem__(0, 1), "assignment to elements is not possible"),
+    (lambda a: float(a), "there is no number"),
+    (lambda a: int(a), "there is no number"),
+    (lambda a: range(a), "there is no number"),
+    (lambda a: np.asarray(a), "function of arrays is not possible"),
+    (lambda a: pcd.trace(a), "function of arrays is not possible"),
+    (lambda a: a & 1, "operators & | ^ ~ are not possible"),
+    (lambda a: ~a, "operators & | ^ ~ are not possible"),
+    (lambda a: a @ a, "operator @ is not possible"),
+    (lambda a: np.exp(a), "exp cannot be fused"),
+    (lambda a: np.concatenate([a, a]), "concatenate cannot be fused"),
+    (lambda a: np.add(a, 1, dtype="f4"), r"add\(\) takes no dtype"),
+    (lambda a: a * np.ones(3), "arrays have to be arguments"),
+    (lambda a: np.ones(3) * a, "arrays have to be arguments"),
+    (lambda a: a + "text", "an operand is a str"),
+    (lambda a: a + None, "an operand is a NoneType"),
+    (lambda a: (a, a), "returned a tuple"),
+    (lambda a: 1, "returned a int"),
+    (lambda a: None, "returned a NoneType"),
+    (lambda *a: a[0], "named arguments only"),
+    (lambda **a: a["b"], "named arguments only"),
+]
+
+
+@pytest.mark.parametrize(("function", "message"), REFUSED)
+def test_refused(function: Callable[..., Any], message: str) -> None:
+    """What depends on values is a TypeError where the function is defined, that says what to do."""
+    with pytest.raises(TypeError, match=message):
+        fuse(function)
+
+
+def test_attributes_that_are_not_known() -> None:
+    with pytest.raises(AttributeError, match="shape"):
+        fuse(lambda a: a.shape)
+
+
+def test_values_of_two_functions() -> None:
+    """A value that escaped from one trace is no operand of another."""
+    kept = []
+    fuse(lambda a: kept.append(a) or a + 1)
+    with pytest.raises(TypeError, match="another function"):
+        fuse(lambda a: a + kept[0])
+    with pytest.raises(TypeError, match="returned a Traced"):
+        fuse(lambda a: kept[0])
+
+
+@pytest.mark.gpu
+def test_captured_arrays_on_a_gpu() -> None:
+    x = pcd.ones((3,), device="cuda")
+    for function in (lambda a: a * x, lambda a: x * a, lambda a: pcd.add(x, a)):
+        with pytest.raises(TypeError, match="arguments of a fused function|not defined"):
+            fuse(function)
