@@ -179,7 +179,7 @@ class _Region:
         weak: set[int] = set()
         numbers: set[int] = set()
         frontier: set[int] = set()
-        #: Nodes that are exponents, whose values a program has to know.
+        #: Exponents that are no constants; a program has to know their values.
         self.exponents: set[int] = set()
         #: Nodes that Python computes, in their order.
         self.inside: list[int] = []
@@ -195,12 +195,10 @@ class _Region:
                 (frontier if node[0] in COMPARISONS else weak).add(k)
             else:
                 frontier |= parts & weak
-                if node[0] == "power":
+                if node[0] == "power" and graph.nodes[node[2]][0] not in ("number", "value"):
                     self.exponents.add(node[2])
         self.frontier = sorted(frontier)
-        self.is_direct = not self.exponents - numbers and all(
-            graph.nodes[k][0] == "input" for k in frontier
-        )
+        self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
 
     def numbers(self, graph: Graph, values: Sequence[Any]) -> dict[int, Any]:
         """The values of the nodes of the region that others need."""
@@ -215,9 +213,7 @@ class _Region:
 class _Call:
     """One call of an expression: its inputs prepared, and what is known of the graph's nodes."""
 
-    def __init__(
-        self, expression: Expression, inputs: Sequence[Any], samples: bool = False
-    ) -> None:
+    def __init__(self, expression: Expression, inputs: Sequence[Any]) -> None:
         self.expression = expression
         self.graph = graph = expression._graph
         self.names = graph.inputs
@@ -293,15 +289,22 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
         x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
     ):
         return _run_converting(lowered, program, ordinal, order, inputs, target)
+    result = _called(program, ordinal, order, target, inputs)
+    if result is NotImplemented:
+        call.shape  # noqa: B018  tells which shapes do not broadcast
+    return result
+
+
+def _called(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
+    """`program.call`, with an output that overlaps an input, or itself, too."""
     result = program.call(ordinal, order, target, inputs)
-    if result is not NotImplemented:
+    if result is not NotImplemented or target is None:
         return result
-    call.shape  # noqa: B018  the error, when it does not broadcast
-    if on_gpu:
-        core.copy(target, program.call(ordinal, order, None, inputs))
-        return target
-    # The output overlaps an input, or itself.
-    target[...] = program.call(ordinal, order, None, inputs)
+    result = program.call(ordinal, order, None, inputs)
+    if isinstance(target, Array):
+        core.copy(target, result)
+    else:
+        target[...] = result
     return target
 
 
@@ -327,7 +330,7 @@ def _run_converting(
     with iterator:
         result = iterator.operands[0]
         for out, *pieces in iterator if iterator.itersize else ():
-            program.call(ordinal, "C", out, tuple(pieces))
+            _called(program, ordinal, "C", out, tuple(pieces))
     return result if target is not None or result.ndim else result[()]
 
 
@@ -345,8 +348,8 @@ class _Values(_reductions.Values):
         on_gpu = any(isinstance(x, Array) for x in call.values)
         super().__init__(call.shape, lowered.dtype, ordinal if on_gpu else -1)
 
-    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> int:
-        return self._program.reduce(kind, dtype, ordinal, out, *self._inputs)
+    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
+        self._program.reduce(kind, dtype, ordinal, out, self._inputs)
 
 
 def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
@@ -473,12 +476,24 @@ class Expression(core.ExpressionBase):
             call.with_values()
             result = self._computed(call, ordinal, order, target, casting)
         else:
-            if self._graph.reduction is None and call.region.is_direct:
-                lowered, program = call.lowered()
-                nodes = self._graph.nodes
-                sources = tuple(nodes[node][1] for node, _ in lowered.sources)
-                self._remember(tuple(inputs), sources, program)
+            self._note(call, inputs)
         return result if out is None else out
+
+    def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
+        """Lets `core` see to further calls like this one."""
+        reduction = self._graph.reduction
+        if not call.region.is_direct:
+            return
+        lowered, program = call.lowered()
+        nodes = self._graph.nodes
+        sources = tuple(nodes[node][1] for node, _ in lowered.sources)
+        if reduction is None:
+            self._remember(tuple(inputs), sources, program, -1, lowered.dtype)
+        elif reduction.axis is None and not reduction.keepdims:
+            kind = _reductions.KINDS.get(reduction.name)
+            dtype = _reductions.result_type(reduction.name, lowered.dtype)
+            if kind is not None and dtype != np.bool_:
+                self._remember(tuple(inputs), sources, program, kind, dtype)
 
     def _computed(self, call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
         if self._graph.reduction is not None:
@@ -571,9 +586,7 @@ def of_graph(graph: Graph) -> Expression:
 # ---- evaluate ------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def _of_text(text: str) -> Expression:
-    return Expression(text)
+_of_text: Any = lru_cache(maxsize=256)(Expression)
 
 
 def evaluate(
@@ -617,6 +630,6 @@ def evaluate(
             values.append(global_dict[name])
         else:
             raise NameError(f"name {name!r} of the expression is not defined", name=name)
-    if order == "K" and device is None and out is None:
-        return expression(*values)
+    if order == "K" and device is None and casting == "safe":
+        return expression(*values) if out is None else expression(*values, out=out)
     return expression(*values, out=out, order=order, casting=casting, device=device)

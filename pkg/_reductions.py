@@ -16,6 +16,9 @@ from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array,
 from ._tracing import Traced
 
 _SUM, _PROD, _MIN, _MAX = range(4)
+
+#: The reductions that are one call of the library, by their numbers there.
+KINDS = {"sum": _SUM, "prod": _PROD, "min": _MIN, "max": _MAX}
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
 
 
@@ -33,8 +36,8 @@ class Values:
         self._ordinal = ordinal
         self.device = f"cuda:{ordinal}"
 
-    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> int:
-        """As `core.reduce`."""
+    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
+        """As `core.reduce`, but that it reports the flags itself."""
         raise NotImplementedError
 
 
@@ -119,10 +122,8 @@ def _reduce(
         raise ValueError(f"{name}: no elements along axis {axis}, and no identity to start from")
     result = _new(x, kept, result_dtype)
     if isinstance(x, Values):
-        flags = x.reduce(kind, dtype, ordinal, result)
-    else:
-        flags = core.reduce(kind, dtype, ordinal, result, x)
-    if flags and not on_gpu:
+        x.reduce(kind, dtype, ordinal, result)
+    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and not on_gpu:
         operations = {_SUM: "add", _PROD: "multiply", _MIN: "minimum", _MAX: "maximum"}
         _operation(operations[kind]).report_flags(flags)
     return _finished(name, result if shape == kept else result.reshape(shape), out)

@@ -156,14 +156,20 @@ class Program:
     def dtype(self) -> np.dtype[Any]: ...
     def call(self, ordinal: int, order: str, out: Any, inputs: tuple[Any, ...], /) -> Any: ...
     def reduce(
-        self, reduction: int, dtype: Any, ordinal: int, out: Any, /, *inputs: Any
-    ) -> int: ...
+        self, reduction: int, dtype: Any, ordinal: int, out: Any, inputs: tuple[Any, ...], /
+    ) -> None: ...
 
 @disjoint_base
 class ExpressionBase:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
     def _remember(
-        self, inputs: tuple[Any, ...], sources: tuple[int, ...], program: Program, /
+        self,
+        inputs: tuple[Any, ...],
+        sources: tuple[int, ...],
+        program: Program,
+        reduction: int,
+        dtype: Any,
+        /,
     ) -> None: ...
 
 STEP_CONVERT: Final[int]

@@ -239,6 +239,25 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
+/* The same for more elements than a piece has: over copies of the descriptions. */
+static int run_large(run *r, int64_t count)
+{
+    mylib_array arrays[1 + MAX_INPUTS];
+    int64_t shapes[1 + MAX_INPUTS][MYLIB_MAX_NDIM];
+    run large = *r;
+    for (int k = 0; k <= r->program->inputs; k++) {
+        arrays[k] = r->arrays[k];
+        if (arrays[k].ndim > 0)
+            memcpy(shapes[k], arrays[k].shape, (size_t)arrays[k].ndim * sizeof shapes[k][0]);
+        arrays[k].shape = shapes[k];
+    }
+    large.arrays = arrays;
+    large.shapes = shapes;
+    int result = run_in_pieces(&large, count);
+    r->flags = large.flags;
+    return result;
+}
+
 /*
  * arrays[0] = program(arrays[1], ...), `count` elements, with the GIL released where it pays.  The
  * flags through flags_ret.  -1 and an exception on failure.
@@ -268,16 +287,7 @@ static int run_program(core_state *state, const program_object *program, mylib_d
             nbytes += (int64_t)mylib_type_size(arrays[k].type);
         r.most = PIECE_NBYTES / nbytes;
     }
-    int64_t shapes[1 + MAX_INPUTS][MYLIB_MAX_NDIM];
-    if (count > r.most) {
-        for (int k = 0; k <= program->inputs; k++) {
-            if (arrays[k].ndim > 0)
-                memcpy(shapes[k], arrays[k].shape, (size_t)arrays[k].ndim * sizeof **shapes);
-            arrays[k].shape = shapes[k];
-        }
-        r.shapes = shapes;
-    }
-    int result = run_in_pieces(&r, count);
+    int result = count > r.most ? run_large(&r, count) : run_in_pieces(&r, count);
     *flags_ret = r.flags;
     return result;
 }
@@ -499,7 +509,7 @@ static int take_inputs(core_state *state, const program_object *p, PyObject *inp
 }
 
 PyDoc_STRVAR(program_call_doc,
-             "call(ordinal, order, out, inputs, /)\n--\n\n"
+             "call($self, ordinal, order, out, inputs, /)\n--\n\n"
              "The program of a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are "
              "computed on cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  Into "
              "`out`, or when that is None a new array of order \"C\", \"F\" or \"K\" (a NumPy "
@@ -521,36 +531,53 @@ static PyObject *program_call_method(PyObject *object, PyObject *args)
     return result != NULL || PyErr_Occurred() ? result : Py_NewRef(Py_NotImplemented);
 }
 
+/*
+ * Reduces a placed call to arrays[0]; np.errstate hears of the flags.  -1 and an exception on
+ * failure.
+ */
+static int reduce_placed(core_state *state, const program_object *p, long reduction,
+                         mylib_type type, int64_t count, program_call *c)
+{
+    mylib_status status;
+    int flags;
+    NPY_BEGIN_THREADS_DEF;
+    if (count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU)
+        NPY_BEGIN_THREADS;
+    clear_flags();
+    status = mylib_program_reduce(p->program, (mylib_reduction)reduction, type, c->device,
+                                  stream_handle(c->stream), &c->arrays[0], &c->arrays[1]);
+    flags = test_flags();
+    NPY_END_THREADS;
+    if (status != MYLIB_OK) {
+        raise_status(state, status);
+        return -1;
+    }
+    return flags != 0 && !c->on_gpu ? report_flags(&state->program_flags, "evaluate", flags) : 0;
+}
+
 PyDoc_STRVAR(program_reduce_doc,
-             "reduce(reduction, dtype, ordinal, out, /, *inputs)\n--\n\n"
+             "reduce($self, reduction, dtype, ordinal, out, inputs, /)\n--\n\n"
              "Reduces (0 sum, 1 prod, 2 min, 3 max) the program's values, converted to `dtype`, "
              "into `out`, which has the dimensions of the broadcast inputs, 1 where it is reduced, "
-             "or none.  Places and inputs as for call().  The floating-point flags.");
+             "or none.  Places, inputs and flags as for call().");
 static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     core_state *state = core_state_of(Py_TYPE(object));
     const program_object *p = (program_object *)object;
     program_call c;
-    mylib_type type;
-    if (PyTuple_GET_SIZE(args) < 4) {
-        PyErr_SetString(PyExc_TypeError, "reduce() takes a reduction, a dtype, an ordinal and out");
+    int reduction, ordinal, ndim;
+    PyObject *dtype, *out, *inputs, *result = NULL;
+    mylib_type type, out_type;
+    int64_t shape[MYLIB_MAX_NDIM], count = 1;
+    if (!PyArg_ParseTuple(args, "iOiOO!:reduce", &reduction, &dtype, &ordinal, &out, &PyTuple_Type,
+                          &inputs) ||
+        !take_dtype(dtype, &type) || take_inputs(state, p, inputs, &c) < 0)
         return NULL;
-    }
-    long reduction = PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
-    long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 2));
-    if (((reduction == -1 || ordinal == -1) && PyErr_Occurred()) ||
-        !take_dtype(PyTuple_GET_ITEM(args, 1), &type))
-        return NULL;
-    PyObject *out = PyTuple_GET_ITEM(args, 3), *result = NULL;
-    PyObject *inputs = PyTuple_GetSlice(args, 4, PyTuple_GET_SIZE(args));
-    if (inputs == NULL || take_inputs(state, p, inputs, &c) < 0)
-        goto out;
-    if (!place_operands(state, p, device_of_ordinal((int)ordinal), &c)) {
+    if (!place_operands(state, p, device_of_ordinal(ordinal), &c)) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "reduce(): arrays in host memory and on a GPU");
-        goto out;
+        return NULL;
     }
-    mylib_type out_type;
     if (c.on_gpu && is_array(state, out)) {
         c.arrays[0] = ((array_object *)out)->a;
     } else if (!c.on_gpu && PyArray_Check(out) && PyArray_ISWRITEABLE((PyArrayObject *)out) &&
@@ -558,25 +585,54 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
                type_of_num(PyArray_TYPE((PyArrayObject *)out), &out_type)) {
         describe_array((PyArrayObject *)out, out_type, &c.arrays[0]);
     } else {
-        PyErr_SetString(PyExc_TypeError, "reduce(): out must be a writable array where the inputs "
-                                         "are");
+        PyErr_SetString(PyExc_TypeError,
+                        "reduce(): out must be a writable array where the inputs are");
         goto out;
     }
-    if (note_uses(p, &c, out) < 0)
-        goto out;
-    mylib_status status;
-    int flags;
-    Py_BEGIN_ALLOW_THREADS
-        clear_flags();
-        status = mylib_program_reduce(p->program, (mylib_reduction)reduction, type, c.device,
-                                      stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
-        flags = test_flags();
-    Py_END_ALLOW_THREADS
-    result = status == MYLIB_OK ? PyLong_FromLong(flags) : raise_status(state, status);
+    if (broadcast(&c.arrays[1], p->inputs, &ndim, shape))
+        for (int d = 0; d < ndim; d++)
+            count *= shape[d];
+    if (note_uses(p, &c, out) == 0 && reduce_placed(state, p, reduction, type, count, &c) == 0)
+        result = Py_NewRef(Py_None);
 out:
-    if (inputs != NULL && p->inputs == PyTuple_GET_SIZE(inputs))
-        Py_CLEAR(c.stream);
-    Py_XDECREF(inputs);
+    Py_CLEAR(c.stream);
+    return result;
+}
+
+/*
+ * Reduces all values of a call whose operands are taken to one, a NumPy scalar or an Array without
+ * dimensions.  NULL without an exception as compute(), and where there are no elements.
+ */
+static PyObject *compute_reduced(core_state *state, const program_object *p, int reduction,
+                                 mylib_type type, mylib_device device, program_call *c)
+{
+    int64_t shape[MYLIB_MAX_NDIM], count = 1;
+    int ndim;
+    PyObject *result = NULL;
+    if (!place_operands(state, p, device, c))
+        return NULL;
+    if (!broadcast(&c->arrays[1], p->inputs, &ndim, shape))
+        goto out;
+    for (int d = 0; d < ndim; d++)
+        count *= shape[d];
+    if (count == 0)
+        goto out;
+    if (c->on_gpu) {
+        result = new_array(state, c->device, c->stream, type, 0, NULL, NULL);
+        if (result != NULL)
+            c->arrays[0] = ((array_object *)result)->a;
+    } else {
+        result = PyArray_EMPTY(0, NULL, num_of_type(type), 0);
+        if (result != NULL)
+            describe_array((PyArrayObject *)result, type, &c->arrays[0]);
+    }
+    if (result != NULL &&
+        (note_uses(p, c, result) < 0 || reduce_placed(state, p, reduction, type, count, c) < 0))
+        Py_CLEAR(result);
+    if (result != NULL && !c->on_gpu)
+        result = PyArray_Return((PyArrayObject *)result);
+out:
+    Py_CLEAR(c->stream);
     return result;
 }
 
@@ -627,6 +683,8 @@ typedef struct plan {
     program_object *program;
     uint8_t key[MAX_INPUTS];
     uint8_t source[MAX_INPUTS]; /* for each input of the program the expression's */
+    int reduction;              /* of all values to one, of `type`; -1 for none */
+    mylib_type type;
 } plan;
 
 typedef struct expression_object {
@@ -698,7 +756,12 @@ static PyObject *call_plan(core_state *state, expression_object *self, PyObject 
     }
     /* Another thread may replace the plan meanwhile. */
     Py_INCREF(p);
-    result = compute(state, p, (mylib_device){MYLIB_CPU, 0}, 'K', &c, out);
+    mylib_device cpu = {MYLIB_CPU, 0};
+    if (found->reduction < 0)
+        result = compute(state, p, cpu, 'K', &c, out);
+    else
+        result =
+            out == NULL ? compute_reduced(state, p, found->reduction, found->type, cpu, &c) : NULL;
     Py_DECREF(p);
     if (result == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError))
         PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
@@ -748,15 +811,19 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
     return (PyObject *)self;
 }
 
-PyDoc_STRVAR(remember_doc, "_remember(inputs, sources, program, /)\n--\n\n"
-                           "Calls on inputs of the same types as these are `program` of the "
-                           "inputs with the numbers `sources`.");
+PyDoc_STRVAR(remember_doc,
+             "_remember($self, inputs, sources, program, reduction, dtype, /)\n--\n\n"
+             "Calls on inputs of the same types as these are `program` of the inputs with the "
+             "numbers `sources`; all its values reduced to one of `dtype`, if `reduction` is a "
+             "number as for Program.reduce(), and not -1.");
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
     expression_object *self = (expression_object *)object;
-    PyObject *inputs, *sources, *program;
-    if (!PyArg_ParseTuple(args, "O!O!O:_remember", &PyTuple_Type, &inputs, &PyTuple_Type, &sources,
-                          &program))
+    PyObject *inputs, *sources, *program, *dtype;
+    plan new = {NULL, {0}, {0}, -1, MYLIB_I8};
+    if (!PyArg_ParseTuple(args, "O!O!OiO:_remember", &PyTuple_Type, &inputs, &PyTuple_Type,
+                          &sources, &program, &new.reduction, &dtype) ||
+        !take_dtype(dtype, &new.type))
         return NULL;
     if (Py_TYPE(program) != the_state->program_type ||
         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||
@@ -765,7 +832,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "_remember(): these do not belong together");
         return NULL;
     }
-    plan new = {(program_object *)program, {0}, {0}};
+    new.program = (program_object *)program;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++)
         if ((new.key[k] = key_of(the_state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             Py_RETURN_NONE;

@@ -127,7 +127,7 @@ def test_numbers_are_computed_by_python() -> None:
     oracle.assert_same(result, np.array([27, -8], "i2"))
     for n in (1, 2, 0.5, np.int64(2), np.float32(3)):
         x = np.array([2.0, 5.0], "f4")
-        assert evaluate("x ** n").dtype == (x**n).dtype
+        assert evaluate("x ** n", {"x": x, "n": n}).dtype == np.result_type(x, n)
 
 
 @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_a_thousand_terms() -> None:
         wanted = wanted + b
     oracle.assert_same(evaluate("a" + " + b" * 999), wanted)
     oracle.assert_same(evaluate("a" + " - (b" * 90 + ")" * 90).shape, a.shape)
-    with pytest.raises(SyntaxError, match="nested too deeply"):
+    with pytest.raises((SyntaxError, ValueError), match="nested too deeply|more than 4096 steps"):
         evaluate("a" + " + b" * 10_000)
     with pytest.raises(SyntaxError, match="too many nested parentheses|nested too deeply"):
         evaluate("(" * 1000 + "a" + ")" * 1000)
@@ -503,4 +503,10 @@ def test_programs_check_their_inputs() -> None:
     ]:
         with pytest.raises(error):
             program.call(-1, "K", None, inputs)
+        with pytest.raises(error):
+            program.reduce(0, "f8", -1, np.empty(()), inputs)
+    with pytest.raises(ValueError):
+        program.reduce(9, "f8", -1, np.empty(()), (np.ones(2), np.ones(2)))
+    with pytest.raises(TypeError):
+        program.reduce(0, "f8", -1, [0.0], (np.ones(2), np.ones(2)))
     assert program.call(-1, "K", None, (np.ones(2), np.ones(3))) is NotImplemented

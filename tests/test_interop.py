@@ -791,6 +791,21 @@ def test_operations_that_cannot_be() -> None:
     assert core.current_stream.get(None) is None
 
 
+@pytest.mark.parametrize("of", [Foreign, Interface])
+def test_expressions(of: Any) -> None:
+    """Foreign GPU memory is used in place, as input and as output."""
+    a = np.arange(6.0)
+    x, out = gpu(a), gpu(np.zeros(6))
+    foreign, target = of(x), of(out)
+    result = pcd.evaluate("x * 2 + y", {"x": foreign, "y": x})
+    assert isinstance(result, pcd.Array)
+    assert (host(result) == a * 2 + a).all()
+    assert pcd.evaluate("x * 3", {"x": foreign}, out=target) is target
+    assert (host(out) == a * 3).all()
+    with pytest.raises(TypeError, match="in host memory"):
+        pcd.evaluate("x * y", {"x": foreign, "y": a})
+
+
 # ---- Libraries whose current stream is known -----------------------------------------------------
 
 

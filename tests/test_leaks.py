@@ -72,7 +72,7 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "expression reduced": (lambda: pcd.evaluate("sum(x * 2)", {"x": A}), CALLS // 10),
     "expression made": (lambda: pcd.Expression("a * b + 1")(A, A), CALLS // 50),
     "expression of flags": (lambda: pcd.evaluate("x / y", {"x": A, "y": ZERO}), CALLS // 2),
-    "expression of wrong shapes": (_fails(EXPRESSION, A, SHORT, 2), CALLS // 10),
+    "expression of wrong order": (_fails(EXPRESSION, A, A, 2, order="X"), CALLS // 10),
     "expression of text": (_fails(EXPRESSION, A, TEXT, 2), CALLS // 10),
     "no program": (_fails(pcd.core.Program, ["f8"], [("f8", 1)], [(77, "f8", (0, 1))]), CALLS),
 }

@@ -155,15 +155,25 @@ def _value(tree: Tree, inputs: dict[str, Any]) -> Any:
 
 
 def call(text: str, place: str, inputs: dict[str, Any], **kwargs: Any) -> Any:
-    """The value of an expression in a place of `cases`."""
+    """The value of an expression in a place of `cases`.
+
+    It is computed twice where that can be: a call that finds its program goes another way.
+    """
     expression = pcd.Expression(text)
     values = [inputs[name] for name in expression.inputs]
-    if place != "array":
-        device = None if place == "cpu" else place
-        return expression(*values, device=device, **kwargs)
-    if not any(isinstance(x, np.ndarray) and x.ndim for x in values):
-        return expression(*values, **kwargs)
-    return cases.on_arrays(expression, *values, **kwargs)
+
+    def once() -> Any:
+        if place != "array":
+            options = kwargs if place == "cpu" else {**kwargs, "device": place}
+            return expression(*values, **options)
+        if not any(isinstance(x, np.ndarray) and x.ndim for x in values):
+            return expression(*values, **kwargs)
+        return cases.on_arrays(expression, *values, **kwargs)
+
+    result = once()
+    if "out" not in kwargs:
+        oracle.assert_same(once(), result, f"{text}, the second time")
+    return result
 
 
 def outcome(function: Any, *args: Any) -> tuple[Any, Exception | None]:

@@ -341,8 +341,8 @@ MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void 
 /*
  * Like mylib_map(), but computes in 'type': inputs of other types are converted to it on the way,
  * as C converts numbers (to bool: whether it differs from 0; a float that an integer type cannot
- * hold gives the nearest that it can, NaN the lowest; the imaginary part is dropped).  'out' has
- * the type that mylib_op_result_type() tells for 'type'.
+ * hold gives the nearest that it can, NaN the lowest, without a flag; the imaginary part is
+ * dropped).  'out' has the type that mylib_op_result_type() tells for 'type'.
  */
 MYLIB_API mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
                                     const mylib_array *out, const mylib_array *in);
@@ -438,7 +438,9 @@ MYLIB_API mylib_status mylib_program_result_type(const mylib_program *program,
 /*
  * out = program(in[0], ..., in[inputs - 1]), element by element: the same bits as its steps one
  * after the other through mylib_map_as().  The inputs have the types that the program was made for,
- * 'out' has the result's.  Broadcasting, places, statuses, flags and overlap are mylib_map()'s.
+ * 'out' has the result's.  Broadcasting, places, statuses, flags and overlap are mylib_map()'s;
+ * steps that the result does not need raise no flags.  'in' may be NULL when there are no inputs.
+ * MYLIB_ERR_NO_MEMORY on the CPU too, for programs of many steps, before anything is written.
  */
 MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_device device,
                                          void *stream, const mylib_array *out,
@@ -489,7 +491,8 @@ MYLIB_API mylib_status mylib_dot(mylib_type type, mylib_device device, void *str
 /*
  * Reduces what a program gives for each element of its inputs, broadcast against each other, as
  * mylib_reduce() reduces 'in' after conversion to 'type', and with the same bits.  'out' has the
- * number of dimensions of the broadcast inputs, or none.  Places and statuses are mylib_reduce()'s.
+ * number of dimensions of the broadcast inputs, or none.  Places and statuses are mylib_reduce()'s,
+ * and MYLIB_ERR_NO_MEMORY on the CPU too, after which the content of 'out' is undefined.
  */
 MYLIB_API mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
                                             mylib_type type, mylib_device device, void *stream,

@@ -184,7 +184,7 @@ static int32_t convert_node(compiler *c, int32_t origin, int type)
 static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *node_of,
                             int result_type)
 {
-    int32_t operand[3];
+    int32_t operand[3] = {0, 0, 0};
     int arity = step_arity(s), opcode = s->op;
     for (int k = 0; k < arity; k++) {
         int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
@@ -296,11 +296,10 @@ static mylib_program *compile(int inputs, const mylib_type *input_types, int con
     size_t statements = 1, nodes = (size_t)given + MYLIB_PROGRAM_MAX_CONSTANTS;
     mylib_program *p = NULL;
     uint8_t *is_used = calloc((size_t)values, 1);
-    int32_t *node_of = malloc((size_t)values * sizeof *node_of);
-    compiler *c = malloc(sizeof *c);
+    int32_t *node_of = calloc((size_t)values, sizeof *node_of);
+    compiler *c = calloc(1, sizeof *c);
     if (is_used == NULL || node_of == NULL || c == NULL)
         goto out;
-    memset(c, 0, sizeof *c);
 
     is_used[values - 1] = 1;
     for (int i = steps - 1; i >= 0; i--) {
@@ -310,7 +309,7 @@ static mylib_program *compile(int inputs, const mylib_type *input_types, int con
         statements += is_used[given + i] ? 1 + (size_t)arity : 0;
     }
     nodes += statements;
-    c->node = malloc(nodes * sizeof *c->node);
+    c->node = calloc(nodes, sizeof *c->node);
     c->draft = malloc(statements * sizeof *c->draft);
     c->free_register = malloc(statements * sizeof *c->free_register);
     if (c->node == NULL || c->draft == NULL || c->free_register == NULL)
@@ -346,7 +345,8 @@ mylib_status mylib_program_create(int inputs, const mylib_type *input_types, int
                                   const mylib_constant *constant, int steps, const mylib_step *step,
                                   mylib_program **program_ret)
 {
-    uint8_t type[MYLIB_PROGRAM_MAX_INPUTS + MYLIB_PROGRAM_MAX_CONSTANTS + MYLIB_PROGRAM_MAX_STEPS];
+    uint8_t type[MYLIB_PROGRAM_MAX_INPUTS + MYLIB_PROGRAM_MAX_CONSTANTS + MYLIB_PROGRAM_MAX_STEPS] =
+        {0};
     mylib_status st;
     int values = 0;
 

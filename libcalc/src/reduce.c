@@ -181,6 +181,7 @@ typedef struct values {
     const mylib_program *program;
     const mylib_code *code; /* or NULL */
     mylib_type type;        /* to which they are converted */
+    int inputs;
     const mylib_array *in;
     const char *const *names; /* of the inputs */
     int ndim;
@@ -193,7 +194,7 @@ static mylib_status broadcast_inputs(values *v)
 {
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
     v->ndim = 0;
-    for (int k = 0; k < v->program->inputs; k++) {
+    for (int k = 0; k < v->inputs; k++) {
         const mylib_array *in = &v->in[k];
         mylib_status st = mylib_check_array(v->names[k], in);
         if (st != MYLIB_OK)
@@ -223,7 +224,7 @@ static mylib_status broadcast_inputs(values *v)
 /* Whether out's shape is one that the values reduce to; its extents. */
 static mylib_status check_shape(values *v, mylib_reduction reduction, const mylib_array *out)
 {
-    const char *what = v->program->inputs == 1 ? v->names[0] : "the inputs";
+    const char *what = v->inputs == 1 ? v->names[0] : "the inputs";
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
     int reduces_all = out->ndim == 0, fits = reduces_all || out->ndim == v->ndim;
     int is_empty = 0, has_outputs = 1;
@@ -250,10 +251,9 @@ static mylib_status check_shape(values *v, mylib_reduction reduction, const myli
 static mylib_status make_layout(const values *v, const mylib_array *out, mylib_layout *l)
 {
     static char nothing; /* the address of values that are nowhere */
-    const mylib_array whole = {
-        &nothing, out->device, v->program->inputs > 0 ? v->in[0].type : MYLIB_BOOL,
-        v->ndim,  v->shape,    NULL};
-    mylib_status st = mylib_layout_init(l, &whole, v->in, v->program->inputs);
+    const mylib_array whole = {&nothing, out->device, v->inputs > 0 ? v->in[0].type : MYLIB_BOOL,
+                               v->ndim,  v->shape,    NULL};
+    mylib_status st = mylib_layout_init(l, &whole, v->in, v->inputs);
     if (st != MYLIB_OK)
         return st;
     int64_t stride = (int64_t)mylib_type_size(out->type);
@@ -277,7 +277,7 @@ static mylib_status run_host(mylib_reduction reduction, const values *v, mylib_d
     mylib_array there[MYLIB_PROGRAM_MAX_INPUTS], result = {.data = NULL};
     values copied = *v;
     mylib_status st;
-    int count = v->program->inputs;
+    int count = v->inputs;
     for (int k = 0; k < count; k++)
         there[k].data = NULL;
     copied.in = there;
@@ -344,7 +344,7 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     mylib_status st;
     MYLIB_TRY(broadcast_inputs(v));
     MYLIB_TRY(check_shape(v, reduction, out));
-    MYLIB_TRY(check_places(device, out, v->in, v->names, v->program->inputs));
+    MYLIB_TRY(check_places(device, out, v->in, v->names, v->inputs));
     st = run(reduction, v, device, stream, out);
 out:
     return st;
@@ -373,7 +373,12 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
     MYLIB_TRY(check_types(reduction, type, out->type));
     mylib_operation_of_conversion(&copy, in->type, in->type);
     const mylib_code code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
-    values v = {.program = &copy.program, .code = &code, .type = type, .in = in, .names = names};
+    values v = {.program = &copy.program,
+                .code = &code,
+                .type = type,
+                .inputs = 1,
+                .in = in,
+                .names = names};
     st = reduce(reduction, &v, device, stream, out);
 out:
     return st;
@@ -405,8 +410,12 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     mylib_operation product;
     MYLIB_TRY(mylib_operation_of_product(&product, type, carrier, types));
     const mylib_code code = code_of(type, carrier, in, 2);
-    values v = {
-        .program = &product.program, .code = &code, .type = carrier, .in = in, .names = names};
+    values v = {.program = &product.program,
+                .code = &code,
+                .type = carrier,
+                .inputs = 2,
+                .in = in,
+                .names = names};
     st = reduce(MYLIB_SUM, &v, device, stream, out);
 out:
     return st;
@@ -434,7 +443,12 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                               names[k], mylib_type_name(in[k].type),
                               mylib_type_name((mylib_type)program->input_type[k]));
     }
-    values v = {.program = program, .code = NULL, .type = type, .in = in, .names = names};
+    values v = {.program = program,
+                .code = NULL,
+                .type = type,
+                .inputs = program->inputs,
+                .in = in,
+                .names = names};
     const mylib_statement *first = program->statement;
     if (program->inputs == 1 && program->statements == 1 && first->opcode == MYLIB_OPCODE_CONVERT &&
         first->operand[0].kind == MYLIB_VALUE_INPUT &&
@@ -480,6 +494,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     values v = {.program = &copy.program,
                 .code = &code,
                 .type = matrix->type,
+                .inputs = 1,
                 .in = &diagonal,
                 .names = names};
     MYLIB_TRY(check_places(device, &sum, &diagonal, names, 1));

@@ -71,6 +71,40 @@ static void test_quiet_nan(const test_op *op, const test_type *t, const char *le
     }
 }
 
+/*
+ * A number, an operand of stride 0: what vector code computes beyond the end of an array must not
+ * show, whatever the number is.
+ */
+static void test_number(const test_op *op, const test_type *t, const char *level)
+{
+    static const double numbers[] = {0, -0.0, 1, -3, INFINITY, NAN, 6e-8, 60000};
+    enum { COUNT = sizeof numbers / sizeof *numbers };
+    int64_t so = test_size(test_result_type(op, t->type));
+    if (test_is_integer(t->type) || op->arity != 2)
+        return;
+    for (int k = 0; k < 2 * COUNT * COUNT; k++) {
+        int is_second = k % 2, right = 0;
+        double number = numbers[k / 2 % COUNT], element = numbers[k / 2 / COUNT];
+        put_number(t->type, number, b);
+        for (int64_t i = 0; i < MAX_LENGTH; i++)
+            put_number(t->type, element, a + i * t->size);
+        for (int64_t n = 1; n <= 70; n++) {
+            test_set_case("%s, %s of %s, elements %g, the number %g as operand %d, n = %lld", level,
+                          op->name, t->name, element, number, is_second, (long long)n);
+            feclearexcept(FE_ALL_EXCEPT);
+            CHECK_OK(mylib_map1(op->op, t->type, n, out, so, is_second ? a : b,
+                                is_second ? t->size : 0, is_second ? b : a,
+                                is_second ? 0 : t->size));
+            int flags = fetestexcept(FLAGS);
+            right = n == 1 ? flags : right;
+            CHECK(flags == right, "raised %s, but %s for one element", flags_text(flags),
+                  flags_text(right));
+            if (flags != right)
+                return;
+        }
+    }
+}
+
 /* ---- What must raise its flag, wherever it stands -------------------------------------------- */
 
 static void expect_flag(mylib_op op, const test_type *t, double x, double y, int flag,
@@ -149,6 +183,7 @@ int main(void)
         {
             test_quiet(op, t, test_levels[level], &r);
             test_quiet_nan(op, t, test_levels[level], &r);
+            test_number(op, t, test_levels[level]);
         }
         for (int i = 0; i < TEST_COMPUTED_COUNT; i++) {
             if (test_is_integer(test_types[i].type))

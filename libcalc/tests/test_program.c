@@ -14,6 +14,7 @@
 
 #include <fenv.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #define POISON 0xa5
 #define FLAGS (FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW)
@@ -252,6 +253,18 @@ static const char *flags_text(int flags)
     return t;
 }
 
+/*
+ * A complex quotient is computed in one of two ways, and compiled code may raise what only the
+ * other would, depending on strides: its flags say nothing about programs.
+ */
+static int divides_complex(const expression *x)
+{
+    for (int i = 0; i < x->steps; i++)
+        if (x->step[i].op == MYLIB_OP_divide && x->step[i].type >= MYLIB_C64)
+            return 1;
+    return 0;
+}
+
 static void check_flags(int right)
 {
     int flags = fetestexcept(FLAGS);
@@ -311,7 +324,8 @@ static void test_random(rng *r, const char *level, int count)
         if (layout_count(&out) == 0)
             flags = 0;
         if (ran) {
-            check_flags(flags);
+            if (!divides_complex(&x))
+                check_flags(flags);
             check_output(type, &out, at);
         }
         mylib_program_free(program);
@@ -342,6 +356,9 @@ static void test_overlap(rng *r, const char *level, int count)
         in[k] = out;
         if (rng_once_in(r, 2))
             shift = rng_once_in(r, 2) ? size : rng_below(r, 3 * size);
+        /* A NaN may have any bits, which parts of elements would show. */
+        if (!test_is_integer(type) || !test_is_integer(x.type[k]))
+            shift = shift / size * size;
         unsigned char *at = out_guard.begin;
         fill(r, x.type[k], &in[k], at);
         memset(at + out.span, 0, (size_t)shift);
@@ -444,7 +461,8 @@ static void test_reductions(rng *r, const char *level, int count)
         feclearexcept(FE_ALL_EXCEPT);
         if (CHECK_OK(
                 mylib_program_reduce(program, reduction, type, test_cpu, NULL, &result, array))) {
-            check_flags(flags);
+            if (!divides_complex(&x))
+                check_flags(flags);
             check_output(out_type, &out, at);
         }
         free(stored);
@@ -510,6 +528,15 @@ static void *run_often(void *argument)
     return NULL;
 }
 
+/* The most memory that the process has ever had, in KiB. */
+static long peak_kib(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        test_give_up("getrusage failed");
+    return usage.ru_maxrss;
+}
+
 /* Ranges of OpenMP threads, blocks past the cache at any alignment; callers at the same time. */
 static void test_large(rng *r)
 {
@@ -546,6 +573,28 @@ static void test_large(rng *r)
         unsigned char *end = first + n * 8;
         CHECK(*end == POISON && (first == (unsigned char *)out || first[-1] == POISON),
               "bytes beside the output were written");
+    }
+    if (program != NULL) {
+        /* Transposed, so that terms are gathered; the first run starts the threads. */
+        int64_t shape[2] = {MANY / 1024, 3 * 1024}, strides[4][2];
+        const void *data[4] = {large_a, large_b, large_c, large_i};
+        const mylib_type types[4] = {MYLIB_F64, MYLIB_F64, MYLIB_F32, MYLIB_I32};
+        mylib_array in[4];
+        double total = 0;
+        const mylib_array result = {out, test_cpu, MYLIB_F64, 2, shape, NULL};
+        const mylib_array sum = {&total, test_cpu, MYLIB_F64, 0, NULL, NULL};
+        for (int k = 0; k < 4; k++) {
+            strides[k][0] = test_size(types[k]);
+            strides[k][1] = test_size(types[k]) * shape[0];
+            in[k] = (mylib_array){(void *)data[k], test_cpu, types[k], 2, shape, strides[k]};
+        }
+        test_set_case("memory of a large program");
+        long before = peak_kib();
+        CHECK_OK(mylib_program_run(program, test_cpu, NULL, &result, in));
+        CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &sum, in));
+        long more = peak_kib() - before;
+        CHECK(more < MANY / 1024 * 12, "%ld KiB more than before, the smallest input has %d", more,
+              MANY / 1024 * 12);
     }
     test_set_case("one program from %d threads", RUNNERS);
     for (intptr_t k = 0; k < RUNNERS && program != NULL; k++)

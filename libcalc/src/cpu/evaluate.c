@@ -225,6 +225,7 @@ void mylib_evaluate_alone(const mylib_program *p, int64_t n, char *const *data,
 {
     mylib_evaluator e;
     mylib_places places;
+    uint8_t no_registers[1] = {0};
     e.program = p;
     e.cpu = mylib_cpu();
     e.operands = 1 + p->inputs;
@@ -233,6 +234,6 @@ void mylib_evaluate_alone(const mylib_program *p, int64_t n, char *const *data,
         places.few[k] = data[k];
     for (int i = 0; i < p->constants; i++)
         places.few[constant_place(&e, i)] = (char *)p->constant[i].value;
-    prepare_call(&e, e.few, p->statement, strides, NULL);
+    prepare_call(&e, e.few, p->statement, strides, no_registers);
     run_call(&e, e.few, n, data[0], places.few, 0);
 }

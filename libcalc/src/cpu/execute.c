@@ -233,6 +233,7 @@ static mylib_status begin_run(run *r, mylib_evaluator *e, const mylib_program *p
 {
     int64_t strides[MYLIB_MAX_OPERANDS];
     void *memory = NULL;
+    *r = (run){e, l, NULL};
     for (int k = 0; k < l->operands; k++)
         strides[k] = l->strides[k][l->ndim - 1];
     mylib_status st = mylib_evaluator_init(e, p, strides);
@@ -244,7 +245,7 @@ static mylib_status begin_run(run *r, mylib_evaluator *e, const mylib_program *p
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the %d registers of a program",
                           p->registers);
     }
-    *r = (run){e, l, memory};
+    r->memory = memory;
     return MYLIB_OK;
 }
 

@@ -1012,6 +1012,19 @@ static inline void store_lanes_f64(char *p, unsigned lanes, __m512d x)
 {
     _mm512_mask_storeu_pd(p, (__mmask8)lanes, x);
 }
+/* One number for all lanes, which leaves 1 in those that are not in use. */
+static inline __m512 repeat_lanes_f32(unsigned lanes, __m512 x)
+{
+    return _mm512_mask_mov_ps(_mm512_set1_ps(1), (__mmask16)lanes, x);
+}
+static inline __m512 repeat_lanes_f16(unsigned lanes, __m512 x)
+{
+    return repeat_lanes_f32(lanes, x);
+}
+static inline __m512d repeat_lanes_f64(unsigned lanes, __m512d x)
+{
+    return _mm512_mask_mov_pd(_mm512_set1_pd(1), (__mmask8)lanes, x);
+}
 static inline __m512 repeat_f16(const char *p) { return _mm512_set1_ps(_cvtsh_ss(load_u16(p))); }
 static inline __m512 repeat_f32(const char *p) { return _mm512_set1_ps(load_f32(p)); }
 static inline __m512d repeat_f64(const char *p) { return _mm512_set1_pd(load_f64(p)); }
@@ -1030,8 +1043,10 @@ static inline __m512d lesser_f64(__m512d a, __m512d b, __m512d x, __m512d y)
 
 #define VECTOR_STEP(s, lanes, value)                                                               \
     do {                                                                                           \
-        const vector_##s x = sa == 0 ? x0 : load_lanes_##s(lanes, a + i * w);                      \
-        const vector_##s y = sb == 0 ? y0 : load_lanes_##s(lanes, b + i * w);                      \
+        const vector_##s x =                                                                       \
+            sa == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, a + i * w);              \
+        const vector_##s y =                                                                       \
+            sb == 0 ? repeat_lanes_##s(lanes, y0) : load_lanes_##s(lanes, b + i * w);              \
         (void)y;                                                                                   \
         store_lanes_##s(out + i * w, lanes, value);                                                \
     } while (0)
@@ -1118,8 +1133,10 @@ VECTORS(maximum, f64, 1, quiet, lesser_f64(x, y, y, x))
         for (ptrdiff_t i = 0; i < n; i += m) {                                                     \
             const ptrdiff_t left = n - i < m ? n - i : m;                                          \
             const unsigned lanes = (1u << left) - 1;                                               \
-            const vector_##s x = sa == 0 ? x0 : load_lanes_##s(lanes, a + i * w);                  \
-            const vector_##s y = sb == 0 ? y0 : load_lanes_##s(lanes, b + i * w);                  \
+            const vector_##s x =                                                                   \
+                sa == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, a + i * w);          \
+            const vector_##s y =                                                                   \
+                sb == 0 ? repeat_lanes_##s(lanes, y0) : load_lanes_##s(lanes, b + i * w);          \
             if (remainder_is_plain_##s(x, y))                                                      \
                 store_lanes_##s(out + i * w, lanes, remainder_vector_##s(x, y));                   \
             else                                                                                   \
