@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the results, with the machine"
     )
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="write sizes.png and ratios.png")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="write pictures of the results")
     return parser
 
 

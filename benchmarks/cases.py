@@ -367,16 +367,19 @@ class Sizes:
     bandwidth: tuple[int, ...] = (2**24, 2**27)
     transfer: tuple[int, ...] = (2**27,)
     sweep: tuple[int, ...] = tuple(2**k for k in range(4, 27, 2))
+    expressions: tuple[int, ...] = (1000, 2**20, 2**24, 2**27)
+    #: Of each array in chains of many operations, on the CPU.
+    chains: int = 2**22
     #: Bytes of an array that lives on the GPU.
     gpu_nbytes: int = 2**30
 
     @classmethod
     def only(cls, sizes: tuple[int, ...]) -> Sizes:
-        return cls(sizes, (), sizes, sizes, sizes, sizes)
+        return cls(sizes, (), sizes, sizes, sizes, sizes, sizes, max(sizes))
 
     @classmethod
     def quick(cls) -> Sizes:
-        return cls((64,), (), (60,), (4096,), (4096,), (16, 1024), 2**16)
+        return cls((64,), (), (60,), (4096,), (4096,), (16, 1024), (64, 4096), 4096, 2**16)
 
 
 #: From here on one sample is long enough to measure with few of them.
@@ -454,6 +457,8 @@ def _layout_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
 
 def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
     """All cases, the important ones first."""
+    from . import expressions, gpu_arrays  # which are made of what is above
+
     cpu, cuda = "cpu" in devices, "cuda" in devices
     no_slower = (Goal(reference="NumPy", ratio=NO_SLOWER),)
     cases: list[Case] = []
@@ -551,9 +556,8 @@ def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
                         repeats=3,
                     )
                 )
-        from . import gpu_arrays  # which is made of what is above
-
         cases += gpu_arrays.list_cases(sizes.gpu_nbytes)
+    cases += expressions.list_cases(devices, sizes)
     return cases
 
 

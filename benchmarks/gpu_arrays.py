@@ -63,7 +63,7 @@ class Library:
     wait: Callable[[], Any]
 
 
-def _ours() -> Library:
+def ours() -> Library:
     return Library(
         OURS,
         pcd,
@@ -73,11 +73,11 @@ def _ours() -> Library:
     )
 
 
-def _cupy(api: Any) -> Library:
+def cupy(api: Any) -> Library:
     return Library("CuPy", api, api.asarray, api.empty, api.cuda.get_current_stream().synchronize)
 
 
-def _torch(api: Any) -> Library:
+def torch(api: Any) -> Library:
     return Library(
         "PyTorch",
         api,
@@ -125,11 +125,11 @@ class GpuCase(Case):
             name: _values(k, type_, shape) for k, (name, type_, shape) in enumerate(self.arrays)
         }
         calls = ENQUEUED if self.enqueue else BURST
-        libraries = [_ours()]
+        libraries = [ours()]
         if "CuPy" in environment.gpu_peers:
-            libraries.append(_cupy(environment.gpu_peers["CuPy"].api))
+            libraries.append(cupy(environment.gpu_peers["CuPy"].api))
         if "PyTorch" in environment.gpu_peers:
-            libraries.append(_torch(environment.gpu_peers["PyTorch"].api))
+            libraries.append(torch(environment.gpu_peers["PyTorch"].api))
         texts = dict(self.peers)
         for library in libraries:
             text = (
@@ -151,7 +151,7 @@ class GpuCase(Case):
                     raise
                 prepared.lacking[library.name] = (str(error).strip() or repr(error))[:200]
         if self.nbytes:
-            self._add_ceiling(prepared, environment)
+            add_ceiling(prepared, environment, self.nbytes)
         if self.with_launch and environment.library is not None:
             timer = LaunchTimer(environment.library)
             try:
@@ -178,22 +178,21 @@ class GpuCase(Case):
         if not same.all():
             raise WrongResult(f"{np.count_nonzero(~same)} of {same.size} elements are wrong")
 
-    def _add_ceiling(self, prepared: Prepared, environment: Environment) -> None:
-        """A copy within the GPU that moves as many bytes."""
-        cupy = environment.gpu_peers.get("CuPy")
-        if cupy is None:
-            prepared.lacking[CEILING] = "measured with CuPy, which is not there"
-            return
-        cp, nbytes = cupy.api, self.nbytes // 2
-        source, target = cp.zeros(nbytes, "u1"), cp.zeros(nbytes, "u1")
-        runtime = cp.cuda.runtime
 
-        def copy() -> None:
-            runtime.memcpyAsync(
-                target.data.ptr, source.data.ptr, nbytes, runtime.memcpyDeviceToDevice, 0
-            )
+def add_ceiling(prepared: Prepared, environment: Environment, nbytes: int) -> None:
+    """A copy within the GPU that reads and writes `nbytes` together."""
+    peer = environment.gpu_peers.get("CuPy")
+    if peer is None:
+        prepared.lacking[CEILING] = "measured with CuPy, which is not there"
+        return
+    cp, half = peer.api, nbytes // 2
+    source, target = cp.zeros(half, "u1"), cp.zeros(half, "u1")
+    runtime = cp.cuda.runtime
 
-        prepared.timers[CEILING] = Burst(copy, cp.cuda.Stream.null.synchronize, BURST, False)
+    def copy() -> None:
+        runtime.memcpyAsync(target.data.ptr, source.data.ptr, half, runtime.memcpyDeviceToDevice, 0)
+
+    prepared.timers[CEILING] = Burst(copy, cp.cuda.Stream.null.synchronize, BURST, False)
 
 
 @functools.lru_cache(maxsize=2)  # cases that follow each other often have the same

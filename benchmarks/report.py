@@ -127,6 +127,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def amount_text(case: Case, value: float) -> str:
+    if case.unit == "%":
+        return f"{value:.3g} %"
     return seconds_text(value) if case.unit == "s" else f"{value / 1e6:.2f} MB"
 
 
@@ -151,6 +153,11 @@ def line(row: Row) -> str:
     for name, times in row.times.items():
         if name != OURS:
             parts.append(f" {name} {seconds_text(times.median)} ({row.ratio(name):.2f})")
+    parts += [
+        f" {name} {amount_text(row.case, value)}"
+        for name, value in row.values.items()
+        if name != OURS
+    ]
     parts += [
         f" {name}: {reason}" for name, reason in row.lacking.items() if name in (CEILING, LAUNCH)
     ]
@@ -289,6 +296,46 @@ def _plot_sizes(plt: Any, rows: list[Row], folder: Path, group: str, file: str) 
     return path
 
 
+def _plot_chains(plt: Any, rows: list[Row], folder: Path) -> Path | None:
+    """Time against the number of operations in an expression, for us and for each peer."""
+    chosen = [row for row in rows if row.case.group == "chains" and not row.error]
+    places = sorted({(row.case.device, row.case.facts()["n"]) for row in chosen})
+    if not places:
+        return None
+    figure, axes = plt.subplots(1, len(places), figsize=(6 * len(places), 4.5), squeeze=False)
+    for axis, place in zip(axes[0], places, strict=True):
+        series: dict[str, list[tuple[int, float]]] = {}
+        for row in chosen:
+            facts = row.case.facts()
+            if (facts["device"], facts["n"]) == place:
+                for name, times in row.times.items():
+                    points = series.setdefault(name, [])
+                    points.append((facts["operations"], times.median * 1e3))
+        for name, points in series.items():
+            axis.plot(
+                *zip(*sorted(points), strict=True),
+                marker="o",
+                markersize=3.5,
+                linewidth=2.2 if name == OURS else 1.2,
+                zorder=3 if name == OURS else 2,
+                label=name,
+            )
+        device, n = place
+        where = "arrays on the GPU" if device == "cuda" else "CPU"
+        axis.set(xscale="log", yscale="log", title=f"{n:,} f64, {where}")
+        axis.set(xlabel="operations in the expression", ylabel="ms")
+        counts = sorted({row.case.facts()["operations"] for row in chosen})
+        axis.set_xticks(counts, map(str, counts))
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize="small")
+    figure.tight_layout()
+    path = folder / "chains.png"
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
 def _plot_ratios(plt: Any, rows: list[Row], folder: Path) -> Path | None:
     """Ratio to NumPy of every operation and type, one panel for each size."""
     chosen = [row for row in rows if row.case.group == "operations" and "NumPy" in row.times]
@@ -331,6 +378,7 @@ def write_plots(folder: Path, rows: list[Row]) -> list[Path]:
     paths = [
         _plot_sizes(plt, rows, folder, "sizes", "sizes.png"),
         _plot_sizes(plt, rows, folder, "gpu sizes", "gpu-sizes.png"),
+        _plot_chains(plt, rows, folder),
         _plot_ratios(plt, rows, folder),
     ]
     return [path for path in paths if path is not None]

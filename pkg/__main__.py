@@ -1,5 +1,39 @@
-"""``python -m pkg``: the version, the build, the CPU, the GPUs, and why there is none if so."""
+"""``python -m pkg``: the configuration, and the commands."""
 
-from . import show_config
+from __future__ import annotations
 
-show_config()
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import __version__, show_config
+
+
+def main(arguments: Sequence[str]) -> int:
+    # A command has its own parser, which takes operands and options in any order.
+    if arguments[:1] == ["eval"]:
+        from . import _evaluate_files
+
+        return _evaluate_files.main(arguments[1:])
+    parser = argparse.ArgumentParser(
+        prog="pkg",
+        usage="python -m pkg [-h] [--version] [eval ...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Without arguments: the version, how the package was built, the CPU and the\n"
+        "GPUs, and why there is none if so.",
+    )
+    parser.add_argument("--version", action="version", version=f"pipcudemo {__version__}")
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=["eval"],
+        metavar="eval",
+        help="evaluates an expression over .npy files; see python -m pkg eval --help",
+    )
+    parser.parse_args(arguments)
+    show_config()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import __main__ as runner  # noqa: E402
-from benchmarks import cases, contenders, measuring, operands, report  # noqa: E402
+from benchmarks import cases, contenders, expressions, measuring, operands, report  # noqa: E402
 
 ENVIRONMENT = cases.Environment({}, {}, None, 1, {cases.CEILING: "not built for this test"})
 
@@ -98,6 +98,69 @@ def test_layouts_give_numpys_results(layout: str) -> None:
     for case in chosen:
         row = runner.run_case(case, ENVIRONMENT, repeats=1, quick=True)
         assert not row.error, (case.name, row.error)
+
+
+def expression_cases(device: str) -> list[cases.Case]:
+    chosen = expressions.list_cases({device}, cases.Sizes.quick())
+    assert {case.device for case in chosen} == {device}
+    return chosen
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], ids=["cpu", "cuda"]
+)
+def test_expressions_give_numpys_results(device: str) -> None:
+    """Every case of expressions runs, and what it times was compared with NumPy."""
+    numpy, absent = contenders.load((contenders.NumPy,), None)
+    assert not absent
+    environment = cases.Environment(numpy, numpy, None, 1)
+    for case in expression_cases(device):
+        row = runner.run_case(case, environment, repeats=1, quick=True)
+        assert not row.error, (case.name, row.error)
+        assert set(row.lacking) <= {cases.CEILING, expressions.BUS}
+        if isinstance(case, expressions.DifferenceCase):
+            assert row.values[cases.OURS] == 0
+        elif isinstance(case, expressions.FirstCallCase):
+            assert abs(row.values[cases.OURS]) < 60
+        else:
+            assert row.times[cases.OURS].median > 0
+            assert device == "cuda" or "NumPy" in row.times
+
+
+def test_expressions_cover_the_lengths_of_chains() -> None:
+    """Each has as many operations as it says, so that the plot's axis is true."""
+    for operations in expressions.CHAINS:
+        text = expressions.chain(operations).text
+        assert sum(text.count(sign) for sign in "*+") == operations
+    for device in ("cpu", "cuda"):
+        counted = {
+            case.facts()["operations"]
+            for case in expression_cases(device)
+            if case.group == "chains"
+        }
+        assert counted == set(expressions.CHAINS)
+
+
+def test_an_expression_with_a_wrong_result_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(c for c in expression_cases("cpu") if isinstance(c, expressions.ExpressionCase))
+    assert runner.run_case(case, ENVIRONMENT, quick=True).times["pkg"].median > 0
+
+    class OffByABit(pcd.Expression):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            result = super().__call__(*args, **kwargs)
+            result[-1] = np.nextafter(result[-1], np.inf)
+            return result
+
+    monkeypatch.setattr(pcd, "Expression", OffByABit)
+    row = runner.run_case(case, ENVIRONMENT, quick=True)
+    assert row.times == {} and row.error.startswith("WrongResult: 1 of ")
+    (difference,) = (
+        c
+        for c in expression_cases("cpu")
+        if isinstance(c, expressions.DifferenceCase) and c.program is expressions.F4
+    )
+    row = runner.run_case(difference, ENVIRONMENT, quick=True)
+    assert 0 < row.values["pkg"] < 100 and row.missed()
 
 
 # ---- Wrong results -------------------------------------------------------------------------------

@@ -1,0 +1,699 @@
+"""``python -m pkg eval``: NumPy's bits in the output, or a clear error and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import math
+import os
+import pty
+import resource
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+from generators import values
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.lib import format as npy
+
+import pkg as pcd
+from pkg import _evaluate_files
+from pkg._evaluate_files import main, piece_shape, pieces, runs
+
+NDVI = "(nir - red) / (nir + red)"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, which is gone afterwards."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "pkg", "eval", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def run(*arguments: str, **more: Any) -> tuple[int, str, str]:
+    """Exit status, standard output and error of the command in a process of its own."""
+    with started(*arguments, **more) as process:
+        shown, said = process.communicate(timeout=120)
+    return process.returncode, shown, said
+
+
+def save(**arrays: Any) -> list[str]:
+    """Saves each as NAME.npy; the arguments that name them."""
+    for name, x in arrays.items():
+        np.save(f"{name}.npy", x)
+    return [f"{name}={name}.npy" for name in arrays]
+
+
+def names() -> list[str]:
+    return sorted(os.listdir())
+
+
+def assert_same_bits(path: str, want: Any) -> np.ndarray[Any, Any]:
+    got = np.load(path)
+    want = np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    assert got.tobytes() == want.tobytes()
+    return got
+
+
+def sparse(path: str, shape: tuple[int, ...], dtype: str) -> None:
+    """A file of zeros that takes no room on the disk."""
+    npy.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
+
+
+# ---- Results -------------------------------------------------------------------------------------
+
+
+def test_a_run(folder: Path) -> None:
+    """The command as the README shows it: the output is NumPy's, and nothing else is there."""
+    nir, red = (values(np.dtype("f4"), 50_000, seed).reshape(200, 250) for seed in (1, 2))
+    files = save(nir=nir, red=red)
+    status, shown, said = run(NDVI, *files, "-o", "ndvi.npy", "--quiet")
+    assert (status, shown, said) == (0, "", "")
+    with np.errstate(all="ignore"):
+        assert_same_bits("ndvi.npy", (nir - red) / (nir + red))
+    assert names() == ["ndvi.npy", "nir.npy", "red.npy"]
+
+
+def arrays(*shapes: tuple[int, ...], dtype: str = "f8") -> list[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(len(shapes))
+    return [rng.uniform(-9, 9, shape).astype(dtype) for shape in shapes]
+
+
+def fortran(*shapes: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
+    return [np.asfortranarray(x) for x in arrays(*shapes)]
+
+
+LAYOUTS: dict[str, Callable[[], list[np.ndarray[Any, Any]]]] = {
+    "one dimension": lambda: arrays((1001,), (1001,)),
+    "no dimensions": lambda: arrays((), ()),
+    "one of no dimensions": lambda: arrays((33, 7), ()),
+    "no elements": lambda: arrays((0, 7), (7,)),
+    "row": lambda: arrays((33, 70), (70,)),
+    "column": lambda: arrays((33, 70), (33, 1)),
+    "outer": lambda: arrays((33, 1), (70,)),
+    "three dimensions": lambda: arrays((5, 1, 70), (33, 70)),
+    "Fortran": lambda: fortran((33, 70), (33, 70)),
+    "Fortran and row": lambda: [*fortran((33, 70)), *arrays((70,))],
+    "Fortran, three dimensions": lambda: fortran((5, 33, 7), (33, 7)),
+    "mixed": lambda: [*arrays((33, 70)), *fortran((33, 70))],
+    "mixed, three dimensions": lambda: [*arrays((5, 33, 7)), *fortran((5, 33, 7))],
+    "mixed, one of fewer dimensions": lambda: [*arrays((5, 33, 7)), *fortran((33, 7))],
+    "long columns": lambda: fortran((3, 2001), (3, 2001)),
+}
+
+
+@pytest.mark.parametrize("chunk", ["1", "100", "5000", "64M"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout: str, chunk: str, folder: Path) -> None:
+    """Pieces in the wrong place, of the wrong operand, or in the wrong order."""
+    a, b = LAYOUTS[layout]()
+    assert main(["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", chunk]) == 0
+    got = assert_same_bits("c.npy", a * 2 - b)
+    if layout.startswith("Fortran") or layout == "long columns":
+        assert got.flags.f_contiguous and not got.flags.c_contiguous
+
+
+@cases.each_dtype([*cases.DTYPES, np.dtype(bool)])
+def test_types(dtype: np.dtype[Any], folder: Path) -> None:
+    """A type whose bytes are written wrongly, or that a header describes wrongly."""
+    a, b = (np.arange(k, k + 99).astype(dtype) for k in (1, 3))
+    files = save(a=a, b=b)
+    assert (
+        main(["where(a < b, a, b)" if dtype.kind != "c" else "a + b", *files, "-o", "c.npy"]) == 0
+    )
+    assert_same_bits("c.npy", np.where(a < b, a, b) if dtype.kind != "c" else a + b)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_versions_of_the_format(version: tuple[int, int], folder: Path) -> None:
+    a = np.arange(30.0).reshape(5, 6)
+    with open("a.npy", "wb") as file:
+        npy.write_array(file, a, version=version)
+    assert main(["a + 1", "a=a.npy", "-o", "b.npy"]) == 0
+    assert_same_bits("b.npy", a + 1)
+
+
+def test_bytes_in_the_other_order(folder: Path) -> None:
+    """Files from other machines; the output has this machine's order."""
+    a, b = arrays((100, 5), (5,))
+    assert main(["a - b", *save(a=a.astype(">f8"), b=b.astype(">f4")), "-o", "c.npy"]) == 0
+    assert_same_bits("c.npy", a - b.astype("f4"))
+
+
+@pytest.mark.parametrize("number", ["3", "2.5", "-1e3", "2j", "inf"])
+def test_numbers(number: str, folder: Path) -> None:
+    """A Python number takes the array's type, as in Python."""
+    (a,) = arrays((40,), dtype="f4")
+    assert main(["a * k", *save(a=a), f"k={number}", "-o", "c.npy"]) == 0
+    assert_same_bits("c.npy", a * complex(number) if "j" in number else a * float(number))
+
+
+def test_a_file_named_like_a_number(folder: Path) -> None:
+    save(a=np.arange(3.0))
+    os.rename("a.npy", "7")
+    assert main(["a + 1", "a=./7", "-o", "c.npy"]) == 0
+    assert_same_bits("c.npy", np.arange(3.0) + 1)
+
+
+def test_the_type_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--dtype converts as NumPy would, and only as far as --casting goes."""
+    (a,) = arrays((40,))
+    files = save(a=a)
+    assert main(["a * 2", *files, "-o", "b.npy", "--dtype", "f4"]) == 0
+    assert_same_bits("b.npy", (a * 2).astype("f4"))
+    assert main(["a * 2", *files, "-o", "c.npy", "--dtype", "i2"]) == 1
+    said = capsys.readouterr().err
+    assert "float64" in said and "int16" in said and "--casting" in said
+    assert main(["a * 2", *files, "-o", "c.npy", "--dtype", "i2", "--casting", "unsafe"]) == 0
+    assert_same_bits("c.npy", (a * 2).astype("i2"))
+
+
+@cases.each_device()
+@pytest.mark.parametrize("layout", ["row", "Fortran", "mixed"])
+def test_reductions(
+    layout: str, device: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pieces must not change the order in which a sum is made."""
+    a, b = LAYOUTS[layout]()
+    words = ["sum(a * b)", *save(a=a, b=b), "--chunk", "100", "--device", device]
+    want = pcd.sum(a * b)
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"{want}\n"
+    assert main([*words, "-o", "c.npy"]) == 0
+    assert_same_bits("c.npy", want)
+
+
+def test_reductions_along_an_axis(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An array, which is not printed."""
+    (a,) = arrays((40, 50))
+    words = ["mean(a * 2, axis=0)", *save(a=a)]
+    assert main(words) == 2
+    assert "-o OUTPUT" in capsys.readouterr().err
+    assert main([*words, "-o", "b.npy"]) == 0
+    assert_same_bits("b.npy", pcd.mean(a * 2, axis=0))
+
+
+def test_a_result_without_dimensions_is_printed(folder: Path) -> None:
+    assert run("2 * x", *save(x=np.float32(0.1)))[:2] == (0, "0.2\n")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_on_a_gpu(layout: str, folder: Path) -> None:
+    a, b = LAYOUTS[layout]()
+    words = ["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", "9K", "--device", "cuda"]
+    assert main(words) == 0
+    assert_same_bits("c.npy", a * 2 - b)
+
+
+@given(
+    shape=st.lists(st.integers(0, 9), max_size=4).map(tuple),
+    limit=st.integers(0, 300),
+    is_mixed=st.booleans(),
+)
+def test_pieces_cover_everything_once(shape: tuple[int, ...], limit: int, is_mixed: bool) -> None:
+    step = piece_shape(shape, limit, is_mixed)
+    written = np.zeros(math.prod(shape), int)
+    for begin, piece in pieces(shape, step):
+        assert math.prod(piece) <= max(limit, 1)
+        flat = np.arange(written.size).reshape(shape)
+        part = flat[tuple(slice(i, i + n) for i, n in zip(begin, piece, strict=True))]
+        spans = [range(at, at + count) for at, count in runs(shape, begin, piece)]
+        assert [i for span in spans for i in span] == part.reshape(-1).tolist()
+        written[part] += 1
+        if not is_mixed:
+            assert len(spans) == 1
+    assert (written == 1).all()
+
+
+# ---- Files that are as they should be ------------------------------------------------------------
+
+
+def test_an_existing_output(folder: Path) -> None:
+    """It is replaced only when that is asked for, and whole."""
+    files = save(a=np.arange(5.0))
+    Path("b.npy").write_text("precious")
+    status, _, said = run("a * 2", *files, "-o", "b.npy")
+    assert status == 1 and "b.npy exists" in said and "--overwrite" in said
+    assert Path("b.npy").read_text() == "precious"
+    assert run("a * 2", *files, "-o", "b.npy", "--overwrite")[0] == 0
+    assert_same_bits("b.npy", np.arange(5.0) * 2)
+
+
+def test_an_output_that_appears_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = save(a=np.arange(5.0))
+    create = _evaluate_files.Output.create
+
+    def create_late(self: Any, *args: Any) -> None:
+        create(self, *args)
+        Path("b.npy").write_text("precious")
+
+    monkeypatch.setattr(_evaluate_files.Output, "create", create_late)
+    assert main(["a * 2", *files, "-o", "b.npy"]) == 1
+    assert "b.npy exists" in capsys.readouterr().err
+    assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
+
+
+def test_a_link_stays_a_link(folder: Path) -> None:
+    files = save(a=np.arange(5.0))
+    os.mkdir("elsewhere")
+    os.symlink("elsewhere/b.npy", "b.npy")
+    assert main(["a * 2", *files, "-o", "b.npy"]) == 0
+    assert os.path.islink("b.npy")
+    assert_same_bits("elsewhere/b.npy", np.arange(5.0) * 2)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o000, 0o666)])
+def test_the_mode_is_the_umasks(umask: int, mode: int, folder: Path) -> None:
+    """Temporary files are often private; the output must not be."""
+    files = save(a=np.arange(5.0))
+    before = os.umask(umask)
+    try:
+        assert main(["a * 2", *files, "-o", "b.npy"]) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat("b.npy").st_mode) == mode
+
+
+# ---- Errors --------------------------------------------------------------------------------------
+
+
+FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
+    "no expression": ([], 2, ["EXPRESSION"]),
+    "syntax": (["(a + b", "a=a.npy", "b=b.npy", "-o", "c.npy"], 2, ["    (a + b\n", "^"]),
+    "forbidden": (["a.real", "a=a.npy", "-o", "c.npy"], 2, ["a.real", "^"]),
+    "missing name": (["a + b", "a=a.npy", "-o", "c.npy"], 2, ["uses b", "b=FILE"]),
+    "superfluous name": (
+        ["a + b", "a=a.npy", "b=b.npy", "x=a.npy", "-o", "c.npy"],
+        2,
+        ["x: not in the expression", "a, b"],
+    ),
+    "a name twice": (["a + 1", "a=a.npy", "a=b.npy", "-o", "c.npy"], 2, ["a is given twice"]),
+    "no name": (["a + 1", "a.npy", "-o", "c.npy"], 2, ["'a.npy'", "NAME=FILE"]),
+    "no output": (["a + 1", "a=a.npy"], 2, ["-o OUTPUT"]),
+    "chunk": (["a + 1", "a=a.npy", "--chunk", "much"], 2, ["'much'", "64M"]),
+    "type": (["a + 1", "a=a.npy", "--dtype", "M8[s]"], 2, ["'M8[s]'", "complex128"]),
+    "unknown device": (["a + 1", "a=a.npy", "--device", "gpu"], 2, ["'gpu'", '"cuda:N"']),
+    "option": (["a + 1", "a=a.npy", "--what"], 2, ["--what"]),
+    "missing file": (["a + 1", "a=none.npy", "-o", "c.npy"], 1, ["none.npy", "No such file"]),
+    "folder": (["a + 1", "a=.", "-o", "c.npy"], 1, [".: it is not a regular file"]),
+    "text": (["a + 1", "a=text.npy", "-o", "c.npy"], 1, ["text.npy", "not a .npy file"]),
+    "empty file": (["a + 1", "a=empty.npy", "-o", "c.npy"], 1, ["empty.npy", "not a .npy file"]),
+    "archive": (["a + 1", "a=many.npz", "-o", "c.npy"], 1, ["many.npz", "archive"]),
+    "truncated": (["a + 1", "a=short.npy", "-o", "c.npy"], 1, ["short.npy", "ends before"]),
+    "objects": (["a + 1", "a=objects.npy", "-o", "c.npy"], 1, ["objects.npy", "Python objects"]),
+    "times": (["a + 1", "a=times.npy", "-o", "c.npy"], 1, ["times.npy", "datetime64[s]"]),
+    "records": (["a + 1", "a=records.npy", "-o", "c.npy"], 1, ["records.npy", "('x', '<i4')"]),
+    "shapes": (
+        ["a + b * r", "a=a.npy", "b=b.npy", "r=row.npy", "-o", "c.npy"],
+        1,
+        ["a (4, 5)", "b (4, 5)", "r (6,)"],
+    ),
+    "number too large": (["a + 300", "a=bytes.npy", "-o", "c.npy"], 1, ["300"]),
+    "output is input": (["a + 1", "a=a.npy", "-o", "a.npy", "--overwrite"], 1, ["input a"]),
+    "output is input by link": (
+        ["a + b", "a=a.npy", "b=link.npy", "-o", "b.npy", "--force"],
+        1,
+        ["b.npy is the input b"],
+    ),
+    "output is a folder": (["a + 1", "a=a.npy", "-o", ".", "--force"], 1, ["not a regular file"]),
+    "output is a device": (["a + 1", "a=a.npy", "-o", "/dev/null"], 1, ["not a regular file"]),
+    "no folder": (["a + 1", "a=a.npy", "-o", "none/c.npy"], 1, ["none/c.npy", "no folder"]),
+    "beneath a file": (["a + 1", "a=a.npy", "-o", "a.npy/c.npy"], 1, ["a.npy/c.npy"]),
+    "folder that takes no files": (["a + 1", "a=a.npy", "-o", "/proc/c.npy"], 1, ["/proc/c.npy"]),
+}
+
+
+@pytest.fixture
+def files(folder: Path) -> list[str]:
+    """What the failures are about; their names."""
+    save(a=np.ones((4, 5)), b=np.ones((4, 5)), row=np.ones(6), bytes=np.ones(3, "u1"))
+    save(times=np.zeros(3, "M8[s]"), records=np.zeros(3, [("x", "i4")]))
+    np.save("objects.npy", np.array([1, "a"], object), allow_pickle=True)
+    np.savez("many.npz", a=np.ones(3))
+    Path("text.npy").write_text("not an array, but long enough to be read as one's beginning")
+    Path("empty.npy").touch()
+    Path("short.npy").write_bytes(Path("a.npy").read_bytes()[:-8])
+    os.symlink("b.npy", "link.npy")
+    return names()
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failures(name: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each says what is wrong, by name, with its exit status; no file appears or changes."""
+    words, expected, texts = FAILURES[name]
+    try:
+        status = main(words)
+    except SystemExit as stopped:  # argparse's
+        status = stopped.code
+    shown = capsys.readouterr()
+    assert (status, shown.out) == (expected, "")
+    assert "pkg eval: error: " in shown.err
+    for text in texts:
+        assert text in shown.err
+    assert names() == files and np.array_equal(np.load("a.npy"), np.ones((4, 5)))
+
+
+@pytest.mark.parametrize("name", ["syntax", "missing file", "shapes", "option"])
+def test_failures_of_the_process(name: str, files: list[str]) -> None:
+    """The same of a real run: no traceback."""
+    words, expected, texts = FAILURES[name]
+    status, shown, said = run(*words)
+    assert (status, shown) == (expected, "") and "Traceback" not in said
+    assert all(text in said for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "caret"),
+    [("a + b.real", "    ^^^^^^"), ("(a + b", "^"), ("a +", "   ^")],
+)
+def test_the_caret_is_below_the_place(
+    text: str, caret: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([text, "a=a.npy", "b=b.npy"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [f"    {text}", f"    {caret}"]
+
+
+def test_pipes_do_not_block(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    assert main(["a + 1", "a=pipe", "-o", "c.npy"]) == 1
+    assert "pipe: it is not a regular file" in capsys.readouterr().err
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Root reads and writes everything: file access as another user."""
+    libc = ctypes.CDLL(None)
+    if os.geteuid() == 0:
+        libc.setfsuid(65534)
+    yield
+    if os.geteuid() == 0:
+        libc.setfsuid(0)
+
+
+def test_files_that_may_not_be_read(
+    files: list[str], nobody: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if os.geteuid():
+        os.chmod("a.npy", 0)
+    assert main(["a + 1", f"a={os.path.abspath('a.npy')}", "-o", "c.npy"]) == 1
+    assert "a.npy: Permission denied" in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing falls back in silence."""
+    assert main(["a + 1", "a=a.npy", "-o", "c.npy", "--device", "cuda:99"]) == 1
+    assert "pkg eval: error: " in capsys.readouterr().err and names() == files
+
+
+def limit_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+def test_a_file_too_large_for_its_limit(folder: Path) -> None:
+    """Found before anything is computed; the process is not killed (SIGXFSZ)."""
+    files = save(a=np.ones(100_000))
+    status, _, said = run("a + 1", *files, "-o", "b.npy", preexec_fn=limit_files)
+    assert status == 1 and "b.npy: File too large (781 KiB" in said and "Traceback" not in said
+    assert names() == ["a.npy"]
+
+
+def test_a_full_disk(folder: Path) -> None:
+    """A real one of 1 MiB, where it may be mounted."""
+    files = save(a=np.ones(1_000_000))
+    os.mkdir("small")
+    command = 'mount -t tmpfs -o size=1m small small && exec "$@"'
+    can = subprocess.run(["unshare", "-rm", "sh", "-c", command, "sh", "true"], capture_output=True)
+    if can.returncode:
+        pytest.skip(f"no disk can be mounted: {can.stderr.decode().strip()}")
+    script = '"$@"; echo status $? and; ls -A small'
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", command, "sh", "sh", "-c", script, "sh"]
+        + [sys.executable, "-m", "pkg", "eval", "a + 1", *files, "-o", "small/b.npy"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "status 1 and\n", "no file is left"
+    assert (
+        "small/b.npy: No space left on device (7.63 MiB are needed, 1 MiB are free)" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("function", ["pwrite", "fsync", "replace"])
+def test_a_disk_that_fails_late(
+    function: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """File systems without preallocation are full in the middle; others fail at the end."""
+    files = save(a=np.ones(10_000))
+    Path("b.npy").write_text("precious")
+    real: Any = getattr(os, function)
+    calls = 0
+
+    def failing(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == (7 if function == "pwrite" else 1):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args)
+
+    def unsupported(*args: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", unsupported)
+    monkeypatch.setattr(os, function, failing)
+    assert main(["a + 1", *files, "-o", "b.npy", "--overwrite", "--chunk", "4K"]) == 1
+    assert calls > 0 and "b.npy: No space left on device" in capsys.readouterr().err
+    assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
+
+
+def test_short_writes_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux writes at most 2 GiB at once, and less when it likes."""
+    files = save(a=np.arange(1000.0))
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: real(file, data[:100], at))
+    assert main(["a + 1", *files, "-o", "b.npy"]) == 0
+    assert_same_bits("b.npy", np.arange(1000.0) + 1)
+
+
+def test_warnings(folder: Path) -> None:
+    """Once for all pieces, without a line of our code; none with --quiet."""
+    words = ["a / b", *save(a=np.ones(9999), b=np.zeros(9999)), "--overwrite", "--chunk", "1K"]
+    status, _, said = run(*words, "-o", "c.npy")
+    assert status == 0 and said.startswith("pkg eval: warning: divide by zero")
+    assert said.count("\n") == 1 and ".py" not in said
+    assert run(*words, "-o", "c.npy", "--quiet") == (0, "", "")
+
+
+# ---- Interruption --------------------------------------------------------------------------------
+
+
+def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_run_leaves_nothing(number: signal.Signals, folder: Path) -> None:
+    """Stopped in the middle of millions of tiny pieces, with an output that was there before."""
+    sparse("a.npy", (2**26,), "u1")
+    Path("b.npy").write_text("precious")
+    words = ["a + 1", "a=a.npy", "-o", "b.npy", "--overwrite", "--chunk", "2"]
+    with started(*words) as process:
+        wait_for(lambda: len(names()) > 2, process)
+        assert Path("b.npy").read_text() == "precious"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert said == f"pkg eval: interrupted ({number.name})\n"
+    assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
+
+
+def test_an_interrupted_reduction(folder: Path) -> None:
+    """One long call ends as soon."""
+    files = save(a=np.ones((2**17, 1, 1), "f4"), b=np.ones((2**18, 1), "f4"), c=np.ones(2**8))
+
+    def has_begun() -> bool:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) > 1.5 * os.sysconf("SC_CLK_TCK")  # user time; starting takes 0.2 s
+
+    with started("sum(a * b * c)", *files, "-o", "d.npy") as process:
+        wait_for(has_begun, process)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode in (128 + signal.SIGINT, -signal.SIGINT)
+    assert time.monotonic() - began < 3
+    assert names() == ["a.npy", "b.npy", "c.npy"]
+
+
+def test_a_second_signal_does_not_stop_the_cleaning_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = save(a=np.ones(1000))
+    unlink = Path.unlink
+
+    def interrupted_unlink(self: Path, missing_ok: bool = False) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        unlink(self, missing_ok)
+
+    def interrupted_fsync(file: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Path, "unlink", interrupted_unlink)
+    monkeypatch.setattr(os, "fsync", interrupted_fsync)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert main(["a + 1", *files, "-o", "b.npy"]) == 130
+    assert names() == ["a.npy"]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+# ---- Memory --------------------------------------------------------------------------------------
+
+
+PEAK = """
+import resource, sys
+from pkg._evaluate_files import main
+status = main(sys.argv[1:])
+print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.parametrize("order", ["C", "mixed"])
+def test_memory_is_bounded(order: str, folder: Path, python: Callable[..., str]) -> None:
+    """Memory maps count as memory while they are mapped: 300 MB of files in pieces of 4 MiB."""
+    shape = (5000, 5000)
+    sparse("a.npy", shape, "f4")
+    npy.open_memmap(
+        "b.npy", mode="w+", dtype=np.dtype("f4"), shape=shape, fortran_order=order == "mixed"
+    ).flush()
+    save(small=np.ones((5, 5), "f4"))
+
+    def peak(a: str, b: str) -> int:
+        words = ["a * b + 1", f"a={a}", f"b={b}", "-o", "c.npy", "--overwrite", "--chunk", "4M"]
+        status, nbytes = python(PEAK, *words).split()
+        assert status == "0"
+        return int(nbytes)
+
+    small = peak("small.npy", "small.npy")
+    assert peak("a.npy", "b.npy") - small < 64 * 2**20
+    assert (np.load("c.npy", mmap_mode="r")[::999] == 1).all()
+
+
+# ---- Progress ------------------------------------------------------------------------------------
+
+
+def on_terminal(words: Sequence[str], **variables: str) -> tuple[int, str]:
+    """The exit status, and what a terminal shows."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pkg", "eval", *words],
+            stderr=slave,
+            env={**os.environ, **variables},
+        )
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not data:
+                break
+            shown += data
+        return process.wait(timeout=60), shown.decode()
+    finally:
+        os.close(master)
+
+
+def words_for_progress() -> list[str]:
+    sparse("a.npy", (1000, 1000), "f8")
+    return ["a + 1", "a=a.npy", "-o", "b.npy", "--chunk", "100K"]
+
+
+def test_progress_on_a_terminal(folder: Path) -> None:
+    """In one line, which is gone at the end."""
+    os.mkdir("without")
+    Path("without", "tqdm.py").write_text("raise ImportError('not here')")
+    path = os.pathsep.join(filter(None, ["without", os.environ.get("PYTHONPATH")]))
+    status, shown = on_terminal(words_for_progress(), PYTHONPATH=path)
+    assert status == 0
+    lines = shown.split("\r")
+    assert "b.npy: 50 % of 15.3 MiB" in lines and "b.npy: 100 % of 15.3 MiB" in lines
+    assert "\n" not in shown and lines[-2].strip() == lines[-1] == ""
+
+
+def test_progress_with_tqdm(folder: Path) -> None:
+    pytest.importorskip("tqdm")
+    status, shown = on_terminal(words_for_progress())
+    assert status == 0 and "b.npy:   0%|" in shown and "\n" not in shown
+
+
+def test_no_progress_where_it_is_not_wanted(folder: Path) -> None:
+    words = words_for_progress()
+    assert on_terminal([*words, "--quiet"]) == (0, "")
+    assert run(*words, "--overwrite") == (0, "", "")
+
+
+# ---- python -m pkg -------------------------------------------------------------------------------
+
+
+def module(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "pkg", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_help() -> None:
+    """What one looks for in it is there, and python -m pkg is still the configuration."""
+    assert "eval" in module("--help")
+    shown = module("eval", "--help")
+    for text in (NDVI, "--chunk", "--device", "--overwrite", "--quiet", "exit status", "-o"):
+        assert text in shown
+    assert pcd.__version__ in module("--version")
+    assert "CPU:" in module()
