@@ -12,12 +12,14 @@
 # OFFLINE=1               install nothing: take what that Python has
 # CMAKE_ARGS, CUDA_HOME, MYLIB_CUDA and the like are the same as for pip; after changing them: make clean
 # PYTEST_ARGS, BENCH_ARGS, DEMO_ARGS    further arguments
+# JOBS=12                 so many tests at a time on the GPU; more than one needs pytest-xdist
 
 PYTHON ?= python3
 MYLIB_CUDA ?= AUTO
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+JOBS ?= 1
 
 # Found now: in a recipe the environment's own python comes first.
 base_python := $(shell command -v $(PYTHON))
@@ -97,10 +99,11 @@ test-py: $(stamps)/package $(stamps)/test-deps
 
 test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
-	MYLIB_REQUIRE_GPU=1 ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu
+	MYLIB_REQUIRE_GPU=1 ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
 	$(cbuild)/libcalc/tests/test_mylib --device cuda
-	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m gpu $(PYTEST_ARGS)
-	$(python) scripts/compute_sanitizer.py $(cbuild)
+	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and not whole_gpu" $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(PYTEST_ARGS)
+	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and whole_gpu" $(PYTEST_ARGS)
+	$(python) scripts/compute_sanitizer.py $(cbuild) --jobs $(JOBS)
 
 bench: $(stamps)/package $(stamps)/bench-deps
 	$(python) -m benchmarks $(BENCH_ARGS)

@@ -9,7 +9,12 @@ import pytest
 
 import pkg as pcd
 
-pytestmark = [pytest.mark.gpu, pytest.mark.no_emulated_gpu, pytest.mark.usefixtures("quiet")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.whole_gpu,
+    pytest.mark.no_emulated_gpu,
+    pytest.mark.usefixtures("quiet"),
+]
 
 N = 2**31 + 5
 
