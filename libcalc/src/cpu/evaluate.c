@@ -64,6 +64,7 @@ static void prepare_call(const mylib_evaluator *e, mylib_call *c, const mylib_st
     c->opcode = s->opcode;
     c->to = s->type;
     c->from = s->operand[0].type;
+    c->function.kernel = NULL;
     if (s->opcode == MYLIB_OPCODE_SELECT)
         c->function.selection = e->cpu->selection((mylib_type)s->type);
     else if (s->opcode != MYLIB_OPCODE_CONVERT)
