@@ -276,7 +276,7 @@ setup(
             depends=[*map(str, Path("pkg").glob("*.h")), str(HEADER)],
             libraries=["mylib"],
             extra_compile_args=["-std=c11", "-fvisibility=hidden"],
-            extra_link_args=[f"-Wl,-rpath,{ORIGIN}", "-Wl,-S"],
+            extra_link_args=[f"-Wl,-rpath,{ORIGIN}", "-Wl,-s"],
         )
     ],
 )
