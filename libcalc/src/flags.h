@@ -12,9 +12,25 @@
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
-static inline int mylib_test_flags(void) { return (int)_mm_getcsr() & FE_ALL_EXCEPT; }
-static inline void mylib_clear_flags(void) { _mm_setcsr(_mm_getcsr() & ~(unsigned)FE_ALL_EXCEPT); }
-static inline void mylib_raise_flags(int flags) { _mm_setcsr(_mm_getcsr() | (unsigned)flags); }
+/* Compilers do not know that arithmetic raises flags: what is stored or loaded must not pass. */
+#define MYLIB_FLAGS_BARRIER() __asm__ volatile("" ::: "memory")
+static inline int mylib_test_flags(void)
+{
+    MYLIB_FLAGS_BARRIER();
+    return (int)_mm_getcsr() & FE_ALL_EXCEPT;
+}
+static inline void mylib_clear_flags(void)
+{
+    MYLIB_FLAGS_BARRIER();
+    _mm_setcsr(_mm_getcsr() & ~(unsigned)FE_ALL_EXCEPT);
+    MYLIB_FLAGS_BARRIER();
+}
+static inline void mylib_raise_flags(int flags)
+{
+    MYLIB_FLAGS_BARRIER();
+    _mm_setcsr(_mm_getcsr() | (unsigned)flags);
+    MYLIB_FLAGS_BARRIER();
+}
 #else
 static inline int mylib_test_flags(void) { return fetestexcept(FE_ALL_EXCEPT); }
 static inline void mylib_clear_flags(void) { feclearexcept(FE_ALL_EXCEPT); }

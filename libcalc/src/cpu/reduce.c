@@ -651,6 +651,9 @@ static int rows_are_narrow(const reducer *r, int d)
     int64_t rows = (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES + 64, width = l->shape[d];
     if (inner != r->kept || rows * width * r->size > ROOM_NBYTES)
         return 0;
+    /* Terms that are read where they are stored; other inputs only give the shape. */
+    if (r->directs == 1 && l->strides[1 + r->direct[0]][d] == 0)
+        return 0;
     for (int k = 0; k < r->inputs; k++) {
         int64_t size = input_size(r, k), beside = l->strides[1 + k][d];
         int64_t below = l->strides[1 + k][inner];
