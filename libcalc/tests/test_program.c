@@ -848,6 +848,7 @@ static void test_codes(void)
 /* The terms are an input that is repeated, and another input gives the shape: it is read once. */
 static void test_repeated_terms(void)
 {
+    const mylib_device cpu = {MYLIB_CPU, 0};
     const mylib_type types[] = {MYLIB_F64, MYLIB_F64};
     const mylib_step step = {MYLIB_STEP_CONVERT, MYLIB_F64, {1, 0, 0}};
     const int64_t shape[] = {3, 4}, reduced[] = {1, 4};
