@@ -92,7 +92,7 @@ test: test-c test-py
 
 test-c: $(cbuild)/CMakeCache.txt
 	cmake --build $(cbuild)
-	ctest --test-dir $(cbuild) --output-on-failure --no-tests=error
+	ctest --test-dir $(cbuild) --output-on-failure --no-tests=error --parallel $(CMAKE_BUILD_PARALLEL_LEVEL)
 
 test-py: $(stamps)/package $(stamps)/test-deps
 	$(python) -m pytest $(PYTEST_ARGS)

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Where `make` builds; reused when that was for all major architectures, with warnings as errors.
 MADE = ROOT / "build" / "c"
+JOBS = ("--parallel", str(os.cpu_count() or 1))
 
 
 def run(*command: str | Path, status: int = 0) -> str:
@@ -36,8 +37,8 @@ def test_preset(preset: str) -> None:
     """The preset's build, without a warning, passes the C tests."""
     options = ["-DMYLIB_CUDA=OFF"] if preset == "debug" else []
     run("cmake", "--preset", preset, *options)
-    run("cmake", "--build", "--preset", preset, "--parallel", str(os.cpu_count() or 1))
-    output = run("ctest", "--preset", preset, "--no-tests=error")
+    run("cmake", "--build", "--preset", preset, *JOBS)
+    output = run("ctest", "--preset", preset, "--no-tests=error", *JOBS)
     assert "100% tests passed" in output
 
 
@@ -47,8 +48,8 @@ def test_clang_builds_without_warnings() -> None:
     build = ROOT / "build" / "clang"
     options = ["-DCMAKE_C_COMPILER=clang", "-DMYLIB_CUDA=OFF", "-DMYLIB_WERROR=ON"]
     run("cmake", "-S", ".", "-B", build, *options)
-    run("cmake", "--build", build, "--parallel", str(os.cpu_count() or 1))
-    run("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error")
+    run("cmake", "--build", build, *JOBS)
+    run("ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", *JOBS)
 
 
 def cache(build: Path) -> dict[str, str]:
@@ -73,7 +74,7 @@ def test_cuda_for_all_major_architectures() -> None:
         log = run("cmake", "-S", ".", "-B", build, "-DMYLIB_BUILD_TESTS=OFF", *options)
         if "CUDA         not found" in log:
             pytest.skip("no CUDA toolkit on this machine")
-    run("cmake", "--build", build, "--target", "mylib", "--parallel", str(os.cpu_count() or 1))
+    run("cmake", "--build", build, "--target", "mylib", *JOBS)
     assert (build / "libcalc" / "libmylib.so").exists()
 
 
@@ -85,7 +86,7 @@ on_x86 = pytest.mark.skipif(
 def build_kernels(build: Path, *options: str) -> Path:
     flags = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", *options]
     run("cmake", "-S", ".", "-B", build, *flags)
-    run("cmake", "--build", build, "--parallel", str(os.cpu_count() or 1))
+    run("cmake", "--build", build, *JOBS)
     return build
 
 
