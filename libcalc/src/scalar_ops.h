@@ -373,9 +373,11 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 /*
  * gcc likes to compute the two parts of a product or quotient as one vector.  Where it has fused
  * multiply-adds (level v4) it uses them for that even when told not to contract, and it raises
- * flags of lanes that nobody reads.  It does not look through an empty asm.
+ * flags of lanes that nobody reads, as clang does at every level.  Neither looks through an empty
+ * asm.
  */
-#if defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#if !defined(__CUDACC__) && ((defined(__clang__) && defined(__x86_64__)) ||                        \
+                             (defined(__GNUC__) && !defined(__clang__) && defined(__FMA__)))
 #define KEEP_APART(re, im) __asm__("" : "+x"(re), "+x"(im))
 #else
 #define KEEP_APART(re, im) ((void)0)

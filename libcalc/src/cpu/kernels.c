@@ -864,21 +864,24 @@ static inline void store_quarter_c128(char *p, ptrdiff_t stride, quarter x)
     _mm_storeu_pd((double *)p, x);
 }
 
-/* In the real lanes the second product is subtracted from the first, in the others added. */
+/*
+ * In the real lanes the second product is subtracted from the first, in the others added: by its
+ * sign, for of masked additions and subtractions clang computes all lanes, and raises their flags.
+ */
 static inline __m512d product_c64(__m512d a, __m512d b)
 {
     __m512 x = _mm512_castpd_ps(a), y = _mm512_castpd_ps(b);
     __m512 by_re = _mm512_mul_ps(_mm512_moveldup_ps(x), y);
     __m512 by_im = _mm512_mul_ps(_mm512_movehdup_ps(x), _mm512_permute_ps(y, 0xb1));
-    __m512 sums = _mm512_maskz_add_ps(0xaaaa, by_re, by_im);
-    return _mm512_castps_pd(_mm512_mask_sub_ps(sums, 0x5555, by_re, by_im));
+    const __m512 minus_re = _mm512_castsi512_ps(_mm512_set1_epi64(0x80000000));
+    return _mm512_castps_pd(_mm512_add_ps(by_re, _mm512_xor_ps(by_im, minus_re)));
 }
 static inline __m512d product_c128(__m512d a, __m512d b)
 {
     __m512d by_re = _mm512_mul_pd(_mm512_movedup_pd(a), b);
     __m512d by_im = _mm512_mul_pd(_mm512_permute_pd(a, 0xff), _mm512_permute_pd(b, 0x55));
-    __m512d sums = _mm512_maskz_add_pd(0xaa, by_re, by_im);
-    return _mm512_mask_sub_pd(sums, 0x55, by_re, by_im);
+    const __m512d minus_re = _mm512_castps_pd(_mm512_broadcast_f32x4(_mm_setr_ps(0, -0.0f, 0, 0)));
+    return _mm512_add_pd(by_re, _mm512_xor_pd(by_im, minus_re));
 }
 
 #define PRODUCTS(s)                                                                                \
