@@ -99,8 +99,7 @@ static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
     CHECK(fit == expected, "%d, not %d", (int)fit, (int)expected);
     if (fit != MYLIB_FUSED_FITS)
         return;
-    int64_t shared = (int64_t)args.threads * (args.registers + MYLIB_FUSED_SPARE_REGISTERS) *
-                     MYLIB_FUSED_REGISTER_NBYTES;
+    int64_t shared = mylib_fused_shared(&args);
     CHECK(args.threads >= 64 && args.threads <= MYLIB_FUSED_MOST_THREADS &&
               args.threads % 32 == 0 && shared <= MYLIB_FUSED_SHARED_NBYTES,
           "%d threads with %d registers", (int)args.threads, (int)args.registers);

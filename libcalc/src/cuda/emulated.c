@@ -475,20 +475,21 @@ static void read_fused(const thread *t, int operand, mylib_type from, mylib_type
 {
     const mylib_fused_args *args = t->args;
     int n = elements_of(t);
+    int input = mylib_fused_input(operand);
     ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size;
-    if (operand < MYLIB_FUSED_CONSTANT)
-        from = (mylib_type)args->input_type[operand];
+    if (input >= 0)
+        from = (mylib_type)args->input_type[input];
     from_size = (ptrdiff_t)mylib_type_size(from);
     for (int i = 0; i < n; i++) {
         const char *p;
-        if (operand == MYLIB_FUSED_FORWARDED)
+        if (input >= 0)
+            p = element_of(t, 1 + input, i);
+        else if (operand == MYLIB_FUSED_FORWARDED)
             p = forwarded + i * from_size;
         else if (operand >= MYLIB_FUSED_REGISTER)
             p = t->value[operand - MYLIB_FUSED_REGISTER] + i * from_size;
-        else if (operand >= MYLIB_FUSED_CONSTANT)
-            p = (const char *)args->constant[operand - MYLIB_FUSED_CONSTANT];
         else
-            p = element_of(t, 1 + operand, i);
+            p = (const char *)args->constant[operand - MYLIB_FUSED_CONSTANT];
         if (p != NULL)
             mylib_cpu()->convert(to, from, 1, values + i * size, 0, p, 0);
     }

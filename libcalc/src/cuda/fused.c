@@ -336,16 +336,33 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
         args->shape[d] = (int32_t)l->shape[d];
         args->divider[d] = mylib_divider_of(args->shape[d]);
     }
+    args->is_flat = l->ndim == 1;
     for (int k = 0; k < l->operands; k++) {
         if (l->is_host_scalar[k])
             continue;
         size_t size = mylib_type_size((mylib_type)(k == 0 ? p->result_type : p->input_type[k - 1]));
         args->data[k] = l->data[k];
         args->access[k] = access_of(l, k, size, group);
+        args->is_flat &= args->access[k] == MYLIB_FUSED_VECTOR;
         for (int d = 0; d < l->ndim; d++)
             args->strides[d][k] = l->strides[k][d];
     }
     return MYLIB_FUSED_FITS;
+}
+
+/* Marks the inputs that a full group reads as vectors, without a conversion. */
+static void mark_direct(mylib_fused_args *args)
+{
+    for (int i = 0; i < args->statements && args->ndim <= 2; i++) {
+        for (int o = 0; o < 2; o++) {
+            int input = mylib_fused_input(args->statement[i].operand[o]);
+            if (input < 0 || args->access[1 + input] != MYLIB_FUSED_VECTOR)
+                continue;
+            if (args->computed_type == MYLIB_FUSED_MIXED ||
+                args->computed_type == args->input_type[input])
+                args->statement[i].operand[o] = (uint8_t)(MYLIB_FUSED_DIRECT + input);
+        }
+    }
 }
 
 mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
@@ -375,9 +392,10 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
             return MYLIB_FUSED_TOO_LONG;
     args->statements = f.next;
     args->threads = MYLIB_FUSED_MOST_THREADS;
-    while (args->threads * (args->registers + MYLIB_FUSED_SPARE_REGISTERS) *
-               MYLIB_FUSED_REGISTER_NBYTES >
-           MYLIB_FUSED_SHARED_NBYTES)
+    while (mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES)
         args->threads /= 2;
-    return set_layout(args, program, layout);
+    mylib_fused_fit fit = set_layout(args, program, layout);
+    if (fit == MYLIB_FUSED_FITS)
+        mark_direct(args);
+    return fit;
 }

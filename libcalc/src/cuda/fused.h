@@ -30,7 +30,7 @@ extern "C" {
 
 #define MYLIB_FUSED_MAX_STATEMENTS 96
 #define MYLIB_FUSED_MAX_CONSTANTS 32
-#define MYLIB_FUSED_MAX_REGISTERS 22
+#define MYLIB_FUSED_MAX_REGISTERS 21
 #define MYLIB_FUSED_SPARE_REGISTERS 2 /* for what is done by calls */
 #define MYLIB_FUSED_MAX_NDIM 4
 #define MYLIB_FUSED_MAX_GROUPS ((int64_t)1 << 30) /* of more than one dimension */
@@ -44,11 +44,12 @@ extern "C" {
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size))
 #define MYLIB_FUSED_MIXED_GROUP 2
 
-/* Where an operand is: an input, a constant, a register, or: */
+/* Where an operand is: an input, a constant, a register, an input that is read as vectors, or: */
 enum {
     MYLIB_FUSED_INPUT = 0,
     MYLIB_FUSED_CONSTANT = MYLIB_PROGRAM_MAX_INPUTS,
     MYLIB_FUSED_REGISTER = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS,
+    MYLIB_FUSED_DIRECT = MYLIB_FUSED_REGISTER + MYLIB_FUSED_MAX_REGISTERS,
     MYLIB_FUSED_FORWARDED = 255, /* the result of the last statement */
     MYLIB_FUSED_ABSENT = 254,
 };
@@ -72,7 +73,10 @@ typedef struct mylib_fused_statement {
     uint8_t operand_type[2];
 } mylib_fused_statement;
 
-/* How an operand lies along the columns. */
+/*
+ * How an operand lies along the columns.  Inputs that are vectors in one or two dimensions, of the
+ * type that a program of one type computes in, are DIRECT.
+ */
 enum {
     MYLIB_FUSED_VECTOR,  /* each group contiguous, and aligned as a whole */
     MYLIB_FUSED_SINGLE,  /* one element for the row */
@@ -84,6 +88,7 @@ typedef struct mylib_fused_args {
     int32_t statements, registers; /* and the spare ones behind them */
     int32_t threads;
     int32_t ndim, inputs, rows;
+    int32_t is_flat; /* one dimension, and all operands are vectors */
     int64_t columns, row_groups, groups;
     mylib_divider row_divider; /* by row_groups, when there are rows */
     mylib_divider divider[MYLIB_FUSED_MAX_NDIM];
@@ -117,6 +122,13 @@ typedef enum mylib_fused_fit {
 mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
                                  const mylib_layout *layout);
 
+/* Bytes of shared memory of a thread block: the registers, and a mask for each thread. */
+static inline int mylib_fused_shared(const mylib_fused_args *args)
+{
+    int registers = args->registers + MYLIB_FUSED_SPARE_REGISTERS;
+    return args->threads * (registers * MYLIB_FUSED_REGISTER_NBYTES + 4);
+}
+
 /* Thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
@@ -128,6 +140,15 @@ static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
+
+/* The number of the input that an operand is, or -1. */
+MYLIB_PLAN_FN int mylib_fused_input(int operand)
+{
+    if (operand < MYLIB_FUSED_CONSTANT)
+        return operand - MYLIB_FUSED_INPUT;
+    operand -= MYLIB_FUSED_DIRECT;
+    return operand >= 0 && operand < MYLIB_PROGRAM_MAX_INPUTS ? operand : -1;
+}
 
 /* Bytes from the first element of operand k to the first of a row. */
 MYLIB_PLAN_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)

@@ -15,63 +15,75 @@ namespace
 constexpr int GROUPS = MYLIB_FUSED_GROUPS;
 typedef mylib_fused_args fused_args;
 typedef mylib_fused_statement fused_statement;
+constexpr int WORDS = MYLIB_FUSED_REGISTER_NBYTES / 4;
 static_assert(GROUPS * 16 == MYLIB_FUSED_REGISTER_NBYTES, "a group of the widest type is a uint4");
 
-/* The group of elements that is the first of this thread's, and whether all of its are whole. */
-struct position {
-    int64_t first;
+/*
+ * The number of a thread's first group; its next one is blockDim.x further on.  Computed where it
+ * is asked for: kept, it would take registers.
+ */
+__device__ __forceinline__ int64_t first_group()
+{
+    return (int64_t)blockIdx.x * (blockDim.x * GROUPS) + (uint32_t)anew(threadIdx.x);
+}
+
+/*
+ * Where the groups of a thread are, and whether all of them are whole.  FLAT: of one dimension, all
+ * operands vectors; group[0] is the number of the first.  Else the row of each is in the upper half
+ * of its number in two dimensions.
+ */
+template <bool FLAT> struct position {
+    int64_t group[FLAT ? 1 : GROUPS];
     bool is_full;
 };
 
-template <int G> __device__ __forceinline__ position position_of(const fused_args &args)
+template <int G, bool FLAT>
+__device__ __forceinline__ position<FLAT> position_of(const fused_args &args)
 {
-    position at;
-    at.first = (int64_t)blockIdx.x * (blockDim.x * GROUPS) + threadIdx.x;
+    position<FLAT> at;
+    if constexpr (FLAT) {
+        int full = (first_group() + (GROUPS - 1) * blockDim.x + 1) * G <= args.columns;
+        asm volatile("" : "+r"(full));
+        at.is_full = full != 0;
+        return at;
+    }
     at.is_full = true;
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
         int32_t row;
-        int64_t column, group = at.first + v * blockDim.x;
-        at.is_full &= mylib_fused_group(&args, group, G, &row, &column) == G;
+        int64_t column;
+        at.group[v] = first_group() + v * blockDim.x;
+        at.is_full &= mylib_fused_group(&args, at.group[v], G, &row, &column) == G;
+        if (args.ndim > 1)
+            at.group[v] = (int64_t)row << 32 | column / G;
     }
     return at;
 }
 
-/*
- * Group v of a thread, as mylib_fused_group() finds it.  Found anew each time: what it is computed
- * from takes fewer registers than what there is to know of it.
- */
-template <int G>
-__device__ __forceinline__ int find_group(const fused_args &args, int64_t first, int v,
-                                          int32_t *row, int64_t *column)
-{
-    if (args.ndim > 1)
-        first = (uint32_t)anew((uint32_t)first);
-    return mylib_fused_group(&args, first + v * blockDim.x, G, row, column);
-}
-
-/* Whether the groups of operand k are read and written as vectors without a detour. */
-__device__ __forceinline__ bool is_direct(const fused_args &args, const position &at, int k)
-{
-    return at.is_full && args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR;
-}
-
-/* Where the groups then are in operand k, of elements of `size` bytes. */
-template <int G>
-__device__ __forceinline__ void find_vectors(const fused_args &args, int64_t first, int k, int size,
-                                             char *(&p)[GROUPS])
+/* Where the groups are in operand k, of elements of `size` bytes, of two dimensions at most. */
+template <int G, bool FLAT>
+__device__ __forceinline__ void find_groups(const fused_args &args, const position<FLAT> &at, int k,
+                                            int size, char *(&p)[GROUPS])
 {
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
-        if (args.ndim == 1) {
-            p[v] = v == 0 ? args.data[k] + first * (G * size) : p[v - 1] + blockDim.x * (G * size);
-        } else {
-            int32_t row;
-            int64_t column;
-            (void)find_group<G>(args, first, v, &row, &column);
-            p[v] = args.data[k] + row * args.strides[0][k] + column * size;
-        }
+        if (FLAT || args.ndim == 1)
+            p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
+                          : p[v - 1] + blockDim.x * (G * size);
+        else
+            p[v] = args.data[k] + (at.group[v] >> 32) * args.strides[0][k] +
+                   (uint64_t)(uint32_t)at.group[v] * (uint32_t)(G * size);
     }
+}
+
+/* Whether find_groups() is for operand k, and the groups are whole. */
+template <bool FLAT>
+__device__ __forceinline__ bool has_groups(const fused_args &args, const position<FLAT> &at, int k,
+                                           int access)
+{
+    if (FLAT)
+        return at.is_full && access == MYLIB_FUSED_VECTOR;
+    return at.is_full && args.ndim <= 2 && args.access[k] == access;
 }
 
 /*
@@ -84,64 +96,20 @@ __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
     return (uint4 *)own + number * (int)(GROUPS * blockDim.x);
 }
 
+/* Its place of the mask, behind them. */
+extern __shared__ uint4 fused_shared[];
+__device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
+{
+    uint32_t *first =
+        (uint32_t *)place_of(fused_shared, args.registers + MYLIB_FUSED_SPARE_REGISTERS);
+    return first + threadIdx.x;
+}
+
 /* ---- Programs of one type ------------------------------------------------------------------ */
 
 template <typename T> struct single {
     static constexpr int G = MYLIB_FUSED_GROUP(sizeof(T)), N = G * GROUPS;
 };
-
-/*
- * An input of any type and layout, converted, into the thread's place for it.  A function of its
- * own, so that it takes no registers from the common way.
- */
-template <typename T>
-__device__ __noinline__ void read_slowly(const fused_args &args, int input, int64_t first,
-                                         uint4 *place)
-{
-    constexpr int G = single<T>::G;
-    int k = 1 + input, type = args.input_type[input];
-    int64_t step = args.strides[args.ndim - 1][k];
-#pragma unroll 1
-    for (int v = 0; v < GROUPS; v++, place += blockDim.x) {
-        int32_t row;
-        int64_t column;
-        int n = mylib_fused_group(&args, first + v * blockDim.x, G, &row, &column);
-        const char *p = args.data[k] + mylib_fused_row(&args, k, row);
-        alignas(16) T x[G];
-        if (n == 0)
-            continue;
-        p += column * step; /* of a SINGLE the step is 0 */
-        if (type == number_of<T>::value) {
-#pragma unroll
-            for (int i = 0; i < G; i++)
-                x[i] = i < n ? load_element<T>(p + i * step) : T();
-            *place = *(const uint4 *)x;
-            continue;
-        }
-        bool is_done = false;
-        if (n == G && args.access[k] == MYLIB_FUSED_VECTOR) {
-            switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<T, t_##s>()) {                                                   \
-            alignas(16) t_##s values[G];                                                           \
-            typedef typename bits_of<sizeof values>::type bits;                                    \
-            *(bits *)values = *(const bits *)p;                                                    \
-            _Pragma("unroll") for (int i = 0; i < G; i++) x[i] = convert<T>(values[i]);            \
-            is_done = true;                                                                        \
-        }                                                                                          \
-        break;
-                MYLIB_STORED_TYPES(DT)
-#undef DT
-            }
-            if (is_done)
-                *place = *(const uint4 *)x;
-        }
-#pragma unroll 1
-        for (int i = 0; i < n && !is_done; i++, p += step)
-            ((T *)place)[i] = load_as<T>(type, p);
-    }
-}
 
 template <typename T>
 __device__ __forceinline__ void read_place(const uint4 *place, T (&x)[single<T>::N])
@@ -158,41 +126,110 @@ __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[single<T>
         place[v * blockDim.x] = *(const uint4 *)&x[v * single<T>::G];
 }
 
-/* An operand into x, while `other` is needed too. */
-template <typename T>
-__device__ __forceinline__ void read_operand(const fused_args &args, int operand,
-                                             const position &at, uint4 *own, T (&x)[single<T>::N],
-                                             T (&other)[single<T>::N])
+/* Groups of elements of type S, converted. */
+template <typename T, typename S, bool FLAT>
+__device__ __forceinline__ void convert_groups(const fused_args &args, const position<FLAT> &at,
+                                               int k, uint4 *place)
 {
     constexpr int G = single<T>::G;
-    if (operand >= MYLIB_FUSED_REGISTER) {
+    typedef typename bits_of<sizeof(S) * G>::type bits;
+    alignas(16) S values[single<T>::N];
+    alignas(16) T x[single<T>::N];
+    char *p[GROUPS];
+    find_groups<G>(args, at, k, sizeof(S), p);
+#pragma unroll
+    for (int v = 0; v < GROUPS; v++)
+        *(bits *)&values[v * G] = *(const bits *)p[v];
+#pragma unroll
+    for (int i = 0; i < single<T>::N; i++)
+        x[i] = convert<T>(values[i]);
+    write_place(place, x);
+}
+
+/*
+ * An input of any type and layout, converted, into the thread's place for it.  A function of its
+ * own, so that it takes no registers from the common way.
+ */
+template <typename T, bool FLAT>
+__device__ __noinline__ void read_input(const fused_args &args, int input, uint4 *place)
+{
+    constexpr int G = single<T>::G;
+    const position<FLAT> at = position_of<G, FLAT>(args);
+    int k = 1 + input, type = args.input_type[input];
+    if (has_groups(args, at, k, MYLIB_FUSED_VECTOR)) {
+        switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (is_promoted<T, t_##s>()) {                                                   \
+            convert_groups<T, t_##s>(args, at, k, place);                                          \
+            return;                                                                                \
+        }                                                                                          \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+    }
+    int64_t step = args.strides[args.ndim - 1][k]; /* of a SINGLE it is 0 */
+#pragma unroll 1
+    for (int v = 0; v < GROUPS; v++, place += blockDim.x) {
+        int32_t row;
+        int64_t column;
+        int n = mylib_fused_group(&args, first_group() + v * blockDim.x, G, &row, &column);
+        const char *p = args.data[k] + mylib_fused_row(&args, k, row) + column * step;
+        if (type == number_of<T>::value) {
+#pragma unroll
+            for (int i = 0; i < G; i++)
+                if (i < n)
+                    ((T *)place)[i] = load_element<T>(p + i * step);
+            continue;
+        }
+#pragma unroll 1
+        for (int i = 0; i < n; i++, p += step)
+            ((T *)place)[i] = load_as<T>(type, p);
+    }
+}
+
+/* An operand into x, while `other` is needed too. */
+template <typename T, bool FLAT>
+__device__ __forceinline__ void read_operand(const fused_args &args, int operand,
+                                             const position<FLAT> &at, uint4 *own,
+                                             T (&x)[single<T>::N], T (&other)[single<T>::N])
+{
+    constexpr int G = single<T>::G;
+    if (operand >= MYLIB_FUSED_DIRECT && at.is_full) {
+        char *p[GROUPS];
+        find_groups<G>(args, at, 1 + operand - MYLIB_FUSED_DIRECT, sizeof(T), p);
+#pragma unroll
+        for (int v = 0; v < GROUPS; v++)
+            *(uint4 *)&x[v * G] = *(const uint4 *)p[v];
+    } else if (operand >= MYLIB_FUSED_REGISTER && operand < MYLIB_FUSED_DIRECT) {
         read_place(place_of(own, operand - MYLIB_FUSED_REGISTER), x);
-    } else if (operand >= MYLIB_FUSED_CONSTANT) {
+    } else if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_REGISTER) {
         uint4 value = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
 #pragma unroll
         for (int v = 0; v < GROUPS; v++)
             *(uint4 *)&x[v * G] = value;
-    } else if (is_direct(args, at, 1 + operand) &&
-               args.input_type[operand] == number_of<T>::value) {
-        char *p[GROUPS];
-        find_vectors<G>(args, at.first, 1 + operand, sizeof(T), p);
-#pragma unroll
-        for (int v = 0; v < GROUPS; v++)
-            *(uint4 *)&x[v * G] = *(const uint4 *)p[v];
     } else {
         write_place(place_of(own, args.registers), other);
-        read_slowly<T>(args, operand, at.first, place_of(own, args.registers + 1));
+        read_input<T, FLAT>(args, mylib_fused_input(operand), place_of(own, args.registers + 1));
         read_place(place_of(own, args.registers), other);
         read_place(place_of(own, args.registers + 1), x);
     }
 }
 
-/* Whether an operation is done by a call. */
+/* What is done by calls: also divisions of integers, which would take registers from all others. */
+template <int OP, typename T> __device__ constexpr bool is_by_call()
+{
+    constexpr element_class c = class_of<T>::value;
+    return is_costly<OP, T>() ||
+           ((c == SIGNED || c == UNSIGNED) &&
+            (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder));
+}
 template <typename T> __device__ __forceinline__ bool is_called(int opcode)
 {
     bool found = false;
 #define ROW(arity, op, set)                                                                        \
-    if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_costly<MYLIB_OP_##op, T>())          \
+    if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_by_call<MYLIB_OP_##op, T>())         \
         found |= opcode == MYLIB_OP_##op;
     MYLIB_OPS(ROW)
 #undef ROW
@@ -205,7 +242,7 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
     switch (opcode) {
 #define ROW(arity, op, set)                                                                        \
     case MYLIB_OP_##op:                                                                            \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_costly<MYLIB_OP_##op, T>())      \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_by_call<MYLIB_OP_##op, T>())     \
             *x = meaning<MYLIB_OP_##op, T>::apply(*x, *y);                                         \
         break;
         MYLIB_OPS(ROW)
@@ -230,7 +267,7 @@ __device__ __forceinline__ void step_in_line(int opcode, T (&x)[N], const T (&y)
     switch (opcode) {
 #define ROW(arity, op, set)                                                                        \
     case MYLIB_OP_##op:                                                                            \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && !is_costly<MYLIB_OP_##op, T>()) {   \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && !is_by_call<MYLIB_OP_##op, T>()) {  \
             _Pragma("unroll") for (int i = 0; i < N; i++) x[i] =                                   \
                 meaning<MYLIB_OP_##op, T>::apply(x[i], y[i]);                                      \
         }                                                                                          \
@@ -241,8 +278,8 @@ __device__ __forceinline__ void step_in_line(int opcode, T (&x)[N], const T (&y)
 }
 
 /* The results as elements of type R. */
-template <typename T, typename R>
-__device__ __forceinline__ void write_result(const fused_args &args, const position &at,
+template <typename T, typename R, bool FLAT>
+__device__ __forceinline__ void write_result(const fused_args &args, const position<FLAT> &at,
                                              const T (&x)[single<T>::N])
 {
     constexpr int G = single<T>::G;
@@ -251,9 +288,9 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 #pragma unroll
     for (int i = 0; i < single<T>::N; i++)
         r[i] = convert<R>(x[i]);
-    if (is_direct(args, at, 0)) {
+    if (has_groups(args, at, 0, MYLIB_FUSED_VECTOR)) {
         char *p[GROUPS];
-        find_vectors<G>(args, at.first, 0, sizeof(R), p);
+        find_groups<G>(args, at, 0, sizeof(R), p);
 #pragma unroll
         for (int v = 0; v < GROUPS; v++)
             __stcs((bits *)p[v], *(const bits *)&r[v * G]);
@@ -264,7 +301,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     for (int v = 0; v < GROUPS; v++) {
         int32_t row;
         int64_t column;
-        int n = find_group<G>(args, at.first, v, &row, &column);
+        int n = mylib_fused_group(&args, first_group() + v * blockDim.x, G, &row, &column);
         char *p = args.data[0] + mylib_fused_row(&args, 0, row) + column * step;
 #pragma unroll
         for (int i = 0; i < G; i++)
@@ -273,47 +310,53 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     }
 }
 
-/* More thread blocks at once would leave too few registers: complex numbers need more of them. */
+/*
+ * So many thread blocks of a multiprocessor at once that there are enough loads on their way, and so
+ * few that the loop over statements keeps all its values in registers.
+ */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
-template <typename T> constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex ? 4 : 5);
+template <typename T, bool FLAT>
+constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex               ? 4
+                                          : FLAT &&class_of<T>::value == FLOAT ? 6
+                                                                               : 5);
 constexpr int MIXED_BLOCKS = most_blocks(5);
 
-extern __shared__ uint4 fused_shared[];
-
-template <typename T>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T>)
+template <typename T, bool FLAT>
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLAT>)
     fused_kernel(const __grid_constant__ fused_args args)
 {
     constexpr int N = single<T>::N;
-    alignas(16) T x[N] = {}, y[N] = {};
+    alignas(16) T x[N] = {};
     uint4 *own = fused_shared + threadIdx.x;
-    uint32_t mask = 0;
-    const position at = position_of<single<T>::G>(args);
-    if (at.first >= args.groups)
+    uint32_t *mask = mask_of(args);
+    position<FLAT> at = position_of<single<T>::G, FLAT>(args);
+    if (first_group() >= args.groups)
         return;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
         const fused_statement s = args.statement[i];
-        if (s.operand[1] == MYLIB_FUSED_FORWARDED) {
+        alignas(16) T y[N];
+        if (s.operand[1] >= MYLIB_FUSED_ABSENT) {
 #pragma unroll
             for (int j = 0; j < N; j++)
                 y[j] = x[j];
-        } else if (s.operand[1] != MYLIB_FUSED_ABSENT) {
+        } else {
             read_operand(args, s.operand[1], at, own, y, x);
         }
         if (s.operand[0] != MYLIB_FUSED_FORWARDED)
             read_operand(args, s.operand[0], at, own, x, y);
         if (s.opcode == MYLIB_FUSED_MASK) {
-            mask = 0;
+            uint32_t bits = 0;
 #pragma unroll
             for (int j = 0; j < N; j++)
-                mask |= (uint32_t)is_nonzero(y[j]) << j;
+                bits |= (uint32_t)is_nonzero(y[j]) << j;
+            *mask = bits;
         } else if (s.opcode == MYLIB_FUSED_TEST) {
 #pragma unroll
             for (int j = 0; j < N; j++)
                 x[j] = convert<T>(convert<t_bool>(x[j]));
         } else if (s.opcode == MYLIB_OPCODE_SELECT) {
-            select(x, y, mask);
+            select(x, y, *mask);
         } else if (is_called<T>(s.opcode)) {
             uint4 *place = place_of(own, args.registers);
             write_place(place, x);
@@ -327,18 +370,17 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T>)
             write_place(place_of(own, s.target - MYLIB_FUSED_REGISTER), x);
     }
     if (args.result_type == number_of<T>::value)
-        write_result<T, T>(args, at, x);
+        write_result<T, T, FLAT>(args, at, x);
     else if (args.result_type == MYLIB_BOOL)
-        write_result<T, t_bool>(args, at, x);
+        write_result<T, t_bool, FLAT>(args, at, x);
     else if constexpr (real_of<T>::is_complex)
-        write_result<T, typename real_of<T>::type>(args, at, x);
+        write_result<T, typename real_of<T>::type, FLAT>(args, at, x);
 }
 
 /* ---- Programs of several types ------------------------------------------------------------- */
 
 /* The elements of a thread, of any type of 8 bytes at most, are packed in as many words. */
 constexpr int MIXED_G = MYLIB_FUSED_MIXED_GROUP, MIXED_N = MIXED_G * GROUPS;
-constexpr int WORDS = MYLIB_FUSED_REGISTER_NBYTES / 4;
 static_assert(MIXED_N == 4, "a mask is one word of bools");
 
 #define MIXED_TYPES(DT)                                                                            \
@@ -355,13 +397,6 @@ static_assert(MIXED_N == 4, "a mask is one word of bools");
     DT(f64, F64)                                                                                   \
     DT(c64, C64)                                                                                   \
     DT(bool, BOOL)
-
-/* Those with operations that are done by calls. */
-#define MIXED_COSTLY_TYPES(DT)                                                                     \
-    DT(f16, F16)                                                                                   \
-    DT(f32, F32)                                                                                   \
-    DT(f64, F64)                                                                                   \
-    DT(c64, C64)
 
 __device__ __forceinline__ int size_of(int type)
 {
@@ -456,15 +491,14 @@ __device__ __noinline__ void convert_place(int from, int to, uint4 *place)
 }
 
 /* An input of any layout into the thread's place for it. */
-__device__ __noinline__ void read_any(const fused_args &args, int input, int64_t first,
-                                      uint4 *place)
+__device__ __noinline__ void read_any(const fused_args &args, int input, uint4 *place)
 {
     int k = 1 + input, size = size_of(args.input_type[input]);
     int64_t step = args.strides[args.ndim - 1][k];
 #pragma unroll 1
     for (int i = 0; i < MIXED_N; i++) {
         int32_t row;
-        int64_t column, group = first + i / MIXED_G * (int)blockDim.x;
+        int64_t column, group = first_group() + i / MIXED_G * (int)blockDim.x;
         int n = mylib_fused_group(&args, group, MIXED_G, &row, &column);
         const char *p = args.data[k] + mylib_fused_row(&args, k, row);
         uint64_t bits = 0;
@@ -491,11 +525,12 @@ __device__ __forceinline__ void write_words(uint4 *place, const uint32_t (&w)[WO
 }
 
 /* Groups of vectors of memory to packed words, and back. */
-__device__ __forceinline__ void read_vectors(const fused_args &args, int operand,
-                                             const position &at, int size, uint32_t (&w)[WORDS])
+__device__ __forceinline__ void read_vectors(const fused_args &args, int input,
+                                             const position<false> &at, int size,
+                                             uint32_t (&w)[WORDS])
 {
     char *p[GROUPS];
-    find_vectors<MIXED_G>(args, at.first, 1 + operand, size, p);
+    find_groups<MIXED_G>(args, at, 1 + input, size, p);
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
         if (size == 8) {
@@ -512,11 +547,11 @@ __device__ __forceinline__ void read_vectors(const fused_args &args, int operand
         }
     }
 }
-__device__ __forceinline__ void write_vectors(const fused_args &args, const position &at, int size,
-                                              const uint32_t (&w)[WORDS])
+__device__ __forceinline__ void write_vectors(const fused_args &args, const position<false> &at,
+                                              int size, const uint32_t (&w)[WORDS])
 {
     char *p[GROUPS];
-    find_vectors<MIXED_G>(args, at.first, 0, size, p);
+    find_groups<MIXED_G>(args, at, 0, size, p);
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
         if (size == 8)
@@ -532,10 +567,11 @@ __device__ __forceinline__ void write_vectors(const fused_args &args, const posi
 
 /* An operand as the words of type `to`, while `other` is needed too. */
 __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, int from, int to,
-                                           const position &at, uint4 *own, uint32_t (&w)[WORDS],
-                                           uint32_t (&other)[WORDS])
+                                           const position<false> &at, uint4 *own,
+                                           uint32_t (&w)[WORDS], uint32_t (&other)[WORDS])
 {
     uint4 *place = place_of(own, args.registers);
+    int input = mylib_fused_input(operand);
     bool is_there = true;
     if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_REGISTER) {
         uint4 q = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
@@ -544,10 +580,10 @@ __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, 
             w[4 * v] = q.x, w[4 * v + 1] = q.y, w[4 * v + 2] = q.z, w[4 * v + 3] = q.w;
         return; /* converted already */
     }
-    if (operand < MYLIB_FUSED_CONSTANT) {
-        is_there = is_direct(args, at, 1 + operand);
+    if (input >= 0) {
+        is_there = at.is_full && operand >= MYLIB_FUSED_DIRECT;
         if (is_there)
-            read_vectors(args, operand, at, size_of(from), w);
+            read_vectors(args, input, at, size_of(from), w);
     } else if (operand != MYLIB_FUSED_FORWARDED) {
         read_words(place_of(own, operand - MYLIB_FUSED_REGISTER), w);
     }
@@ -557,7 +593,7 @@ __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, 
     if (is_there)
         write_words(place, w);
     else
-        read_any(args, operand, at.first, place);
+        read_any(args, input, place);
     if (from != to)
         convert_place(from, to, place);
     read_words(place, w);
@@ -615,7 +651,7 @@ __device__ __noinline__ void call_words(int type, int opcode, uint4 *x, uint4 *y
     case MYLIB_##S:                                                                                \
         call_words_as<t_##s>(opcode, x, y);                                                        \
         break;
-        MIXED_COSTLY_TYPES(DT)
+        MIXED_TYPES(DT)
 #undef DT
     }
 }
@@ -625,7 +661,7 @@ __device__ __forceinline__ bool is_called_of(int type, int opcode)
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         return is_called<t_##s>(opcode);
-        MIXED_COSTLY_TYPES(DT)
+        MIXED_TYPES(DT)
 #undef DT
     }
     return false;
@@ -649,8 +685,8 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     alignas(16) uint32_t x[WORDS] = {0}, y[WORDS] = {0};
     uint4 *own = fused_shared + threadIdx.x;
     uint32_t mask = 0;
-    const position at = position_of<MIXED_G>(args);
-    if (at.first >= args.groups)
+    const position<false> at = position_of<MIXED_G, false>(args);
+    if (first_group() >= args.groups)
         return;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
@@ -707,7 +743,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     }
 
     int size = size_of(args.result_type);
-    if (is_direct(args, at, 0)) {
+    if (has_groups(args, at, 0, MYLIB_FUSED_VECTOR)) {
         write_vectors(args, at, size, x);
         return;
     }
@@ -718,7 +754,8 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     for (int j = 0; j < MIXED_N; j++) {
         int32_t row;
         int64_t column;
-        int n = find_group<MIXED_G>(args, at.first, j / MIXED_G, &row, &column);
+        int64_t group = first_group() + j / MIXED_G * (int)blockDim.x;
+        int n = mylib_fused_group(&args, group, MIXED_G, &row, &column);
         char *p = args.data[0] + mylib_fused_row(&args, 0, row) + (column + j % MIXED_G) * step;
         if (j % MIXED_G < n)
             store_bits(size, p, load_bits(size, element_of(place, size, j)));
@@ -729,19 +766,18 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
 {
     void *parameters[] = {(void *)args};
     const void *kernel = (const void *)mixed_kernel;
-    size_t shared = (size_t)args->threads *
-                    (size_t)(args->registers + MYLIB_FUSED_SPARE_REGISTERS) *
-                    MYLIB_FUSED_REGISTER_NBYTES;
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        kernel = (const void *)fused_kernel<t_##s>;                                                \
+        kernel = args->is_flat ? (const void *)fused_kernel<t_##s, true>                           \
+                               : (const void *)fused_kernel<t_##s, false>;                         \
         break;
         MYLIB_FUSED_TYPES(DT)
 #undef DT
     }
     return cudaLaunchKernel(kernel, dim3((unsigned)mylib_fused_blocks(args)),
-                            dim3((unsigned)args->threads), parameters, shared, stream);
+                            dim3((unsigned)args->threads), parameters,
+                            (size_t)mylib_fused_shared(args), stream);
 }
 
 } // namespace
