@@ -44,30 +44,6 @@ void mylib_cuda_release_event(int device, cudaEvent_t event);
 
 /* ---- Kernels (*.cu) ---------------------------------------------------------------------- */
 
-/* How a flat kernel reads an input. */
-enum {
-    MYLIB_READ_VECTOR,   /* contiguous, 16-byte aligned */
-    MYLIB_READ_ELEMENT,  /* contiguous, aligned to its elements only */
-    MYLIB_READ_UNIFORM,  /* one element of GPU memory for all */
-    MYLIB_READ_CONSTANT, /* one value, carried in the arguments; see mylib_take_constant() */
-};
-
-/* A program over contiguous operands, each aligned at least to its elements. */
-typedef struct mylib_flat_args {
-    int64_t n;
-    void *out;
-    const void *in[MYLIB_CODE_MAX_INPUTS];
-    uint8_t read[MYLIB_CODE_MAX_INPUTS];
-    uint8_t out_is_aligned; /* to 16 bytes */
-    mylib_code program;
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
-} mylib_flat_args;
-
 /*
  * Input k, one element of host memory, as a constant of a launch's arguments: converted to the type
  * in which the program uses it, the rest of the bytes 0.
@@ -75,25 +51,27 @@ typedef struct mylib_flat_args {
 void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          unsigned char constant[16]);
 
-/* What a CPU would have flagged; see mylib_launch_flags(). */
-enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
-
-cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream);
+/* Enqueues a program over memory that this device can use; the layout has elements, and is restored. */
+mylib_status mylib_cuda_launch(const mylib_code *program, mylib_layout *layout, void *stream);
 
 /* What an operand of mylib_launch_direct() is. */
 enum {
     MYLIB_DIRECT_VECTOR,   /* rows of vectors, of the computed type */
+    MYLIB_DIRECT_ELEMENTS, /* a single row of it, aligned to its elements only */
     MYLIB_DIRECT_SINGLE,   /* one element of it for each row */
     MYLIB_DIRECT_CONSTANT, /* one value for all, or no operand: a vector of it is in constant[] */
     MYLIB_DIRECT_CONVERTED_VECTOR, /* the same of another type */
     MYLIB_DIRECT_CONVERTED_SINGLE,
 };
 
+/* ELEMENTS and outputs that are not aligned are of types of so many bytes: others need too many. */
+#define MYLIB_DIRECT_ELEMENT_MIN 4
+
 /*
- * A program of a single operation, or of a load alone, over rows of whole vectors: vectors of 16
- * bytes of the computed type, each aligned, in every operand, to the bytes that it has there.  Row
- * after row goes on by strides; without row_vectors all n elements are one row, whose last vector
- * may be incomplete.
+ * A program of a single operation, of a choice by a condition, or of a load alone, over rows of
+ * whole vectors: vectors of 16 bytes of the computed type, each aligned, in every operand, to the
+ * bytes that it has there, at most 16.  Row after row goes on by strides; without row_vectors all n
+ * elements are one row, whose last vector may be incomplete.
  */
 typedef struct mylib_direct_args {
     int64_t n;
@@ -105,7 +83,9 @@ typedef struct mylib_direct_args {
     uint8_t computed_type, result_type, opcode;
     uint8_t kind[2], type[2];
     uint8_t shift[2]; /* an element has 1 << shift bytes */
-    uint8_t has_conversions;
+    uint8_t has_conversions, out_is_unaligned;
+    const char *condition; /* of a choice: bools, like a VECTOR; else NULL */
+    int64_t condition_stride;
 #ifdef __cplusplus
     alignas(16)
 #else
@@ -115,15 +95,31 @@ typedef struct mylib_direct_args {
 } mylib_direct_args;
 
 cudaError_t mylib_launch_direct(const mylib_direct_args *args, cudaStream_t stream);
-/* Whether it reads inputs of input_type: `type` itself, and what is promoted to it. */
+/* Whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
 int mylib_direct_takes(mylib_type type, mylib_type input_type);
 
+/* What a CPU would have flagged. */
+enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
+
+/* A single operation that has run: n results, and operands that are contiguous or constants. */
+typedef struct mylib_flags_args {
+    int64_t n;
+    const void *out;
+    const void *in[MYLIB_CODE_MAX_INPUTS]; /* NULL: a constant, as mylib_take_constant() makes it */
+    mylib_code program;
+#ifdef __cplusplus
+    alignas(16)
+#else
+    _Alignas(16)
+#endif
+        unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
+} mylib_flags_args;
+
 /*
- * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write, for a program of a single
- * operation that has run with these arguments: a GPU has no floating-point flags, but operands and
- * results tell.
+ * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write: a GPU has no floating-point flags,
+ * but operands and results tell.
  */
-cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream);
+cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream);

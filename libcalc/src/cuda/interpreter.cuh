@@ -7,7 +7,7 @@
  * opcodes is an expansion of the table; the branch is the same for all threads, and its cost
  * disappears behind the memory traffic.
  *
- * flat.cu     contiguous operands; floating-point flags; scalars
+ * direct.cu   single operations over rows of vectors; floating-point flags; scalars
  * strided.cu  operands of any strides
  * reduce.cu   reductions
  * program.cu  programs of several statements

@@ -51,17 +51,6 @@ static mylib_status check_operands(int device, const mylib_code *program,
     return st;
 }
 
-static int is_flat(const mylib_code *program, const mylib_layout *layout)
-{
-    if (layout->ndim != 1 || layout->strides[0][0] != (int64_t)mylib_operand_size(program, 0))
-        return layout->count == 1;
-    for (int k = 1; k < layout->operands; k++)
-        if (layout->strides[k][0] != 0 &&
-            layout->strides[k][0] != (int64_t)mylib_operand_size(program, k))
-            return 0;
-    return 1;
-}
-
 void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          unsigned char constant[16])
 {
@@ -70,14 +59,50 @@ void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          (mylib_type)program->input_type[k], 1, (char *)constant, 0, value, 0);
 }
 
-/* Whether the rows of an operand are `nbytes` to a vector, and aligned to them. */
-static int has_vectors(const mylib_layout *layout, int k, size_t size, size_t nbytes)
+/* Whether operand k is contiguous along the columns; without elements to go on to it is. */
+static int is_contiguous(const mylib_layout *layout, int k, size_t size)
 {
-    int inner = layout->ndim - 1;
+    return layout->count == 1 || layout->strides[k][layout->ndim - 1] == (int64_t)size;
+}
+
+/* Whether its vectors, `nbytes` each, are aligned. */
+static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
+{
     uintptr_t bits = (uintptr_t)layout->data[k];
-    if (inner > 0)
+    if (layout->ndim == 2)
         bits |= (uintptr_t)layout->strides[k][0];
-    return bits % nbytes == 0 && layout->strides[k][inner] == (int64_t)size;
+    return bits % (nbytes < 16 ? nbytes : 16) == 0;
+}
+
+/* Operand `slot` of the operation is input `k`; whether it is one that the kernel reads. */
+static int plan_direct_input(const mylib_code *p, const mylib_layout *layout, int64_t vector,
+                             int slot, int k, mylib_direct_args *args)
+{
+    size_t size = mylib_type_size((mylib_type)p->type), input_size = mylib_operand_size(p, 1 + k);
+    int is_converted = p->input_type[k] != p->type;
+    if (layout->is_host_scalar[1 + k]) {
+        mylib_take_constant(p, k, layout->data[1 + k], args->constant[slot]);
+        for (size_t at = size; at < 16; at += size)
+            memcpy(args->constant[slot] + at, args->constant[slot], size);
+        return 1;
+    }
+    if (layout->count == 1 || layout->strides[1 + k][layout->ndim - 1] == 0)
+        args->kind[slot] = is_converted ? MYLIB_DIRECT_CONVERTED_SINGLE : MYLIB_DIRECT_SINGLE;
+    else if (!mylib_direct_takes((mylib_type)p->type, (mylib_type)p->input_type[k]) ||
+             !is_contiguous(layout, 1 + k, input_size))
+        return 0;
+    else if (is_aligned(layout, 1 + k, (size_t)vector * input_size))
+        args->kind[slot] = is_converted ? MYLIB_DIRECT_CONVERTED_VECTOR : MYLIB_DIRECT_VECTOR;
+    else if (layout->ndim == 1 && !is_converted && size >= MYLIB_DIRECT_ELEMENT_MIN)
+        args->kind[slot] = MYLIB_DIRECT_ELEMENTS;
+    else
+        return 0;
+    args->in[slot] = layout->data[1 + k];
+    args->type[slot] = p->input_type[k];
+    args->has_conversions |= is_converted;
+    args->shift[slot] = (uint8_t)__builtin_ctz((unsigned)input_size);
+    args->stride[slot] = layout->ndim == 2 ? layout->strides[1 + k][0] : 0;
+    return 1;
 }
 
 /* Whether the program and the layout suit mylib_launch_direct(), and its arguments. */
@@ -85,22 +110,22 @@ static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_di
 {
     size_t size = mylib_type_size((mylib_type)p->type), out_size = mylib_operand_size(p, 0);
     int64_t vector = 16 / (int64_t)size;
-    int inner = layout->ndim - 1;
-    if (p->instructions > 2 || p->inputs > 2 || p->code[0].opcode != MYLIB_OPCODE_LOAD ||
-        p->code[0].operand != 0 ||
-        (p->instructions == 2 && (p->code[1].opcode == MYLIB_OPCODE_SELECT ||
-                                  (p->inputs == 2) != (p->code[1].operand == 1))))
-        return 0;
-    if (layout->ndim > 2 ||
-        (layout->count != 1 && !has_vectors(layout, 0, out_size, (size_t)vector * out_size)) ||
-        (uintptr_t)layout->data[0] % ((size_t)vector * out_size) != 0)
+    int first = p->code[0].opcode == MYLIB_OPCODE_MASK; /* the load */
+    if (layout->ndim > 2 || p->instructions > first + 2 ||
+        p->code[first].opcode != MYLIB_OPCODE_LOAD || !is_contiguous(layout, 0, out_size))
         return 0;
     memset(args, 0, sizeof *args);
     args->n = layout->count;
     args->out = layout->data[0];
     args->computed_type = p->type;
     args->result_type = p->result_type;
-    args->opcode = p->instructions == 2 ? p->code[1].opcode : MYLIB_OPCODE_NONE;
+    args->opcode = MYLIB_OPCODE_NONE;
+    args->kind[0] = args->kind[1] = MYLIB_DIRECT_CONSTANT;
+    if (!is_aligned(layout, 0, (size_t)vector * out_size)) {
+        if (layout->ndim == 2 || size < MYLIB_DIRECT_ELEMENT_MIN)
+            return 0;
+        args->out_is_unaligned = 1;
+    }
     if (layout->ndim == 2) {
         int64_t row_vectors = layout->shape[1] / vector;
         if (layout->shape[1] % vector != 0 || layout->shape[0] * row_vectors > INT32_MAX)
@@ -109,51 +134,22 @@ static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_di
         args->row_divider = mylib_divider_of((int32_t)row_vectors);
         args->out_stride = layout->strides[0][0];
     }
-    args->kind[0] = args->kind[1] = MYLIB_DIRECT_CONSTANT;
-    for (int k = 0; k < p->inputs; k++) {
-        size_t input_size = mylib_operand_size(p, 1 + k);
-        if (layout->is_host_scalar[1 + k]) {
-            mylib_take_constant(p, k, layout->data[1 + k], args->constant[k]);
-            for (size_t at = size; at < 16; at += size)
-                memcpy(args->constant[k] + at, args->constant[k], size);
-            continue;
-        }
-        int is_single = layout->count == 1 || layout->strides[1 + k][inner] == 0;
-        int is_converted = p->input_type[k] != p->type;
-        if (!is_single && (!mylib_direct_takes((mylib_type)p->type, (mylib_type)p->input_type[k]) ||
-                           !has_vectors(layout, 1 + k, input_size, (size_t)vector * input_size)))
+    if (first != 0) {
+        int k = 1 + p->code[0].operand;
+        if (p->input_type[k - 1] != MYLIB_BOOL || layout->is_host_scalar[k] ||
+            !is_contiguous(layout, k, 1) || !is_aligned(layout, k, (size_t)vector))
             return 0;
-        args->in[k] = layout->data[1 + k];
-        args->type[k] = p->input_type[k];
-        args->kind[k] = is_converted ? (is_single ? MYLIB_DIRECT_CONVERTED_SINGLE
-                                                  : MYLIB_DIRECT_CONVERTED_VECTOR)
-                                     : (is_single ? MYLIB_DIRECT_SINGLE : MYLIB_DIRECT_VECTOR);
-        args->has_conversions |= is_converted;
-        args->shift[k] = (uint8_t)__builtin_ctz((unsigned)input_size);
-        args->stride[k] = layout->ndim == 2 ? layout->strides[1 + k][0] : 0;
+        args->condition = layout->data[k];
+        args->condition_stride = layout->ndim == 2 ? layout->strides[k][0] : 0;
+    }
+    for (int i = first; i < p->instructions; i++) {
+        int k = p->code[i].operand;
+        if (i > first)
+            args->opcode = p->code[i].opcode;
+        if (k != MYLIB_NO_OPERAND && !plan_direct_input(p, layout, vector, i - first, k, args))
+            return 0;
     }
     return 1;
-}
-
-static cudaError_t launch_flat(const mylib_code *program, const mylib_layout *layout, void *stream)
-{
-    mylib_flat_args args;
-    args.n = layout->count;
-    args.program = *program;
-    args.out = layout->data[0];
-    args.out_is_aligned = (uintptr_t)layout->data[0] % 16 == 0;
-    for (int k = 1; k < layout->operands; k++) {
-        if (layout->is_host_scalar[k]) {
-            args.read[k - 1] = MYLIB_READ_CONSTANT;
-            mylib_take_constant(program, k - 1, layout->data[k], args.constant[k - 1]);
-            continue;
-        }
-        args.in[k - 1] = layout->data[k];
-        args.read[k - 1] = layout->strides[k][0] == 0 || layout->count == 1 ? MYLIB_READ_UNIFORM
-                           : (uintptr_t)layout->data[k] % 16 == 0           ? MYLIB_READ_VECTOR
-                                                                            : MYLIB_READ_ELEMENT;
-    }
-    return mylib_launch_flat(&args, stream);
 }
 
 /* The first dimension that has more than one index. */
@@ -199,23 +195,28 @@ out:
     return st;
 }
 
+mylib_status mylib_cuda_launch(const mylib_code *program, mylib_layout *layout, void *stream)
+{
+    mylib_direct_args direct;
+    mylib_status st = MYLIB_OK;
+    if (!plan_direct(program, layout, &direct))
+        return launch_strided(program, layout, stream);
+    CUDA_TRY(mylib_launch_direct(&direct, stream));
+out:
+    return st;
+}
+
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
                             mylib_layout *layout)
 {
     int previous;
-    mylib_direct_args direct;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
     if (layout->count == 0)
         goto out;
     MYLIB_TRY(check_operands(device, program, layout));
-    if (plan_direct(program, layout, &direct))
-        CUDA_TRY(mylib_launch_direct(&direct, stream));
-    else if (is_flat(program, layout))
-        CUDA_TRY(launch_flat(program, layout, stream));
-    else
-        MYLIB_TRY(launch_strided(program, layout, stream));
+    st = mylib_cuda_launch(program, layout, stream);
 out:
     mylib_cuda_leave(previous);
     return st;

@@ -189,6 +189,23 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     }
 }
 
+/*
+ * Asks for the groups of the inputs that are converted: their values are waited for one after the
+ * other.
+ */
+template <typename T> __device__ __forceinline__ void ask_for_converted(const fused_args &args)
+{
+#pragma unroll 1
+    for (uint32_t left = args.converted; left != 0; left &= left - 1) {
+        int k = 1 + __ffs((int)left) - 1, size = (int)args.strides[0][k];
+        const char *p = args.data[k] + first_group() * (single<T>::G * size);
+#pragma unroll
+        for (int v = 0; v < GROUPS; v++)
+            asm volatile(
+                "prefetch.global.L2 [%0];" ::"l"(p + v * blockDim.x * (single<T>::G * size)));
+    }
+}
+
 /* An operand into x, while `other` is needed too. */
 template <typename T, bool FLAT>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
@@ -332,6 +349,9 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLA
     position<FLAT> at = position_of<single<T>::G, FLAT>(args);
     if (first_group() >= args.groups)
         return;
+    if constexpr (FLAT)
+        if (at.is_full)
+            ask_for_converted<T>(args);
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
         const fused_statement s = args.statement[i];

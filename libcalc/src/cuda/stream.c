@@ -234,7 +234,6 @@ typedef struct job {
     int64_t inner; /* ... and have all of those inside it, of so many elements together */
     int zero_copy; /* the GPU uses the pinned memory of the slot itself */
     int can_raise; /* floating-point flags */
-    mylib_flat_args args;
     int device;
     _Atomic int64_t next;
     atomic_int failed;
@@ -371,25 +370,28 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
     return mylib_cuda_map(j->device, s->stream, j->code, &piece);
 }
 
-static mylib_status launch_map(const job *j, slot *s, int64_t n)
+/* What the piece of a single operation would have flagged. */
+static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piece)
 {
-    mylib_status st;
-    mylib_flat_args args = j->args;
-    args.n = n;
-    for (int k = 1; k < j->layout->operands; k++)
-        if (j->route[k] != CONSTANT)
-            args.in[k - 1] = gpu_side(j, s, k, 0);
-    args.out = gpu_side(j, s, 0, 0);
-    CUDA_TRY(mylib_launch_flat(&args, s->stream));
-    if (j->can_raise)
-        CUDA_TRY(mylib_launch_flags(&args, s->flags, s->stream));
+    mylib_status st = MYLIB_OK;
+    mylib_flags_args args;
+    args.n = piece->count;
+    args.program = *j->code;
+    args.out = piece->data[0];
+    for (int k = 1; k < piece->operands; k++) {
+        args.in[k - 1] = piece->is_host_scalar[k] ? NULL : piece->data[k];
+        if (piece->is_host_scalar[k])
+            mylib_take_constant(j->code, k - 1, piece->data[k], args.constant[k - 1]);
+    }
+    CUDA_TRY(mylib_launch_flags(&args, s->flags, s->stream));
 out:
     return st;
 }
 
 /* The operands lie in the slot without gaps; constants go as host scalars. */
-static mylib_status launch_program(const job *j, const slot *s, int64_t n)
+static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
+    mylib_status st = MYLIB_OK;
     mylib_layout piece;
     piece.ndim = 1;
     piece.operands = j->layout->operands;
@@ -400,7 +402,13 @@ static mylib_status launch_program(const job *j, const slot *s, int64_t n)
         piece.data[k] = is_constant ? j->layout->data[k] : gpu_side(j, s, k, 0);
         piece.strides[k][0] = is_constant ? 0 : (int64_t)j->size[k];
     }
-    return mylib_cuda_enqueue(j->device, s->stream, j->program, &piece);
+    if (j->program != NULL)
+        return mylib_cuda_enqueue(j->device, s->stream, j->program, &piece);
+    MYLIB_TRY(mylib_cuda_launch(j->code, &piece, s->stream));
+    if (j->can_raise)
+        MYLIB_TRY(launch_flags(j, s, &piece));
+out:
+    return st;
 }
 
 static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
@@ -417,10 +425,8 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
             CUDA_TRY(
                 cudaMemcpyAsync(to, from, (size_t)n * j->size[k], cudaMemcpyDefault, s->stream));
     }
-    if (j->program != NULL)
-        MYLIB_TRY(launch_program(j, s, n));
-    else if (j->on_gpu == NO_OPERAND)
-        MYLIB_TRY(launch_map(j, s, n));
+    if (j->on_gpu == NO_OPERAND)
+        MYLIB_TRY(launch_piece(j, s, n));
     else if (!j->is_direct)
         MYLIB_TRY(launch_copy(j, s, begin, n));
     if (j->route[0] != ON_GPU) {
@@ -540,10 +546,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     size_t element_nbytes = 0;
     int pinned = 0;
 
-    if (j->code != NULL)
-        j->args.program = *j->code;
     j->can_raise = j->on_gpu == NO_OPERAND && j->code != NULL && can_raise(j->code);
-    j->args.out_is_aligned = 1;
     for (int k = 0; k < l->operands; k++) {
         size_t size = j->size[k];
         const char *begin, *end;
@@ -556,14 +559,8 @@ static void plan(job *j, size_t slot_nbytes, int workers)
         }
         if (k > 0 && j->on_gpu == NO_OPERAND && is_constant(l, k)) {
             j->route[k] = CONSTANT;
-            if (j->program != NULL)
-                continue;
-            j->args.read[k - 1] = MYLIB_READ_CONSTANT;
-            mylib_take_constant(&j->args.program, k - 1, l->data[k], j->args.constant[k - 1]);
             continue;
         }
-        if (k > 0 && j->program == NULL)
-            j->args.read[k - 1] = MYLIB_READ_VECTOR;
         if (j->is_contiguous[k] && !j->must_stage && is_pinned(begin, end)) {
             j->route[k] = IN_PLACE;
             pinned++;

@@ -1,5 +1,5 @@
 /*
- * flat.cu - programs over contiguous operands; their floating-point flags; scalars; ranges.
+ * direct.cu - single operations over rows of vectors; floating-point flags; scalars; ranges.
  */
 #include <string.h>
 
@@ -8,220 +8,12 @@
 namespace
 {
 
-/* ---- Contiguous operands ------------------------------------------------------------------- */
-
-template <typename T> struct flat {
-    /* 32 bytes in flight for each operand of a thread keep the memory busy. */
-    static constexpr int VECTOR = 16 / sizeof(T);
-    static constexpr int VECTORS = 2;
-    static constexpr int N = VECTOR * VECTORS;
-    static constexpr int64_t TILE = (int64_t)THREADS * N;
-
-    /* The index within the tile of element i of this thread. */
-    static __device__ __forceinline__ int64_t index(int i)
-    {
-        return ((int64_t)(i / VECTOR) * THREADS + threadIdx.x) * VECTOR + i % VECTOR;
-    }
-};
-
-/* The elements of a thread of a full, aligned tile that begins at `in`. */
-template <typename T, typename S, typename D>
-__device__ __forceinline__ void read_vectors(const S *in, D (&x)[flat<T>::N])
-{
-    typedef flat<T> F;
-    typedef typename bits_of<F::VECTOR * sizeof(S)>::type W;
-    typedef typename bits_of<F::VECTOR * sizeof(D)>::type V;
-    W words[F::VECTORS];
-#pragma unroll
-    for (int v = 0; v < F::VECTORS; v++)
-        words[v] = __ldcs((const W *)(in + F::index(v * F::VECTOR)));
-#pragma unroll
-    for (int v = 0; v < F::VECTORS; v++) {
-        alignas(16) S s[F::VECTOR];
-        alignas(16) D d[F::VECTOR];
-        *(W *)s = words[v];
-#pragma unroll
-        for (int i = 0; i < F::VECTOR; i++)
-            d[i] = convert<D>(s[i]);
-        *(V *)&x[v * F::VECTOR] = *(const V *)d;
-    }
-}
-
-/* As words, so that small elements stay packed in registers. */
-template <typename T, typename D> __device__ __forceinline__ void copy_vector(D *to, const D *from)
-{
-    typedef typename bits_of<flat<T>::VECTOR * sizeof(D)>::type W;
-    *(W *)to = *(const W *)from;
-}
-
-/* COUNT elements of type S from element `first` of this thread on; those beyond n are any. */
-template <typename T, typename S, typename D, int COUNT>
-__device__ __forceinline__ void read_elements(const S *in, int first, int64_t base, int64_t n, D *x)
-{
-#pragma unroll
-    for (int k = 0; k < COUNT; k++) {
-        int64_t at = base + flat<T>::index(first + k);
-        x[first + k] = convert<D>(in[at < n ? at : base]);
-    }
-}
-
-/*
- * Elements of any type into memory, a few at a time: for the ends of arrays and for rare
- * conversions.  A function of its own, so that it takes no registers from the common ways.
- */
-template <typename T, typename D>
-__device__ __noinline__ void read_any(int type, const void *in, int64_t base, int64_t n, D *x)
-{
-    constexpr int N = flat<T>::N, FEW = N < 4 ? N : 4, MANY = N < 16 ? N : 16;
-    if (type == number_of<D>::value) {
-#pragma unroll 1
-        for (int i = 0; i < N; i += MANY)
-            read_elements<T, D, D, MANY>((const D *)in, i, base, n, x);
-        return;
-    }
-#pragma unroll 1
-    for (int i = 0; i < N; i += FEW) {
-        switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        read_elements<T, t_##s, D, FEW>((const t_##s *)in, i, base, n, x);                         \
-        break;
-            MYLIB_STORED_TYPES(DT)
-#undef DT
-        }
-    }
-}
-
-/* Input k as elements of type D: the accumulator's type T, or bool for a mask. */
-template <typename T, typename D>
-__device__ __forceinline__ void read_flat(const mylib_flat_args &args, int k, int64_t base,
-                                          bool is_full, D (&x)[flat<T>::N])
-{
-    typedef flat<T> F;
-    const void *in = args.in[k];
-    int read = args.read[k], type = args.program.input_type[k];
-    if (read >= MYLIB_READ_UNIFORM) {
-        D value = read == MYLIB_READ_UNIFORM ? load_as<D>(type, in) : *(const D *)args.constant[k];
-#pragma unroll
-        for (int i = 0; i < F::N; i++)
-            x[i] = value;
-        return;
-    }
-    if (type == number_of<D>::value) {
-        if (read == MYLIB_READ_VECTOR && is_full) {
-            read_vectors<T>((const D *)in + base, x);
-            return;
-        }
-        if (sizeof(D) >= 4) {
-            read_elements<T, D, D, F::N>((const D *)in, 0, base, args.n, x);
-            return;
-        }
-    } else if (read == MYLIB_READ_VECTOR && is_full) {
-        switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<D, t_##s>()) {                                                   \
-            read_vectors<T>((const t_##s *)in + base, x);                                          \
-            return;                                                                                \
-        }                                                                                          \
-        break;
-            MYLIB_STORED_TYPES(DT)
-#undef DT
-        }
-    }
-    alignas(16) D slow[F::N];
-    read_any<T>(type, in, base, args.n, slow);
-#pragma unroll
-    for (int v = 0; v < F::VECTORS; v++)
-        copy_vector<T>(&x[v * F::VECTOR], &slow[v * F::VECTOR]);
-}
-
-/* Bit i is set where element i of input k differs from 0. */
-template <typename T>
-__device__ __forceinline__ uint32_t read_mask(const mylib_flat_args &args, int k, int64_t base,
-                                              bool is_full)
-{
-    alignas(16) t_bool x[flat<T>::N];
-    uint32_t mask = 0;
-    read_flat<T>(args, k, base, is_full, x);
-#pragma unroll
-    for (int i = 0; i < flat<T>::N; i++)
-        mask |= (uint32_t)(x[i].value != 0) << i;
-    return mask;
-}
-
-/* The results of a thread as elements of type R. */
-template <typename T, typename R>
-__device__ __forceinline__ void write_flat(R *out, bool is_vector, int64_t base, int64_t n,
-                                           const T (&acc)[flat<T>::N])
-{
-    typedef flat<T> F;
-    typedef typename bits_of<F::VECTOR * sizeof(R)>::type W;
-    if (is_vector) {
-        alignas(16) R r[F::N];
-#pragma unroll
-        for (int i = 0; i < F::N; i++)
-            r[i] = convert<R>(acc[i]);
-#pragma unroll
-        for (int v = 0; v < F::VECTORS; v++)
-            __stcs((W *)(out + base + F::index(v * F::VECTOR)), *(const W *)&r[v * F::VECTOR]);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < F::N; i++) {
-        int64_t at = base + F::index(i);
-        if (at < n)
-            out[at] = convert<R>(acc[i]);
-    }
-}
-
-/* More would leave too few registers. */
-constexpr int FLAT_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5;
-
-template <typename T>
-__global__ void __launch_bounds__(THREADS, FLAT_BLOCKS)
-    flat_kernel(const __grid_constant__ mylib_flat_args args)
-{
-    typedef flat<T> F;
-    alignas(16) T acc[F::N], x[F::N];
-    int64_t base = (int64_t)blockIdx.x * F::TILE;
-    bool is_full = base + F::TILE <= args.n, is_vector = is_full && args.out_is_aligned;
-
-    /* A first load without a detour, so that it is on its way while the next operand is read. */
-    int begin = 0, first = args.program.code[0].operand;
-    if (args.program.code[0].opcode == MYLIB_OPCODE_LOAD && is_full &&
-        args.read[first] == MYLIB_READ_VECTOR &&
-        args.program.input_type[first] == number_of<T>::value) {
-        read_vectors<T>((const T *)args.in[first] + base, acc);
-        begin = 1;
-    }
-#pragma unroll 1
-    for (int i = begin; i < args.program.instructions; i++) {
-        mylib_instruction code = args.program.code[i];
-        if (code.opcode == MYLIB_OPCODE_MASK)
-            continue; /* read where it is used, so that it takes no register until then */
-        if (code.operand != MYLIB_NO_OPERAND)
-            read_flat<T>(args, code.operand, base, is_full, x);
-        if (code.opcode == MYLIB_OPCODE_SELECT)
-            select(acc, x, read_mask<T>(args, args.program.code[0].operand, base, is_full));
-        else
-            step<T, F::N>(code.opcode, acc, x);
-    }
-
-    if (args.program.result_type == number_of<T>::value)
-        write_flat<T>((T *)args.out, is_vector, base, args.n, acc);
-    else if (args.program.result_type == MYLIB_BOOL)
-        write_flat<T>((t_bool *)args.out, is_vector, base, args.n, acc);
-    else if constexpr (real_of<T>::is_complex)
-        write_flat<T>((typename real_of<T>::type *)args.out, is_vector, base, args.n, acc);
-}
-
 /* ---- One operation ------------------------------------------------------------------------- */
 
 /*
- * The usual call is a single operation, and what a thread does besides moving its bytes decides its
- * speed.  So this kernel interprets nothing but the operation; operands of the computed type are
- * first, and on their way while others are found and converted.
+ * The usual call is a single operation, a choice or a conversion, and what a thread does besides
+ * moving its bytes decides its speed.  So this kernel interprets nothing but the operation; operands
+ * of the computed type are first, and on their way while others are found and converted.
  */
 template <typename T> struct direct {
     /* With one vector in flight for each operand, a full set of threads keeps the memory busy. */
@@ -229,17 +21,30 @@ template <typename T> struct direct {
     static constexpr int64_t TILE = (int64_t)THREADS * N;
 };
 
-/* A vector of another type, one that is promoted to T. */
-template <typename T> __device__ __forceinline__ void read_promoted(int type, const char *p, T *x)
+/*
+ * Whether elements of type S are read as vectors and converted to T: what is promoted to T, and
+ * what has no more than twice its bytes.
+ */
+template <typename T, typename S> __host__ __device__ constexpr bool is_read()
+{
+    constexpr element_class t = class_of<T>::value, s = class_of<S>::value;
+    return is_promoted<T, S>() || (number_of<T>::value != number_of<S>::value && t != BOOL &&
+                                   (s != COMPLEX || t == COMPLEX) && sizeof(S) <= 2 * sizeof(T));
+}
+
+/* A vector of another type. */
+template <typename T> __device__ __forceinline__ void read_converted(int type, const char *p, T *x)
 {
     constexpr int N = direct<T>::N;
     switch (type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<T, t_##s>()) {                                                   \
+        if constexpr (is_read<T, t_##s>()) {                                                       \
             alignas(16) t_##s values[N];                                                           \
-            typedef typename bits_of<sizeof values>::type bits;                                    \
-            *(bits *)values = *(const bits *)p;                                                    \
+            constexpr int WIDTH = sizeof values < 16 ? sizeof values : 16;                         \
+            typedef typename bits_of<WIDTH>::type bits;                                            \
+            _Pragma("unroll") for (int i = 0; i < (int)sizeof values / WIDTH;                      \
+                                   i++)((bits *)values)[i] = ((const bits *)p)[i];                 \
             _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = convert<T>(values[i]);            \
         }                                                                                          \
         break;
@@ -270,13 +75,35 @@ __device__ __noinline__ void read_tail(const mylib_direct_args &args, int k, int
 #pragma unroll 1
     for (int i = 0; i < direct<T>::N; i++) {
         int64_t index = at + i < args.n ? at + i : args.n - 1;
-        bool is_vector =
-            args.kind[k] == MYLIB_DIRECT_VECTOR || args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR;
+        bool is_single =
+            args.kind[k] == MYLIB_DIRECT_SINGLE || args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE;
         if (args.kind[k] == MYLIB_DIRECT_CONSTANT)
             x[i] = *(const T *)args.constant[k];
         else
-            x[i] = load_at<T>(args.type[k], args.in[k], is_vector ? index : 0);
+            x[i] = load_at<T>(args.type[k], args.in[k], is_single ? 0 : index);
     }
+}
+
+/* Bit i is set where the condition of this thread's element i differs from 0. */
+template <typename T>
+__device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args, bool is_full,
+                                                   int32_t row, int64_t at)
+{
+    constexpr int N = direct<T>::N;
+    const char *p = args.condition + row * args.condition_stride + at;
+    alignas(16) uint8_t values[N];
+    uint32_t mask = 0;
+    if (is_full) {
+        *(typename bits_of<N>::type *)values = *(const typename bits_of<N>::type *)p;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            mask |= (uint32_t)(values[i] != 0) << i;
+        return mask;
+    }
+#pragma unroll 1
+    for (int i = 0; i < N && at + i < args.n; i++)
+        mask |= (uint32_t)(p[i] != 0) << i;
+    return mask;
 }
 
 template <typename T, typename R>
@@ -325,6 +152,11 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     operand[k][i] = value;
+            } else if (sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN &&
+                       args.kind[k] == MYLIB_DIRECT_ELEMENTS) {
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    operand[k][i] = load_element<T>(p + (at + i) * (int64_t)sizeof(T));
             }
         }
         if (args.has_conversions) {
@@ -332,7 +164,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
             for (int k = 0; k < 2; k++) {
                 const char *p = args.in[k] + row * args.stride[k];
                 if (args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR) {
-                    read_promoted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
+                    read_converted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
                 } else if (args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE) {
                     T value = load_as<T>(args.type[k], p);
 #pragma unroll
@@ -351,11 +183,17 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
                 operand[k][i] = tail[i];
         }
     }
-    step<T, N>(args.opcode, operand[0], operand[1]);
+    uint32_t mask = 0;
+    if (args.condition != NULL) {
+        find_vector(args, N, row, at);
+        mask = read_condition<T>(args, is_full, row, at);
+    }
+    step<T, N>(args.opcode, operand[0], operand[1], mask);
 
     /* Found again, so that it takes no registers in the meantime. */
     find_vector(args, N, row, at);
     char *out = args.out + row * args.out_stride;
+    is_full &= !args.out_is_unaligned;
     if (args.result_type == number_of<T>::value)
         write_direct<T>((T *)out, is_full, at, args.n, operand[0]);
     else if (args.result_type == MYLIB_BOOL)
@@ -364,11 +202,11 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
         write_direct<T>((typename real_of<T>::type *)out, is_full, at, args.n, operand[0]);
 }
 
-template <typename T> __host__ __device__ constexpr unsigned promoted_types()
+template <typename T> __host__ __device__ constexpr unsigned types_read()
 {
     unsigned types = 0;
 #define DT(s, S)                                                                                   \
-    if (number_of<T>::value == MYLIB_##S || is_promoted<T, t_##s>())                               \
+    if (number_of<T>::value == MYLIB_##S || is_read<T, t_##s>())                                   \
         types |= 1u << MYLIB_##S;
     MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -432,19 +270,18 @@ __device__ __forceinline__ unsigned flags_of(int op, t_c64 a, t_c64 b, t_c64 res
 }
 
 template <typename T>
-__device__ __forceinline__ T read_one(const mylib_flat_args &args, int k, int64_t i)
+__device__ __forceinline__ T read_one(const mylib_flags_args &args, int k, int64_t i)
 {
-    if (args.read[k] == MYLIB_READ_CONSTANT)
+    if (args.in[k] == NULL)
         return *(const T *)args.constant[k];
-    return load_at<T>(args.program.input_type[k], args.in[k],
-                      args.read[k] == MYLIB_READ_UNIFORM ? 0 : i);
+    return load_at<T>(args.program.input_type[k], args.in[k], i);
 }
 
 constexpr int FLAG_BLOCKS = 1024;
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    flags_kernel(const __grid_constant__ mylib_flat_args args, unsigned *flags)
+    flags_kernel(const __grid_constant__ mylib_flags_args args, unsigned *flags)
 {
     typedef typename real_of<T>::type R;
     int op = args.program.code[1].opcode;
@@ -503,15 +340,6 @@ __global__ void scalar_kernel(const __grid_constant__ mylib_scalar_args args)
     }
 }
 
-template <typename T> cudaError_t launch_flat(const mylib_flat_args *args, cudaStream_t stream)
-{
-    int64_t blocks = (args->n + flat<T>::TILE - 1) / flat<T>::TILE;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    flat_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
-    return cudaGetLastError();
-}
-
 template <typename T> cudaError_t launch_direct(const mylib_direct_args *args, cudaStream_t stream)
 {
     int64_t blocks = (args->n + direct<T>::TILE - 1) / direct<T>::TILE;
@@ -522,7 +350,7 @@ template <typename T> cudaError_t launch_direct(const mylib_direct_args *args, c
 }
 
 template <typename T>
-cudaError_t launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream)
+cudaError_t launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
     int64_t blocks = (args->n + THREADS - 1) / THREADS;
     flags_kernel<T>
@@ -585,24 +413,12 @@ cudaError_t launch_range(int64_t n, char *out, int64_t stride, const void *start
 
 } // namespace
 
-cudaError_t mylib_launch_flat(const mylib_flat_args *args, cudaStream_t stream)
-{
-    switch (args->program.type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return launch_flat<t_##s>(args, stream);
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return cudaErrorInvalidValue;
-}
-
 int mylib_direct_takes(mylib_type type, mylib_type input_type)
 {
     switch (type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        return promoted_types<t_##s>() >> input_type & 1;
+        return types_read<t_##s>() >> input_type & 1;
         MYLIB_STORED_TYPES(DT)
 #undef DT
     default:
@@ -622,7 +438,7 @@ cudaError_t mylib_launch_direct(const mylib_direct_args *args, cudaStream_t stre
     return cudaErrorInvalidValue;
 }
 
-cudaError_t mylib_launch_flags(const mylib_flat_args *args, unsigned *flags, cudaStream_t stream)
+cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
     switch (args->program.type) {
 #define DT(s, S)                                                                                   \
