@@ -95,31 +95,39 @@ template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
     return x;
 }
 
+/* What changes nothing, of integers. */
+template <int R, typename C> __device__ __forceinline__ C identity()
+{
+    constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
+    return R == MYLIB_SUM ? (C)0 : R == MYLIB_PROD ? (C)1 : R == MYLIB_MIN ? (C)~LOWEST : LOWEST;
+}
+
 /*
  * A term of any stored type, by its bits, converted to the program's type and then to C.  A call:
  * it is a kilobyte of cases.
+ *
+ * C holds every number of a narrower integer type, and has its sign: an integer wraps around to it,
+ * while a float goes to the nearest of C, NaN to the lowest, and from there to the nearest of the
+ * narrower type, which is where it would have gone at once.
  */
 template <typename C>
 __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low, uint64_t high)
 {
     uint64_t bits[2] = {low, high};
-    C x = C();
     if (class_of<C>::value == FLOAT && narrow == MYLIB_F16)
         return convert<C>(load_as<t_f16>(input_type, bits));
-    x = load_as<C>(input_type, bits);
+    C x = load_as<C>(input_type, bits);
     if constexpr (class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED) {
-        switch (narrow) {
-#define CASE(s, S)                                                                                 \
-    case MYLIB_##S:                                                                                \
-        return (C)(t_##s)x;
-            CASE(i8, I8)
-            CASE(i16, I16)
-            CASE(i32, I32)
-            CASE(u8, U8)
-            CASE(u16, U16)
-            CASE(u32, U32)
-#undef CASE
-        }
+        static_assert(MYLIB_I8 == 0 && MYLIB_I64 == 3 && MYLIB_U8 == 4 && MYLIB_U64 == 7, "sizes");
+        if (narrow == MYLIB_NOT_NARROWED)
+            return x;
+        const bool is_integer = input_type <= MYLIB_U64 || input_type == MYLIB_BOOL;
+        const int cut = 64 - (8 << narrow % 4);
+        const C highest = identity<MYLIB_MIN, C>() >> cut, lowest = identity<MYLIB_MAX, C>() >> cut;
+        if (is_integer)
+            x = (C)((uint64_t)x << cut) >> cut;
+        else
+            x = x < lowest ? lowest : x > highest ? highest : x;
     }
     return x;
 }
@@ -425,13 +433,6 @@ __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const cha
             if ((v + half) * WARP + t < lanes)
                 acc[v] = f(acc[v], acc[v + half]);
     return reduce_warp(f, acc[0], lanes);
-}
-
-/* What changes nothing, of integers. */
-template <int R, typename C> __device__ __forceinline__ C identity()
-{
-    constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
-    return R == MYLIB_SUM ? (C)0 : R == MYLIB_PROD ? (C)1 : R == MYLIB_MIN ? (C)~LOWEST : LOWEST;
 }
 
 /* The elements of some vectors, first combined in the type P where that is exact. */
