@@ -1,7 +1,7 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
- * for which a launch combines many partial results; floats that integers cannot hold; dot products;
- * host arrays on a GPU; traces.
+ * for which one launch combines few partial results, or a second one many; floats that integers
+ * cannot hold; dot products; host arrays on a GPU; traces.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -146,6 +146,79 @@ static void test_shapes(rng *r)
                 layout_measure(&c.out, test_size(c.out_type));
                 run_case(&c, r, "matrix");
             }
+        }
+    }
+}
+
+/*
+ * As many terms as one thread block takes, and up to and beyond what a cluster of eight takes in one
+ * launch, of one output and of several; contiguous and not.
+ */
+static void test_parts(rng *r)
+{
+    enum { WARPS = 8, BLOCK = 2048 };
+    static const int parts[] = {3, 8, 1, 2, 4, 5, 7, 9, 15, 16, 17, 40};
+    int count = test_quick ? 2 : (int)(sizeof parts / sizeof *parts);
+    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
+        const int64_t size = test_size((mylib_type)t);
+        if (test_quick && t != MYLIB_F32 && t != MYLIB_C128)
+            continue;
+        for (int k = 0; k < count * 4 * 2 * 3; k++) {
+            const int is_strided = k % 2, shift = (int)rng_below(r, 4) - 2;
+            const int64_t some = is_strided ? BLOCK : WARPS * BLOCK;
+            reduction_case c = {(mylib_reduction)(k / 2 % 4),
+                                (mylib_type)t,
+                                (mylib_type)t,
+                                reduction_type((mylib_reduction)(k / 2 % 4), (mylib_type)t),
+                                {.ndim = 2},
+                                {.ndim = 2}};
+            if (test_quick && !is_strided && parts[k / 24] > 3)
+                continue;
+            /* Ends within a block, at its end, and with a term more. */
+            c.in.shape[1] = parts[k / 24] * some + (shift == -2 ? -1 - rng_below(r, some) : shift);
+            c.in.shape[0] = c.out.shape[0] = k / 8 % 3 == 0 ? 1 : k / 8 % 3 == 1 ? 3 : 70;
+            if (c.in.shape[0] == 70 && (test_quick || parts[k / 24] > 9 || !is_strided))
+                c.in.shape[0] = c.out.shape[0] = 2;
+            c.out.shape[1] = 1;
+            c.in.strides[1] = (1 + is_strided) * size;
+            c.in.strides[0] = c.in.strides[1] * c.in.shape[1];
+            if (rng_once_in(r, 2))
+                c.in.strides[0] = (c.in.strides[0] + 15) / 16 * 16;
+            c.out.strides[0] = c.out.strides[1] = test_size(c.out_type);
+            layout_measure(&c.in, size);
+            layout_measure(&c.out, test_size(c.out_type));
+            run_case(&c, r, "parts");
+        }
+    }
+}
+
+/* Diagonals, whose sum goes to host memory. */
+static void test_traces(rng *r)
+{
+    static const int64_t lengths[] = {1, 2049, 5000, 16384, 16385, 32768, 32769, 100000};
+    int count = test_quick ? 3 : (int)(sizeof lengths / sizeof *lengths);
+    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
+        for (int i = 0; i < count; i++) {
+            const int64_t n = lengths[i], size = test_size((mylib_type)t);
+            const int64_t shape[2] = {n, n}, strides[2] = {3 * size, 4 * size};
+            size_t nbytes = (size_t)(((n - 1) * 7 + 1) * size);
+            unsigned char *here = test_malloc(nbytes), right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
+            mylib_type sum_type;
+            void *there;
+            test_set_case("trace of %s, n = %lld", test_types[t].name, (long long)n);
+            fill_ordinary(r, (mylib_type)t, (int64_t)nbytes / size, here);
+            CHECK_OK(mylib_sum_type((mylib_type)t, &sum_type));
+            CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &there));
+            CHECK_OK(mylib_copy(gpu, there, test_cpu, here, nbytes, NULL));
+            mylib_array in = {here, test_cpu, (mylib_type)t, 2, shape, strides};
+            CHECK_OK(mylib_trace(test_cpu, NULL, &in, right));
+            in.data = there;
+            in.device = gpu;
+            CHECK_OK(mylib_trace(gpu, NULL, &in, got));
+            CHECK(same_value(sum_type, right, got), "%s, not %s", describe(sum_type, got),
+                  describe(sum_type, right));
+            CHECK_OK(mylib_free(gpu, there, NULL));
+            free(here);
         }
     }
 }
@@ -325,6 +398,8 @@ int main(int argc, char **argv)
     test_dot(&r);
     test_streams(&r);
     test_shapes(&r);
+    test_parts(&r);
+    test_traces(&r);
     test_edges(&r);
     test_random(&r);
     return test_end();
