@@ -1,11 +1,14 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
- * for which a launch combines many partial results; dot products; host arrays on a GPU; traces.
+ * for which one launch combines few partial results, or a second one many; floats that integers
+ * cannot hold; dot products; host arrays on a GPU; traces.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
+#include <math.h>
+
 #include "reduction_case.h"
 
 #define POISON 0xa5
@@ -31,6 +34,30 @@ static void compare(const reduction_case *c, unsigned char *right, unsigned char
     CHECK(memcmp(right, got, nbytes) == 0, "something beside the results was written");
 }
 
+/* Numbers at which the integer types end, and some that none of them holds. */
+static const double edges[] = {
+    NAN,        INFINITY, -INFINITY, 0,           -0.5,       126.9,  127,          127.5,
+    128,        -128,     -128.5,    -129,        255,        255.5,  256,          300,
+    -1,         32767,    32768,     -32768,      -32769,     65535,  65536,        0x1.fffffep30,
+    0x1p31 - 1, 0x1p31,   -0x1p31,   -0x1p31 - 1, 0x1p32 - 1, 0x1p32, 0x1p33 + 512, 0x1p63,
+    -0x1p63,    0x1p64,   1e30,      -1e30,       3.7,
+};
+enum { EDGES = sizeof edges / sizeof *edges };
+
+static int is_float_as_integer(const reduction_case *c)
+{
+    return test_is_integer(c->type) && !test_is_integer(c->stored);
+}
+
+/* Edges in any order, after the first, which is the next one in each case. */
+static void fill_edges(rng *r, const reduction_case *c, unsigned char *in)
+{
+    static int next;
+    int64_t size = test_size(c->stored), n = c->in.span / size + 1;
+    for (int64_t i = 0; i < n; i++)
+        put_number(c->stored, edges[i == 0 ? next++ % EDGES : rng_below(r, EDGES)], in + i * size);
+}
+
 /* The same reduction on the CPU, in GPU memory, and of host arrays on the GPU. */
 static void run_case(const reduction_case *c, rng *r, const char *where)
 {
@@ -40,7 +67,10 @@ static void run_case(const reduction_case *c, rng *r, const char *where)
                   *got = test_malloc(out_nbytes);
     void *gpu_in = NULL, *gpu_out = NULL;
     set_reduction_case(c, where);
-    fill_reduction(r, c, in);
+    if (is_float_as_integer(c) && !rng_once_in(r, 3))
+        fill_edges(r, c, in);
+    else
+        fill_reduction(r, c, in);
     memset(right, POISON, out_nbytes);
     memset(got, POISON, out_nbytes);
     if (!CHECK_OK(mylib_alloc(gpu, in_nbytes, NULL, &gpu_in)) ||
@@ -120,6 +150,110 @@ static void test_shapes(rng *r)
     }
 }
 
+/*
+ * As many terms as one thread block takes, and up to and beyond what a cluster of eight takes in one
+ * launch, of one output and of several; contiguous and not.
+ */
+static void test_parts(rng *r)
+{
+    enum { WARPS = 8, BLOCK = 2048 };
+    static const int parts[] = {3, 8, 1, 2, 4, 5, 7, 9, 15, 16, 17, 40};
+    int count = test_quick ? 2 : (int)(sizeof parts / sizeof *parts);
+    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
+        const int64_t size = test_size((mylib_type)t);
+        if (test_quick && t != MYLIB_F32 && t != MYLIB_C128)
+            continue;
+        for (int k = 0; k < count * 4 * 2 * 3; k++) {
+            const int is_strided = k % 2, shift = (int)rng_below(r, 4) - 2;
+            const int64_t some = is_strided ? BLOCK : WARPS * BLOCK;
+            reduction_case c = {(mylib_reduction)(k / 2 % 4),
+                                (mylib_type)t,
+                                (mylib_type)t,
+                                reduction_type((mylib_reduction)(k / 2 % 4), (mylib_type)t),
+                                {.ndim = 2},
+                                {.ndim = 2}};
+            if (test_quick && !is_strided && parts[k / 24] > 3)
+                continue;
+            /* Ends within a block, at its end, and with a term more. */
+            c.in.shape[1] = parts[k / 24] * some + (shift == -2 ? -1 - rng_below(r, some) : shift);
+            c.in.shape[0] = c.out.shape[0] = k / 8 % 3 == 0 ? 1 : k / 8 % 3 == 1 ? 3 : 70;
+            if (c.in.shape[0] == 70 && (test_quick || parts[k / 24] > 9 || !is_strided))
+                c.in.shape[0] = c.out.shape[0] = 2;
+            c.out.shape[1] = 1;
+            c.in.strides[1] = (1 + is_strided) * size;
+            c.in.strides[0] = c.in.strides[1] * c.in.shape[1];
+            if (rng_once_in(r, 2))
+                c.in.strides[0] = (c.in.strides[0] + 15) / 16 * 16;
+            c.out.strides[0] = c.out.strides[1] = test_size(c.out_type);
+            layout_measure(&c.in, size);
+            layout_measure(&c.out, test_size(c.out_type));
+            run_case(&c, r, "parts");
+        }
+    }
+}
+
+/* Diagonals, whose sum goes to host memory. */
+static void test_traces(rng *r)
+{
+    static const int64_t lengths[] = {1, 2049, 5000, 16384, 16385, 32768, 32769, 100000};
+    int count = test_quick ? 3 : (int)(sizeof lengths / sizeof *lengths);
+    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
+        for (int i = 0; i < count; i++) {
+            const int64_t n = lengths[i], size = test_size((mylib_type)t);
+            const int64_t shape[2] = {n, n}, strides[2] = {3 * size, 4 * size};
+            size_t nbytes = (size_t)(((n - 1) * 7 + 1) * size);
+            unsigned char *here = test_malloc(nbytes), right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
+            mylib_type sum_type;
+            void *there;
+            test_set_case("trace of %s, n = %lld", test_types[t].name, (long long)n);
+            fill_ordinary(r, (mylib_type)t, (int64_t)nbytes / size, here);
+            CHECK_OK(mylib_sum_type((mylib_type)t, &sum_type));
+            CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &there));
+            CHECK_OK(mylib_copy(gpu, there, test_cpu, here, nbytes, NULL));
+            mylib_array in = {here, test_cpu, (mylib_type)t, 2, shape, strides};
+            CHECK_OK(mylib_trace(test_cpu, NULL, &in, right));
+            in.data = there;
+            in.device = gpu;
+            CHECK_OK(mylib_trace(gpu, NULL, &in, got));
+            CHECK(same_value(sum_type, right, got), "%s, not %s", describe(sum_type, got),
+                  describe(sum_type, right));
+            CHECK_OK(mylib_free(gpu, there, NULL));
+            free(here);
+        }
+    }
+}
+
+/* Floats as integers that cannot hold them, along rows, every second element, and columns. */
+static void test_edges(rng *r)
+{
+    static const int64_t shapes[][2] = {{1, 1},   {1, 2},    {3, 7},    {9, 3},
+                                        {40, 33}, {300, 40}, {20, 300}, {3, 5000}};
+    int count = test_quick ? 3 : (int)(sizeof shapes / sizeof *shapes);
+    for (int stored = MYLIB_F16; stored <= MYLIB_C128; stored++) {
+        for (int type = MYLIB_I8; type <= MYLIB_U64; type++) {
+            for (int k = 0; k < 4 * 3 * count; k++) {
+                const int64_t *shape = shapes[k / 12], size = test_size((mylib_type)stored);
+                int way = k % 12 / 4;
+                reduction_case c = {(mylib_reduction)(k % 4), (mylib_type)stored, (mylib_type)type,
+                                    (mylib_type)type,         {.ndim = 2},        {.ndim = 2}};
+                if (rng_once_in(r, 2))
+                    c.out_type = reduction_type(c.reduction, c.type);
+                for (int d = 0; d < 2; d++) {
+                    c.in.shape[d] = shape[d];
+                    c.out.shape[d] = d == (way != 2) ? 1 : shape[d];
+                }
+                c.in.strides[1] = way == 1 ? 2 * size : size;
+                c.in.strides[0] = c.in.strides[1] * shape[1];
+                c.out.strides[1] = test_size(c.out_type);
+                c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
+                layout_measure(&c.in, size);
+                layout_measure(&c.out, test_size(c.out_type));
+                run_case(&c, r, "edges");
+            }
+        }
+    }
+}
+
 static void test_dot(rng *r)
 {
     static const int64_t lengths[] = {0, 1, 255, 2048, 2049, 16384, 100001, 20000001};
@@ -176,6 +310,16 @@ static void test_host_number(void)
     number = 2;
     CHECK_OK(mylib_copy(test_cpu, &result, gpu, there, sizeof result, NULL));
     CHECK(result == 1.5, "%g", result);
+
+    /* As an integer that cannot hold it. */
+    int64_t right = 0, got = 1;
+    number = -1000;
+    out.type = MYLIB_I64;
+    mylib_array out_here = {&right, test_cpu, MYLIB_I64, 0, NULL, NULL};
+    CHECK_OK(mylib_reduce(MYLIB_SUM, MYLIB_I8, test_cpu, NULL, &out_here, &in));
+    CHECK_OK(mylib_reduce(MYLIB_SUM, MYLIB_I8, gpu, NULL, &out, &in));
+    CHECK_OK(mylib_copy(test_cpu, &got, gpu, there, sizeof got, NULL));
+    CHECK(right == -128 && got == right, "%lld, not %lld", (long long)got, (long long)right);
     CHECK_OK(mylib_free(gpu, there, NULL));
 }
 
@@ -254,6 +398,9 @@ int main(int argc, char **argv)
     test_dot(&r);
     test_streams(&r);
     test_shapes(&r);
+    test_parts(&r);
+    test_traces(&r);
+    test_edges(&r);
     test_random(&r);
     return test_end();
 }

@@ -142,12 +142,13 @@ typedef struct mylib_reduce_args {
     int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
     int32_t narrow[2]; /* the type that inputs are cut down to before they are widened to carrier */
     int32_t kept_ndim, ndim;
-    int32_t is_aligned;             /* rows: to 16 bytes */
-    int32_t has_warp_per_output;    /* rows */
-    int32_t width;                  /* columns: so many outputs of a thread lie in 16 bytes, or 1 */
-    int32_t lane_bits, warp_bits;   /* columns: 2^lane_bits lanes are walked by 2^warp_bits warps */
-    int32_t width_bits;             /* parts: 2^width_bits outputs are side by side */
-    int64_t grid, grid_rows;        /* thread blocks */
+    int32_t is_aligned;           /* rows: to 16 bytes */
+    int32_t has_warp_per_output;  /* rows */
+    int32_t width;                /* columns: so many outputs of a thread lie in 16 bytes, or 1 */
+    int32_t lane_bits, warp_bits; /* columns: 2^lane_bits lanes are walked by 2^warp_bits warps */
+    int32_t width_bits;           /* parts: 2^width_bits outputs are side by side */
+    int32_t cluster_bits;         /* lanes: 2^cluster_bits thread blocks are a cluster, unless 0 */
+    int64_t grid, grid_rows;      /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
     int64_t group;                  /* blocks, or parts, that one warp or thread block takes */
     int64_t parts;                  /* partial results of one output */
@@ -160,6 +161,10 @@ typedef struct mylib_reduce_args {
 } mylib_reduce_args;
 
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream);
+
+#define MYLIB_MAX_CLUSTER 8 /* thread blocks; more are not for every GPU */
+/* The most thread blocks that a cluster has on the current device; 1 where there are none. */
+cudaError_t mylib_reduce_max_cluster(int *blocks_ret);
 
 /* One operation on one pair of scalars; the result is written where the host can see it. */
 typedef struct mylib_scalar_result {

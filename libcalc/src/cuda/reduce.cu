@@ -10,7 +10,8 @@
  *   walks the pairwise tree over the lanes depth first, so that few values wait at a time.
  *
  * What one warp or thread block takes is an aligned group of 2^k blocks: a whole subtree of the
- * pairwise tree over the blocks.  A second launch combines what several groups of an output give.
+ * pairwise tree over the blocks.  A second launch combines what several groups of an output give;
+ * few groups of lanes are combined within a cluster of thread blocks, where there are clusters.
  */
 #include <type_traits>
 
@@ -95,31 +96,39 @@ template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
     return x;
 }
 
+/* What changes nothing, of integers. */
+template <int R, typename C> __device__ __forceinline__ C identity()
+{
+    constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
+    return R == MYLIB_SUM ? (C)0 : R == MYLIB_PROD ? (C)1 : R == MYLIB_MIN ? (C)~LOWEST : LOWEST;
+}
+
 /*
  * A term of any stored type, by its bits, converted to the program's type and then to C.  A call:
  * it is a kilobyte of cases.
+ *
+ * C holds every number of a narrower integer type, and has its sign: an integer wraps around to it,
+ * while a float goes to the nearest of C, NaN to the lowest, and from there to the nearest of the
+ * narrower type, which is where it would have gone at once.
  */
 template <typename C>
 __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low, uint64_t high)
 {
     uint64_t bits[2] = {low, high};
-    C x = C();
     if (class_of<C>::value == FLOAT && narrow == MYLIB_F16)
         return convert<C>(load_as<t_f16>(input_type, bits));
-    x = load_as<C>(input_type, bits);
+    C x = load_as<C>(input_type, bits);
     if constexpr (class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED) {
-        switch (narrow) {
-#define CASE(s, S)                                                                                 \
-    case MYLIB_##S:                                                                                \
-        return (C)(t_##s)x;
-            CASE(i8, I8)
-            CASE(i16, I16)
-            CASE(i32, I32)
-            CASE(u8, U8)
-            CASE(u16, U16)
-            CASE(u32, U32)
-#undef CASE
-        }
+        static_assert(MYLIB_I8 == 0 && MYLIB_I64 == 3 && MYLIB_U8 == 4 && MYLIB_U64 == 7, "sizes");
+        if (narrow == MYLIB_NOT_NARROWED)
+            return x;
+        const bool is_integer = input_type <= MYLIB_U64 || input_type == MYLIB_BOOL;
+        const int cut = 64 - (8 << narrow % 4);
+        const C highest = identity<MYLIB_MIN, C>() >> cut, lowest = identity<MYLIB_MAX, C>() >> cut;
+        if (is_integer)
+            x = (C)((uint64_t)x << cut) >> cut;
+        else
+            x = x < lowest ? lowest : x > highest ? highest : x;
     }
     return x;
 }
@@ -427,13 +436,6 @@ __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const cha
     return reduce_warp(f, acc[0], lanes);
 }
 
-/* What changes nothing, of integers. */
-template <int R, typename C> __device__ __forceinline__ C identity()
-{
-    constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
-    return R == MYLIB_SUM ? (C)0 : R == MYLIB_PROD ? (C)1 : R == MYLIB_MIN ? (C)~LOWEST : LOWEST;
-}
-
 /* The elements of some vectors, first combined in the type P where that is exact. */
 template <typename F, typename C, typename S, int N>
 __device__ __forceinline__ C combine_integers(F f, C value, const uint4 (&words)[N])
@@ -590,6 +592,117 @@ __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOC
     }
 }
 
+/* ---- Clusters ------------------------------------------------------------------------------ */
+
+/*
+ * The thread blocks of a cluster are the parts of an output.  The first one's shared memory has a
+ * place for what each part gives, and a barrier that counts the bytes that have come: no other
+ * memory, no fence, and the rest of the cluster need not stay.  CUDA 12.1 knows all that is needed.
+ */
+#if CUDART_VERSION >= 12010
+#define HAS_CLUSTERS 1
+#else
+#define HAS_CLUSTERS 0
+#endif
+
+#if HAS_CLUSTERS && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define IN_CLUSTERS 1
+
+template <typename C> struct cluster_room {
+    alignas(16) C value[MYLIB_MAX_CLUSTER];
+    uint64_t barrier;
+};
+
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* In the first thread block, before any of the cluster sends something. */
+__device__ __forceinline__ void expect_bytes(uint64_t *barrier, uint32_t nbytes)
+{
+    uint32_t at = shared_address(barrier);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
+                 "fence.mbarrier_init.release.cluster;\n\t"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at),
+                 "r"(nbytes)
+                 : "memory");
+}
+
+/* To the same place in the shared memory of the cluster's first thread block. */
+template <typename C>
+__device__ __forceinline__ void send_to_first(C *place, uint64_t *barrier, const C &value)
+{
+    uint32_t to, bar;
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(to) : "r"(shared_address(place)));
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(bar) : "r"(shared_address(barrier)));
+    uint32_t words[sizeof(C) / 4];
+    memcpy(words, &value, sizeof value);
+#define SEND "st.async.shared::cluster.mbarrier::complete_tx::bytes"
+    if constexpr (sizeof(C) == 4)
+        asm volatile(SEND ".b32 [%0], %1, [%2];" ::"r"(to), "r"(words[0]), "r"(bar) : "memory");
+    else if constexpr (sizeof(C) == 8)
+        asm volatile(SEND ".v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to), "r"(words[0]), "r"(words[1]),
+                     "r"(bar)
+                     : "memory");
+    else
+        asm volatile(SEND ".v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to), "r"(words[0]),
+                     "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(bar)
+                     : "memory");
+#undef SEND
+}
+
+/* Until all expected bytes have come; what was sent can be read then. */
+__device__ __forceinline__ void wait_for_bytes(uint64_t *barrier)
+{
+    asm volatile("{\n\t"
+                 ".reg .pred done;\n\t"
+                 "again:\n\t"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n\t"
+                 "@!done bra again;\n\t"
+                 "}" ::"r"(shared_address(barrier))
+                 : "memory");
+}
+
+/* Every thread of the cluster goes through this and then through finish_in_cluster(). */
+template <typename C>
+__device__ __forceinline__ void begin_in_cluster(const reduce_args &args, cluster_room<C> &all,
+                                                 uint32_t part)
+{
+    if (part == 0 && threadIdx.x == 0)
+        expect_bytes(&all.barrier, (uint32_t)args.parts * (uint32_t)sizeof(C));
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+
+/*
+ * Thread 0 has the value of its part.  A cluster may have more thread blocks than there are parts.
+ * The order is that of combine_kernel().
+ */
+template <typename F, typename C>
+__device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
+                                                  cluster_room<C> &all, uint32_t output,
+                                                  uint32_t part, C value)
+{
+    /* From here on all thread blocks are there, and the barrier of the first one. */
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+    if (threadIdx.x != 0 || part >= args.parts)
+        return;
+    send_to_first(&all.value[part], &all.barrier, value);
+    if (part != 0)
+        return;
+    wait_for_bytes(&all.barrier);
+    int parts = (int)args.parts;
+#pragma unroll 1
+    for (int step = 1; step < parts; step *= 2)
+#pragma unroll 1
+        for (int i = 0; i + step < parts; i += 2 * step)
+            all.value[i] = f(all.value[i], all.value[i + step]);
+    store_output(args, output, all.value[0]);
+}
+#else
+#define IN_CLUSTERS 0
+#endif
+
 /* ---- Lanes --------------------------------------------------------------------------------- */
 
 /* x[0..count) from left to right; count is 1 at least. */
@@ -645,8 +758,19 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     __shared__ alignas(16) unsigned char levels[MAX_LEVELS * sizeof(C)];
     __shared__ alignas(16) unsigned char storage[THREADS * sizeof(C)];
     C *level = (C *)levels, *room = (C *)storage;
-    uint32_t outputs = (uint32_t)args.outputs;
-    uint32_t output = blockIdx.x % outputs, part = blockIdx.x / outputs;
+    uint32_t output, part;
+#if IN_CLUSTERS
+    __shared__ cluster_room<C> all;
+    if (args.cluster_bits != 0) {
+        output = blockIdx.x >> args.cluster_bits;
+        part = blockIdx.x & ((1u << args.cluster_bits) - 1);
+        begin_in_cluster(args, all, part);
+    } else
+#endif
+    {
+        output = blockIdx.x % (uint32_t)args.outputs;
+        part = blockIdx.x / (uint32_t)args.outputs;
+    }
     int64_t begin = part * args.group;
     int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
     const char *const first[2] = {first_term(args, 0, output),
@@ -675,11 +799,14 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         }
         __syncthreads();
     }
-    if (l == 0) {
-        if (end - begin > 1)
-            value = count_end(f, level, (uint32_t)(end - begin));
+    if (l == 0 && end - begin > 1)
+        value = count_end(f, level, (uint32_t)(end - begin));
+#if IN_CLUSTERS
+    if (args.cluster_bits != 0)
+        return finish_in_cluster(f, args, all, output, part, value);
+#endif
+    if (l == 0)
         finish(args, output, part, value);
-    }
 }
 
 /* ---- Columns ------------------------------------------------------------------------------- */
@@ -896,8 +1023,10 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant_
 
 /* ---- Launches ------------------------------------------------------------------------------ */
 
+typedef void (*reduce_kernel)(reduce_args);
+
 /* The kernel of a way for a reduction carried in C. */
-template <int R, typename C> cudaError_t launch_as(const reduce_args *args, cudaStream_t stream)
+template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
 {
     constexpr bool IS_INTEGER = class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED;
     constexpr int W = 16 / sizeof(C);
@@ -907,7 +1036,7 @@ template <int R, typename C> cudaError_t launch_as(const reduce_args *args, cuda
     constexpr bool IS_MODULAR =
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
-    void (*kernel)(reduce_args) = NULL;
+    reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_ROWS:
         if constexpr (R == MYLIB_SUM)
@@ -931,43 +1060,78 @@ template <int R, typename C> cudaError_t launch_as(const reduce_args *args, cuda
         kernel = combine_kernel<combine_any, C>;
         break;
     }
-    dim3 grid((unsigned)args->grid, (unsigned)args->grid_rows);
-    kernel<<<grid, THREADS, 0, stream>>>(*args);
-    return cudaGetLastError();
+    return kernel;
 }
 
-template <typename C> cudaError_t launch(const reduce_args *args, cudaStream_t stream)
+template <typename C> reduce_kernel kernel_of(const reduce_args *args)
 {
     switch (args->reduction) {
     case MYLIB_SUM:
-        return launch_as<MYLIB_SUM, C>(args, stream);
+        return kernel_as<MYLIB_SUM, C>(args);
     case MYLIB_PROD:
-        return launch_as<MYLIB_PROD, C>(args, stream);
+        return kernel_as<MYLIB_PROD, C>(args);
     case MYLIB_MIN:
-        return launch_as<MYLIB_MIN, C>(args, stream);
+        return kernel_as<MYLIB_MIN, C>(args);
     case MYLIB_MAX:
-        return launch_as<MYLIB_MAX, C>(args, stream);
+        return kernel_as<MYLIB_MAX, C>(args);
     }
-    return cudaErrorInvalidValue;
+    return NULL;
+}
+
+reduce_kernel kernel_for(const reduce_args *args)
+{
+    switch (args->carrier) {
+    case MYLIB_I64:
+        return kernel_of<t_i64>(args);
+    case MYLIB_U64:
+        return kernel_of<t_u64>(args);
+    case MYLIB_F32:
+        return kernel_of<t_f32>(args);
+    case MYLIB_F64:
+        return kernel_of<t_f64>(args);
+    case MYLIB_C64:
+        return kernel_of<t_c64>(args);
+    case MYLIB_C128:
+        return kernel_of<t_c128>(args);
+    }
+    return NULL;
 }
 
 } // namespace
 
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
 {
-    switch (args->carrier) {
-    case MYLIB_I64:
-        return launch<t_i64>(args, stream);
-    case MYLIB_U64:
-        return launch<t_u64>(args, stream);
-    case MYLIB_F32:
-        return launch<t_f32>(args, stream);
-    case MYLIB_F64:
-        return launch<t_f64>(args, stream);
-    case MYLIB_C64:
-        return launch<t_c64>(args, stream);
-    case MYLIB_C128:
-        return launch<t_c128>(args, stream);
+    reduce_kernel kernel = kernel_for(args);
+    void *parameters[] = {(void *)args};
+    cudaLaunchAttribute cluster = {};
+    cudaLaunchConfig_t config = {};
+    if (kernel == NULL)
+        return cudaErrorInvalidValue;
+    config.gridDim = dim3((unsigned)args->grid, (unsigned)args->grid_rows);
+    config.blockDim = dim3(THREADS);
+    config.stream = stream;
+    if (args->cluster_bits != 0) {
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim.x = 1u << args->cluster_bits;
+        cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+        config.attrs = &cluster;
+        config.numAttrs = 1;
     }
-    return cudaErrorInvalidValue;
+    return cudaLaunchKernelExC(&config, (const void *)kernel, parameters);
+}
+
+cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
+{
+    /* The one that takes most of a multiprocessor; all are compiled for the same ones. */
+    const void *kernel = (const void *)lanes_kernel<combine_any, t_c128>;
+    cudaFuncAttributes attributes;
+    cudaLaunchConfig_t config = {};
+    *blocks_ret = 1;
+    cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    /* Code for older GPUs, which a newer one may run too, has nothing for clusters. */
+    if (!HAS_CLUSTERS || error != cudaSuccess || attributes.ptxVersion < 90)
+        return error;
+    config.gridDim = dim3(MYLIB_MAX_CLUSTER);
+    config.blockDim = dim3(THREADS);
+    return cudaOccupancyMaxPotentialClusterSize(blocks_ret, kernel, &config);
 }
