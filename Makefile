@@ -101,7 +101,9 @@ test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
 	MYLIB_REQUIRE_GPU=1 ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
 	$(cbuild)/libcalc/tests/test_mylib --device cuda
-	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and not whole_gpu" $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(PYTEST_ARGS)
+	@# pytest-benchmark, where it is installed, warns when tests run side by side.
+	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and not whole_gpu" -p no:benchmark \
+	    $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(PYTEST_ARGS)
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and whole_gpu" $(PYTEST_ARGS)
 	$(python) scripts/compute_sanitizer.py $(cbuild) --jobs $(JOBS)
 

@@ -390,7 +390,7 @@ static void mark_direct(mylib_fused_args *args)
                 args->computed_type == args->input_type[input])
                 args->statement[i].operand[o] = (uint8_t)(MYLIB_FUSED_DIRECT + input);
             else
-                args->converted |= (uint32_t)1 << input;
+                args->converted |= (uint64_t)2 << input;
         }
     }
 }

@@ -189,20 +189,28 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     }
 }
 
-/*
- * Asks for the groups of the inputs that are converted: their values are waited for one after the
- * other.
- */
+/* The address will be read. */
+__device__ __forceinline__ void ask_for(const char *p)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+    (void)p;
+#endif
+}
+
+/* The groups of inputs that are converted: they are waited for one after the other. */
 template <typename T> __device__ __forceinline__ void ask_for_converted(const fused_args &args)
 {
 #pragma unroll 1
-    for (uint32_t left = args.converted; left != 0; left &= left - 1) {
-        int k = 1 + __ffs((int)left) - 1, size = (int)args.strides[0][k];
+    for (int k = 1; args.converted >> k != 0; k++) {
+        int size = (int)args.strides[0][k];
         const char *p = args.data[k] + first_group() * (single<T>::G * size);
+        if ((args.converted >> k & 1) == 0)
+            continue;
 #pragma unroll
         for (int v = 0; v < GROUPS; v++)
-            asm volatile(
-                "prefetch.global.L2 [%0];" ::"l"(p + v * blockDim.x * (single<T>::G * size)));
+            ask_for(p + v * blockDim.x * (single<T>::G * size));
     }
 }
 
