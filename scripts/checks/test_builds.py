@@ -64,7 +64,6 @@ def test_cuda_for_all_major_architectures() -> None:
     found = cache(MADE)
     wanted = {
         "CMAKE_CUDA_ARCHITECTURES": "all-major",
-        "MYLIB_CUDA_FUSED": "ON",
         "MYLIB_WERROR": "ON",
     }
     build = MADE

@@ -37,7 +37,7 @@ def _built() -> None:
         cwd=ROOT,
         env={
             **os.environ,
-            "CMAKE_ARGS": "-DMYLIB_EMULATED_GPUS=2 -DMYLIB_CUDA_FUSED=ON -DMYLIB_WERROR=ON",
+            "CMAKE_ARGS": "-DMYLIB_EMULATED_GPUS=2 -DMYLIB_WERROR=ON",
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
