@@ -281,6 +281,12 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
+    if type(x) is Array and dtype is None and out is None and device is None:
+        own = x.dtype
+        if own.char in "fdFD":  # which carry their own sums
+            total = core.reduce_new(_SUM, x, axis, keepdims)
+            if total is not NotImplemented:
+                return total / own.type(x.size // total.size)
     if isinstance(x, Traced):
         return x._reduced("mean", axis, dtype, out, keepdims)
     x = _operand("mean", x)
