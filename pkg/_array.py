@@ -128,8 +128,6 @@ class Array(core.ArrayBase):
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        from . import _reductions
-
         return bool(_reductions.max(self == value)) if self.size else False
 
     def __repr__(self) -> str:
@@ -348,48 +346,34 @@ class Array(core.ArrayBase):
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Any:
         """See `pkg.sum`."""
-        from . import _reductions
-
         return _reductions.sum(self, axis, dtype, out, keepdims)
 
     def prod(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Any:
         """See `pkg.prod`."""
-        from . import _reductions
-
         return _reductions.prod(self, axis, dtype, out, keepdims)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """See `pkg.min`."""
-        from . import _reductions
-
         return _reductions.min(self, axis, out, keepdims)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """See `pkg.max`."""
-        from . import _reductions
-
         return _reductions.max(self, axis, out, keepdims)
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Any:
         """See `pkg.mean`."""
-        from . import _reductions
-
         return _reductions.mean(self, axis, dtype, out, keepdims)
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """See `pkg.dot`."""
-        from . import _reductions
-
         return _reductions.dot(self, other, out)
 
     def trace(self, offset: int = 0) -> Array:
         """See `pkg.trace`."""
-        from . import _functions
-
         return _functions.trace(self, offset)  # type: ignore[no-any-return]
 
 
@@ -577,9 +561,18 @@ def _refuse_host(x: Any, device: str) -> TypeError:
     )
 
 
+def _refuse_other_device(name: str, array: Any, device: str | None) -> None:
+    """ValueError when `device` is not where the array is; None is."""
+    if device is not None and core.parse_device(device) != array._ordinal:
+        raise ValueError(f"{name}: the array is on {array.device}, and device is {device!r}")
+
+
+_OURS_OR_HOST = (Array, np.ndarray, np.generic, *_NUMBERS, list, tuple, type(None))
+
+
 def as_array(x: Any) -> Any:
     """An Array for foreign GPU memory, without a copy; anything else as it is."""
-    if isinstance(x, (Array, np.ndarray, np.generic, *_NUMBERS, list, tuple)) or x is None:
+    if isinstance(x, _OURS_OR_HOST):
         return x
     if hasattr(type(x), "__dlpack_device__") or hasattr(type(x), "__cuda_array_interface__"):
         from . import _interop
@@ -839,3 +832,6 @@ def asnumpy(x: Any, out: Any = None) -> Any:
 
 
 core.set_array_hooks(Array, call)
+
+# They need what is above; an import in each call of a method would take longer than the call.
+from . import _functions, _reductions  # noqa: E402

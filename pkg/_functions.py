@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, as_array
+from ._array import Array, _refuse_other_device, as_array
 
 _operations = {operation.__name__: operation for operation in core.operations}
 
@@ -88,7 +88,8 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     >>> trace(np.arange(9).reshape(3, 3))
     np.int64(12)
     """
-    matrix = as_array(matrix)
+    if not isinstance(matrix, Array):
+        matrix = as_array(matrix)
     array = matrix if isinstance(matrix, Array) else np.asarray(matrix)
     if array.ndim != 2:
         raise ValueError(
@@ -96,7 +97,9 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
             f"(its shape is {array.shape})"
         )
     if isinstance(array, Array):
-        return _device_trace(array, operator.index(offset), device)
+        if device is not None:
+            _refuse_other_device("trace", array, device)
+        return core.trace_new(array, offset)
     if array.dtype == np.bool_:
         array = array.view(np.int8)
     offset = operator.index(offset)
@@ -110,17 +113,6 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
         diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
         array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
     return core.trace(array.view(np.ndarray), core.parse_device(device))
-
-
-def _device_trace(array: Array, offset: int, device: str | None) -> Any:
-    """The sum of a diagonal of a matrix on a GPU, as an array without dimensions."""
-    from ._reductions import sum
-
-    if offset != 0:
-        array = array[:, offset:] if offset > 0 else array[-offset:, :]
-    strides = array.strides
-    diagonal = core.view(array, 0, (min(array.shape),), (strides[0] + strides[1],))
-    return sum(diagonal, device=device)
 
 
 def fib(n: int) -> int:

@@ -2,6 +2,8 @@
 
 The order is written down in ``mylib.h`` (`mylib_reduce`).  The bits are the same on every device,
 for every layout, and with any number of threads.
+
+The usual calls on an Array are made in `core`, whose functions say NotImplemented to all others.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array, store
+from ._array import (
+    Array,
+    _is_scalar,
+    _normalized_axes,
+    _refuse_host,
+    _refuse_other_device,
+    as_array,
+    store,
+)
 from ._tracing import Traced
 
 _SUM, _PROD, _MIN, _MAX = range(4)
@@ -99,8 +109,8 @@ def _reduce(
     """Reduces `x`, converted to `dtype`, to a result of `result_dtype`."""
     ordinal = core.parse_device(device)
     on_gpu = _gpu(x) >= 0
-    if on_gpu and device is not None and ordinal != x._ordinal:
-        raise ValueError(f"{name}: the array is on {x.device}, and device is {device!r}")
+    if on_gpu:
+        _refuse_other_device(name, x, device)
     kept: tuple[int, ...]
     shape: tuple[int, ...]
     if axis is None and not keepdims:
@@ -170,6 +180,10 @@ def sum(  # noqa: A001  NumPy's name
     >>> sum([[1, 2], [3, 4]], axis=0)
     array([4, 6])
     """
+    if type(x) is Array and dtype is None and out is None and device is None:
+        result = core.reduce_new(_SUM, x, axis, keepdims)
+        if result is not NotImplemented:
+            return result
     if isinstance(x, Traced):
         return x._reduced("sum", axis, dtype, out, keepdims)
     x = _operand("sum", x)
@@ -191,6 +205,10 @@ def prod(
     >>> prod([1, 2, 3, 4])
     np.int64(24)
     """
+    if type(x) is Array and dtype is None and out is None and device is None:
+        result = core.reduce_new(_PROD, x, axis, keepdims)
+        if result is not NotImplemented:
+            return result
     if isinstance(x, Traced):
         return x._reduced("prod", axis, dtype, out, keepdims)
     x = _operand("prod", x)
@@ -201,6 +219,10 @@ def prod(
 def _extremum(
     name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
 ) -> Any:
+    if type(x) is Array and out is None and device is None:
+        result = core.reduce_new(kind, x, axis, keepdims)
+        if result is not NotImplemented:
+            return result
     if isinstance(x, Traced):
         return x._reduced(name, axis, None, out, keepdims)
     x = _operand(name, x)
@@ -259,6 +281,12 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
+    if type(x) is Array and dtype is None and out is None and device is None:
+        own = x.dtype
+        if own.char in "fdFD":  # which carry their own sums
+            total = core.reduce_new(_SUM, x, axis, keepdims)
+            if total is not NotImplemented:
+                return total / own.type(x.size // total.size)
     if isinstance(x, Traced):
         return x._reduced("mean", axis, dtype, out, keepdims)
     x = _operand("mean", x)
@@ -291,6 +319,10 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     >>> dot([1, 2, 3], [4, 5, 6])
     np.int64(32)
     """
+    if type(a) is Array and out is None and device is None:
+        result = core.dot_new(a, b)
+        if result is not NotImplemented:
+            return result
     a, b = as_array(a), as_array(b)
     on_gpu = isinstance(a, Array) or isinstance(b, Array)
     if on_gpu:

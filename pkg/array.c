@@ -1159,6 +1159,147 @@ static PyObject *dot_function(PyObject *module, PyObject *args)
     return reduce_call(module, args, 0, "dot");
 }
 
+/*
+ * A new array of `ndim` dimensions for what Arrays of one GPU reduce to, each as `type`: one, or a
+ * dot product's two.  `kept` are its sizes as the library wants them, `kept_ndim` of them.
+ */
+static PyObject *reduce_to_new(core_state *state, mylib_reduction reduction, mylib_type type,
+                               int inputs, const mylib_array *in, PyObject *const *memories,
+                               int kept_ndim, const int64_t *kept, int ndim, const int64_t *shape)
+{
+    mylib_device device = in[0].device;
+    PyObject *stream;
+    mylib_status status;
+    if (current_stream(state, device, &stream) < 0)
+        return NULL;
+    PyObject *result = new_array(state, device, stream, type, ndim, shape, NULL);
+    for (int k = 0; k < inputs && result != NULL; k++)
+        if (note_use(memories[k], stream) < 0)
+            Py_CLEAR(result);
+    if (result != NULL) {
+        const mylib_array out = {
+            ((array_object *)result)->a.data, device, type, kept_ndim, kept, NULL};
+        Py_BEGIN_ALLOW_THREADS
+            status = inputs == 2
+                         ? mylib_dot(type, device, stream_handle(stream), &out, &in[0], &in[1])
+                         : mylib_reduce(reduction, type, device, stream_handle(stream), &out, in);
+        Py_END_ALLOW_THREADS
+        if (status != MYLIB_OK) {
+            Py_CLEAR(result);
+            raise_status(state, status);
+        }
+    }
+    Py_XDECREF(stream);
+    return result;
+}
+
+/* The type of a sum or product of elements of a type. */
+static mylib_type sum_type(mylib_type type)
+{
+    if (type == MYLIB_BOOL)
+        return MYLIB_I64;
+    mylib_sum_type(type, &type);
+    return type;
+}
+
+PyDoc_STRVAR(reduce_new_doc,
+             "reduce_new(reduction, array, axis, keepdims, /)\n--\n\n"
+             "A new Array: all elements of an Array reduced (as for reduce()), or with an int "
+             "`axis` those along it, in the type of pkg.sum and its sisters.  NotImplemented for "
+             "anything else, and without elements.");
+static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    int64_t kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM];
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "reduce_new() takes four arguments");
+        return NULL;
+    }
+    long reduction = PyLong_AsLong(args[0]), axis = 0;
+    PyObject *axis_object = args[2], *keepdims = args[3];
+    if (reduction == -1 && PyErr_Occurred())
+        return NULL;
+    if (!is_array(state, args[1]) || !PyBool_Check(keepdims) ||
+        (axis_object != Py_None && !PyLong_CheckExact(axis_object)))
+        Py_RETURN_NOTIMPLEMENTED;
+    const array_object *array = (array_object *)args[1];
+    const mylib_array *in = &array->a;
+    int is_sum = reduction == MYLIB_SUM || reduction == MYLIB_PROD, ndim = 0, kept_ndim = 0;
+    if (array->count == 0 || (in->type == MYLIB_BOOL && !is_sum))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (axis_object != Py_None) {
+        int overflow;
+        axis = PyLong_AsLongAndOverflow(axis_object, &overflow);
+        axis += axis < 0 ? in->ndim : 0;
+        if (overflow != 0 || axis < 0 || axis >= in->ndim)
+            Py_RETURN_NOTIMPLEMENTED;
+    }
+    for (int d = 0; d < in->ndim && (axis_object != Py_None || keepdims == Py_True); d++) {
+        int is_reduced = axis_object == Py_None || d == axis;
+        kept[kept_ndim++] = is_reduced ? 1 : in->shape[d];
+        if (!is_reduced || keepdims == Py_True)
+            shape[ndim++] = kept[d];
+    }
+    return reduce_to_new(state, (mylib_reduction)reduction, is_sum ? sum_type(in->type) : in->type,
+                         1, in, &array->memory, kept_ndim, kept, ndim, shape);
+}
+
+PyDoc_STRVAR(trace_new_doc, "trace_new(matrix, offset, /)\n--\n\n"
+                            "The sum of a diagonal of an Array of two dimensions, as a new Array.");
+static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    if (count != 2 || !is_array(state, args[0]) || ((array_object *)args[0])->a.ndim != 2) {
+        PyErr_SetString(PyExc_TypeError, "trace_new() takes an Array of two dimensions, an int");
+        return NULL;
+    }
+    Py_ssize_t offset = PyNumber_AsSsize_t(args[1], NULL); /* beyond its range: the nearest */
+    if (offset == -1 && PyErr_Occurred())
+        return NULL;
+    const array_object *matrix = (array_object *)args[0];
+    mylib_array in = matrix->a;
+    int64_t rows = in.shape[0], columns = in.shape[1], stride = in.strides[0] + in.strides[1];
+    int64_t skipped_rows = offset < -rows ? rows : offset < 0 ? -offset : 0;
+    int64_t skipped_columns = offset > columns ? columns : offset > 0 ? offset : 0;
+    rows -= skipped_rows;
+    columns -= skipped_columns;
+    int64_t n = rows < columns ? rows : columns;
+    if (n > 0)
+        in.data = (char *)in.data + skipped_rows * in.strides[0] + skipped_columns * in.strides[1];
+    in.ndim = 1;
+    in.shape = &n;
+    in.strides = &stride;
+    return reduce_to_new(state, MYLIB_SUM, sum_type(in.type), 1, &in, &matrix->memory, 0, NULL, 0,
+                         NULL);
+}
+
+PyDoc_STRVAR(dot_new_doc, "dot_new(a, b, /)\n--\n\n"
+                          "The sum of a * b, as a new Array: of two Arrays of one GPU, of one "
+                          "dimension and of one length; NotImplemented for anything else.");
+static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    mylib_array in[2];
+    PyObject *memories[2];
+    mylib_type type;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "dot_new() takes two arguments");
+        return NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (!is_array(state, args[k]) || ((array_object *)args[k])->a.ndim != 1)
+            Py_RETURN_NOTIMPLEMENTED;
+        in[k] = ((array_object *)args[k])->a;
+        memories[k] = ((array_object *)args[k])->memory;
+    }
+    if (in[0].shape[0] != in[1].shape[0] || in[0].device.index != in[1].device.index)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (!promote(in[0].type, in[1].type, &type))
+        return NULL;
+    return reduce_to_new(state, MYLIB_SUM, type == MYLIB_BOOL ? MYLIB_I8 : type, 2, in, memories, 0,
+                         NULL, 0, NULL);
+}
+
 PyDoc_STRVAR(arange_doc, "arange(out, start, step, /)\n--\n\n"
                          "out[i] = start + i * step; start and step are NumPy arrays without "
                          "dimensions, of out's type.");
@@ -1284,6 +1425,8 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+
 PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, empty_doc},
     {"view", view_function, METH_VARARGS, view_doc},
@@ -1293,6 +1436,9 @@ PyMethodDef array_functions[] = {
     {"select", select_function, METH_VARARGS, select_doc},
     {"reduce", reduce_function, METH_VARARGS, reduce_doc},
     {"dot", dot_function, METH_VARARGS, dot_doc},
+    {"reduce_new", FASTCALL(reduce_new_function), METH_FASTCALL, reduce_new_doc},
+    {"trace_new", FASTCALL(trace_new_function), METH_FASTCALL, trace_new_doc},
+    {"dot_new", FASTCALL(dot_new_function), METH_FASTCALL, dot_new_doc},
     {"arange", arange_function, METH_VARARGS, arange_doc},
     {"pointer_device", pointer_device_function, METH_O, pointer_device_doc},
     {"memory_info", memory_info_function, METH_O, memory_info_doc},

@@ -474,6 +474,48 @@ def test_trace(dtype: np.dtype, place: str) -> None:
         pcd.trace(x[0] if x.size else x.reshape(-1), **kwargs)
 
 
+# ---- The short way -------------------------------------------------------------------------------
+
+
+def _outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        result = function(*args, **kwargs)
+    except (OverflowError, RuntimeWarning, TypeError, ValueError) as error:
+        return type(error), str(error)
+    return result.shape, result.dtype, result.device, pcd.asnumpy(result).tobytes()
+
+
+@pytest.mark.gpu
+@cases.each_dtype(DTYPES)
+def test_usual_calls_give_what_the_general_ones_give(dtype: np.dtype) -> None:
+    """A device that is named takes a call past the functions of core for usual calls."""
+    for shape in ((), (3,), (2, 3, 4), (2, 0, 3), (1, 5, 1)):
+        x = _in("array", _data(dtype, shape))
+        for name, axis, keepdims, view in itertools.product(
+            (*NAMES, "mean"),
+            (None, 0, 1, -1, -3, 3, (0,), 2**70, np.int64(0), 1.0),
+            (False, True),
+            (x, x.T),
+        ):
+            function = getattr(pcd, name)
+            wanted = _outcome(function, view, axis, keepdims=keepdims, device="cuda")
+            got = _outcome(function, view, axis, keepdims=keepdims)
+            assert got == wanted, f"{name} of {dtype}, {view.shape}, axis={axis}, {keepdims}"
+    for other in DTYPES:
+        a, b = _in("array", _data(dtype, (7,))), _in("array", _data(other, (7,)))
+        wanted = _outcome(pcd.dot, a, b, device="cuda")
+        assert _outcome(pcd.dot, a, b) == wanted, f"dot of {dtype} and {other}"
+
+
+@pytest.mark.gpu
+def test_traces_with_offsets_beyond_the_matrix() -> None:
+    x = pcd.ones((3, 5), "i4", device="cuda")
+    for offset, wanted in ((2, 3), (4, 1), (5, 0), (2**70, 0), (-2, 1), (-3, 0), (-(2**70), 0)):
+        assert pcd.trace(x, offset).item() == wanted
+    with pytest.raises(ValueError, match="trace: the array is on cuda:0, and device is 'cpu'"):
+        pcd.trace(x, device="cpu")
+
+
 # ---- The methods ---------------------------------------------------------------------------------
 
 

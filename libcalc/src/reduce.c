@@ -90,28 +90,26 @@ static void swap_operands(mylib_layout *l, int a, int b)
 static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t *extent,
                     int *kept_ndim_ret)
 {
-    mylib_layout kept;
     int last, first;
 
-    kept.ndim = 0;
-    kept.count = 1;
-    kept.operands = l->operands;
-    memcpy(kept.data, l->data, (size_t)l->operands * sizeof *kept.data);
+    arranged->ndim = 0;
+    arranged->count = 1;
+    arranged->operands = l->operands;
+    memcpy(arranged->data, l->data, (size_t)l->operands * sizeof *l->data);
+    memset(arranged->is_host_scalar, 0, sizeof arranged->is_host_scalar);
     for (int d = 0; d < l->ndim; d++) {
         if (extent[d] != 1) {
-            add_dimension(&kept, l->shape[d], l, d);
-            kept.count *= l->shape[d] != 0;
+            add_dimension(arranged, l->shape[d], l, d);
+            arranged->count *= l->shape[d] != 0;
         }
     }
-    if (kept.ndim > 0 && kept.count != 0) {
+    if (arranged->ndim > 0 && arranged->count != 0) {
         int first_input = l->operands > 1;
-        swap_operands(&kept, 0, first_input);
-        mylib_layout_simplify(&kept);
-        swap_operands(&kept, 0, first_input);
+        swap_operands(arranged, 0, first_input);
+        mylib_layout_simplify(arranged);
+        swap_operands(arranged, 0, first_input);
     }
-    *arranged = kept;
     arranged->count = l->count;
-    memset(arranged->is_host_scalar, 0, sizeof arranged->is_host_scalar);
 
     first = arranged->ndim;
     for (int d = 0; d < l->ndim; d++) {

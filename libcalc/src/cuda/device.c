@@ -34,10 +34,14 @@ static int is_context_lost(cudaError_t error)
     }
 }
 
+static atomic_int is_lost;
+
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line)
 {
     if (error == cudaSuccess)
         return MYLIB_OK;
+    if (is_context_lost(error))
+        atomic_store(&is_lost, 1);
     /* Left set, the error would be found by the next caller of CUDA in this process. */
     (void)cudaGetLastError();
     const char *slash = strrchr(file, '/');
@@ -374,6 +378,71 @@ static int count_in(int device, size_t nbytes)
 
 static void count_out(int device, size_t nbytes) { atomic_fetch_sub(&used_nbytes[device], nbytes); }
 
+/*
+ * Small pieces that were freed on the default stream.  What is enqueued there from now on comes
+ * after all that has used them, so the next who wants the same there can have one; to ask the pool
+ * takes longer than all else that is done for a small array.  Other streams may be gone before
+ * their pieces, or be another in each thread.
+ */
+#define SPARE_PIECES 8 /* of each GPU */
+#define SPARE_NBYTES (1 << 20)
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+static allocation spare[MYLIB_CUDA_MAX_DEVICES][SPARE_PIECES];
+
+static int may_be_spare(size_t nbytes, const void *stream)
+{
+    return stream == NULL && nbytes <= SPARE_NBYTES &&
+           !atomic_load_explicit(&is_lost, memory_order_relaxed);
+}
+
+/* A spare piece of so many bytes, or NULL. */
+static void *take_spare(int device, size_t nbytes)
+{
+    void *ptr = NULL;
+    pthread_mutex_lock(&spare_lock);
+    for (allocation *s = spare[device]; s < spare[device] + SPARE_PIECES && ptr == NULL; s++) {
+        if (s->ptr != NULL && s->nbytes == nbytes) {
+            ptr = s->ptr;
+            s->ptr = NULL;
+        }
+    }
+    pthread_mutex_unlock(&spare_lock);
+    return ptr;
+}
+
+/* Makes a piece spare; gives the one that has to go for it, or NULL. */
+static void *make_spare(const allocation *piece)
+{
+    static unsigned turn;
+    allocation *place = NULL;
+    pthread_mutex_lock(&spare_lock);
+    for (int i = 0; i < SPARE_PIECES && place == NULL; i++)
+        if (spare[piece->device][i].ptr == NULL)
+            place = &spare[piece->device][i];
+    if (place == NULL)
+        place = &spare[piece->device][turn++ % SPARE_PIECES];
+    void *old = place->ptr;
+    *place = *piece;
+    pthread_mutex_unlock(&spare_lock);
+    return old;
+}
+
+/* Gives the spare pieces of the current device back to the pool; whether there were any. */
+static int free_spare(int device)
+{
+    allocation found[SPARE_PIECES];
+    int count = 0;
+    pthread_mutex_lock(&spare_lock);
+    memcpy(found, spare[device], sizeof found);
+    memset(spare[device], 0, sizeof found);
+    pthread_mutex_unlock(&spare_lock);
+    for (int i = 0; i < SPARE_PIECES; i++)
+        if (found[i].ptr != NULL && cudaFreeAsync(found[i].ptr, NULL) == cudaSuccess)
+            count++;
+    (void)cudaGetLastError();
+    return count != 0;
+}
+
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
 {
     int previous, is_counted = 0;
@@ -388,10 +457,14 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
     is_counted = count_in(device, nbytes);
     if (!is_counted)
         MYLIB_TRY(out_of_memory(device, nbytes));
-    cudaError_t error = cudaMallocFromPoolAsync(&ptr, room, pool, stream);
+    if (may_be_spare(nbytes, stream))
+        ptr = take_spare(device, nbytes);
+    cudaError_t error =
+        ptr != NULL ? cudaSuccess : cudaMallocFromPoolAsync(&ptr, room, pool, stream);
     if (error == cudaErrorMemoryAllocation) {
         /* What was freed may still be held for streams that have not got there. */
         (void)cudaGetLastError();
+        (void)free_spare(device);
         CUDA_TRY(cudaDeviceSynchronize());
         CUDA_TRY(cudaMemPoolTrimTo(pool, 0));
         error = cudaMallocFromPoolAsync(&ptr, room, pool, stream);
@@ -427,6 +500,13 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
                              "%p is not memory that mylib_alloc() gave on cuda:%d, or it was freed "
                              "before",
                              ptr, device));
+    if (may_be_spare(entry.nbytes, stream)) {
+        ptr = make_spare(&entry);
+        if (ptr != NULL && cudaFreeAsync(ptr, NULL) != cudaSuccess)
+            (void)cudaGetLastError(); /* that one was freed long ago: nobody is waiting to hear */
+        count_out(device, entry.nbytes);
+        goto out;
+    }
     cudaError_t error = cudaFreeAsync(ptr, stream);
     /* At exit the runtime may go before the last arrays do; the memory goes with the process. */
     if (error != cudaErrorCudartUnloading)
@@ -523,12 +603,18 @@ mylib_status mylib_free_cached(void)
     if (!atomic_load(&is_used) || atomic_load(&is_poisoned))
         return st;
     mylib_stream_free_cached();
-    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++) {
+    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES && st == MYLIB_OK; i++) {
         cudaMemPool_t pool = atomic_load(&pools[i]);
-        if (pool != NULL)
-            CUDA_TRY(cudaMemPoolTrimTo(pool, 0));
+        int previous;
+        if (pool == NULL || (st = mylib_cuda_enter(i, &previous)) != MYLIB_OK)
+            continue;
+        if (free_spare(i)) /* the pool has them back when that has been seen to be done */
+            st = mylib_cuda_synchronize(i, NULL);
+        if (st == MYLIB_OK)
+            st = mylib_from_cuda(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo(pool, 0)", __FILE__,
+                                 __LINE__);
+        mylib_cuda_leave(previous);
     }
-out:
     return st;
 }
 
