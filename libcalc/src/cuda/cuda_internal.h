@@ -57,21 +57,21 @@ mylib_status mylib_cuda_launch(const mylib_code *program, mylib_layout *layout, 
 /* What an operand of mylib_launch_direct() is. */
 enum {
     MYLIB_DIRECT_VECTOR,   /* rows of vectors, of the computed type */
-    MYLIB_DIRECT_ELEMENTS, /* a single row of it, aligned to its elements only */
     MYLIB_DIRECT_SINGLE,   /* one element of it for each row */
     MYLIB_DIRECT_CONSTANT, /* one value for all, or no operand: a vector of it is in constant[] */
     MYLIB_DIRECT_CONVERTED_VECTOR, /* the same of another type */
     MYLIB_DIRECT_CONVERTED_SINGLE,
 };
 
-/* ELEMENTS and outputs that are not aligned are of types of so many bytes: others need too many. */
+/* Operands that are not aligned are of types of so many bytes. */
 #define MYLIB_DIRECT_ELEMENT_MIN 4
 
 /*
  * A program of a single operation, of a choice by a condition, or of a load alone, over rows of
  * whole vectors: vectors of 16 bytes of the computed type, each aligned, in every operand, to the
  * bytes that it has there, at most 16.  Row after row goes on by strides; without row_vectors all n
- * elements are one row, whose last vector may be incomplete.
+ * elements are one row, whose last vector may be incomplete.  A single row may also be read and written
+ * element by element: then nothing need be aligned to more than its elements.
  */
 typedef struct mylib_direct_args {
     int64_t n;
@@ -83,7 +83,7 @@ typedef struct mylib_direct_args {
     uint8_t computed_type, result_type, opcode;
     uint8_t kind[2], type[2];
     uint8_t shift[2]; /* an element has 1 << shift bytes */
-    uint8_t has_conversions, out_is_unaligned;
+    uint8_t has_conversions, is_by_elements;
     const char *condition; /* of a choice: bools, like a VECTOR; else NULL */
     int64_t condition_stride;
 #ifdef __cplusplus

@@ -53,12 +53,18 @@ template <typename T> __device__ __forceinline__ void read_converted(int type, c
     }
 }
 
-/* Where this thread's vector is: its row, and its first element there.  Nothing is kept for it. */
+/* The numbers of the thread block and of the thread, read anew: nothing is kept for them. */
+__device__ __forceinline__ void find_thread(uint32_t &block, uint32_t &thread)
+{
+    asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%tid.x;" : "=r"(block), "=r"(thread));
+}
+
+/* Where this thread's vector is: its row, and its first element there. */
 __device__ __forceinline__ void find_vector(const mylib_direct_args &args, int n, int32_t &row,
                                             int64_t &at)
 {
     uint32_t block, thread;
-    asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%tid.x;" : "=r"(block), "=r"(thread));
+    find_thread(block, thread);
     int64_t vector = (int64_t)block * THREADS + thread;
     row = 0;
     if (args.row_vectors != 0) {
@@ -68,32 +74,57 @@ __device__ __forceinline__ void find_vector(const mylib_direct_args &args, int n
     at = vector * n;
 }
 
-/* Operand k of the thread at the end of a single row; what is beyond it is any. */
+/* Whether this thread block takes vectors: not the last one of a single row, if that is short. */
+template <typename T> __device__ __forceinline__ bool takes_vectors(const mylib_direct_args &args)
+{
+    uint32_t block, thread;
+    find_thread(block, thread);
+    return !args.is_by_elements &&
+           (args.row_vectors != 0 || ((int64_t)block + 1) * direct<T>::TILE <= args.n);
+}
+
+/*
+ * The place of the thread's element i in a single row that is not read by vectors, at most the last
+ * one; whether it is there.  Neighbours in a warp take neighbours.
+ */
 template <typename T>
-__device__ __noinline__ void read_tail(const mylib_direct_args &args, int k, int64_t at, T *x)
+__device__ __forceinline__ bool find_element(const mylib_direct_args &args, int i, int64_t &index)
+{
+    uint32_t block, thread;
+    find_thread(block, thread);
+    index = (int64_t)block * direct<T>::TILE + i * THREADS + thread;
+    bool is_there = index < args.n;
+    index = is_there ? index : args.n - 1;
+    return is_there;
+}
+
+/*
+ * Operand k, element by element, where that is rare: of small elements, and converted.  A function
+ * of its own, so that it takes no registers from the common way.
+ */
+template <typename T>
+__device__ __noinline__ void read_elements(const mylib_direct_args &args, int k, T *x)
 {
 #pragma unroll 1
     for (int i = 0; i < direct<T>::N; i++) {
-        int64_t index = at + i < args.n ? at + i : args.n - 1;
-        bool is_single =
-            args.kind[k] == MYLIB_DIRECT_SINGLE || args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE;
-        if (args.kind[k] == MYLIB_DIRECT_CONSTANT)
-            x[i] = *(const T *)args.constant[k];
-        else
-            x[i] = load_at<T>(args.type[k], args.in[k], is_single ? 0 : index);
+        int64_t index;
+        find_element<T>(args, i, index);
+        x[i] = load_at<T>(args.type[k], args.in[k], index);
     }
 }
 
 /* Bit i is set where the condition of this thread's element i differs from 0. */
 template <typename T>
-__device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args, bool is_full,
-                                                   int32_t row, int64_t at)
+__device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args)
 {
     constexpr int N = direct<T>::N;
-    const char *p = args.condition + row * args.condition_stride + at;
-    alignas(16) uint8_t values[N];
     uint32_t mask = 0;
-    if (is_full) {
+    int64_t at;
+    if (takes_vectors<T>(args)) {
+        alignas(16) uint8_t values[N];
+        int32_t row;
+        find_vector(args, N, row, at);
+        const char *p = args.condition + row * args.condition_stride + at;
         *(typename bits_of<N>::type *)values = *(const typename bits_of<N>::type *)p;
 #pragma unroll
         for (int i = 0; i < N; i++)
@@ -101,105 +132,114 @@ __device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args
         return mask;
     }
 #pragma unroll 1
-    for (int i = 0; i < N && at + i < args.n; i++)
-        mask |= (uint32_t)(p[i] != 0) << i;
+    for (int i = 0; i < N; i++) {
+        find_element<T>(args, i, at);
+        mask |= (uint32_t)(args.condition[at] != 0) << i;
+    }
     return mask;
 }
 
 template <typename T, typename R>
-__device__ __forceinline__ void write_direct(R *out, bool is_full, int64_t at, int64_t n,
-                                             const T *acc)
+__device__ __forceinline__ void write_direct(const mylib_direct_args &args, const T *acc)
 {
     constexpr int N = direct<T>::N;
     typedef typename bits_of<N * sizeof(R)>::type W;
     alignas(16) R r[N];
+    int64_t at;
 #pragma unroll
     for (int i = 0; i < N; i++)
         r[i] = convert<R>(acc[i]);
-    if (is_full) {
-        __stcs((W *)(out + at), *(const W *)r);
+    if (takes_vectors<T>(args)) {
+        int32_t row;
+        find_vector(args, N, row, at);
+        R *out = (R *)(args.out + row * args.out_stride) + at;
+        __stcs((W *)out, *(const W *)r);
         return;
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (at + i < n)
-            out[at + i] = r[i];
+        if (find_element<T>(args, i, at))
+            ((R *)args.out)[at] = r[i];
 }
 
-/* Only with all the threads that there can be is the time of each hidden behind the others. */
+/*
+ * Only with all the threads that there can be is the time of each hidden behind the others.  The
+ * threads of the last block of a single row take their elements one by one, if it is short, and so
+ * do all where something is not aligned.
+ */
 template <typename T>
 __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
     direct_kernel(const __grid_constant__ mylib_direct_args args)
 {
     constexpr int N = direct<T>::N;
     alignas(16) T operand[2][N];
-    int64_t first = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N, at;
+    int64_t at;
     int32_t row;
-    if (first >= args.n)
+    if (args.row_vectors != 0 ? blockIdx.x * direct<T>::TILE + threadIdx.x * N >= args.n
+                              : !find_element<T>(args, 0, at))
         return;
-    bool is_full = first + N <= args.n;
-    if (is_full) {
-        find_vector(args, N, row, at);
+    find_vector(args, N, row, at);
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        const char *p = args.in[k] + row * args.stride[k];
+        if (args.kind[k] == MYLIB_DIRECT_VECTOR) {
+            if (takes_vectors<T>(args)) {
+                *(uint4 *)operand[k] = *(const uint4 *)(p + at * sizeof(T));
+            } else if (sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN) {
+#pragma unroll
+                for (int i = 0; i < N; i++) {
+                    int64_t index;
+                    find_element<T>(args, i, index);
+                    operand[k][i] = load_element<T>(p + index * (int64_t)sizeof(T));
+                }
+            }
+        } else if (args.kind[k] == MYLIB_DIRECT_CONSTANT) {
+            *(uint4 *)operand[k] = *(const uint4 *)args.constant[k];
+        } else if (args.kind[k] == MYLIB_DIRECT_SINGLE) {
+            T value = load_element<T>(p);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                operand[k][i] = value;
+        }
+    }
+    if (args.has_conversions) {
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const char *p = args.in[k] + row * args.stride[k];
-            if (args.kind[k] == MYLIB_DIRECT_VECTOR) {
-                *(uint4 *)operand[k] = *(const uint4 *)(p + at * sizeof(T));
-            } else if (args.kind[k] == MYLIB_DIRECT_CONSTANT) {
-                *(uint4 *)operand[k] = *(const uint4 *)args.constant[k];
-            } else if (args.kind[k] == MYLIB_DIRECT_SINGLE) {
-                T value = load_element<T>(p);
+            if (args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR) {
+                if (takes_vectors<T>(args))
+                    read_converted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
+            } else if (args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE) {
+                T value = load_as<T>(args.type[k], p);
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     operand[k][i] = value;
-            } else if (sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN &&
-                       args.kind[k] == MYLIB_DIRECT_ELEMENTS) {
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    operand[k][i] = load_element<T>(p + (at + i) * (int64_t)sizeof(T));
             }
         }
-        if (args.has_conversions) {
-#pragma unroll
-            for (int k = 0; k < 2; k++) {
-                const char *p = args.in[k] + row * args.stride[k];
-                if (args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR) {
-                    read_converted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
-                } else if (args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE) {
-                    T value = load_as<T>(args.type[k], p);
-#pragma unroll
-                    for (int i = 0; i < N; i++)
-                        operand[k][i] = value;
-                }
-            }
-        }
-    } else {
+    }
+    if (!takes_vectors<T>(args)) {
 #pragma unroll
         for (int k = 0; k < 2; k++) {
-            alignas(16) T tail[N];
-            read_tail(args, k, first, tail);
+            if (args.kind[k] != MYLIB_DIRECT_CONVERTED_VECTOR &&
+                (args.kind[k] != MYLIB_DIRECT_VECTOR || sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN))
+                continue;
+            alignas(16) T elements[N];
+            read_elements(args, k, elements);
 #pragma unroll
             for (int i = 0; i < N; i++)
-                operand[k][i] = tail[i];
+                operand[k][i] = elements[i];
         }
     }
-    uint32_t mask = 0;
-    if (args.condition != NULL) {
-        find_vector(args, N, row, at);
-        mask = read_condition<T>(args, is_full, row, at);
-    }
-    step<T, N>(args.opcode, operand[0], operand[1], mask);
+    step<T, N>(args.opcode, operand[0], operand[1],
+               args.condition == NULL ? 0 : read_condition<T>(args));
 
-    /* Found again, so that it takes no registers in the meantime. */
-    find_vector(args, N, row, at);
-    char *out = args.out + row * args.out_stride;
-    is_full &= !args.out_is_unaligned;
+    /* Places are found again, so that they take no registers in the meantime. */
     if (args.result_type == number_of<T>::value)
-        write_direct<T>((T *)out, is_full, at, args.n, operand[0]);
+        write_direct<T, T>(args, operand[0]);
     else if (args.result_type == MYLIB_BOOL)
-        write_direct<T>((t_bool *)out, is_full, at, args.n, operand[0]);
+        write_direct<T, t_bool>(args, operand[0]);
     else if constexpr (real_of<T>::is_complex)
-        write_direct<T>((typename real_of<T>::type *)out, is_full, at, args.n, operand[0]);
+        write_direct<T, typename real_of<T>::type>(args, operand[0]);
 }
 
 template <typename T> __host__ __device__ constexpr unsigned types_read()

@@ -251,30 +251,6 @@ static void free_operands(fusion *f, int i)
     }
 }
 
-/*
- * Operand 1 is read first, and what is converted is waited for: with an operand 0 that is
- * converted, operand 1 would be waited for alone.
- */
-static int waits_for_other(const fusion *f, const mylib_fused_statement *t)
-{
-    int input = mylib_fused_input(t->operand[0]), other = mylib_fused_input(t->operand[1]);
-    return f->args->computed_type != MYLIB_FUSED_MIXED && input >= 0 && other >= 0 &&
-           f->args->input_type[input] != f->args->computed_type;
-}
-
-/* Then operand 0 is read by a statement before; false when there is no room. */
-static int load_first(fusion *f, mylib_fused_statement *t)
-{
-    if (f->next == MYLIB_FUSED_MAX_STATEMENTS)
-        return 0;
-    t[1] = t[0];
-    f->next++;
-    t[0].opcode = MYLIB_OPCODE_LOAD;
-    t[0].operand[1] = MYLIB_FUSED_ABSENT;
-    t[1].operand[0] = MYLIB_FUSED_FORWARDED;
-    return 1;
-}
-
 /* Adds statement i; false when there is no room. */
 static int add_statement(fusion *f, int i)
 {
@@ -295,15 +271,12 @@ static int add_statement(fusion *f, int i)
     for (int o = first; o < s->operands; o++)
         if (!set_operand(f, t, o - first, i, o))
             return 0;
-    if (waits_for_other(f, t) && !load_first(f, t))
-        return 0;
     free_operands(f, i);
 
     int follower = i + 1;
     while (follower < p->statements &&
            (!f->results[follower].is_used || f->results[follower].is_dropped))
         follower++;
-    t = &f->args->statement[f->next - 1];
     f->forwarded = i;
     f->results[i].place = MYLIB_FUSED_ABSENT;
     if (f->results[i].uses > 0 && f->results[i].user > follower) {
@@ -380,7 +353,6 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
 /* Marks the inputs that a full group reads as vectors, without a conversion. */
 static void mark_direct(mylib_fused_args *args)
 {
-    args->converted = 0;
     for (int i = 0; i < args->statements && args->ndim <= 2; i++) {
         for (int o = 0; o < 2; o++) {
             int input = mylib_fused_input(args->statement[i].operand[o]);
@@ -389,8 +361,6 @@ static void mark_direct(mylib_fused_args *args)
             if (args->computed_type == MYLIB_FUSED_MIXED ||
                 args->computed_type == args->input_type[input])
                 args->statement[i].operand[o] = (uint8_t)(MYLIB_FUSED_DIRECT + input);
-            else
-                args->converted |= (uint64_t)2 << input;
         }
     }
 }

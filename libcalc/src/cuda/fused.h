@@ -93,7 +93,6 @@ typedef struct mylib_fused_args {
     mylib_divider row_divider; /* by row_groups, when there are rows */
     mylib_divider divider[MYLIB_FUSED_MAX_NDIM];
     int32_t shape[MYLIB_FUSED_MAX_NDIM];
-    uint64_t converted; /* bit k: operand k is a vector of another type; of programs of one type */
     uint8_t computed_type, result_type;
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
     uint8_t access[MYLIB_MAX_OPERANDS];

@@ -91,12 +91,11 @@ static int plan_direct_input(const mylib_code *p, const mylib_layout *layout, in
     else if (!mylib_direct_takes((mylib_type)p->type, (mylib_type)p->input_type[k]) ||
              !is_contiguous(layout, 1 + k, input_size))
         return 0;
-    else if (is_aligned(layout, 1 + k, (size_t)vector * input_size))
-        args->kind[slot] = is_converted ? MYLIB_DIRECT_CONVERTED_VECTOR : MYLIB_DIRECT_VECTOR;
-    else if (layout->ndim == 1 && !is_converted && size >= MYLIB_DIRECT_ELEMENT_MIN)
-        args->kind[slot] = MYLIB_DIRECT_ELEMENTS;
     else
-        return 0;
+        args->kind[slot] = is_converted ? MYLIB_DIRECT_CONVERTED_VECTOR : MYLIB_DIRECT_VECTOR;
+    if (args->kind[slot] == MYLIB_DIRECT_VECTOR ||
+        args->kind[slot] == MYLIB_DIRECT_CONVERTED_VECTOR)
+        args->is_by_elements |= !is_aligned(layout, 1 + k, (size_t)vector * input_size);
     args->in[slot] = layout->data[1 + k];
     args->type[slot] = p->input_type[k];
     args->has_conversions |= is_converted;
@@ -121,11 +120,7 @@ static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_di
     args->result_type = p->result_type;
     args->opcode = MYLIB_OPCODE_NONE;
     args->kind[0] = args->kind[1] = MYLIB_DIRECT_CONSTANT;
-    if (!is_aligned(layout, 0, (size_t)vector * out_size)) {
-        if (layout->ndim == 2 || size < MYLIB_DIRECT_ELEMENT_MIN)
-            return 0;
-        args->out_is_unaligned = 1;
-    }
+    args->is_by_elements = !is_aligned(layout, 0, (size_t)vector * out_size);
     if (layout->ndim == 2) {
         int64_t row_vectors = layout->shape[1] / vector;
         if (layout->shape[1] % vector != 0 || layout->shape[0] * row_vectors > INT32_MAX)
@@ -137,8 +132,9 @@ static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_di
     if (first != 0) {
         int k = 1 + p->code[0].operand;
         if (p->input_type[k - 1] != MYLIB_BOOL || layout->is_host_scalar[k] ||
-            !is_contiguous(layout, k, 1) || !is_aligned(layout, k, (size_t)vector))
+            !is_contiguous(layout, k, 1))
             return 0;
+        args->is_by_elements |= !is_aligned(layout, k, (size_t)vector);
         args->condition = layout->data[k];
         args->condition_stride = layout->ndim == 2 ? layout->strides[k][0] : 0;
     }
@@ -149,7 +145,9 @@ static int plan_direct(const mylib_code *p, const mylib_layout *layout, mylib_di
         if (k != MYLIB_NO_OPERAND && !plan_direct_input(p, layout, vector, i - first, k, args))
             return 0;
     }
-    return 1;
+    return !args->is_by_elements || (layout->ndim == 1 && size >= MYLIB_DIRECT_ELEMENT_MIN &&
+                                     args->kind[0] != MYLIB_DIRECT_CONVERTED_VECTOR &&
+                                     args->kind[1] != MYLIB_DIRECT_CONVERTED_VECTOR);
 }
 
 /* The first dimension that has more than one index. */

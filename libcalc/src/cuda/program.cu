@@ -126,48 +126,52 @@ __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[single<T>
         place[v * blockDim.x] = *(const uint4 *)&x[v * single<T>::G];
 }
 
-/* Groups of elements of type S, converted. */
-template <typename T, typename S, bool FLAT>
-__device__ __forceinline__ void convert_groups(const fused_args &args, const position<FLAT> &at,
-                                               int k, uint4 *place)
+/*
+ * Whole groups, the first at p and the next ones `step` bytes further on, into the thread's place
+ * for them; false where the type is not promoted to T.  It gets all by registers: through a pointer
+ * arguments of the kernel would have to be fetched as memory.
+ */
+template <typename T>
+__device__ __noinline__ bool convert_groups(int type, const char *p, int step, uint4 *place)
 {
     constexpr int G = single<T>::G;
-    typedef typename bits_of<sizeof(S) * G>::type bits;
-    alignas(16) S values[single<T>::N];
-    alignas(16) T x[single<T>::N];
-    char *p[GROUPS];
-    find_groups<G>(args, at, k, sizeof(S), p);
-#pragma unroll
-    for (int v = 0; v < GROUPS; v++)
-        *(bits *)&values[v * G] = *(const bits *)p[v];
-#pragma unroll
-    for (int i = 0; i < single<T>::N; i++)
-        x[i] = convert<T>(values[i]);
-    write_place(place, x);
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (is_promoted<T, t_##s>()) {                                                   \
+            typedef typename bits_of<sizeof(t_##s) * G>::type bits;                                \
+            alignas(16) t_##s values[single<T>::N];                                                \
+            alignas(16) T x[single<T>::N];                                                         \
+            _Pragma("unroll") for (int v = 0; v < GROUPS; v++) * (bits *)&values[v * G] =          \
+                *(const bits *)(p + v * step);                                                     \
+            _Pragma("unroll") for (int i = 0; i < single<T>::N; i++) x[i] = convert<T>(values[i]); \
+            write_place(place, x);                                                                 \
+            return true;                                                                           \
+        }                                                                                          \
+        return false;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return false;
 }
 
 /*
  * An input of any type and layout, converted, into the thread's place for it.  A function of its
  * own, so that it takes no registers from the common way.
  */
-template <typename T, bool FLAT>
+template <typename T>
 __device__ __noinline__ void read_input(const fused_args &args, int input, uint4 *place)
 {
     constexpr int G = single<T>::G;
-    const position<FLAT> at = position_of<G, FLAT>(args);
     int k = 1 + input, type = args.input_type[input];
-    if (has_groups(args, at, k, MYLIB_FUSED_VECTOR)) {
-        switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<T, t_##s>()) {                                                   \
-            convert_groups<T, t_##s>(args, at, k, place);                                          \
-            return;                                                                                \
-        }                                                                                          \
-        break;
-            MYLIB_STORED_TYPES(DT)
-#undef DT
-        }
+    if (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR) {
+        const position<false> at = position_of<G, false>(args);
+        int size = (int)args.strides[args.ndim - 1][k], step = blockDim.x * G * size;
+        char *p[GROUPS];
+        find_groups<G>(args, at, k, size, p);
+        if (at.is_full && p[GROUPS - 1] - p[0] == (GROUPS - 1) * step &&
+            convert_groups<T>(type, p[0], step, place))
+            return;
     }
     int64_t step = args.strides[args.ndim - 1][k]; /* of a SINGLE it is 0 */
 #pragma unroll 1
@@ -186,31 +190,6 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
 #pragma unroll 1
         for (int i = 0; i < n; i++, p += step)
             ((T *)place)[i] = load_as<T>(type, p);
-    }
-}
-
-/* The address will be read. */
-__device__ __forceinline__ void ask_for(const char *p)
-{
-#ifdef __CUDA_ARCH__
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#else
-    (void)p;
-#endif
-}
-
-/* The groups of inputs that are converted: they are waited for one after the other. */
-template <typename T> __device__ __forceinline__ void ask_for_converted(const fused_args &args)
-{
-#pragma unroll 1
-    for (int k = 1; args.converted >> k != 0; k++) {
-        int size = (int)args.strides[0][k];
-        const char *p = args.data[k] + first_group() * (single<T>::G * size);
-        if ((args.converted >> k & 1) == 0)
-            continue;
-#pragma unroll
-        for (int v = 0; v < GROUPS; v++)
-            ask_for(p + v * blockDim.x * (single<T>::G * size));
     }
 }
 
@@ -235,10 +214,20 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
         for (int v = 0; v < GROUPS; v++)
             *(uint4 *)&x[v * G] = value;
     } else {
+        int input = mylib_fused_input(operand), k = 1 + input;
+        uint4 *place = place_of(own, args.registers + 1);
         write_place(place_of(own, args.registers), other);
-        read_input<T, FLAT>(args, mylib_fused_input(operand), place_of(own, args.registers + 1));
+        bool is_done = false;
+        if (FLAT && at.is_full) {
+            int bytes = G * (int)args.strides[0][k];
+            is_done =
+                convert_groups<T>(args.input_type[input], args.data[k] + first_group() * bytes,
+                                  (int)blockDim.x * bytes, place);
+        }
+        if (!is_done)
+            read_input<T>(args, input, place);
         read_place(place_of(own, args.registers), other);
-        read_place(place_of(own, args.registers + 1), x);
+        read_place(place, x);
     }
 }
 
@@ -357,9 +346,6 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLA
     position<FLAT> at = position_of<single<T>::G, FLAT>(args);
     if (first_group() >= args.groups)
         return;
-    if constexpr (FLAT)
-        if (at.is_full)
-            ask_for_converted<T>(args);
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
         const fused_statement s = args.statement[i];
