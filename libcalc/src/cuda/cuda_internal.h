@@ -79,6 +79,7 @@ typedef struct mylib_direct_args {
     const char *in[2];
     int64_t out_stride, stride[2];
     int32_t row_vectors;
+    uint32_t full_blocks; /* set by the launch: the thread blocks that take vectors */
     mylib_divider row_divider;
     uint8_t computed_type, result_type, opcode;
     uint8_t kind[2], type[2];
@@ -94,7 +95,7 @@ typedef struct mylib_direct_args {
         unsigned char constant[2][16];
 } mylib_direct_args;
 
-cudaError_t mylib_launch_direct(const mylib_direct_args *args, cudaStream_t stream);
+cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream);
 /* Whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
 int mylib_direct_takes(mylib_type type, mylib_type input_type);
 

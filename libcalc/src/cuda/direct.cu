@@ -74,13 +74,12 @@ __device__ __forceinline__ void find_vector(const mylib_direct_args &args, int n
     at = vector * n;
 }
 
-/* Whether this thread block takes vectors: not the last one of a single row, if that is short. */
-template <typename T> __device__ __forceinline__ bool takes_vectors(const mylib_direct_args &args)
+/* Whether this thread block takes vectors. */
+__device__ __forceinline__ bool takes_vectors(const mylib_direct_args &args)
 {
     uint32_t block, thread;
     find_thread(block, thread);
-    return !args.is_by_elements &&
-           (args.row_vectors != 0 || ((int64_t)block + 1) * direct<T>::TILE <= args.n);
+    return block < args.full_blocks;
 }
 
 /*
@@ -120,7 +119,7 @@ __device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args
     constexpr int N = direct<T>::N;
     uint32_t mask = 0;
     int64_t at;
-    if (takes_vectors<T>(args)) {
+    if (takes_vectors(args)) {
         alignas(16) uint8_t values[N];
         int32_t row;
         find_vector(args, N, row, at);
@@ -149,7 +148,7 @@ __device__ __forceinline__ void write_direct(const mylib_direct_args &args, cons
 #pragma unroll
     for (int i = 0; i < N; i++)
         r[i] = convert<R>(acc[i]);
-    if (takes_vectors<T>(args)) {
+    if (takes_vectors(args)) {
         int32_t row;
         find_vector(args, N, row, at);
         R *out = (R *)(args.out + row * args.out_stride) + at;
@@ -176,14 +175,14 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
     int64_t at;
     int32_t row;
     if (args.row_vectors != 0 ? blockIdx.x * direct<T>::TILE + threadIdx.x * N >= args.n
-                              : !find_element<T>(args, 0, at))
+                              : !takes_vectors(args) && !find_element<T>(args, 0, at))
         return;
     find_vector(args, N, row, at);
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         const char *p = args.in[k] + row * args.stride[k];
         if (args.kind[k] == MYLIB_DIRECT_VECTOR) {
-            if (takes_vectors<T>(args)) {
+            if (takes_vectors(args)) {
                 *(uint4 *)operand[k] = *(const uint4 *)(p + at * sizeof(T));
             } else if (sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN) {
 #pragma unroll
@@ -207,7 +206,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
         for (int k = 0; k < 2; k++) {
             const char *p = args.in[k] + row * args.stride[k];
             if (args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR) {
-                if (takes_vectors<T>(args))
+                if (takes_vectors(args))
                     read_converted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
             } else if (args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE) {
                 T value = load_as<T>(args.type[k], p);
@@ -217,7 +216,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
             }
         }
     }
-    if (!takes_vectors<T>(args)) {
+    if (!takes_vectors(args)) {
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             if (args.kind[k] != MYLIB_DIRECT_CONVERTED_VECTOR &&
@@ -380,11 +379,14 @@ __global__ void scalar_kernel(const __grid_constant__ mylib_scalar_args args)
     }
 }
 
-template <typename T> cudaError_t launch_direct(const mylib_direct_args *args, cudaStream_t stream)
+template <typename T> cudaError_t launch_direct(mylib_direct_args *args, cudaStream_t stream)
 {
     int64_t blocks = (args->n + direct<T>::TILE - 1) / direct<T>::TILE;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
+    args->full_blocks = (uint32_t)(args->row_vectors != 0 ? blocks : args->n / direct<T>::TILE);
+    if (args->is_by_elements)
+        args->full_blocks = 0;
     direct_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
     return cudaGetLastError();
 }
@@ -466,7 +468,7 @@ int mylib_direct_takes(mylib_type type, mylib_type input_type)
     }
 }
 
-cudaError_t mylib_launch_direct(const mylib_direct_args *args, cudaStream_t stream)
+cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
 {
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \

@@ -239,17 +239,6 @@ template <int OP, typename T> __device__ constexpr bool is_by_call()
            ((c == SIGNED || c == UNSIGNED) &&
             (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder));
 }
-template <typename T> __device__ __forceinline__ bool is_called(int opcode)
-{
-    bool found = false;
-#define ROW(arity, op, set)                                                                        \
-    if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_by_call<MYLIB_OP_##op, T>())         \
-        found |= opcode == MYLIB_OP_##op;
-    MYLIB_OPS(ROW)
-#undef ROW
-    return found;
-}
-
 /* What is done by calls: *x = opcode(*x, *y). */
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {
@@ -274,14 +263,16 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
     }
 }
 
-/* x[i] = opcode(x[i], y[i]), of what is not done by calls. */
+/* x[i] = opcode(x[i], y[i]); false where that is left to a call. */
 template <typename T, int N>
-__device__ __forceinline__ void step_in_line(int opcode, T (&x)[N], const T (&y)[N])
+__device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N])
 {
     switch (opcode) {
 #define ROW(arity, op, set)                                                                        \
     case MYLIB_OP_##op:                                                                            \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && !is_by_call<MYLIB_OP_##op, T>()) {  \
+        if constexpr (is_by_call<MYLIB_OP_##op, T>())                                              \
+            return false;                                                                          \
+        else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                \
             _Pragma("unroll") for (int i = 0; i < N; i++) x[i] =                                   \
                 meaning<MYLIB_OP_##op, T>::apply(x[i], y[i]);                                      \
         }                                                                                          \
@@ -289,6 +280,7 @@ __device__ __forceinline__ void step_in_line(int opcode, T (&x)[N], const T (&y)
         MYLIB_OPS(ROW)
 #undef ROW
     }
+    return true;
 }
 
 /* The results as elements of type R. */
@@ -324,6 +316,16 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     }
 }
 
+/* Where it is asked for, and not in case that it is. */
+__device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
+{
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+        to[i] = from[i];
+        asm volatile("" : "+r"(to[i]));
+    }
+}
+
 /*
  * So many thread blocks of a multiprocessor at once that there are enough loads on their way, and so
  * few that the loop over statements keeps all its values in registers.
@@ -351,15 +353,21 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLA
         const fused_statement s = args.statement[i];
         alignas(16) T y[N];
         if (s.operand[1] >= MYLIB_FUSED_ABSENT) {
-#pragma unroll
-            for (int j = 0; j < N; j++)
-                y[j] = x[j];
+            copy_words((const uint32_t *)x, (uint32_t *)y);
         } else {
             read_operand(args, s.operand[1], at, own, y, x);
         }
         if (s.operand[0] != MYLIB_FUSED_FORWARDED)
             read_operand(args, s.operand[0], at, own, x, y);
-        if (s.opcode == MYLIB_FUSED_MASK) {
+        if (s.opcode < MYLIB_OP_COUNT) {
+            if (!step_in_line(s.opcode, x, y)) {
+                uint4 *place = place_of(own, args.registers);
+                write_place(place, x);
+                write_place(place_of(own, args.registers + 1), y);
+                call_costly<T>(s.opcode, place, place_of(own, args.registers + 1));
+                read_place(place, x);
+            }
+        } else if (s.opcode == MYLIB_FUSED_MASK) {
             uint32_t bits = 0;
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -371,14 +379,6 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLA
                 x[j] = convert<T>(convert<t_bool>(x[j]));
         } else if (s.opcode == MYLIB_OPCODE_SELECT) {
             select(x, y, *mask);
-        } else if (is_called<T>(s.opcode)) {
-            uint4 *place = place_of(own, args.registers);
-            write_place(place, x);
-            write_place(place_of(own, args.registers + 1), y);
-            call_costly<T>(s.opcode, place, place_of(own, args.registers + 1));
-            read_place(place, x);
-        } else {
-            step_in_line(s.opcode, x, y);
         }
         if (s.target != MYLIB_FUSED_ABSENT)
             write_place(place_of(own, s.target - MYLIB_FUSED_REGISTER), x);
@@ -614,16 +614,17 @@ __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, 
     read_words(place_of(own, args.registers + 1), other);
 }
 
-/* The operation on packed words, for one type. */
+/* The operation on packed words, for one type; false where that is left to a call. */
 template <typename T>
-__device__ __forceinline__ void step_words(const fused_statement &s, uint32_t (&x)[WORDS],
+__device__ __forceinline__ bool step_words(const fused_statement &s, uint32_t (&x)[WORDS],
                                            const uint32_t (&y)[WORDS])
 {
     typedef typename real_of<T>::type R;
     alignas(16) T a[MIXED_N], b[MIXED_N];
     memcpy(a, x, sizeof a);
     memcpy(b, y, sizeof b);
-    step_in_line(s.opcode, a, b);
+    if (!step_in_line(s.opcode, a, b))
+        return false;
     if (s.result_type == number_of<T>::value) {
         memcpy(x, a, sizeof a);
     } else if (s.result_type == MYLIB_BOOL) {
@@ -639,6 +640,7 @@ __device__ __forceinline__ void step_words(const fused_statement &s, uint32_t (&
             r[i] = a[i].re;
         memcpy(x, r, sizeof r);
     }
+    return true;
 }
 
 /*
@@ -669,18 +671,6 @@ __device__ __noinline__ void call_words(int type, int opcode, uint4 *x, uint4 *y
 #undef DT
     }
 }
-__device__ __forceinline__ bool is_called_of(int type, int opcode)
-{
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return is_called<t_##s>(opcode);
-        MIXED_TYPES(DT)
-#undef DT
-    }
-    return false;
-}
-
 /* x = mask ? x : y, of elements of the size of B. */
 template <typename B>
 __device__ __forceinline__ void select_words(uint32_t (&x)[WORDS], const uint32_t (&y)[WORDS],
@@ -717,7 +707,24 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
             read_mixed(args, s.operand[1], s.operand_type[1], type, at, own, y, x);
         if (s.operand[0] != MYLIB_FUSED_FORWARDED || (!is_mask && s.operand_type[0] != type))
             read_mixed(args, s.operand[0], s.operand_type[0], type, at, own, x, y);
-        if (is_mask) {
+        if (s.opcode < MYLIB_OP_COUNT) {
+            bool is_done = true;
+            switch (s.type) {
+#define DT(t, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        is_done = step_words<t_##t>(s, x, y);                                                      \
+        break;
+                MIXED_TYPES(DT)
+#undef DT
+            }
+            if (!is_done) {
+                uint4 *place = place_of(own, args.registers);
+                write_words(place, x);
+                write_words(place_of(own, args.registers + 1), y);
+                call_words(s.type, s.opcode, place, place_of(own, args.registers + 1));
+                read_words(place, x);
+            }
+        } else if (is_mask) {
             mask = 0;
 #pragma unroll
             for (int j = 0; j < MIXED_N; j++)
@@ -735,21 +742,6 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
                 break;
             default:
                 select_words<uint64_t>(x, y, mask);
-            }
-        } else if (is_called_of(s.type, s.opcode)) {
-            uint4 *place = place_of(own, args.registers);
-            write_words(place, x);
-            write_words(place_of(own, args.registers + 1), y);
-            call_words(s.type, s.opcode, place, place_of(own, args.registers + 1));
-            read_words(place, x);
-        } else if (s.opcode != MYLIB_OPCODE_LOAD) {
-            switch (s.type) {
-#define DT(t, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        step_words<t_##t>(s, x, y);                                                                \
-        break;
-                MIXED_TYPES(DT)
-#undef DT
             }
         }
         if (s.target != MYLIB_FUSED_ABSENT)
