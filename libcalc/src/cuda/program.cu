@@ -193,6 +193,36 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     }
 }
 
+/*
+ * Whole groups of i32 and f32 in a program of f64; false of any others.  The likely mixtures are
+ * converted in line: more of them would take too many registers.
+ */
+template <typename T>
+__device__ __forceinline__ bool read_words(const fused_args &args, int k, const position<true> &at,
+                                           T (&x)[single<T>::N])
+{
+    if constexpr (number_of<T>::value == MYLIB_F64) {
+        constexpr int G = single<T>::G;
+        int type = args.input_type[k - 1];
+        if (type != MYLIB_I32 && type != MYLIB_F32)
+            return false;
+        uint32_t words[single<T>::N];
+        char *p[GROUPS];
+        find_groups<G>(args, at, k, 4, p);
+#pragma unroll
+        for (int v = 0; v < GROUPS; v++)
+            *(uint2 *)&words[v * G] = *(const uint2 *)p[v];
+#pragma unroll
+        for (int i = 0; i < single<T>::N; i++) {
+            t_f32 value;
+            memcpy(&value, &words[i], sizeof value);
+            x[i] = type == MYLIB_I32 ? convert<T>((t_i32)words[i]) : convert<T>(value);
+        }
+        return true;
+    }
+    return false;
+}
+
 /* An operand into x, while `other` is needed too. */
 template <typename T, bool FLAT>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
@@ -215,6 +245,9 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
             *(uint4 *)&x[v * G] = value;
     } else {
         int input = mylib_fused_input(operand), k = 1 + input;
+        if constexpr (FLAT)
+            if (at.is_full && read_words(args, k, at, x))
+                return;
         uint4 *place = place_of(own, args.registers + 1);
         write_place(place_of(own, args.registers), other);
         bool is_done = false;
