@@ -151,8 +151,8 @@ static void test_shapes(rng *r)
 }
 
 /*
- * As many terms as one thread block takes, and up to and beyond what a cluster of eight takes in one
- * launch, of one output and of several; contiguous and not.
+ * As many terms as one thread block takes, and up to and beyond what a cluster of eight takes in
+ * one launch, of one output and of several; contiguous and not.
  */
 static void test_parts(rng *r)
 {

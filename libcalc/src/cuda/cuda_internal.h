@@ -51,7 +51,7 @@ void mylib_cuda_release_event(int device, cudaEvent_t event);
 void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          unsigned char constant[16]);
 
-/* Enqueues a program over memory that this device can use; the layout has elements, and is restored. */
+/* Enqueues a program over memory that this device can use.  The layout has elements, and is kept. */
 mylib_status mylib_cuda_launch(const mylib_code *program, mylib_layout *layout, void *stream);
 
 /* What an operand of mylib_launch_direct() is. */
@@ -70,8 +70,8 @@ enum {
  * A program of a single operation, of a choice by a condition, or of a load alone, over rows of
  * whole vectors: vectors of 16 bytes of the computed type, each aligned, in every operand, to the
  * bytes that it has there, at most 16.  Row after row goes on by strides; without row_vectors all n
- * elements are one row, whose last vector may be incomplete.  A single row may also be read and written
- * element by element: then nothing need be aligned to more than its elements.
+ * elements are one row, whose last vector may be incomplete.  A single row may also be read and
+ * written element by element: then nothing need be aligned to more than its elements.
  */
 typedef struct mylib_direct_args {
     int64_t n;

@@ -12,8 +12,8 @@ namespace
 
 /*
  * The usual call is a single operation, a choice or a conversion, and what a thread does besides
- * moving its bytes decides its speed.  So this kernel interprets nothing but the operation; operands
- * of the computed type are first, and on their way while others are found and converted.
+ * moving its bytes decides its speed.  So this kernel interprets nothing but the operation;
+ * operands of the computed type are first, and on their way while others are found and converted.
  */
 template <typename T> struct direct {
     /* With one vector in flight for each operand, a full set of threads keeps the memory busy. */

@@ -272,7 +272,8 @@ template <int OP, typename T> __device__ constexpr bool is_by_call()
            ((c == SIGNED || c == UNSIGNED) &&
             (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder));
 }
-/* What is done by calls: *x = opcode(*x, *y). */
+
+/* *x = opcode(*x, *y), of those. */
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {
     switch (opcode) {
@@ -360,8 +361,8 @@ __device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
 }
 
 /*
- * So many thread blocks of a multiprocessor at once that there are enough loads on their way, and so
- * few that the loop over statements keeps all its values in registers.
+ * So many thread blocks of a multiprocessor at once that there are enough loads on their way, and
+ * so few that the loop over statements keeps all its values in registers.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, bool FLAT>
