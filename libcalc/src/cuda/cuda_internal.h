@@ -51,7 +51,7 @@ void mylib_cuda_release_event(int device, cudaEvent_t event);
 void mylib_take_constant(const mylib_code *program, int k, const void *value,
                          unsigned char constant[16]);
 
-/* Enqueues a program over memory that this device can use.  The layout has elements, and is kept. */
+/* Enqueues a program over memory that this device can use.  The layout has elements; it is kept. */
 mylib_status mylib_cuda_launch(const mylib_code *program, mylib_layout *layout, void *stream);
 
 /* What an operand of mylib_launch_direct() is. */
