@@ -1089,8 +1089,9 @@ VECTORS(maximum, f64, 1, quiet, lesser_f64(x, y, y, x))
 /*
  * The remainder without fmod().  With q = trunc(a / b), rounded, off by at most one while it is
  * below the 2^23 or 2^52 that a float counts to, a - q * b is exact in a fused multiply-add, and
- * so is the correction of q.  It is done on absolute values; then the sign is that of b, as in
- * divmod (scalar_ops.h).  Vectors in which some quotient could be too large, or could underflow
+ * so is the correction of q (not by a masked addition, which compilers may take for an addition
+ * and a choice: elsewhere the sum could overflow).  It is done on absolute values; then the sign is
+ * that of b, as in divmod (scalar_ops.h).  Vectors in which some quotient could be too large, or could underflow
  * (a may be subnormal, so `range` leaves room for that), or that have an infinity, a NaN, or a zero
  * or subnormal b, are left to the plain kernel.
  */
@@ -1117,7 +1118,7 @@ VECTORS(maximum, f64, 1, quiet, lesser_f64(x, y, y, x))
         vector_##s x = _mm512_abs_##ps(a), y = _mm512_abs_##ps(b);                                 \
         vector_##s q = _mm512_roundscale_##ps(x / y, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);      \
         vector_##s r = _mm512_fnmadd_##ps(q, y, x);                                                \
-        r = _mm512_mask_add_##ps(r, _mm512_cmp_##ps##_mask(r, zero, _CMP_LT_OQ), r, y);            \
+        r += _mm512_maskz_mov_##ps(_mm512_cmp_##ps##_mask(r, zero, _CMP_LT_OQ), y);                \
         unsigned is_zero = _mm512_cmp_##ps##_mask(r, zero, _CMP_EQ_OQ);                            \
         unsigned has_other_sign = _mm512_cmp_##ps##_mask(a, zero, _CMP_LT_OQ) ^                    \
                                   _mm512_cmp_##ps##_mask(b, zero, _CMP_LT_OQ);                     \
