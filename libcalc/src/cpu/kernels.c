@@ -1089,11 +1089,11 @@ VECTORS(maximum, f64, 1, quiet, lesser_f64(x, y, y, x))
 /*
  * The remainder without fmod().  With q = trunc(a / b), rounded, off by at most one while it is
  * below the 2^23 or 2^52 that a float counts to, a - q * b is exact in a fused multiply-add, and
- * so is the correction of q (not by a masked addition, which compilers may take for an addition
- * and a choice: elsewhere the sum could overflow).  It is done on absolute values; then the sign is
- * that of b, as in divmod (scalar_ops.h).  Vectors in which some quotient could be too large, or could underflow
- * (a may be subnormal, so `range` leaves room for that), or that have an infinity, a NaN, or a zero
- * or subnormal b, are left to the plain kernel.
+ * so is the correction of q (not by a masked addition, which compilers may take for an addition and
+ * a choice: elsewhere the sum could overflow).  It is done on absolute values; then the sign is
+ * that of b, as in divmod (scalar_ops.h).  Vectors in which some quotient could be too large, or
+ * could underflow (a may be subnormal, so `range` leaves room for that), or that have an infinity,
+ * a NaN, or a zero or subnormal b, are left to the plain kernel.
  */
 #define REMAINDER(s, v, epi, ps, digits, range, exponents)                                         \
     static inline int remainder_is_plain_##s(vector_##s a, vector_##s b)                           \
