@@ -11,7 +11,10 @@
 #include "types.h"
 
 #ifdef __cplusplus
+#define MYLIB_ALIGNAS(nbytes) alignas(nbytes)
 extern "C" {
+#else
+#define MYLIB_ALIGNAS(nbytes) _Alignas(nbytes)
 #endif
 
 /* ---- Errors (status.c) --------------------------------------------------------------------- */
@@ -72,12 +75,7 @@ typedef struct mylib_statement {
 } mylib_statement;
 
 typedef struct mylib_program_constant {
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        unsigned char value[16];
+    MYLIB_ALIGNAS(16) unsigned char value[16];
 } mylib_program_constant;
 
 struct mylib_program {

@@ -87,12 +87,7 @@ typedef struct mylib_direct_args {
     uint8_t has_conversions, is_by_elements;
     const char *condition; /* of a choice: bools, like a VECTOR; else NULL */
     int64_t condition_stride;
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        unsigned char constant[2][16];
+    MYLIB_ALIGNAS(16) unsigned char constant[2][16];
 } mylib_direct_args;
 
 cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream);
@@ -108,12 +103,7 @@ typedef struct mylib_flags_args {
     const void *out;
     const void *in[MYLIB_CODE_MAX_INPUTS]; /* NULL: a constant, as mylib_take_constant() makes it */
     mylib_code program;
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
+    MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
 } mylib_flags_args;
 
 /*

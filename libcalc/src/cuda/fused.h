@@ -98,12 +98,8 @@ typedef struct mylib_fused_args {
     uint8_t access[MYLIB_MAX_OPERANDS];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
+    MYLIB_ALIGNAS(16)
+    unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
     mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS];
 } mylib_fused_args;
 

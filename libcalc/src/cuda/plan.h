@@ -121,12 +121,7 @@ typedef struct mylib_plan {
     int32_t band_tiles;
 
     mylib_code program;
-#ifdef __cplusplus
-    alignas(16)
-#else
-    _Alignas(16)
-#endif
-        unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
+    MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
 } mylib_plan;
 
 /*

@@ -28,9 +28,8 @@ __device__ __forceinline__ int64_t first_group()
 }
 
 /*
- * Where the groups of a thread are, and whether all of them are whole.  FLAT: of one dimension, all
- * operands vectors; group[0] is the number of the first.  Else the row of each is in the upper half
- * of its number in two dimensions.
+ * Whether all groups of a thread are whole, and where they are: of two dimensions, the row of each
+ * in the upper half of its number.  FLAT, of one dimension and all operands vectors, needs none.
  */
 template <bool FLAT> struct position {
     int64_t group[FLAT ? 1 : GROUPS];
@@ -76,14 +75,11 @@ __device__ __forceinline__ void find_groups(const fused_args &args, const positi
     }
 }
 
-/* Whether find_groups() is for operand k, and the groups are whole. */
+/* Whether operand k has whole vectors where find_groups() finds them. */
 template <bool FLAT>
-__device__ __forceinline__ bool has_groups(const fused_args &args, const position<FLAT> &at, int k,
-                                           int access)
+__device__ __forceinline__ bool has_groups(const fused_args &args, const position<FLAT> &at, int k)
 {
-    if (FLAT)
-        return at.is_full && access == MYLIB_FUSED_VECTOR;
-    return at.is_full && args.ndim <= 2 && args.access[k] == access;
+    return at.is_full && (FLAT || (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR));
 }
 
 /*
@@ -328,7 +324,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 #pragma unroll
     for (int i = 0; i < single<T>::N; i++)
         r[i] = convert<R>(x[i]);
-    if (has_groups(args, at, 0, MYLIB_FUSED_VECTOR)) {
+    if (has_groups(args, at, 0)) {
         char *p[GROUPS];
         find_groups<G>(args, at, 0, sizeof(R), p);
 #pragma unroll
@@ -783,7 +779,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     }
 
     int size = size_of(args.result_type);
-    if (has_groups(args, at, 0, MYLIB_FUSED_VECTOR)) {
+    if (has_groups(args, at, 0)) {
         write_vectors(args, at, size, x);
         return;
     }
