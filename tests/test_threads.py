@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import cases
 import generators
@@ -62,7 +63,10 @@ def test_errors_belong_to_their_threads() -> None:
         list(pool.map(work, range(3)))
 
 
-def test_other_threads_run_meanwhile() -> None:
+@pytest.mark.parametrize(
+    "compute", [pcd.remainder, pcd.Expression("x % a + a")], ids=["operation", "expression"]
+)
+def test_other_threads_run_meanwhile(compute: Callable[..., Any]) -> None:
     """The GIL is released while a large array is computed."""
     a = np.linspace(1, 2, 200_000)
     out = np.empty_like(a)
@@ -78,7 +82,7 @@ def test_other_threads_run_meanwhile() -> None:
         most = 0
         for _ in range(10):
             before = ticks[0]
-            pcd.remainder(1e60, a, out=out)  # slow: the quotient has 200 bits
+            compute(1e60, a, out=out)  # slow: the quotient has 200 bits
             most = max(most, ticks[0] - before)
     finally:
         done.set()
