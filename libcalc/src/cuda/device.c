@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "cuda_internal.h"
+#ifdef MYLIB_CUDA_FUSED
+#include "fused.h"
+#endif
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
@@ -312,6 +315,10 @@ static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
         atomic_store(&pools[device], pool);
         *pool_ret = pool;
         pool = NULL;
+#ifdef MYLIB_CUDA_FUSED
+        /* Whoever asks first waits for the driver anyway; the first expression then need not. */
+        mylib_cuda_load_fused();
+#endif
     }
 out:
     if (pool != NULL)

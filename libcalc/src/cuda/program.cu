@@ -823,3 +823,11 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
     return mylib_from_cuda(launch(args, (cudaStream_t)stream), "cudaLaunchKernel", __FILE__,
                            __LINE__);
 }
+
+void mylib_cuda_load_fused(void)
+{
+    cudaFuncAttributes attributes;
+    /* One kernel brings the code of all.  What fails here fails, and is told, at the launch. */
+    if (cudaFuncGetAttributes(&attributes, (const void *)fused_kernel<t_f64, true>) != cudaSuccess)
+        (void)cudaGetLastError();
+}
