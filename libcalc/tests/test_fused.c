@@ -77,7 +77,7 @@ static mylib_program program_of_constants(int constants)
 
 static mylib_layout layout_of(int operands, int64_t size, int ndim, const int64_t *shape)
 {
-    static char memory[16];
+    static _Alignas(16) char memory[16];
     mylib_layout l = {.ndim = ndim, .operands = operands, .count = 1};
     for (int d = ndim - 1; d >= 0; d--) {
         l.shape[d] = shape[d];
@@ -105,6 +105,75 @@ static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
           "%d threads with %d registers", (int)args.threads, (int)args.registers);
     CHECK(mylib_fused_blocks(&args) >= 1 && mylib_fused_blocks(&args) <= INT32_MAX,
           "%lld thread blocks", (long long)mylib_fused_blocks(&args));
+}
+
+/* What is reduced at once: all terms are in one part, and a thread block has room for its own. */
+static void check_reduction(const char *what, mylib_program p, const mylib_layout *l, int kept_ndim,
+                            int expected)
+{
+    static mylib_fused_args args;
+    test_set_case("%s", what);
+    int64_t parts = mylib_fused_init_reduction(&args, &p, l, kept_ndim, MYLIB_SUM);
+    CHECK((parts > 0) == expected, "%lld parts", (long long)parts);
+    if (parts <= 0)
+        return;
+    const int set = mylib_fused_set(&args);
+    const int64_t terms = (int64_t)args.sets * set * MYLIB_BLOCK_TERMS;
+    CHECK(args.columns == l->shape[kept_ndim] && args.columns <= parts * terms &&
+              args.columns > (parts - 1) * terms,
+          "%lld parts of %lld terms", (long long)parts, (long long)terms);
+    CHECK((args.sets & (args.sets - 1)) == 0 && set >= 1 && (set & (set - 1)) == 0 &&
+              args.sets * set <= MYLIB_FUSED_MAX_BLOCKS,
+          "%d sets of %d blocks", (int)args.sets, set);
+    CHECK(parts <= 65535 && mylib_fused_blocks(&args) == args.rows * parts &&
+              mylib_fused_shared(&args) <= MYLIB_FUSED_SHARED_NBYTES,
+          "%lld thread blocks", (long long)mylib_fused_blocks(&args));
+}
+
+static void test_reductions(void)
+{
+    static const mylib_type others[] = {MYLIB_I32, MYLIB_I64,  MYLIB_U8,  MYLIB_F16,
+                                        MYLIB_C64, MYLIB_C128, MYLIB_BOOL};
+    const int64_t sizes[] = {
+        1, 2047, 2048, 4097, 1 << 20, ((int64_t)1 << 27) + 1, ((int64_t)1 << 32) + 77};
+    for (int wide = 0; wide < 2; wide++) {
+        const mylib_type type = wide ? MYLIB_F64 : MYLIB_F32;
+        const int64_t size = wide ? 8 : 4;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            /* One element lies at no distance from others: it is no vector. */
+            const mylib_layout l = layout_of(3, size, 1, &sizes[i]);
+            check_reduction("all", chain_of(type, 2, 3), &l, 0, sizes[i] > 1);
+        }
+        const int64_t rows[] = {5000, 8192}, short_rows[] = {5000, 1024}, three[] = {3, 4, 8192},
+                      gap = 16 / size;
+        mylib_layout l = layout_of(3, size, 2, rows);
+        for (int k = 0; k < 3; k++)
+            l.strides[k][0] = size * (rows[1] + gap * k);
+        check_reduction("rows", chain_of(type, 2, 3), &l, 1, 1);
+        l.strides[2][0] = 0;
+        check_reduction("a row for all", chain_of(type, 2, 3), &l, 1, 1);
+        l.strides[2][0] = size * (rows[1] + 1);
+        check_reduction("rows that are not aligned", chain_of(type, 2, 3), &l, 1, 0);
+        l.strides[2][0] = size * rows[1];
+        l.strides[1][1] = 2 * size;
+        check_reduction("every other term", chain_of(type, 2, 3), &l, 1, 0);
+        l = layout_of(3, size, 2, short_rows);
+        for (int k = 0; k < 3; k++)
+            l.strides[k][0] = size * short_rows[1];
+        check_reduction("short rows", chain_of(type, 2, 3), &l, 1, 0);
+        l = layout_of(3, size, 3, three);
+        check_reduction("two kept dimensions", chain_of(type, 2, 3), &l, 2, 0);
+        l = layout_of(2, size, 1, &rows[1]);
+        check_reduction("registers of half a thread block", wide_of(type, 6), &l, 0, 1);
+        check_reduction("more of them", wide_of(type, 12), &l, 0, type == MYLIB_F32);
+        l.data[1] += size;
+        check_reduction("an input that is not aligned", chain_of(type, 1, 3), &l, 0, 0);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const mylib_layout l =
+            layout_of(3, (int64_t)mylib_type_size(others[i]), 1, (const int64_t[]){5000});
+        check_reduction("another type", chain_of(others[i], 2, 3), &l, 0, 0);
+    }
 }
 
 static void test_limits(void)
@@ -244,6 +313,7 @@ int main(void)
 {
     test_begin("fused");
     test_limits();
+    test_reductions();
     test_places();
     return test_end();
 }

@@ -476,6 +476,38 @@ static void test_huge(rng *r)
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
+/*
+ * A reduction on the GPU and on the CPU, of the inputs that lie in 'before' where at[] says: all
+ * bytes must come out the same.
+ */
+static void compare_reduction(const source *s, mylib_reduction reduction, mylib_type type,
+                              const layout *out, mylib_type out_type, const layout *in,
+                              const int64_t *at, int64_t used)
+{
+    mylib_array arrays[2][1 + MAX_INPUTS];
+    memcpy(right, before, (size_t)used);
+    for (int place = 0; place < 2; place++) {
+        unsigned char *base = place == 0 ? right : on_device;
+        mylib_device device = place == 0 ? test_cpu : gpu;
+        arrays[place][0] = layout_array(out, out_type, device, base + at[0]);
+        for (int k = 0; k < s->inputs; k++)
+            arrays[place][1 + k] = layout_array(&in[k], s->input_type[k], device, base + at[1 + k]);
+    }
+    CHECK_OK(mylib_program_reduce(s->program, reduction, type, test_cpu, NULL, &arrays[0][0],
+                                  &arrays[0][1]));
+    CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
+    CHECK_OK(
+        mylib_program_reduce(s->program, reduction, type, gpu, NULL, &arrays[1][0], &arrays[1][1]));
+    CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
+    int64_t n = out->span / test_size(out_type);
+    int64_t j = first_difference(out_type, n, after + at[0], right + at[0]);
+    CHECK(j == n, "element %lld of out is %s, not %s", (long long)j,
+          describe(out_type, after + at[0] + j * test_size(out_type)),
+          describe(out_type, right + at[0] + j * test_size(out_type)));
+    memcpy(after + at[0], right + at[0], (size_t)out->span);
+    CHECK(memcmp(after, right, (size_t)used) == 0, "more than out was written");
+}
+
 /* What a program gives, reduced along some dimensions, in pieces too. */
 static void test_reductions(rng *r)
 {
@@ -484,7 +516,6 @@ static void test_reductions(rng *r)
     for (int i = 0; i < (test_quick ? 10 : 500); i++) {
         static const int64_t sizes[] = {1, 2, 3, 7, 33, 256, 300, 2048, 2049, 4097, 9001};
         int64_t count = 1, at[1 + MAX_INPUTS], used = 0;
-        mylib_array arrays[2][1 + MAX_INPUTS];
         mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
         layout whole, out;
         char text[90];
@@ -535,90 +566,151 @@ static void test_reductions(rng *r)
         for (int k = 0; k < s.inputs; k++)
             fill_values(r, s.input_type[k], o.in[k].span / test_size(s.input_type[k]),
                         before + at[1 + k]);
-        memcpy(right, before, (size_t)used);
-        for (int place = 0; place < 2; place++) {
-            unsigned char *base = place == 0 ? right : on_device;
-            mylib_device device = place == 0 ? test_cpu : gpu;
-            arrays[place][0] = layout_array(&out, out_type, device, base + at[0]);
-            for (int k = 0; k < s.inputs; k++)
-                arrays[place][1 + k] =
-                    layout_array(&o.in[k], s.input_type[k], device, base + at[1 + k]);
-        }
-        CHECK_OK(mylib_program_reduce(s.program, reduction, type, test_cpu, NULL, &arrays[0][0],
-                                      &arrays[0][1]));
-        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
-        CHECK_OK(mylib_program_reduce(s.program, reduction, type, gpu, NULL, &arrays[1][0],
-                                      &arrays[1][1]));
-        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-        int64_t n = out.span / test_size(out_type);
-        int64_t j = first_difference(out_type, n, after + at[0], right + at[0]);
-        CHECK(j == n, "element %lld of out is %s, not %s", (long long)j,
-              describe(out_type, after + at[0] + j * test_size(out_type)),
-              describe(out_type, right + at[0] + j * test_size(out_type)));
-        memcpy(after + at[0], right + at[0], (size_t)out.span);
-        CHECK(memcmp(after, right, (size_t)used) == 0, "more than out was written");
+        compare_reduction(&s, reduction, type, &out, out_type, o.in, at, used);
         mylib_program_free(s.program);
     }
 }
 
 /*
  * The order of sums of many terms: of rows with gaps, so that what is computed at once does not end
- * where rows do; of ordinary numbers, whose sum depends on the order in its last bits.
+ * where rows do, and of columns; of ordinary numbers, whose sum depends on the order in its last
+ * bits.
  */
 static void test_order(rng *r)
 {
-    static const int64_t shapes[][3] = {{1, 5, 4099}, {3, 7, 1501}, {1, 70, 301},
-                                        {2, 2, 9001}, {33, 33, 33}, {1, 1, 40961}};
-    for (int i = 0; i < (test_quick ? 4 : 120); i++) {
+    static const int64_t shapes[][3] = {
+        {1, 5, 4099}, {3, 7, 1501}, {1, 70, 301},  {2, 2, 9001},  {33, 33, 33},   {1, 1, 40961},
+        {4099, 5, 3}, {9001, 1, 7}, {2100, 3, 20}, {260, 9, 130}, {2, 10000, 10}, {5000, 2, 64}};
+    static source s;
+    for (int i = 0; i < (test_quick ? 12 : 240); i++) {
         const mylib_type type = rng_once_in(r, 2) ? MYLIB_F64 : MYLIB_F32;
-        const mylib_type types[2] = {type, rng_once_in(r, 2) ? type : MYLIB_I32};
         const mylib_step steps[2] = {{MYLIB_OP_multiply, (int32_t)type, {0, 1, 0}},
                                      {MYLIB_OP_add, (int32_t)type, {2, 0, 0}}};
-        const int64_t *shape = shapes[i % 6], size = test_size(type);
+        const int64_t *shape = shapes[i % 12];
+        /* Rows, or columns. */
+        const int kept = i % 12 < 6 ? 0 : 2;
         int64_t at[3], used = 0;
-        mylib_program *program = NULL;
-        mylib_array arrays[2][3];
         layout in[2] = {{.ndim = 3}, {.ndim = 3}}, out = {.ndim = 3};
+        s.inputs = 2;
+        s.input_type[0] = type;
+        s.input_type[1] = rng_once_in(r, 2) ? type : MYLIB_I32;
         for (int d = 0; d < 3; d++) {
             in[0].shape[d] = in[1].shape[d] = shape[d];
-            out.shape[d] = d == 0 && rng_once_in(r, 2) ? shape[d] : 1;
+            out.shape[d] = d == kept && rng_once_in(r, kept == 0 ? 2 : 1) ? shape[d] : 1;
         }
         if (rng_once_in(r, 4))
             in[1].shape[1] = 1;
         for (int k = 0; k < 2; k++) {
-            in[k].strides[2] = test_size(types[k]);
+            in[k].strides[2] = test_size(s.input_type[k]);
             in[k].strides[1] = in[k].strides[2] * (shape[2] + (int64_t)rng_below(r, 2));
             in[k].strides[0] = in[k].strides[1] * shape[1];
-            layout_measure(&in[k], test_size(types[k]));
+            layout_measure(&in[k], test_size(s.input_type[k]));
         }
-        out = dense(3, out.shape, size);
+        out = dense(3, out.shape, test_size(type));
         at[0] = reserve(&used, out.span, 0);
         for (int k = 0; k < 2; k++)
             at[1 + k] = reserve(&used, in[k].span, 0);
         memset(before, POISON, (size_t)used);
         for (int k = 0; k < 2; k++)
-            fill_ordinary(r, types[k], in[k].span / test_size(types[k]), before + at[1 + k]);
-        memcpy(right, before, (size_t)used);
-        for (int place = 0; place < 2; place++) {
-            unsigned char *base = place == 0 ? right : on_device;
-            mylib_device device = place == 0 ? test_cpu : gpu;
-            arrays[place][0] = layout_array(&out, type, device, base + at[0]);
-            for (int k = 0; k < 2; k++)
-                arrays[place][1 + k] = layout_array(&in[k], types[k], device, base + at[1 + k]);
-        }
+            fill_ordinary(r, s.input_type[k], in[k].span / test_size(s.input_type[k]),
+                          before + at[1 + k]);
         test_set_case("the sum of %s a * b + a, %d x %d x %d, to %d outputs", test_types[type].name,
                       (int)shape[0], (int)shape[1], (int)shape[2], (int)layout_count(&out));
-        CHECK_OK(
-            mylib_program_create(2, types, 0, NULL, rng_once_in(r, 4) ? 1 : 2, steps, &program));
-        CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, type, test_cpu, NULL, &arrays[0][0],
-                                      &arrays[0][1]));
-        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
-        CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, type, gpu, NULL, &arrays[1][0],
-                                      &arrays[1][1]));
-        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-        CHECK(memcmp(after, right, (size_t)used) == 0, "output 0 is %s, not %s",
-              describe(type, after + at[0]), describe(type, right + at[0]));
-        mylib_program_free(program);
+        CHECK_OK(mylib_program_create(2, s.input_type, 0, NULL, rng_once_in(r, 4) ? 1 : 2, steps,
+                                      &s.program));
+        compare_reduction(&s, MYLIB_SUM, type, &out, type, in, at, used);
+        mylib_program_free(s.program);
+    }
+}
+
+/* A program that computes in one type alone, and gives it, of inputs that are promoted to it. */
+static void reduced_program(rng *r, source *s, mylib_type type)
+{
+    static const mylib_type narrow[] = {MYLIB_BOOL, MYLIB_I8,  MYLIB_U8, MYLIB_I16,
+                                        MYLIB_F16,  MYLIB_I32, MYLIB_F32};
+    /* Some programs need more registers than 256 threads have room for. */
+    const int is_wide = rng_once_in(r, 8), steps = is_wide ? 30 : 1 + (int)rng_below(r, 8);
+    s->inputs = 1 + (int)rng_below(r, 4);
+    s->constants = (int)rng_below(r, 3);
+    s->steps = steps;
+    for (int k = 0; k < s->inputs; k++)
+        s->input_type[k] =
+            rng_once_in(r, 4) ? narrow[rng_below(r, type == MYLIB_F64 ? 7 : 5)] : type;
+    memset(s->constant, 0, sizeof s->constant);
+    for (int k = 0; k < s->constants; k++) {
+        s->constant[k].type = type;
+        fill_ordinary(r, type, 1, s->constant[k].value);
+    }
+    for (int i = 0; i < steps; i++) {
+        mylib_step *step = &s->step[i];
+        const int values = s->inputs + s->constants + i, is_last = i + 1 == steps;
+        const test_op *op;
+        do
+            op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
+        while (!test_defined(op, type));
+        *step = (mylib_step){.op = op->op, .type = (int32_t)type};
+        int arity = op->arity;
+        if (is_last) { /* what is reduced has the type itself */
+            step->op = rng_once_in(r, 2) ? MYLIB_OP_add : MYLIB_OP_multiply;
+            arity = 2;
+        } else if (rng_once_in(r, 8)) {
+            step->op = MYLIB_STEP_SELECT;
+            arity = 3;
+        }
+        for (int k = 0; k < arity; k++)
+            step->operand[k] = operand_from(r, values, is_wide);
+        if (is_last && i > 0)
+            step->operand[0] = values - 1;
+    }
+    CHECK_OK(mylib_program_create(s->inputs, s->input_type, s->constants, s->constant, steps,
+                                  s->step, &s->program));
+    CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
+}
+
+/*
+ * What is reduced as it is computed: contiguous terms around the sizes of vectors, lanes, blocks and
+ * what a thread block takes, of one output or a few, with gaps between them or the same for all.
+ */
+static void test_reduced(rng *r)
+{
+    static const int64_t sizes[] = {1,    2,    3,     5,     127,   128,   255,   256,  257,
+                                    511,  513,  2047,  2048,  2049,  4095,  4097,  6144, 8191,
+                                    8193, 9001, 16383, 20000, 40961, 65536, 131077};
+    static source s;
+    for (int i = 0; i < (test_quick ? 25 : 500); i++) {
+        const mylib_type type = rng_once_in(r, 2) ? MYLIB_F64 : MYLIB_F32;
+        const mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
+        int64_t columns = sizes[i % 25], used = 0, at[1 + MAX_INPUTS];
+        if (columns > 20000 && test_quick)
+            columns = 10000;
+        const int64_t rows = columns < 20000 && rng_once_in(r, 2) ? 1 + rng_below(r, 5) : 1;
+        const int64_t shape[2] = {rows, 1}, gap = rng_once_in(r, 3) ? 16 : 0;
+        const int is_ordinary = rng_once_in(r, 2), has_row = rng_once_in(r, 4);
+        layout in[MAX_INPUTS], out = dense(2, shape, test_size(type));
+        reduced_program(r, &s, type);
+        if (rng_once_in(r, 4)) { /* outputs with gaps */
+            out.strides[0] *= 3;
+            layout_measure(&out, test_size(type));
+        }
+        at[0] = reserve(&used, out.span, 0);
+        memset(before, POISON, IMAGE_NBYTES / 8);
+        for (int k = 0; k < s.inputs; k++) {
+            const int64_t size = test_size(s.input_type[k]);
+            in[k] = (layout){.ndim = 2, .shape = {rows, columns}, .strides = {0, size}};
+            in[k].strides[0] = ((columns + 15) / 16 * 16 + gap) * size;
+            if (k > 0 && has_row)
+                in[k].shape[0] = 1;
+            layout_measure(&in[k], size);
+            at[1 + k] = reserve(&used, in[k].span, rng_once_in(r, 20) ? size : 0);
+            if (is_ordinary)
+                fill_ordinary(r, s.input_type[k], in[k].span / size, before + at[1 + k]);
+            else
+                fill_values(r, s.input_type[k], in[k].span / size, before + at[1 + k]);
+        }
+        test_set_case("reduction %d of %d rows of %d %s: %s", (int)reduction, (int)rows,
+                      (int)columns, test_types[type].name, source_text(&s));
+        compare_reduction(&s, reduction, type, &out, type, in, at, used);
+        mylib_program_free(s.program);
     }
 }
 
@@ -717,6 +809,7 @@ int main(int argc, char **argv)
     test_large(&r);
     test_reductions(&r);
     test_order(&r);
+    test_reduced(&r);
     test_huge(&r);
 
     CHECK_OK(mylib_free(gpu, memory, NULL));

@@ -419,24 +419,37 @@ mylib_type mylib_cuda_part_type(mylib_type carrier) { return carrier; }
 
 /* Pairwise, part 2k with part 2k + 1, an odd last one kept. */
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
-                                     mylib_type carrier, int64_t parts, void *partial, void *out,
-                                     mylib_type out_type)
+                                     mylib_type carrier, int64_t parts, void *partial,
+                                     const mylib_layout *out, mylib_type out_type)
 {
     const mylib_op op = reduction == MYLIB_SUM    ? MYLIB_OP_add
                         : reduction == MYLIB_PROD ? MYLIB_OP_multiply
                         : reduction == MYLIB_MIN  ? MYLIB_OP_minimum
                                                   : MYLIB_OP_maximum;
     const ptrdiff_t size = (ptrdiff_t)mylib_type_size(carrier);
+    ptrdiff_t outputs = 1;
     char *part = partial;
     (void)stream;
+    for (int d = 0; d < out->ndim; d++)
+        outputs *= out->shape[d];
     for (; parts > 1; parts = (parts + 1) / 2) {
         for (int64_t k = 0; k < parts / 2; k++)
-            mylib_cpu()->kernel(op, carrier)(1, part + k * size, size, part + 2 * k * size, size,
-                                             part + (2 * k + 1) * size, size);
+            mylib_cpu()->kernel(op, carrier)(outputs, part + k * outputs * size, size,
+                                             part + 2 * k * outputs * size, size,
+                                             part + (2 * k + 1) * outputs * size, size);
         if (parts % 2 == 1)
-            memmove(part + parts / 2 * size, part + (parts - 1) * size, (size_t)size);
+            memmove(part + parts / 2 * outputs * size, part + (parts - 1) * outputs * size,
+                    (size_t)(outputs * size));
     }
-    mylib_cpu()->convert(out_type, carrier, 1, out, 0, part, 0);
+    for (ptrdiff_t i = 0; i < outputs; i++) {
+        char *p = out->data[0];
+        ptrdiff_t rest = i;
+        for (int d = out->ndim - 1; d >= 0; d--) {
+            p += rest % out->shape[d] * out->strides[0][d];
+            rest /= out->shape[d];
+        }
+        mylib_cpu()->convert(out_type, carrier, 1, p, 0, part + i * size, 0);
+    }
     return check_index(device);
 }
 
@@ -545,11 +558,9 @@ static void run_fused_thread(thread *t)
     }
 }
 
-mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
+static void run_fused(const mylib_fused_args *args)
 {
     thread t = {.args = args};
-    int flags = mylib_test_flags();
-    (void)stream;
     t.group = args->computed_type == MYLIB_FUSED_MIXED
                   ? MYLIB_FUSED_MIXED_GROUP
                   : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
@@ -560,9 +571,67 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
                 run_fused_thread(&t);
         }
     }
+}
+
+/* The terms of one output, to 'values'. */
+static void run_terms(const mylib_fused_args *args, int64_t output, char *values)
+{
+    mylib_fused_args map = *args;
+    const int size = (int)mylib_type_size((mylib_type)args->computed_type);
+    map.is_reduced = 0;
+    map.ndim = map.rows = 1;
+    map.groups = (args->columns - 1) / MYLIB_FUSED_GROUP(size) + 1;
+    for (int k = 1; k <= args->inputs; k++) {
+        map.strides[0][k] = args->strides[args->ndim - 1][k];
+        if (args->ndim == 2)
+            map.data[k] += output * args->strides[0][k];
+    }
+    map.data[0] = values;
+    map.strides[0][0] = size;
+    run_fused(&map);
+}
+
+/* Each part of each output. */
+static mylib_status reduce_fused(const mylib_fused_args *args)
+{
+    const mylib_type type = (mylib_type)args->computed_type;
+    const int64_t size = (int64_t)mylib_type_size(type);
+    const int64_t most = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
+    const mylib_code code = {(uint8_t)type,   (uint8_t)type,           1, 1,
+                             {(uint8_t)type}, {{MYLIB_OPCODE_LOAD, 0}}};
+    mylib_layout l = {.ndim = 1, .operands = 2, .strides = {{0}, {size}}};
+    mylib_program *load;
+    mylib_status st = program_of_code(&code, type, &load);
+    char *values = malloc((size_t)(args->columns * size));
+    if (st == MYLIB_OK && values == NULL)
+        st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the terms of an output");
+    for (int64_t output = 0; output < args->rows && st == MYLIB_OK; output++) {
+        run_terms(args, output, values);
+        for (int64_t p = 0; p < mylib_fused_parts(args) && st == MYLIB_OK; p++) {
+            l.count = l.shape[0] =
+                args->columns - p * most < most ? args->columns - p * most : most;
+            l.data[0] = args->data[0] + p * args->part_stride + output * args->strides[0][0];
+            l.data[1] = values + p * most * size;
+            st = mylib_cpu_reduce((mylib_reduction)args->reduction, load, type, &l, 0, type);
+        }
+    }
+    free(values);
+    mylib_program_free(load);
+    return st;
+}
+
+mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
+{
+    int flags = mylib_test_flags();
+    mylib_status st = MYLIB_OK;
+    (void)stream;
+    if (args->is_reduced)
+        st = reduce_fused(args);
+    else
+        run_fused(args);
     mylib_clear_flags();
     mylib_raise_flags(flags);
-    return MYLIB_OK;
+    return st;
 }
 
 #endif

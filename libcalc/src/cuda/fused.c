@@ -365,12 +365,13 @@ static void mark_direct(mylib_fused_args *args)
     }
 }
 
-mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
-                                 const mylib_layout *layout)
+/* All but what depends on the layout; false when the program does not fit. */
+static int set_program(mylib_fused_args *args, const mylib_program *program,
+                       const mylib_layout *layout)
 {
     fusion f;
     if (program->statements > MAX_STATEMENTS || program->registers > MAX_REGISTERS)
-        return MYLIB_FUSED_TOO_LONG;
+        return 0;
     f.program = program;
     f.layout = layout;
     f.args = args;
@@ -384,18 +385,72 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
     memcpy(args->input_type, program->input_type, sizeof args->input_type);
     args->computed_type = computed_type(&f);
     if (args->computed_type == MYLIB_FUSED_MIXED && !is_narrow(&f))
-        return MYLIB_FUSED_TOO_LONG;
+        return 0;
     for (int i = 0; i < program->statements; i++)
         f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);
     for (int i = 0; i < program->statements; i++)
         if (f.results[i].is_used && !f.results[i].is_dropped && !add_statement(&f, i))
-            return MYLIB_FUSED_TOO_LONG;
+            return 0;
     args->statements = f.next;
     args->threads = MYLIB_FUSED_MOST_THREADS;
     while (mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES)
         args->threads /= 2;
+    return 1;
+}
+
+mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
+                                 const mylib_layout *layout)
+{
+    args->is_reduced = 0;
+    if (!set_program(args, program, layout))
+        return MYLIB_FUSED_TOO_LONG;
     mylib_fused_fit fit = set_layout(args, program, layout);
     if (fit == MYLIB_FUSED_FITS)
         mark_direct(args);
     return fit;
+}
+
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+/* From so many thread blocks on the largest GPU has enough to do. */
+#define ENOUGH_BLOCKS 8192
+#define MOST_PARTS 65535 /* the second dimension of a grid */
+
+int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
+                                   const mylib_layout *l, int kept_ndim, mylib_reduction reduction)
+{
+    const int inner = l->ndim - 1;
+    args->is_reduced = 1;
+    args->reduction = (int32_t)reduction;
+    if (inner != kept_ndim || kept_ndim > 1 || !set_program(args, program, l) ||
+        (args->computed_type != MYLIB_F32 && args->computed_type != MYLIB_F64) ||
+        args->result_type != args->computed_type || mylib_fused_set(args) == 0)
+        return 0;
+    int64_t rows = kept_ndim == 1 ? l->shape[0] : 1;
+    args->ndim = l->ndim;
+    args->columns = l->shape[inner];
+    /* Shorter rows would leave threads without lanes. */
+    if (rows > 1 && args->columns < mylib_fused_set(args) * MYLIB_BLOCK_TERMS)
+        return 0;
+    for (int k = 1; k < l->operands; k++) {
+        size_t size = mylib_type_size((mylib_type)program->input_type[k - 1]);
+        if (l->is_host_scalar[k])
+            continue;
+        args->data[k] = l->data[k];
+        args->access[k] = access_of(l, k, size, group_of(args));
+        if (args->access[k] != MYLIB_FUSED_VECTOR)
+            return 0;
+        for (int d = 0; d < l->ndim; d++)
+            args->strides[d][k] = l->strides[k][d];
+    }
+    mark_direct(args);
+
+    args->sets = 1;
+    while (mylib_fused_parts(args) > 1 && rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&
+           2 * args->sets * mylib_fused_set(args) <= MYLIB_FUSED_MAX_BLOCKS)
+        args->sets *= 2;
+    if (rows > INT32_MAX || mylib_fused_parts(args) > MOST_PARTS)
+        return 0;
+    args->rows = (int32_t)rows;
+    return mylib_fused_parts(args);
 }

@@ -9,6 +9,9 @@
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
  * Other programs run in the mixed kernel, if all their types have 8 bytes at most.
+ *
+ * What a program of f32 or f64 gives may also be reduced at once, in the order that mylib.h gives:
+ * see the end of program.cu.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
@@ -39,6 +42,7 @@ extern "C" {
 #define MYLIB_FUSED_REGISTER_NBYTES 32 /* of a thread */
 #define MYLIB_FUSED_MOST_THREADS 256
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
+#define MYLIB_FUSED_MAX_BLOCKS 64             /* of terms, that a thread block reduces */
 
 /* Elements of a group of the kernel for `type`. */
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size))
@@ -98,6 +102,13 @@ typedef struct mylib_fused_args {
     uint8_t access[MYLIB_MAX_OPERANDS];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
+    /*
+     * Of a reduction: the columns are the terms of an output, and strides[0][0] is from one output
+     * to the next.  A thread block takes some sets of blocks of terms, as many blocks as its threads
+     * have the lanes of: a part.  What it gives goes to data[0], part_stride after the one before.
+     */
+    int32_t is_reduced, reduction, sets;
+    int64_t part_stride;
     MYLIB_ALIGNAS(16)
     unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
     mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS];
@@ -118,17 +129,46 @@ typedef enum mylib_fused_fit {
 mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
                                  const mylib_layout *layout);
 
-/* Bytes of shared memory of a thread block: the registers, and a mask for each thread. */
+/*
+ * As a launch that reduces what the program gives: the kept dimensions come first, operand 0 is not
+ * looked at.  Returns the parts of each output, and leaves data[0], strides[0][0] and part_stride to
+ * the caller; or 0 when that is not for it.
+ */
+int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
+                                   const mylib_layout *layout, int kept_ndim,
+                                   mylib_reduction reduction);
+
+/*
+ * Bytes of shared memory of a thread block: the registers, and a mask for each thread; reductions
+ * have two vectors of lanes for each thread, and a result for each block.
+ */
 static inline int mylib_fused_shared(const mylib_fused_args *args)
 {
-    int registers = args->registers + MYLIB_FUSED_SPARE_REGISTERS;
-    return args->threads * (registers * MYLIB_FUSED_REGISTER_NBYTES + 4);
+    int registers = args->registers + MYLIB_FUSED_SPARE_REGISTERS + args->is_reduced;
+    return args->threads * (registers * MYLIB_FUSED_REGISTER_NBYTES + 4) +
+           args->is_reduced * MYLIB_FUSED_MAX_BLOCKS * 8;
+}
+
+/* Blocks of terms that a thread block of a reduction takes at once. */
+static inline int mylib_fused_set(const mylib_fused_args *args)
+{
+    int group = MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
+    return args->threads * group / MYLIB_BLOCK_LANES;
+}
+
+/* The parts of each output of a reduction. */
+static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
+{
+    int64_t part = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
+    return (args->columns + part - 1) / part;
 }
 
 /* Thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
     int64_t block = (int64_t)args->threads * MYLIB_FUSED_GROUPS;
+    if (args->is_reduced)
+        return args->rows * mylib_fused_parts(args);
     return (args->groups + block - 1) / block;
 }
 

@@ -317,6 +317,36 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
     }
 }
 
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+constexpr int WARP = 32;
+constexpr unsigned ALL = 0xffffffff; /* threads of a warp */
+
+/* a combined with b, where a has the earlier terms. */
+template <int R, typename C> __device__ __forceinline__ C combined(C a, C b)
+{
+    if constexpr (R == MYLIB_SUM)
+        return meaning<MYLIB_OP_add, C>::apply(a, b);
+    else if constexpr (R == MYLIB_PROD)
+        return meaning<MYLIB_OP_multiply, C>::apply(a, b);
+    else if constexpr (R == MYLIB_MIN)
+        return meaning<MYLIB_OP_minimum, C>::apply(a, b);
+    else
+        return meaning<MYLIB_OP_maximum, C>::apply(a, b);
+}
+
+/* The value of the thread whose number in the warp differs in the bits of `mask`. */
+template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
+{
+    uint32_t words[sizeof(C) / 4];
+    memcpy(words, &x, sizeof x);
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(C) / 4; i++)
+        words[i] = __shfl_xor_sync(ALL, words[i], mask);
+    memcpy(&x, words, sizeof x);
+    return x;
+}
+
 } // namespace
 
 #endif /* MYLIB_INTERPRETER_CUH */

@@ -5,6 +5,8 @@
  * of the last one may be already, and leaves its result there.  All threads take the same way, but
  * for those at the end of a row.
  */
+#include <type_traits>
+
 #include "interpreter.cuh"
 
 #include "fused.h"
@@ -28,45 +30,73 @@ __device__ __forceinline__ int64_t first_group()
 }
 
 /*
- * Whether all groups of a thread are whole, and where they are: of two dimensions, the row of each
- * in the upper half of its number.  FLAT, of one dimension and all operands vectors, needs none.
+ * What a kernel is for: any layout; arrays of one dimension that are vectors; the same, of each
+ * output, to be reduced.
  */
-template <bool FLAT> struct position {
-    int64_t group[FLAT ? 1 : GROUPS];
+enum { ANY, FLAT, REDUCED };
+
+/* Whether all groups of a thread are whole, and where they are. */
+template <int WAY> struct position {
+    int64_t group[GROUPS]; /* of two dimensions the row is in the upper half of the number */
     bool is_full;
 };
+template <> struct position<FLAT> {
+    bool is_full;
+};
+template <> struct position<REDUCED> {
+    int64_t term; /* the first one of the first group; that of the next is LANES further on */
+    bool is_full;
+};
+constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
-template <int G, bool FLAT>
-__device__ __forceinline__ position<FLAT> position_of(const fused_args &args)
+template <int G, int WAY>
+__device__ __forceinline__ position<WAY> position_of(const fused_args &args)
 {
-    position<FLAT> at;
-    if constexpr (FLAT) {
+    position<WAY> at;
+    if constexpr (WAY == FLAT) {
         int full = (first_group() + (GROUPS - 1) * blockDim.x + 1) * G <= args.columns;
         asm volatile("" : "+r"(full));
         at.is_full = full != 0;
-        return at;
-    }
-    at.is_full = true;
+    } else {
+        at.is_full = true;
 #pragma unroll
-    for (int v = 0; v < GROUPS; v++) {
-        int32_t row;
-        int64_t column;
-        at.group[v] = first_group() + v * blockDim.x;
-        at.is_full &= mylib_fused_group(&args, at.group[v], G, &row, &column) == G;
-        if (args.ndim > 1)
-            at.group[v] = (int64_t)row << 32 | column / G;
+        for (int v = 0; v < GROUPS; v++) {
+            int32_t row;
+            int64_t column;
+            at.group[v] = first_group() + v * blockDim.x;
+            at.is_full &= mylib_fused_group(&args, at.group[v], G, &row, &column) == G;
+            if (args.ndim > 1)
+                at.group[v] = (int64_t)row << 32 | column / G;
+        }
     }
     return at;
 }
 
+/* The first of a thread block's terms. */
+template <int G> __device__ __forceinline__ int64_t first_term(const fused_args &args)
+{
+    return (int64_t)anew(blockIdx.y) * (args.sets * (int)(blockDim.x * G / LANES) * TERMS);
+}
+
+/* Where the terms of its output begin in operand k. */
+__device__ __forceinline__ char *terms_of(const fused_args &args, int k)
+{
+    return args.data[k] + (args.ndim == 1 ? 0 : blockIdx.x * args.strides[0][k]);
+}
+
 /* Where the groups are in operand k, of elements of `size` bytes, of two dimensions at most. */
-template <int G, bool FLAT>
-__device__ __forceinline__ void find_groups(const fused_args &args, const position<FLAT> &at, int k,
+template <int G, int WAY>
+__device__ __forceinline__ void find_groups(const fused_args &args, const position<WAY> &at, int k,
                                             int size, char *(&p)[GROUPS])
 {
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
-        if (FLAT || args.ndim == 1)
+        if constexpr (WAY == REDUCED)
+            p[v] = v == 0 ? terms_of(args, k) + at.term * size : p[v - 1] + LANES * size;
+        else if constexpr (WAY == FLAT)
+            p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
+                          : p[v - 1] + blockDim.x * (G * size);
+        else if (args.ndim == 1)
             p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
                           : p[v - 1] + blockDim.x * (G * size);
         else
@@ -76,10 +106,10 @@ __device__ __forceinline__ void find_groups(const fused_args &args, const positi
 }
 
 /* Whether operand k has whole vectors where find_groups() finds them. */
-template <bool FLAT>
-__device__ __forceinline__ bool has_groups(const fused_args &args, const position<FLAT> &at, int k)
+template <int WAY>
+__device__ __forceinline__ bool has_groups(const fused_args &args, const position<WAY> &at, int k)
 {
-    return at.is_full && (FLAT || (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR));
+    return at.is_full && (WAY == FLAT || (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR));
 }
 
 /*
@@ -161,7 +191,7 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     constexpr int G = single<T>::G;
     int k = 1 + input, type = args.input_type[input];
     if (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR) {
-        const position<false> at = position_of<G, false>(args);
+        const position<ANY> at = position_of<G, ANY>(args);
         int size = (int)args.strides[args.ndim - 1][k], step = blockDim.x * G * size;
         char *p[GROUPS];
         find_groups<G>(args, at, k, size, p);
@@ -189,12 +219,24 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     }
 }
 
+/* The terms of a reduction that are left. */
+template <typename T>
+__device__ __noinline__ void read_terms(const char *p, int type, int step, int64_t left,
+                                        uint4 *place)
+{
+#pragma unroll 1
+    for (int v = 0; v < GROUPS; v++, place += blockDim.x, p += LANES * step)
+#pragma unroll 1
+        for (int i = 0; i < single<T>::G && v * LANES + i < left; i++)
+            ((T *)place)[i] = load_as<T>(type, p + i * step);
+}
+
 /*
  * Whole groups of i32 and f32 in a program of f64; false of any others.  The likely mixtures are
  * converted in line: more of them would take too many registers.
  */
-template <typename T>
-__device__ __forceinline__ bool read_words(const fused_args &args, int k, const position<true> &at,
+template <typename T, int WAY>
+__device__ __forceinline__ bool read_words(const fused_args &args, int k, const position<WAY> &at,
                                            T (&x)[single<T>::N])
 {
     if constexpr (number_of<T>::value == MYLIB_F64) {
@@ -220,9 +262,9 @@ __device__ __forceinline__ bool read_words(const fused_args &args, int k, const 
 }
 
 /* An operand into x, while `other` is needed too. */
-template <typename T, bool FLAT>
+template <typename T, int WAY>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
-                                             const position<FLAT> &at, uint4 *own,
+                                             const position<WAY> &at, uint4 *own,
                                              T (&x)[single<T>::N], T (&other)[single<T>::N])
 {
     constexpr int G = single<T>::G;
@@ -240,21 +282,28 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
         for (int v = 0; v < GROUPS; v++)
             *(uint4 *)&x[v * G] = value;
     } else {
-        int input = mylib_fused_input(operand), k = 1 + input;
-        if constexpr (FLAT)
+        int input = mylib_fused_input(operand), k = 1 + input, type = args.input_type[input];
+        if constexpr (WAY != ANY)
             if (at.is_full && read_words(args, k, at, x))
                 return;
         uint4 *place = place_of(own, args.registers + 1);
         write_place(place_of(own, args.registers), other);
         bool is_done = false;
-        if (FLAT && at.is_full) {
-            int bytes = G * (int)args.strides[0][k];
-            is_done =
-                convert_groups<T>(args.input_type[input], args.data[k] + first_group() * bytes,
-                                  (int)blockDim.x * bytes, place);
+        if (WAY != ANY && at.is_full) {
+            int size = (int)args.strides[args.ndim - 1][k];
+            char *p[GROUPS];
+            find_groups<G>(args, at, k, size, p);
+            is_done = convert_groups<T>(type, p[0], (int)(p[1] - p[0]), place);
         }
-        if (!is_done)
-            read_input<T>(args, input, place);
+        if (!is_done) {
+            if constexpr (WAY == REDUCED) {
+                int size = (int)args.strides[args.ndim - 1][k];
+                read_terms<T>(terms_of(args, k) + at.term * size, type, size,
+                              args.columns - at.term, place);
+            } else {
+                read_input<T>(args, input, place);
+            }
+        }
         read_place(place_of(own, args.registers), other);
         read_place(place, x);
     }
@@ -314,8 +363,8 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
 }
 
 /* The results as elements of type R. */
-template <typename T, typename R, bool FLAT>
-__device__ __forceinline__ void write_result(const fused_args &args, const position<FLAT> &at,
+template <typename T, typename R, int WAY>
+__device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
                                              const T (&x)[single<T>::N])
 {
     constexpr int G = single<T>::G;
@@ -361,23 +410,19 @@ __device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
  * so few that the loop over statements keeps all its values in registers.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
-template <typename T, bool FLAT>
-constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex               ? 4
-                                          : FLAT &&class_of<T>::value == FLOAT ? 6
-                                                                               : 5);
+template <typename T, int WAY>
+constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex                       ? 4
+                                          : WAY == FLAT && class_of<T>::value == FLOAT ? 6
+                                          : WAY == REDUCED && sizeof(T) == 8           ? 4
+                                                                                       : 5);
 constexpr int MIXED_BLOCKS = most_blocks(5);
 
-template <typename T, bool FLAT>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLAT>)
-    fused_kernel(const __grid_constant__ fused_args args)
+/* What the statements give for a thread's elements. */
+template <typename T, int WAY>
+__device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
+                                               uint4 *own, uint32_t *mask, T (&x)[single<T>::N])
 {
     constexpr int N = single<T>::N;
-    alignas(16) T x[N] = {};
-    uint4 *own = fused_shared + threadIdx.x;
-    uint32_t *mask = mask_of(args);
-    position<FLAT> at = position_of<single<T>::G, FLAT>(args);
-    if (first_group() >= args.groups)
-        return;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
         const fused_statement s = args.statement[i];
@@ -391,10 +436,11 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLA
             read_operand(args, s.operand[0], at, own, x, y);
         if (s.opcode < MYLIB_OP_COUNT) {
             if (!step_in_line(s.opcode, x, y)) {
-                uint4 *place = place_of(own, args.registers);
+                uint4 *again = WAY == REDUCED ? fused_shared + anew(threadIdx.x) : own;
+                uint4 *place = place_of(again, args.registers);
                 write_place(place, x);
-                write_place(place_of(own, args.registers + 1), y);
-                call_costly<T>(s.opcode, place, place_of(own, args.registers + 1));
+                write_place(place_of(again, args.registers + 1), y);
+                call_costly<T>(s.opcode, place, place_of(again, args.registers + 1));
                 read_place(place, x);
             }
         } else if (s.opcode == MYLIB_FUSED_MASK) {
@@ -410,15 +456,208 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, FLA
         } else if (s.opcode == MYLIB_OPCODE_SELECT) {
             select(x, y, *mask);
         }
-        if (s.target != MYLIB_FUSED_ABSENT)
-            write_place(place_of(own, s.target - MYLIB_FUSED_REGISTER), x);
+        int target = WAY == REDUCED ? args.statement[anew(i)].target : s.target;
+        if (target != MYLIB_FUSED_ABSENT)
+            write_place(place_of(own, target - MYLIB_FUSED_REGISTER), x);
     }
+}
+
+template <typename T, int WAY>
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY>)
+    fused_kernel(const __grid_constant__ fused_args args)
+{
+    alignas(16) T x[single<T>::N] = {};
+    uint4 *own = fused_shared + threadIdx.x;
+    uint32_t *mask = mask_of(args);
+    position<WAY> at = position_of<single<T>::G, WAY>(args);
+    if (first_group() >= args.groups)
+        return;
+    run_statements(args, at, own, mask, x);
     if (args.result_type == number_of<T>::value)
-        write_result<T, T, FLAT>(args, at, x);
+        write_result<T, T>(args, at, x);
     else if (args.result_type == MYLIB_BOOL)
-        write_result<T, t_bool, FLAT>(args, at, x);
+        write_result<T, t_bool>(args, at, x);
     else if constexpr (real_of<T>::is_complex)
-        write_result<T, typename real_of<T>::type, FLAT>(args, at, x);
+        write_result<T, typename real_of<T>::type>(args, at, x);
+}
+
+/* ---- Reductions of such programs ----------------------------------------------------------- */
+
+/*
+ * A thread has a vector of lanes of a block of terms, and goes through all the terms of these: two
+ * rows of lanes at a time are its two groups.  The lanes of a block are then reduced by a warp, and
+ * the blocks of a thread block, which are an aligned group of 2^k, by a thread.
+ */
+/*
+ * The lanes of a thread wait in shared memory, like all that is not needed while statements run;
+ * what can be computed again is computed again.
+ */
+template <typename T> struct in_block {
+    static constexpr int G = single<T>::G, VECTORS = LANES / G; /* in a row of lanes */
+    /* So many blocks of terms the threads take at once. */
+    static __device__ __forceinline__ int set() { return blockDim.x / VECTORS; }
+    static __device__ __forceinline__ int blocks(const fused_args &args)
+    {
+        int64_t left = (args.columns - first_term<G>(args) + TERMS - 1) / TERMS;
+        return left < args.sets * set() ? (int)left : args.sets * set();
+    }
+    /* Two places for the vectors of lanes of all threads, and one for the result of each block. */
+    static __device__ __forceinline__ uint4 *vectors(const fused_args &args, int done)
+    {
+        uint32_t *masks = mask_of(args) - threadIdx.x;
+        return (uint4 *)(masks + blockDim.x) + (done & set() ? blockDim.x : 0);
+    }
+    static __device__ __forceinline__ T *results(const fused_args &args)
+    {
+        return (T *)(vectors(args, 0) + 2 * blockDim.x);
+    }
+};
+
+/* What changes no other value, not even the sign of a zero: it stands for terms beyond the end. */
+template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
+{
+    constexpr T INFINITE = sizeof(T) == 4 ? (T)__builtin_huge_valf() : (T)__builtin_huge_val();
+    return reduction == MYLIB_SUM    ? (T)-0.0
+           : reduction == MYLIB_PROD ? (T)1
+           : reduction == MYLIB_MIN  ? INFINITE
+                                     : -INFINITE;
+}
+
+/* Two rows of terms into the lanes, after those that are there. */
+template <int R, typename T>
+__device__ __forceinline__ void take_terms(const T (&x)[single<T>::N], T (&lane)[single<T>::G])
+{
+#pragma unroll
+    for (int j = 0; j < single<T>::N; j++)
+        lane[j % single<T>::G] = combined<R>(lane[j % single<T>::G], x[j]);
+}
+
+/* The lanes of a block, by a warp; the result is thread 0's. */
+template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uint4 *vectors)
+{
+    constexpr int G = single<T>::G, V = LANES / (WARP * G);
+    const int t = threadIdx.x % WARP;
+    alignas(16) T x[V][G];
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        *(uint4 *)x[v] = vectors[v * WARP + t];
+#pragma unroll
+    for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int v = 0; v < half; v++)
+#pragma unroll
+            for (int j = 0; j < G; j++)
+                x[v][j] = combined<R>(x[v][j], x[v + half][j]);
+#pragma unroll 1
+    for (int half = WARP / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int j = 0; j < G; j++) {
+            /* Equal minima may differ in sign: the earlier lane comes first. */
+            T other = shuffle(x[0][j], half);
+            const bool is_later = (t & half) != 0 && R != MYLIB_SUM && R != MYLIB_PROD;
+            x[0][j] = combined<R>(is_later ? other : x[0][j], is_later ? x[0][j] : other);
+        }
+#pragma unroll
+    for (int half = G / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int j = 0; j < half; j++)
+            x[0][j] = combined<R>(x[0][j], x[0][j + half]);
+    return x[0][0];
+}
+
+/* Blocks pairwise, in their places; the result is the first one's. */
+template <int R, typename T> __device__ __forceinline__ void reduce_blocks(T *block, int blocks)
+{
+#pragma unroll 1
+    for (int step = 1; step < blocks; step *= 2)
+#pragma unroll 1
+        for (int i = 0; i + step < blocks; i += 2 * step)
+            block[i] = combined<R>(block[i], block[i + step]);
+}
+
+#define EACH_REDUCTION(CASE) CASE(MYLIB_SUM) CASE(MYLIB_PROD) CASE(MYLIB_MIN) CASE(MYLIB_MAX)
+
+template <typename T>
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, REDUCED>)
+    reduced_kernel(const __grid_constant__ fused_args args)
+{
+    typedef in_block<T> in;
+    constexpr int G = single<T>::G, VECTORS = in::VECTORS;
+    alignas(16) T x[single<T>::N] = {};
+    uint4 *own = fused_shared + threadIdx.x;
+    uint32_t *mask = mask_of(args);
+    position<REDUCED> at;
+    at.term =
+        first_term<G>(args) + (int)threadIdx.x / VECTORS * TERMS + (int)threadIdx.x % VECTORS * G;
+
+#pragma unroll 1
+    for (int done = 0; done < in::blocks(args); done += in::set()) {
+#pragma unroll 1
+        for (int row = 0; row < TERMS / LANES; row += GROUPS) {
+            int full = at.term + ((GROUPS - 1) * LANES + G) <= args.columns;
+            asm volatile("" : "+r"(full));
+            at.is_full = full != 0;
+            if (at.term < args.columns)
+                run_statements(args, at, own, mask, x);
+            const T neutral = neutral_of<T>(args.reduction);
+            if (!at.is_full) {
+                const int64_t left = args.columns - at.term;
+#pragma unroll
+                for (int j = 0; j < single<T>::N; j++)
+                    x[j] = j / G * LANES + j % G < left ? x[j] : neutral;
+            }
+            uint4 *place = in::vectors(args, done) + threadIdx.x;
+            alignas(16) T lane[G];
+            *(uint4 *)lane = *place;
+#pragma unroll
+            for (int j = 0; j < G; j++)
+                lane[j] = row == 0 ? neutral : lane[j];
+            switch (args.reduction) {
+#define CASE(R)                                                                                    \
+    case R:                                                                                        \
+        take_terms<R>(x, lane);                                                                    \
+        break;
+                EACH_REDUCTION(CASE)
+#undef CASE
+            }
+            *place = *(const uint4 *)lane;
+            at.term += GROUPS * LANES;
+        }
+        at.term += (in::set() - 1) * TERMS;
+        /* The next lanes come to the other place while these are read. */
+        __syncthreads();
+        /* The warps take turns. */
+        const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+        const int block = (warp - done) & (warps - 1);
+        if (block < in::set()) {
+            const uint4 *vectors = in::vectors(args, done) + block * VECTORS;
+            T value = T();
+            switch (args.reduction) {
+#define CASE(R)                                                                                    \
+    case R:                                                                                        \
+        value = reduce_lanes<R, T>(vectors);                                                       \
+        break;
+                EACH_REDUCTION(CASE)
+#undef CASE
+            }
+            if (threadIdx.x % WARP == 0)
+                in::results(args)[done + block] = value;
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    T *results = in::results(args);
+    switch (args.reduction) {
+#define CASE(R)                                                                                    \
+    case R:                                                                                        \
+        reduce_blocks<R>(results, in::blocks(args));                                               \
+        break;
+        EACH_REDUCTION(CASE)
+#undef CASE
+    }
+    char *out = args.data[0] + blockIdx.y * args.part_stride;
+    *(T *)(out + blockIdx.x * args.strides[0][0]) = results[0];
 }
 
 /* ---- Programs of several types ------------------------------------------------------------- */
@@ -570,7 +809,7 @@ __device__ __forceinline__ void write_words(uint4 *place, const uint32_t (&w)[WO
 
 /* Groups of vectors of memory to packed words, and back. */
 __device__ __forceinline__ void read_vectors(const fused_args &args, int input,
-                                             const position<false> &at, int size,
+                                             const position<ANY> &at, int size,
                                              uint32_t (&w)[WORDS])
 {
     char *p[GROUPS];
@@ -591,7 +830,7 @@ __device__ __forceinline__ void read_vectors(const fused_args &args, int input,
         }
     }
 }
-__device__ __forceinline__ void write_vectors(const fused_args &args, const position<false> &at,
+__device__ __forceinline__ void write_vectors(const fused_args &args, const position<ANY> &at,
                                               int size, const uint32_t (&w)[WORDS])
 {
     char *p[GROUPS];
@@ -611,7 +850,7 @@ __device__ __forceinline__ void write_vectors(const fused_args &args, const posi
 
 /* An operand as the words of type `to`, while `other` is needed too. */
 __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, int from, int to,
-                                           const position<false> &at, uint4 *own,
+                                           const position<ANY> &at, uint4 *own,
                                            uint32_t (&w)[WORDS], uint32_t (&other)[WORDS])
 {
     uint4 *place = place_of(own, args.registers);
@@ -719,7 +958,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     alignas(16) uint32_t x[WORDS] = {0}, y[WORDS] = {0};
     uint4 *own = fused_shared + threadIdx.x;
     uint32_t mask = 0;
-    const position<false> at = position_of<MIXED_G, false>(args);
+    const position<ANY> at = position_of<MIXED_G, ANY>(args);
     if (first_group() >= args.groups)
         return;
 #pragma unroll 1
@@ -798,6 +1037,11 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     }
 }
 
+/* The kernel of contiguous vectors for T: where it would be no faster, that of any layout. */
+template <typename T>
+constexpr int FLAT_WAY = std::is_same<T, t_i32>::value || std::is_same<T, t_c64>::value ? (int)ANY
+                                                                                        : (int)FLAT;
+
 cudaError_t launch(const fused_args *args, cudaStream_t stream)
 {
     void *parameters[] = {(void *)args};
@@ -805,15 +1049,19 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        kernel = args->is_flat ? (const void *)fused_kernel<t_##s, true>                           \
-                               : (const void *)fused_kernel<t_##s, false>;                         \
+        kernel = args->is_flat ? (const void *)fused_kernel<t_##s, FLAT_WAY<t_##s>>                \
+                               : (const void *)fused_kernel<t_##s, ANY>;                           \
         break;
         MYLIB_FUSED_TYPES(DT)
 #undef DT
     }
-    return cudaLaunchKernel(kernel, dim3((unsigned)mylib_fused_blocks(args)),
-                            dim3((unsigned)args->threads), parameters,
-                            (size_t)mylib_fused_shared(args), stream);
+    if (args->is_reduced)
+        kernel = args->computed_type == MYLIB_F32 ? (const void *)reduced_kernel<t_f32>
+                                                  : (const void *)reduced_kernel<t_f64>;
+    const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
+    return cudaLaunchKernel(
+        kernel, dim3((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts),
+        dim3((unsigned)args->threads), parameters, (size_t)mylib_fused_shared(args), stream);
 }
 
 } // namespace
@@ -828,6 +1076,6 @@ void mylib_cuda_load_fused(void)
 {
     cudaFuncAttributes attributes;
     /* One kernel brings the code of all.  What fails here fails, and is told, at the launch. */
-    if (cudaFuncGetAttributes(&attributes, (const void *)fused_kernel<t_f64, true>) != cudaSuccess)
+    if (cudaFuncGetAttributes(&attributes, (const void *)fused_kernel<t_f64, FLAT>) != cudaSuccess)
         (void)cudaGetLastError();
 }

@@ -369,8 +369,9 @@ out:
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
 /*
- * What a program gives goes to temporary memory, in the layout's order, and is reduced from there:
- * some outputs at a time, or, where one output has too many terms, some terms at a time.
+ * What a program gives goes to temporary memory and is reduced from there: some outputs at a time,
+ * with all of their terms, or some terms of some outputs.  In memory the outputs lie side by side
+ * where they do so in the inputs.
  */
 typedef struct reduction_job {
     job base; /* first: a task gets it */
@@ -378,8 +379,9 @@ typedef struct reduction_job {
     mylib_type out_type;
     mylib_code code; /* of the reduction of a piece: loads what the program gave */
     int kept_ndim;
-    int64_t terms, piece; /* of an output; of them at once */
-    char *parts;          /* what each piece of an output gave */
+    int64_t terms;
+    int64_t most; /* elements of temporary memory */
+    char *parts;  /* what some terms at a time gave, of all outputs of a piece */
     mylib_type part_type;
 } reduction_job;
 
@@ -416,11 +418,11 @@ out:
 }
 
 /*
- * Terms [begin, end) of the dimensions from d on, in C order, to 'values': a few boxes.  The layout
- * has one index in the dimensions before; it is restored.
+ * Elements [begin, end) of the dimensions from d on, in C order, to 'values': a few boxes.  The
+ * layout has one index in the dimensions before; it is restored.
  */
-static mylib_status run_terms(const job *j, mylib_layout *l, int d, int64_t begin, int64_t end,
-                              char *values)
+static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t begin, int64_t end,
+                                 char *values)
 {
     int64_t inner = 1, size = l->shape[d], count = l->count;
     int64_t value_size = (int64_t)mylib_type_size((mylib_type)j->program->result_type);
@@ -438,7 +440,7 @@ static mylib_status run_terms(const job *j, mylib_layout *l, int d, int64_t begi
         l->count = l->shape[d] * inner;
         for (int k = 1; k < l->operands; k++)
             l->data[k] += first * l->strides[k][d];
-        st = whole > 0 ? run_to(j, l, values) : run_terms(j, l, d + 1, rest, rest + n, values);
+        st = whole > 0 ? run_to(j, l, values) : run_elements(j, l, d + 1, rest, rest + n, values);
         for (int k = 1; k < l->operands; k++)
             l->data[k] -= first * l->strides[k][d];
         values += n * value_size;
@@ -449,92 +451,174 @@ static mylib_status run_terms(const job *j, mylib_layout *l, int d, int64_t begi
     return st;
 }
 
-/* One output, some terms at a time: aligned groups of blocks, combined by one more launch. */
+/* The layout with its kept dimensions behind the others: the outputs side by side. */
+static void turn_round(mylib_layout *l, const mylib_layout *piece, int kept_ndim)
+{
+    begin_layout(l, piece, piece->operands);
+    for (int k = 0; k < l->operands; k++) {
+        take_operand(l, k, piece, k);
+        for (int d = 0; d < l->ndim; d++)
+            l->strides[k][d] = piece->strides[k][(d + kept_ndim) % l->ndim];
+    }
+    for (int d = 0; d < l->ndim; d++)
+        l->shape[d] = piece->shape[(d + kept_ndim) % l->ndim];
+}
+
+/* So many terms of each of some outputs fit: all, or whole blocks, 2^k of them. */
+static int64_t terms_at_once(const reduction_job *j, int64_t outputs)
+{
+    int64_t most = j->most / outputs, terms = MYLIB_BLOCK_TERMS;
+    if (j->terms <= most)
+        return j->terms;
+    while (2 * terms <= most)
+        terms *= 2;
+    return terms;
+}
+
+/* Some outputs, some terms at a time: aligned groups of blocks, combined by one more launch. */
 static mylib_status reduce_terms(const job *base, mylib_layout *piece)
 {
     const reduction_job *j = (const reduction_job *)base;
-    int64_t size = (int64_t)mylib_type_size(j->part_type), parts = 0;
-    mylib_layout l = {.ndim = 1, .operands = 2};
-    mylib_status st = MYLIB_OK;
-    for (int64_t begin = 0; begin < j->terms; begin += j->piece, parts++) {
-        int64_t n = j->terms - begin < j->piece ? j->terms - begin : j->piece;
-        MYLIB_TRY(run_terms(base, piece, j->kept_ndim, begin, begin + n, base->temporary));
-        l.count = l.shape[0] = n;
-        take_contiguous(&l, 1, base->temporary,
-                        mylib_type_size((mylib_type)base->program->result_type));
-        l.data[0] = j->parts + parts * size;
-        l.strides[0][0] = 0;
-        MYLIB_TRY(mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l, 0,
-                                    j->part_type));
+    const int64_t outputs = piece->count / j->terms, at_once = terms_at_once(j, outputs);
+    const int64_t value_size = (int64_t)mylib_type_size((mylib_type)base->program->result_type);
+    const int64_t part_size = (int64_t)mylib_type_size(j->part_type);
+    int64_t parts = 0;
+    mylib_layout turned, l, out;
+    mylib_status st;
+    turn_round(&turned, piece, j->kept_ndim);
+    begin_layout(&out, piece, 1);
+    out.ndim = j->kept_ndim;
+    out.count = outputs;
+    take_operand(&out, 0, piece, 0);
+    for (int64_t begin = 0; begin < j->terms; begin += at_once, parts++) {
+        int64_t n = j->terms - begin < at_once ? j->terms - begin : at_once;
+        MYLIB_TRY(run_elements(base, &turned, 0, begin * outputs, (begin + n) * outputs,
+                               base->temporary));
+        begin_layout(&l, &out, 2);
+        l.count = outputs * n;
+        if (n == j->terms)
+            take_operand(&l, 0, &out, 0);
+        else
+            take_contiguous(&l, 0, j->parts + parts * outputs * part_size, (size_t)part_size);
+        take_contiguous(&l, 1, base->temporary, (size_t)value_size);
+        l.ndim++;
+        l.shape[j->kept_ndim] = n;
+        l.strides[0][j->kept_ndim] = 0;
+        l.strides[1][j->kept_ndim] = outputs * value_size;
+        MYLIB_TRY(mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l,
+                                    j->kept_ndim, n == j->terms ? j->out_type : j->part_type));
     }
-    st = mylib_cuda_reduce_parts(base->device, base->stream, j->reduction, (mylib_type)j->code.type,
-                                 parts, j->parts, piece->data[0], j->out_type);
+    if (parts > 1)
+        st = mylib_cuda_reduce_parts(base->device, base->stream, j->reduction,
+                                     (mylib_type)j->code.type, parts, j->parts, &out, j->out_type);
 out:
     return st;
 }
 
-/* Runs on the kept dimensions alone: pieces of them, with all of the others. */
+/* Whether the outputs lie closer together than their terms, in the first input that tells. */
+static int are_columns(const mylib_layout *l, int kept_ndim)
+{
+    if (kept_ndim == 0 || kept_ndim == l->ndim)
+        return 0;
+    for (int k = 1; k < l->operands; k++) {
+        int64_t output = llabs(l->strides[k][kept_ndim - 1]);
+        int64_t term = llabs(l->strides[k][l->ndim - 1]);
+        if (!l->is_host_scalar[k] && output != 0 && term != 0)
+            return output < term;
+    }
+    return 0;
+}
+
+/*
+ * Columns are reduced by many threads that each go through a long one: with pieces of the usual
+ * size a large GPU would mostly wait.
+ */
+#define COLUMNS_FACTOR 4
+
+/* Runs on pieces of the kept dimensions, with all of the others. */
 static mylib_status reduce_kept(reduction_job *j, mylib_layout *layout)
 {
-    size_t size = mylib_type_size((mylib_type)j->base.program->result_type);
-    size_t part_size = mylib_type_size(j->part_type);
-    int64_t most = piece_of(size), parts = 0;
+    const size_t size = mylib_type_size((mylib_type)j->base.program->result_type);
+    const int has_columns = are_columns(layout, j->kept_ndim);
+    int64_t outputs = layout->count / j->terms, parts = 0;
     void *temporary = NULL;
     mylib_status st;
 
-    j->piece = MYLIB_BLOCK_TERMS;
-    while (2 * j->piece <= most)
-        j->piece *= 2;
-    if (j->terms > most)
-        parts = (j->terms - 1) / j->piece + 1;
-    int64_t elements = most < layout->count ? most : layout->count;
-    size_t nbytes = aligned((size_t)elements * size);
-    MYLIB_TRY(mylib_cuda_alloc(j->base.device, nbytes + (size_t)parts * part_size, j->base.stream,
-                               &temporary));
+    j->most = piece_of(size) * (has_columns ? COLUMNS_FACTOR : 1);
+    /* Of columns rather some blocks of many than all of few. */
+    const int is_by_terms = has_columns || j->terms > j->most;
+    const int64_t least =
+        is_by_terms && j->terms > MYLIB_BLOCK_TERMS ? MYLIB_BLOCK_TERMS : j->terms;
+    const int64_t side_by_side = has_columns || !is_by_terms ? j->most / least : 1;
+    if (outputs > side_by_side)
+        outputs = side_by_side > 1 ? side_by_side : 1;
+    /* Pieces of fewer outputs have fewer parts. */
+    const int64_t at_once = is_by_terms ? terms_at_once(j, outputs) : j->terms;
+    if (at_once < j->terms)
+        parts = ((j->terms - 1) / at_once + 1) * outputs;
+    int64_t elements = MYLIB_BLOCK_TERMS * outputs;
+    elements = elements > j->most ? elements : j->most;
+    elements = elements < layout->count ? elements : layout->count;
+    const size_t nbytes = aligned((size_t)elements * size);
+    MYLIB_TRY(mylib_cuda_alloc(j->base.device,
+                               nbytes + (size_t)parts * mylib_type_size(j->part_type),
+                               j->base.stream, &temporary));
     j->base.temporary = temporary;
     j->parts = j->base.temporary + nbytes;
     /* The outermost dimensions are the kept ones: they are halved first. */
-    if (parts > 0)
-        st = in_pieces(&j->base, layout, j->terms, reduce_terms);
-    else
-        st = in_pieces(&j->base, layout, most, reduce_outputs);
+    st = in_pieces(&j->base, layout, outputs * j->terms,
+                   is_by_terms ? reduce_terms : reduce_outputs);
     (void)mylib_cuda_free(j->base.device, temporary, j->base.stream);
 out:
     return st;
 }
 
-/* A product of two inputs, as the kernels of dot() take it. */
-static int is_product(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
-                      mylib_reduction reduction, mylib_type type)
+#ifdef MYLIB_CUDA_FUSED
+
+/*
+ * In one launch, and one more when there are several parts of an output to be combined.  False when
+ * the program or the layout is not for it, else the status is set.
+ */
+static int try_reduced(const reduction_job *j, const mylib_layout *layout, mylib_status *st_ret)
 {
-    const mylib_statement *s = &p->statement[0];
-    if (p->statements != 1 || s->opcode != MYLIB_OP_multiply || reduction != MYLIB_SUM ||
-        s->type != type || (type != MYLIB_F32 && type != MYLIB_F64) || kept_ndim > 0 ||
-        layout->ndim > 1)
+    mylib_fused_args args;
+    const mylib_type type = (mylib_type)j->base.program->result_type;
+    const int64_t size = (int64_t)mylib_type_size(type);
+    void *partial = NULL;
+    mylib_status st = MYLIB_OK;
+    if (j->code.type != type || j->code.result_type != type || j->out_type != type)
         return 0;
-    for (int o = 0; o < 2; o++)
-        if (s->operand[o].kind != MYLIB_VALUE_INPUT ||
-            layout->is_host_scalar[1 + s->operand[o].index])
-            return 0;
+    int64_t parts =
+        mylib_fused_init_reduction(&args, j->base.program, layout, j->kept_ndim, j->reduction);
+    if (parts == 0)
+        return 0;
+    if (parts == 1) {
+        args.data[0] = layout->data[0];
+        args.strides[0][0] = j->kept_ndim == 0 ? 0 : layout->strides[0][0];
+    } else {
+        MYLIB_TRY(mylib_cuda_alloc(j->base.device, (size_t)(args.rows * parts * size),
+                                   j->base.stream, &partial));
+        args.data[0] = partial;
+        args.strides[0][0] = size;
+    }
+    args.part_stride = args.rows * size;
+    MYLIB_TRY(mylib_cuda_launch_fused(&args, j->base.stream));
+    if (parts > 1) {
+        mylib_layout out;
+        begin_layout(&out, layout, 1);
+        out.ndim = j->kept_ndim;
+        take_operand(&out, 0, layout, 0);
+        st = mylib_cuda_reduce_parts(j->base.device, j->base.stream, j->reduction, type, parts,
+                                     partial, &out, type);
+    }
+out:
+    if (partial != NULL)
+        (void)mylib_cuda_free(j->base.device, partial, j->base.stream);
+    *st_ret = st;
     return 1;
 }
 
-static mylib_status reduce_product(const reduction_job *j, const mylib_layout *layout)
-{
-    const mylib_statement *s = &j->base.program->statement[0];
-    mylib_code code = j->code;
-    mylib_layout l;
-    begin_layout(&l, layout, 3);
-    take_operand(&l, 0, layout, 0);
-    code.inputs = code.instructions = 2;
-    code.code[1] = (mylib_instruction){MYLIB_OP_multiply, 1};
-    for (int o = 0; o < 2; o++) {
-        take_operand(&l, 1 + o, layout, 1 + s->operand[o].index);
-        code.input_type[o] = s->operand[o].type;
-    }
-    return mylib_cuda_reduce(j->base.device, j->base.stream, j->reduction, &code, &l, j->kept_ndim,
-                             j->out_type);
-}
+#endif
 
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
@@ -567,20 +651,21 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
         goto out;
     MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                       layout->strides[0]));
-    if (j.terms != 0)
-        MYLIB_TRY(check_operands(device, program, layout));
-    if (is_product(program, layout, kept_ndim, reduction, type)) {
-        st = reduce_product(&j, layout);
-    } else if (j.terms == 0) {
+    if (j.terms == 0) {
         /* No terms: the program does not run, and what there would be to load is not looked at. */
         mylib_layout l;
         begin_layout(&l, layout, 2);
         take_operand(&l, 0, layout, 0);
         take_contiguous(&l, 1, layout->data[0], 1);
         st = mylib_cuda_reduce(device, stream, reduction, &j.code, &l, kept_ndim, out_type);
-    } else {
-        st = reduce_kept(&j, layout);
+        goto out;
     }
+    MYLIB_TRY(check_operands(device, program, layout));
+#ifdef MYLIB_CUDA_FUSED
+    if (try_reduced(&j, layout, &st))
+        goto out;
+#endif
+    st = reduce_kept(&j, layout);
 out:
     mylib_cuda_leave(previous);
     return st;

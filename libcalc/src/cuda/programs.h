@@ -29,13 +29,13 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
                                 mylib_layout *layout);
 
 /*
- * Combines what 'parts' aligned groups of blocks, of 2^k blocks each, gave: one after the other in
- * 'partial', of the type that mylib_cuda_part_type() tells for the carrying one.  The result goes
- * to *out, GPU memory of type out_type.
+ * Combines what 'parts' aligned groups of blocks, of 2^k blocks each, gave: in 'partial', of the
+ * type that mylib_cuda_part_type() tells for the carrying one, the first part of all outputs, then
+ * the second, ...  The outputs are operand 0 of the layout, GPU memory of type out_type.
  */
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
-                                     mylib_type carrier, int64_t parts, void *partial, void *out,
-                                     mylib_type out_type);
+                                     mylib_type carrier, int64_t parts, void *partial,
+                                     const mylib_layout *out, mylib_type out_type);
 mylib_type mylib_cuda_part_type(mylib_type carrier);
 
 #ifdef __cplusplus

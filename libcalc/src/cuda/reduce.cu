@@ -21,8 +21,7 @@ namespace
 {
 
 constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS, ROWS = TERMS / LANES;
-constexpr int WARP = 32, WARPS = THREADS / WARP;
-constexpr unsigned ALL = 0xffffffff;
+constexpr int WARPS = THREADS / WARP;
 constexpr int STEPS = 8;       /* of the tree over the lanes */
 constexpr int MAX_LEVELS = 32; /* of the tree over the blocks */
 static_assert(THREADS == LANES, "a thread of lanes_kernel is a lane");
@@ -41,14 +40,7 @@ template <int R> struct combine {
     __device__ __forceinline__ combine(const reduce_args &) {}
     template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
     {
-        if constexpr (R == MYLIB_SUM)
-            return meaning<MYLIB_OP_add, C>::apply(a, b);
-        else if constexpr (R == MYLIB_PROD)
-            return meaning<MYLIB_OP_multiply, C>::apply(a, b);
-        else if constexpr (R == MYLIB_MIN)
-            return meaning<MYLIB_OP_minimum, C>::apply(a, b);
-        else
-            return meaning<MYLIB_OP_maximum, C>::apply(a, b);
+        return combined<R>(a, b);
     }
 };
 
@@ -60,13 +52,13 @@ template <typename C> __device__ __noinline__ C combine_by_number(int reduction,
 {
     switch (reduction) {
     case MYLIB_SUM:
-        return meaning<MYLIB_OP_add, C>::apply(a, b);
+        return combined<MYLIB_SUM>(a, b);
     case MYLIB_PROD:
-        return meaning<MYLIB_OP_multiply, C>::apply(a, b);
+        return combined<MYLIB_PROD>(a, b);
     case MYLIB_MIN:
-        return meaning<MYLIB_OP_minimum, C>::apply(a, b);
+        return combined<MYLIB_MIN>(a, b);
     default:
-        return meaning<MYLIB_OP_maximum, C>::apply(a, b);
+        return combined<MYLIB_MAX>(a, b);
     }
 }
 struct combine_any {
@@ -82,18 +74,6 @@ struct combine_any {
 template <typename C> __device__ __forceinline__ C product(C a, C b)
 {
     return meaning<MYLIB_OP_multiply, C>::apply(a, b);
-}
-
-/* The value of the thread whose number in the warp differs in the bits of `mask`. */
-template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
-{
-    uint32_t words[sizeof(C) / 4];
-    memcpy(words, &x, sizeof x);
-#pragma unroll
-    for (int i = 0; i < (int)sizeof(C) / 4; i++)
-        words[i] = __shfl_xor_sync(ALL, words[i], mask);
-    memcpy(&x, words, sizeof x);
-    return x;
 }
 
 /* What changes nothing, of integers. */

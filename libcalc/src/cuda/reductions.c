@@ -354,8 +354,8 @@ out:
 mylib_type mylib_cuda_part_type(mylib_type carrier) { return carrier_of(carrier); }
 
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
-                                     mylib_type carrier, int64_t parts, void *partial, void *out,
-                                     mylib_type out_type)
+                                     mylib_type carrier, int64_t parts, void *partial,
+                                     const mylib_layout *out, mylib_type out_type)
 {
     mylib_reduce_args args;
     int previous;
@@ -367,10 +367,16 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
     args.carrier = (int32_t)carrier_of(carrier);
     args.out_type = (int32_t)out_type;
     args.out_size = (int32_t)mylib_type_size(out_type);
-    args.out = out;
+    args.out = out->data[0];
     args.partial = partial;
     args.outputs = 1;
     args.parts = parts;
+    args.kept_ndim = args.ndim = out->ndim;
+    for (int d = 0; d < out->ndim; d++) {
+        args.shape[d] = out->shape[d];
+        args.out_strides[d] = out->strides[0][d];
+        args.outputs *= out->shape[d];
+    }
     plan_parts(&args);
     CUDA_TRY(mylib_launch_reduce(&args, stream));
 out:
