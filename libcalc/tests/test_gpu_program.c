@@ -667,6 +667,26 @@ static void reduced_program(rng *r, source *s, mylib_type type)
     CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
 }
 
+/* a + a, which keeps the sign of a zero. */
+static void doubled_program(source *s, mylib_type type)
+{
+    s->inputs = s->steps = 1;
+    s->constants = 0;
+    s->input_type[0] = type;
+    s->step[0] = (mylib_step){MYLIB_OP_add, (int32_t)type, {0, 0, 0}};
+    CHECK_OK(mylib_program_create(1, s->input_type, 0, NULL, 1, s->step, &s->program));
+    CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
+}
+
+/* Zeros of both signs, or negative ones: the first of equal minima counts, and -0 - 0 is -0. */
+static void fill_zeros(rng *r, mylib_type type, int64_t n, unsigned char *values)
+{
+    const int64_t size = test_size(type), signs = rng_once_in(r, 2) ? 1 : 2;
+    memset(values, 0, (size_t)(n * size));
+    for (int64_t i = 0; i < n; i++)
+        values[i * size + size - 1] = rng_below(r, signs) == 0 ? 0x80 : 0;
+}
+
 /*
  * What is reduced as it is computed: contiguous terms around the sizes of vectors, lanes, blocks and
  * what a thread block takes, of one output or a few, with gaps between them or the same for all.
@@ -686,8 +706,12 @@ static void test_reduced(rng *r)
         const int64_t rows = columns < 20000 && rng_once_in(r, 2) ? 1 + rng_below(r, 5) : 1;
         const int64_t shape[2] = {rows, 1}, gap = rng_once_in(r, 3) ? 16 : 0;
         const int is_ordinary = rng_once_in(r, 2), has_row = rng_once_in(r, 4);
+        const int is_zero = rng_once_in(r, 6);
         layout in[MAX_INPUTS], out = dense(2, shape, test_size(type));
-        reduced_program(r, &s, type);
+        if (is_zero)
+            doubled_program(&s, type);
+        else
+            reduced_program(r, &s, type);
         if (rng_once_in(r, 4)) { /* outputs with gaps */
             out.strides[0] *= 3;
             layout_measure(&out, test_size(type));
@@ -702,10 +726,13 @@ static void test_reduced(rng *r)
                 in[k].shape[0] = 1;
             layout_measure(&in[k], size);
             at[1 + k] = reserve(&used, in[k].span, rng_once_in(r, 20) ? size : 0);
-            if (is_ordinary)
-                fill_ordinary(r, s.input_type[k], in[k].span / size, before + at[1 + k]);
+            const int64_t n = in[k].span / size;
+            if (is_zero)
+                fill_zeros(r, type, n, before + at[1 + k]);
+            else if (is_ordinary)
+                fill_ordinary(r, s.input_type[k], n, before + at[1 + k]);
             else
-                fill_values(r, s.input_type[k], in[k].span / size, before + at[1 + k]);
+                fill_values(r, s.input_type[k], n, before + at[1 + k]);
         }
         test_set_case("reduction %d of %d rows of %d %s: %s", (int)reduction, (int)rows,
                       (int)columns, test_types[type].name, source_text(&s));
