@@ -58,7 +58,7 @@ class Program:
     def nbytes(self, n: int) -> int:
         """Each input once, and a result of as many elements, unless it is a reduction."""
         width = sum(np.dtype(type_).itemsize for type_ in self.types)
-        if "sum(" in self.text:
+        if self.text.startswith(("sum(", "max(")):
             return n * width
         return n * (width + np.result_type(*self.types).itemsize)
 
@@ -81,7 +81,7 @@ class Program:
 
 
 def functions(api: Any) -> dict[str, Any]:
-    return {name: getattr(api, name) for name in ("sqrt", "where", "sum", "divide")}
+    return {name: getattr(api, name) for name in ("sqrt", "where", "abs", "sum", "max", "divide")}
 
 
 @functools.cache
@@ -108,6 +108,13 @@ OTHERS = (
     Program("where(a < c, a * b, c) f4", "where(a < c, a * b, c)", ("f4", "f4", "f4")),
     Program("sum(a * b) f8", "sum(a * b)", ("f8", "f8")),
     Program("sum(a * b) f4", "sum(a * b)", ("f4", "f4")),
+)
+#: More of what is reduced in the pass that computes it.
+REDUCED = (
+    Program("sum((a - b) ** 2) f8", "sum((a - b) ** 2)", ("f8", "f8")),
+    Program("sum((a - b) ** 2) f4", "sum((a - b) ** 2)", ("f4", "f4")),
+    Program("max(abs(a - b)) f8", "max(abs(a - b))", ("f8", "f8")),
+    Program("sum(a * b + c) f8", "sum(a * b + c)", ("f8", "f8", "f8")),
 )
 
 
@@ -509,7 +516,8 @@ def _cpu_cases(sizes: Sizes) -> Iterator[Case]:
 
 def _gpu_cases(sizes: Sizes) -> Iterator[Case]:
     n = sizes.gpu_nbytes // 8
-    for program, to_fused in ((F8, 1.02), (F4, 1.02), (MIXED, 1.1), *((p, 0) for p in OTHERS)):
+    others = ((program, 0.0) for program in (*OTHERS, *REDUCED))
+    for program, to_fused in ((F8, 1.02), (F4, 1.02), (MIXED, 1.1), *others):
         goals = (
             (
                 Goal(reference=FUSED, ratio=1 / to_fused),

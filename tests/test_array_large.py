@@ -58,6 +58,15 @@ def test_reductions(x: Any) -> None:
     assert pcd.ones(N, bool, "cuda").sum().item() == N
 
 
+def test_expressions(x: Any) -> None:
+    assert _at_ends(pcd.evaluate("x * 2 - 1")) == (2 * VALUES - 1).tolist()
+    given = {"x": x, "y": x.astype("f4")}
+    assert pcd.evaluate("sum(y * y)", given).item() == np.sum(VALUES**2)
+    assert pcd.evaluate("max(abs(y - 9))", given).item() == 9
+    assert pcd.evaluate("min(y - y * 2)", given).item() == -len(ENDS)
+    assert pcd.evaluate("sum(x * y)", given).item() == np.sum(VALUES**2)
+
+
 def test_more_outputs_than_a_launch_has(x: Any) -> None:
     twice = pcd.broadcast_to(x[:, None], (N, 2))
     assert _at_ends(twice.max(axis=1)) == VALUES.tolist()

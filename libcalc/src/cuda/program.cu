@@ -91,17 +91,18 @@ __device__ __forceinline__ void find_groups(const fused_args &args, const positi
 {
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
+        if constexpr (WAY == ANY) {
+            if (args.ndim > 1) {
+                p[v] = args.data[k] + (at.group[v] >> 32) * args.strides[0][k] +
+                       (uint64_t)(uint32_t)at.group[v] * (uint32_t)(G * size);
+                continue;
+            }
+        }
         if constexpr (WAY == REDUCED)
             p[v] = v == 0 ? terms_of(args, k) + at.term * size : p[v - 1] + LANES * size;
-        else if constexpr (WAY == FLAT)
-            p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
-                          : p[v - 1] + blockDim.x * (G * size);
-        else if (args.ndim == 1)
-            p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
-                          : p[v - 1] + blockDim.x * (G * size);
         else
-            p[v] = args.data[k] + (at.group[v] >> 32) * args.strides[0][k] +
-                   (uint64_t)(uint32_t)at.group[v] * (uint32_t)(G * size);
+            p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
+                          : p[v - 1] + blockDim.x * (G * size);
     }
 }
 
@@ -487,8 +488,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY
  * A thread has a vector of lanes of a block of terms, and goes through all the terms of these: two
  * rows of lanes at a time are its two groups.  The lanes of a block are then reduced by a warp, and
  * the blocks of a thread block, which are an aligned group of 2^k, by a thread.
- */
-/*
+ *
  * The lanes of a thread wait in shared memory, like all that is not needed while statements run;
  * what can be computed again is computed again.
  */
