@@ -688,8 +688,9 @@ static void fill_zeros(rng *r, mylib_type type, int64_t n, unsigned char *values
 }
 
 /*
- * What is reduced as it is computed: contiguous terms around the sizes of vectors, lanes, blocks and
- * what a thread block takes, of one output or a few, with gaps between them or the same for all.
+ * What is reduced as it is computed: contiguous terms around the sizes of vectors, lanes, blocks
+ * and what a thread block takes, of one output or a few, with gaps between them or the same for
+ * all.
  */
 static void test_reduced(rng *r)
 {

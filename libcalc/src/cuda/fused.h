@@ -104,8 +104,9 @@ typedef struct mylib_fused_args {
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
     /*
      * Of a reduction: the columns are the terms of an output, and strides[0][0] is from one output
-     * to the next.  A thread block takes some sets of blocks of terms, as many blocks as its threads
-     * have the lanes of: a part.  What it gives goes to data[0], part_stride after the one before.
+     * to the next.  A thread block takes a part: some sets of blocks of terms, where a set are as
+     * many blocks as its threads have the lanes of.  What a part gives goes to data[0], part_stride
+     * after what the part before gave.
      */
     int32_t is_reduced, reduction, sets;
     int64_t part_stride;
@@ -131,8 +132,8 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 
 /*
  * As a launch that reduces what the program gives: the kept dimensions come first, operand 0 is not
- * looked at.  Returns the parts of each output, and leaves data[0], strides[0][0] and part_stride to
- * the caller; or 0 when that is not for it.
+ * looked at.  Returns the parts of each output, and leaves data[0], strides[0][0] and part_stride
+ * to the caller; or 0 when that is not for it.
  */
 int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
                                    const mylib_layout *layout, int kept_ndim,

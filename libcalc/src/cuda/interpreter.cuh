@@ -322,18 +322,23 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
 constexpr int WARP = 32;
 constexpr unsigned ALL = 0xffffffff; /* threads of a warp */
 
-/* a combined with b, where a has the earlier terms. */
-template <int R, typename C> __device__ __forceinline__ C combined(C a, C b)
-{
-    if constexpr (R == MYLIB_SUM)
-        return meaning<MYLIB_OP_add, C>::apply(a, b);
-    else if constexpr (R == MYLIB_PROD)
-        return meaning<MYLIB_OP_multiply, C>::apply(a, b);
-    else if constexpr (R == MYLIB_MIN)
-        return meaning<MYLIB_OP_minimum, C>::apply(a, b);
-    else
-        return meaning<MYLIB_OP_maximum, C>::apply(a, b);
-}
+/* f(a, b) is a combined with b, where a has the earlier terms. */
+template <int R> struct combine {
+    static constexpr int REDUCTION = R;
+    __device__ __forceinline__ combine() {}
+    __device__ __forceinline__ combine(const mylib_reduce_args &) {}
+    template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
+    {
+        if constexpr (R == MYLIB_SUM)
+            return meaning<MYLIB_OP_add, C>::apply(a, b);
+        else if constexpr (R == MYLIB_PROD)
+            return meaning<MYLIB_OP_multiply, C>::apply(a, b);
+        else if constexpr (R == MYLIB_MIN)
+            return meaning<MYLIB_OP_minimum, C>::apply(a, b);
+        else
+            return meaning<MYLIB_OP_maximum, C>::apply(a, b);
+    }
+};
 
 /* The value of the thread whose number in the warp differs in the bits of `mask`. */
 template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
@@ -345,6 +350,51 @@ template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
         words[i] = __shfl_xor_sync(ALL, words[i], mask);
     memcpy(&x, words, sizeof x);
     return x;
+}
+
+/* The values of two halves of a warp, `half` threads apart: each thread of a pair gets the same. */
+template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
+{
+    C other = shuffle(value, half);
+    bool is_later = (threadIdx.x & half) != 0;
+    /* Sums and products are the same either way round; equal minima may differ in sign. */
+    if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
+        return f(value, other);
+    return f(is_later ? other : value, is_later ? value : other);
+}
+
+/*
+ * Value j of thread t is lane t E + j.  While a thread has several values it hands one half of them
+ * to its partner and gets the other half of the partner's, so that none is computed twice.
+ */
+template <typename F, typename C, int E>
+__device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
+{
+    int half = WARP / 2;
+#pragma unroll
+    for (int e = E / 2; e > 0; e /= 2, half /= 2) {
+        bool is_later = (threadIdx.x & half) != 0;
+#pragma unroll
+        for (int j = 0; j < e; j++) {
+            C early = x[j], late = x[j + e], kept = is_later ? late : early;
+            C other = shuffle(is_later ? early : late, half);
+            if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
+                x[j] = f(kept, other);
+            else
+                x[j] = f(is_later ? other : kept, is_later ? kept : other);
+        }
+    }
+    C value = x[0];
+#pragma unroll
+    for (; half > 0; half /= 2)
+        value = combine_pair(f, value, half);
+
+        /* Now the halves that were handed over, the larger first. */
+#pragma unroll
+    for (half = WARP / 2; half >= WARP / E && half > 0; half /= 2)
+        if (E > 1)
+            value = combine_pair(f, value, half);
+    return value;
 }
 
 } // namespace

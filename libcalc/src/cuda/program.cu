@@ -529,7 +529,7 @@ __device__ __forceinline__ void take_terms(const T (&x)[single<T>::N], T (&lane)
 {
 #pragma unroll
     for (int j = 0; j < single<T>::N; j++)
-        lane[j % single<T>::G] = combined<R>(lane[j % single<T>::G], x[j]);
+        lane[j % single<T>::G] = combine<R>()(lane[j % single<T>::G], x[j]);
 }
 
 /* The lanes of a block, by a warp; the result is thread 0's. */
@@ -547,22 +547,8 @@ template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uin
         for (int v = 0; v < half; v++)
 #pragma unroll
             for (int j = 0; j < G; j++)
-                x[v][j] = combined<R>(x[v][j], x[v + half][j]);
-#pragma unroll 1
-    for (int half = WARP / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int j = 0; j < G; j++) {
-            /* Equal minima may differ in sign: the earlier lane comes first. */
-            T other = shuffle(x[0][j], half);
-            const bool is_later = (t & half) != 0 && R != MYLIB_SUM && R != MYLIB_PROD;
-            x[0][j] = combined<R>(is_later ? other : x[0][j], is_later ? x[0][j] : other);
-        }
-#pragma unroll
-    for (int half = G / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int j = 0; j < half; j++)
-            x[0][j] = combined<R>(x[0][j], x[0][j + half]);
-    return x[0][0];
+                x[v][j] = combine<R>()(x[v][j], x[v + half][j]);
+    return reduce_full_warp(combine<R>(), x[0]);
 }
 
 /* Blocks pairwise, in their places; the result is the first one's. */
@@ -572,7 +558,7 @@ template <int R, typename T> __device__ __forceinline__ void reduce_blocks(T *bl
     for (int step = 1; step < blocks; step *= 2)
 #pragma unroll 1
         for (int i = 0; i + step < blocks; i += 2 * step)
-            block[i] = combined<R>(block[i], block[i + step]);
+            block[i] = combine<R>()(block[i], block[i + step]);
 }
 
 #define EACH_REDUCTION(CASE) CASE(MYLIB_SUM) CASE(MYLIB_PROD) CASE(MYLIB_MIN) CASE(MYLIB_MAX)

@@ -34,16 +34,6 @@ typedef mylib_reduce_args reduce_args;
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* f(a, b) is a combined with b, where a has the earlier terms. */
-template <int R> struct combine {
-    static constexpr int REDUCTION = R;
-    __device__ __forceinline__ combine(const reduce_args &) {}
-    template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
-    {
-        return combined<R>(a, b);
-    }
-};
-
 /*
  * The same for any reduction: where the speed of memory is not reached anyway, one kernel for all
  * spares much code.
@@ -52,13 +42,13 @@ template <typename C> __device__ __noinline__ C combine_by_number(int reduction,
 {
     switch (reduction) {
     case MYLIB_SUM:
-        return combined<MYLIB_SUM>(a, b);
+        return combine<MYLIB_SUM>()(a, b);
     case MYLIB_PROD:
-        return combined<MYLIB_PROD>(a, b);
+        return combine<MYLIB_PROD>()(a, b);
     case MYLIB_MIN:
-        return combined<MYLIB_MIN>(a, b);
+        return combine<MYLIB_MIN>()(a, b);
     default:
-        return combined<MYLIB_MAX>(a, b);
+        return combine<MYLIB_MAX>()(a, b);
     }
 }
 struct combine_any {
@@ -249,17 +239,6 @@ __device__ __forceinline__ C count_end(F f, const C *level, uint32_t blocks)
     return value;
 }
 
-/* The values of two halves of a warp, `half` threads apart: each thread of a pair gets the same. */
-template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
-{
-    C other = shuffle(value, half);
-    bool is_later = (threadIdx.x & half) != 0;
-    /* Sums and products are the same either way round; equal minima may differ in sign. */
-    if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
-        return f(value, other);
-    return f(is_later ? other : value, is_later ? value : other);
-}
-
 /* One value of each thread of a warp, of which `lanes` are there; the result is thread 0's. */
 template <typename F, typename C> __device__ __forceinline__ C reduce_warp(F f, C value, int lanes)
 {
@@ -270,40 +249,6 @@ template <typename F, typename C> __device__ __forceinline__ C reduce_warp(F f, 
         if ((t & ~half) + half < lanes)
             value = both;
     }
-    return value;
-}
-
-/*
- * Value j of thread t is lane t E + j.  While a thread has several values it hands one half of them
- * to its partner and gets the other half of the partner's, so that none is computed twice.
- */
-template <typename F, typename C, int E>
-__device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
-{
-    int half = WARP / 2;
-#pragma unroll
-    for (int e = E / 2; e > 0; e /= 2, half /= 2) {
-        bool is_later = (threadIdx.x & half) != 0;
-#pragma unroll
-        for (int j = 0; j < e; j++) {
-            C early = x[j], late = x[j + e], kept = is_later ? late : early;
-            C other = shuffle(is_later ? early : late, half);
-            if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
-                x[j] = f(kept, other);
-            else
-                x[j] = f(is_later ? other : kept, is_later ? kept : other);
-        }
-    }
-    C value = x[0];
-#pragma unroll
-    for (; half > 0; half /= 2)
-        value = combine_pair(f, value, half);
-
-        /* Now the halves that were handed over, the larger first. */
-#pragma unroll
-    for (half = WARP / 2; half >= WARP / E && half > 0; half /= 2)
-        if (E > 1)
-            value = combine_pair(f, value, half);
     return value;
 }
 
