@@ -298,6 +298,8 @@ def _plot_sizes(plt: Any, rows: list[Row], folder: Path, group: str, file: str) 
 
 def _plot_chains(plt: Any, rows: list[Row], folder: Path) -> Path | None:
     """Time against the number of operations in an expression, for us and for each peer."""
+    from matplotlib.ticker import LogLocator
+
     chosen = [row for row in rows if row.case.group == "chains" and not row.error]
     places = sorted({(row.case.device, row.case.facts()["n"]) for row in chosen})
     if not places:
@@ -326,6 +328,8 @@ def _plot_chains(plt: Any, rows: list[Row], folder: Path) -> Path | None:
         axis.set(xlabel="operations in the expression", ylabel="ms")
         counts = sorted({row.case.facts()["operations"] for row in chosen})
         axis.set_xticks(counts, map(str, counts))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
