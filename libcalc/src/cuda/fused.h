@@ -4,14 +4,14 @@
  *
  * A thread computes two groups of elements, 16 bytes each of the widest type.  The result of each
  * statement stays in its hardware registers, where the next one finds it; what is needed later goes
- * to the thread's own places in shared memory.  No thread waits for another.
+ * to the thread's own places in shared memory.  Only in reductions a thread waits for others.
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
  * Other programs run in the mixed kernel, if all their types have 8 bytes at most.
  *
  * What a program of f32 or f64 gives may also be reduced at once, in the order that mylib.h gives:
- * see the end of program.cu.
+ * see reduced_kernel() in program.cu.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H

@@ -1,6 +1,6 @@
 /*
- * interpreter.cuh - what the kernels share: conversions, the table as types, and one step of a
- * program.
+ * interpreter.cuh - what the kernels share: conversions, the table as types, one step of a program,
+ * and the trees over a warp's values.
  *
  * A kernel interprets a program: one instruction at a time for all elements of a thread, which it
  * carries in registers.  There is one kernel per element type and kind of layout.  The switch over
@@ -395,6 +395,20 @@ __device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
         if (E > 1)
             value = combine_pair(f, value, half);
     return value;
+}
+
+/* All lanes of a block: value j of vector v of thread t is lane (32 v + t) E + j. */
+template <typename F, typename C, int V, int E>
+__device__ __forceinline__ C reduce_vectors(F f, C (&x)[V][E])
+{
+#pragma unroll
+    for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int v = 0; v < half; v++)
+#pragma unroll
+            for (int j = 0; j < E; j++)
+                x[v][j] = f(x[v][j], x[v + half][j]);
+    return reduce_full_warp(f, x[0]);
 }
 
 } // namespace

@@ -541,14 +541,7 @@ template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uin
 #pragma unroll
     for (int v = 0; v < V; v++)
         *(uint4 *)x[v] = vectors[v * WARP + t];
-#pragma unroll
-    for (int half = V / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int v = 0; v < half; v++)
-#pragma unroll
-            for (int j = 0; j < G; j++)
-                x[v][j] = combine<R>()(x[v][j], x[v + half][j]);
-    return reduce_full_warp(combine<R>(), x[0]);
+    return reduce_vectors(combine<R>(), x);
 }
 
 /* Blocks pairwise, in their places; the result is the first one's. */

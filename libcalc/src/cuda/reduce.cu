@@ -315,14 +315,7 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
             }
         }
     }
-#pragma unroll
-    for (int half = V / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int v = 0; v < half; v++)
-#pragma unroll
-            for (int j = 0; j < E; j++)
-                acc[v][j] = f(acc[v][j], acc[v + half][j]);
-    return reduce_full_warp(f, acc[0]);
+    return reduce_vectors(f, acc);
 }
 
 /* n terms, aligned to their elements: value v of thread t is lane 32 v + t. */
