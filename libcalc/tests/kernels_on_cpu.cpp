@@ -77,7 +77,6 @@ struct thread_on_cpu {
 static thread_local struct {
     ucontext_t scheduler;
     thread_on_cpu thread[MYLIB_FUSED_MOST_THREADS];
-    char *stacks;
     barrier block, warp[MOST_WARPS];
     uint32_t exchanged[MYLIB_FUSED_MOST_THREADS];
     kernel_on_cpu *kernel;
@@ -114,17 +113,15 @@ static void begin_thread()
     running.thread[threadIdx.x].is_done = true;
 }
 
-static void run_together(kernel_on_cpu *kernel, const mylib_fused_args *args)
+static void run_together(kernel_on_cpu *kernel, const mylib_fused_args *args, char *stacks)
 {
     running.kernel = kernel;
     running.args = args;
-    if (running.stacks == NULL)
-        running.stacks = (char *)malloc((size_t)MYLIB_FUSED_MOST_THREADS * STACK_NBYTES);
     for (unsigned i = 0; i < blockDim.x; i++) {
         thread_on_cpu *t = &running.thread[i];
         t->is_done = false;
         getcontext(&t->context);
-        t->context.uc_stack.ss_sp = running.stacks + (size_t)i * STACK_NBYTES;
+        t->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_NBYTES;
         t->context.uc_stack.ss_size = STACK_NBYTES;
         t->context.uc_link = &running.scheduler;
         makecontext(&t->context, begin_thread, 0);
@@ -146,24 +143,29 @@ static cudaError_t launch_on_cpu(const void *kernel, dim3 grid, dim3 block, void
     kernel_on_cpu *run = (kernel_on_cpu *)kernel;
     const mylib_fused_args *args = (const mylib_fused_args *)parameters[0];
     const unsigned char *bytes = (const unsigned char *)fused_shared;
+    cudaError_t error = cudaSuccess;
+    char *stacks = NULL;
     (void)stream;
     if (shared_nbytes > MYLIB_FUSED_SHARED_NBYTES || block.x > MYLIB_FUSED_MOST_THREADS)
         return cudaErrorInvalidConfiguration;
+    if (args->is_reduced && (stacks = (char *)malloc((size_t)block.x * STACK_NBYTES)) == NULL)
+        return cudaErrorMemoryAllocation;
     blockDim.x = block.x;
     for (unsigned i = 0; i < grid.x * grid.y; i++) {
         blockIdx.x = i % grid.x;
         blockIdx.y = i / grid.x;
         memset((void *)fused_shared, POISON, sizeof fused_shared);
         if (args->is_reduced)
-            run_together(run, args);
+            run_together(run, args, stacks);
         else
             for (threadIdx.x = 0; threadIdx.x < block.x; threadIdx.x++)
                 run(*args);
         for (size_t k = shared_nbytes; k < sizeof fused_shared; k++)
             if (bytes[k] != POISON)
-                return cudaErrorIllegalAddress;
+                error = cudaErrorIllegalAddress;
     }
-    return cudaSuccess;
+    free(stacks);
+    return error;
 }
 
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line)

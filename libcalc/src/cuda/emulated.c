@@ -600,7 +600,7 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
     const mylib_code code = {(uint8_t)type,   (uint8_t)type,           1, 1,
                              {(uint8_t)type}, {{MYLIB_OPCODE_LOAD, 0}}};
     mylib_layout l = {.ndim = 1, .operands = 2, .strides = {{0}, {size}}};
-    mylib_program *load;
+    mylib_program *load = NULL;
     mylib_status st = program_of_code(&code, type, &load);
     char *values = malloc((size_t)(args->columns * size));
     if (st == MYLIB_OK && values == NULL)
