@@ -68,7 +68,10 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the sdist unpacks to."""
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        # Python before 3.10.12 and 3.11.4 has no filters, and extractall() no argument for one.
+        if hasattr(tarfile, "data_filter"):
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder)
     (top,) = folder.iterdir()
     return top
 
