@@ -80,7 +80,7 @@ $(stamps)/package: $(cbuild)/CMakeCache.txt $(sources)
 
 # What pyproject.toml lists for testing and so on; the package itself is there already.
 $(stamps)/%-deps: pyproject.toml | $(stamps)/package
-	$(call install,"pipcudemo[$*]")
+	$(call install,"pipcudemo[$*]>=2")
 	touch $@
 
 # ---- What people ask for -----------------------------------------------------------------------

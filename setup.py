@@ -222,7 +222,6 @@ class BuildExt(build_ext):
             "MYLIB_PKGCONFIGDIR_TO_PREFIX": "../..",
             "PROJECT_VERSION": version,
             "PROJECT_VERSION_MAJOR": version.split(".")[0],
-            "PROJECT_VERSION_MINOR": version.split(".")[1],
         }
         for folder, name in (
             (CMAKE_DIR, "mylibConfig.cmake"),

@@ -15,7 +15,12 @@ from __future__ import annotations
 
 import numpy as _np
 
-from . import core
+try:
+    from . import core
+except ImportError as error:
+    from . import _unbuilt
+
+    raise _unbuilt.explained(error) from error
 from ._array import Array, asnumpy
 from ._creation import (
     arange,

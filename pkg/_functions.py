@@ -145,6 +145,6 @@ def helloworld() -> None:
     """Prints a greeting, through Python, so that notebooks show it.
 
     >>> helloworld()
-    Hello, world!
+    Hello World
     """
-    print("Hello, world!")
+    print("Hello World")

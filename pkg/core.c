@@ -549,7 +549,7 @@ static int core_exec(PyObject *module)
     if (strcmp(version, VERSION_TEXT) != 0) {
         PyErr_Format(PyExc_ImportError,
                      "pkg.core was built for libmylib %s but the libmylib.so that was loaded is "
-                     "%s: reinstall the package",
+                     "%s: install the package again from its source distribution",
                      VERSION_TEXT, version);
         return -1;
     }

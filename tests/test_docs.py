@@ -103,6 +103,21 @@ def test_readme(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert ran >= 3 and any(needs_gpu for *_, needs_gpu in _readme_blocks())
 
 
+def test_nothing_recommends_the_name_alone() -> None:
+    """The package index has another project, an older one, of this name."""
+    by_name = re.compile(r"pip3? install[^`'\"\n]*\bpipcudemo\b(?!-\d|-%s)")
+    told = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for pattern in ("*", "pkg/*", "libcalc/**/*", "examples/**/*", "benchmarks/**/*")
+        for path in ROOT.glob(pattern)
+        if path.is_file() and path.suffix not in (".so", ".pyc", ".png")
+        for found in by_name.finditer(path.read_text(errors="replace"))
+    ]
+    assert by_name.search("pip install -U pipcudemo") and not told
+    version = pcd.__version__
+    assert f"pip install ./pipcudemo-{version}.tar.gz" in (ROOT / "README.md").read_text()
+
+
 def test_texts_and_operations_agree() -> None:
     """No text for an operation that is not there, and none without."""
     from pkg._docs import TEXTS

@@ -205,7 +205,7 @@ def test_fib_of_what_it_cannot() -> None:
 
 def test_helloworld(capsys: pytest.CaptureFixture[str]) -> None:
     assert pcd.helloworld() is None
-    assert capsys.readouterr() == ("Hello, world!\n", "")
+    assert capsys.readouterr() == ("Hello World\n", "")
 
 
 def test_version_is_the_headers() -> None:

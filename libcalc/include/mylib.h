@@ -28,8 +28,8 @@ extern "C" {
 #endif
 
 /* The one place where the version is written: the build and the Python package read it here. */
-#define MYLIB_VERSION_MAJOR 0
-#define MYLIB_VERSION_MINOR 1
+#define MYLIB_VERSION_MAJOR 2
+#define MYLIB_VERSION_MINOR 0
 #define MYLIB_VERSION_PATCH 0
 
 #if defined(_WIN32)

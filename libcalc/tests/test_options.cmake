@@ -1,8 +1,9 @@
-# The command line of test_mylib: cmake -DPROGRAM=... -P test_options.cmake
+# The command line of test_mylib: cmake -DPROGRAM=... [-DEMULATOR=...] -P test_options.cmake
+# EMULATOR is the list of words that run a program of another processor.
 
 # Runs the program with ARGN; its exit status must be 'status', and stdout + stderr match 'pattern'.
 function(expect status pattern)
-  execute_process(COMMAND "${PROGRAM}" ${ARGN} RESULT_VARIABLE result
+  execute_process(COMMAND ${EMULATOR} "${PROGRAM}" ${ARGN} RESULT_VARIABLE result
                   OUTPUT_VARIABLE output ERROR_VARIABLE output_err)
   set(output "${output}${output_err}")
   list(JOIN ARGN " " arguments)
@@ -22,7 +23,7 @@ expect(2 "tpu.*Usage: test_mylib" --device tpu)
 expect(2 "cpu.*Usage: test_mylib" cpu)
 
 # Without a GPU, asking for one fails and says why.
-execute_process(COMMAND "${PROGRAM}" --device cuda RESULT_VARIABLE result OUTPUT_VARIABLE output)
+execute_process(COMMAND ${EMULATOR} "${PROGRAM}" --device cuda RESULT_VARIABLE result OUTPUT_VARIABLE output)
 if("$ENV{MYLIB_REQUIRE_GPU}" STREQUAL "1" OR NOT output MATCHES "cuda: none")
   expect(0 "cuda:0 \\(.*3 \\+ 3 = 6.*Test passed\\.\n$" --device cuda)
 else()

@@ -12,8 +12,9 @@ static mylib_status no_cuda(void)
         MYLIB_ERR_NO_DEVICE,
         "this libmylib was built without CUDA (looked for a CUDA toolkit in: %s). Install "
         "a CUDA toolkit, set CUDA_HOME to it if it is elsewhere, and build again with "
-        "MYLIB_CUDA=ON: pip install --force-reinstall --no-cache-dir pipcudemo",
-        MYLIB_BUILD_CUDA_SEARCHED);
+        "MYLIB_CUDA=ON, from the source distribution: pip install --force-reinstall "
+        "--no-cache-dir ./pipcudemo-%s.tar.gz",
+        MYLIB_BUILD_CUDA_SEARCHED, mylib_version());
 }
 
 mylib_status mylib_cuda_device_count(int *count_ret)
