@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import core
+from ._operands import broadcast_shapes
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -719,11 +720,7 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
         raise ValueError(
             f"the operands are on {' and '.join(places)}: move one of them with to_device() first"
         )
-    try:
-        np.broadcast_shapes(*(x.shape for x in arrays))
-    except ValueError:
-        shapes = " ".join(str(x.shape) for x in arrays)
-        raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
+    broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
     if name in COMPARISONS and any(type(x) is int for x in args):
         (number,) = (x for x in args if type(x) is int)
         if arrays[0].dtype.kind in "iub":

@@ -33,6 +33,7 @@ from numpy.lib import format as npy
 
 from . import core
 from ._expressions import Expression
+from ._operands import broadcast_shapes
 from ._reductions import _SUPPORTED
 
 #: Bytes read and written of a piece: many times what a call costs, little beside the memory.
@@ -474,7 +475,7 @@ class Evaluation:
     def _broadcast(self) -> tuple[int, ...]:
         arrays = {name: file.array.shape for name, file in self.files.items()}
         try:
-            return np.broadcast_shapes(*arrays.values())
+            return broadcast_shapes(*arrays.values())
         except ValueError:
             shapes = ", ".join(f"{name} {shape}" for name, shape in arrays.items())
             raise Failure(f"the shapes of the files do not agree: {shapes}") from None

@@ -20,6 +20,7 @@ from . import _graph, _reductions, core
 from ._array import COMPARISONS, Array, _plain_number, _refuse_host, _warn_of_complex, as_array
 from ._graph import Graph, on_numbers, operands, text_of
 from ._lowering import Lowered, Static, describe, lower
+from ._operands import broadcast_shapes, has_own_rules, plain, refusal
 from ._parsing import parse
 
 _WEAK = (int, float, complex)
@@ -39,20 +40,6 @@ _lock = threading.Lock()
 
 # ---- Operands ------------------------------------------------------------------------------------
 
-_ADVICE = {
-    "dask": "use dask.array.map_blocks(expression, ...)",
-    "xarray": "use xarray.apply_ufunc(expression, ...)",
-    "pandas": "pass its values: x.to_numpy()",
-}
-
-
-def _refuse_kind(what: str, x: Any) -> TypeError:
-    kind = type(x)
-    advice = _ADVICE.get(kind.__module__.split(".")[0], "pass a plain array, as np.asarray(x)")
-    return TypeError(
-        f"{what} is a {kind.__module__}.{kind.__qualname__}, which has rules of its own: {advice}"
-    )
-
 
 def _taken(name: str, x: Any) -> Any:
     """An input as a Python number, a NumPy scalar or array, or an Array; else TypeError."""
@@ -65,14 +52,7 @@ def _taken(name: str, x: Any) -> Any:
         x = _plain_number(as_array(x))
         if type(x) in _WEAK or isinstance(x, Array):
             return x
-        if isinstance(x, np.memmap):
-            x = x.view(np.ndarray)
-        elif isinstance(x, np.ndarray):
-            raise _refuse_kind(f"the input {name!r}", x)
-        elif hasattr(kind, "__array_ufunc__"):
-            raise _refuse_kind(f"the input {name!r}", x)
-        else:
-            x = np.asarray(x)
+        x = plain(f"the input {name!r}", x)
     if x.dtype.char not in _SUPPORTED:
         what = f"of {x.dtype}" if kind is np.ndarray else f"a {kind.__name__} ({x.dtype})"
         raise TypeError(
@@ -107,7 +87,7 @@ def _place(values: Iterable[Any], device: str | None) -> int:
 
 def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(*(np.shape(x) for x in values))
+        return broadcast_shapes(*(np.shape(x) for x in values))
     except ValueError:
         shapes = ", ".join(f"{n} {np.shape(x)}" for n, x in zip(names, values, strict=True))
         raise ValueError(f"the shapes of the inputs do not broadcast: {shapes}") from None
@@ -131,14 +111,14 @@ def _target(out: Any) -> Any:
     target = as_array(out)
     if isinstance(target, np.memmap):
         target = target.view(np.ndarray)
+    if has_own_rules(target):
+        raise refusal("out", target)
     if isinstance(target, Array):
         is_readonly = target._is_readonly
     elif type(target) is np.ndarray:
         is_readonly = not target.flags.writeable
         if target.dtype.char not in _SUPPORTED:
             raise TypeError(f"out has elements of {target.dtype}, which are not supported")
-    elif hasattr(type(target), "__array_ufunc__"):
-        raise _refuse_kind("out", target)
     else:
         raise TypeError(f"out must be an array, not {type(out).__name__}")
     if is_readonly:

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _interop, core, ufuncs
 from ._array import COMPARISONS
+from ._operands import broadcast_shapes, has_own_rules
 
 #: Keyword arguments that this path understands; anything else is the ufunc's to judge.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -21,17 +22,6 @@ _NUMBERS = (bool, int, float, complex)
 
 #: From this many elements on threads pay (as in operation.c).
 _LARGE = 65536
-
-
-def _has_own_rules(operand: Any) -> bool:
-    """Whether an operand brings its own implementation of ufuncs, or is a kind of ndarray."""
-    kind = type(operand)
-    if kind is np.ndarray or kind in _NUMBERS:
-        return False
-    if isinstance(operand, np.ndarray):
-        return True
-    own = getattr(kind, "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return own is not np.ndarray.__array_ufunc__ and not isinstance(operand, np.generic)
 
 
 def explain(operation: Any, error: TypeError) -> TypeError:
@@ -124,7 +114,7 @@ def _map_where(
     mask = where if isinstance(where, np.ndarray) else np.asarray(where, np.bool_)
     if mask.dtype != np.bool_:
         raise TypeError(f"where must be an array of bool, not {mask.dtype}")
-    shape = np.broadcast_shapes(mask.shape, *(x.shape for x in arrays))
+    shape = broadcast_shapes(mask.shape, *(x.shape for x in arrays))
     is_given = out is not None
     if out is None:
         out = np.empty(shape, dtypes[-1])
@@ -181,7 +171,7 @@ def _call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         len(args) == nin
         and kwargs.keys() <= _KNOWN
         and (out is None or type(out) is np.ndarray)
-        and not any(_has_own_rules(x) for x in (*args, kwargs.get("where", True)))
+        and not any(has_own_rules(x) for x in (*args, kwargs.get("where", True)))
     )
     if ordinal < 0:
         if not kwargs and len(args) == nin and all(type(x) in _NUMBERS for x in args):

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
+from ._operands import broadcast_shapes
 
 
 def _one_device(arrays: Sequence[Any], name: str, takes_numbers: bool = False) -> int:
@@ -100,7 +101,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     ordinal = _one_device(operands, "where", takes_numbers=True)
     if ordinal < 0:
         return np.where(*operands)
-    shape = np.broadcast_shapes(*(np.shape(a) for a in operands))
+    shape = broadcast_shapes(*(np.shape(a) for a in operands))
     weak = [a for a in operands[1:] if type(a) in (bool, int, float, complex)]
     dtype = _result_type(operands[1:], None)
     if len(weak) == 2:

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _creation, _manipulation, _namespace, _reductions, core
 from ._array import Array, call, check_output, power, store
+from ._operands import broadcast_shapes
 
 _operations = {operation.__name__: operation for operation in core.operations}
 
@@ -116,7 +117,7 @@ def _masked(name: str, result: Array, where: Any, out: Any, casting: str) -> Any
         raise TypeError(f"where must be an array of bool, not {mask.dtype}")
     if isinstance(mask, np.ndarray) and mask.ndim:
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
-    shape = np.broadcast_shapes(mask.shape, result.shape)
+    shape = broadcast_shapes(mask.shape, result.shape)
     if out is None:
         out = core.empty(shape, result.dtype, result._ordinal, False)
     elif out.shape != shape:

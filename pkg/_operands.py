@@ -1,0 +1,185 @@
+"""Decides what becomes of operands that have rules of their own: one policy for every function.
+
+Masked arrays, matrices, quantities with a unit, pandas' and xarray's objects and Dask's arrays mean
+more than their elements.  `np.asarray` would drop the mask, the unit or the labels, and compute
+what is lazy.  So such an operand is either given to NumPy's function, where NumPy leaves the work
+to the operand's own class, or refused with a TypeError.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import core
+
+Shape = tuple[int, ...]
+
+#: Types without rules of their own.
+_PLAIN = frozenset(
+    (np.ndarray, np.memmap, bool, int, float, complex, str, bytes, type(None), slice, range)
+)
+
+#: NumPy's limit on dimensions; lists nested more deeply are no arrays.
+_MAX_DIMENSIONS = 64
+
+#: What to pass instead, by the library of the operand.
+_ADVICE = {
+    "dask": "use dask.array.map_blocks(function, ...)",
+    "xarray": "use xarray.apply_ufunc(function, ...)",
+    "pandas": "pass its values: x.to_numpy()",
+}
+
+
+# ---- The policy ----------------------------------------------------------------------------------
+
+
+def own_rules(x: Any, depth: int = 0) -> Any:
+    """Returns the first object with rules of its own: `x`, or one in its lists; None without one.
+
+    Rules are ``__array_function__``, ``__array_ufunc__``, a subclass of ndarray, or a mask.
+    """
+    kind = type(x)
+    if kind in _PLAIN or issubclass(kind, np.generic | core.ArrayBase):
+        return None
+    if issubclass(kind, np.ndarray):
+        return x
+    if issubclass(kind, list | tuple):
+        return _own_rules_in(x, depth)
+    if hasattr(kind, "__array_function__") or hasattr(kind, "__array_ufunc__"):
+        return x
+    interface = getattr(x, "__array_interface__", None)
+    return x if isinstance(interface, dict) and interface.get("mask") is not None else None
+
+
+def _own_rules_in(sequence: Sequence[Any], depth: int) -> Any:
+    if depth < _MAX_DIMENSIONS and not set(map(type, sequence)) <= _PLAIN:
+        for x in sequence:
+            found = own_rules(x, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def has_own_rules(x: Any) -> bool:
+    """Tells whether `x`, or anything in its lists, has rules of its own."""
+    return own_rules(x) is not None
+
+
+def refusal(what: str, x: Any) -> TypeError:
+    """Returns the error for an operand with rules of its own; `what` names the operand."""
+    kind = type(own_rules(x))
+    advice = _ADVICE.get(kind.__module__.split(".")[0], "pass a plain array, as np.asarray(x)")
+    verb = "holds" if isinstance(x, list | tuple) else "is"
+    return TypeError(
+        f"{what} {verb} a {kind.__module__}.{kind.__qualname__}, which has rules of its own: "
+        f"{advice}"
+    )
+
+
+def plain(what: str, x: Any) -> np.ndarray[Any, Any]:
+    """Returns `x` as a NumPy array; TypeError if it has rules of its own."""
+    if has_own_rules(x):
+        raise refusal(what, x)
+    return np.asarray(x)
+
+
+# ---- NumPy's dispatch ----------------------------------------------------------------------------
+
+
+def _joined_masked(join: Callable[..., Any]) -> Callable[..., Any]:
+    def joined(arrays: Sequence[Any], axis: Any, dtype: Any = None) -> Any:
+        if dtype is not None:
+            arrays = [np.ma.asanyarray(x).astype(dtype, casting="same_kind") for x in arrays]
+        return join(arrays, axis)
+
+    return joined
+
+
+#: What computes NumPy's functions of masked arrays where the functions themselves lose the mask.
+_MASKED: dict[Any, Callable[..., Any]] = {
+    np.concatenate: _joined_masked(np.ma.concatenate),
+    np.stack: _joined_masked(np.ma.stack),
+    np.where: np.ma.where,
+    np.dot: np.ma.dot,
+}
+
+#: Functions that return a plain array even for a subclass of ndarray.
+_DROPS_SUBCLASS = frozenset((np.where, np.broadcast_to))
+
+#: Functions that NumPy leaves to the method of the same name of any class.
+_BY_METHOD = frozenset((np.sum, np.prod, np.min, np.max, np.mean, np.transpose, np.squeeze))
+
+
+def _overrides(x: Any) -> bool:
+    """Tells whether NumPy leaves its functions to the class of `x`."""
+    own = getattr(type(x), "__array_function__", None)
+    return own is not None and own is not np.ndarray.__array_function__
+
+
+def _is_computed_at_once(function: Any, x: Any) -> bool:
+    """Tells whether NumPy's `function` would compute the lazy array `x`, since Dask has none."""
+    if type(x).__module__.split(".")[0] != "dask":
+        return False
+    return function is np.linspace or not hasattr(sys.modules["dask.array"], function.__name__)
+
+
+def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any] | None:
+    """Returns what computes NumPy's `function` of these operands by their own rules, or None."""
+    foreign = [x for x in operands if has_own_rules(x)]
+    if any(own_rules(x) is not x for x in foreign):
+        return None  # NumPy does not look into lists
+    if function is np.astype:  # which NumPy has for ndarrays alone
+        return getattr(type(foreign[0]), "astype", None)
+    if any(_overrides(x) for x in foreign):
+        return None if any(_is_computed_at_once(function, x) for x in foreign) else function
+    if all(isinstance(x, np.ndarray) for x in foreign):
+        is_masked = any(isinstance(x, np.ma.MaskedArray) for x in foreign)
+        if is_masked and function in _MASKED:
+            return _MASKED[function]
+        return None if function in _DROPS_SUBCLASS else function
+    if function in _BY_METHOD:
+        return getattr(type(foreign[0]), function.__name__, None)
+    return None
+
+
+def dispatch(
+    function: Any, *args: Any, operands: Iterable[Any], device: str | None = None, **kwargs: Any
+) -> Any:
+    """Returns NumPy's ``function(*args, **kwargs)``, computed by the class of an operand.
+
+    `operands` are the arguments that are arrays; one of them has rules of its own.  Keyword
+    arguments that are None are left out.  TypeError where NumPy would make a plain array of an
+    operand, and for a GPU as `device`.
+    """
+    operands = list(operands)
+    name = function.__name__
+    found = next(x for x in operands if has_own_rules(x))
+    if device is not None and core.parse_device(device) >= 0:
+        raise refusal(f"{name}(device={device!r}): an operand", found)
+    implementation = _implementation(function, operands)
+    if implementation is None:
+        raise refusal(f"an operand of {name}()", found)
+    return implementation(*args, **{k: x for k, x in kwargs.items() if x is not None})
+
+
+# ---- Shapes --------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """Returns the shape that the shapes broadcast to; ValueError if they do not.
+
+    `np.broadcast_shapes` ends at 32 dimensions, NumPy's arrays at 64.
+    """
+    result = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for d in range(-len(shape), 0):
+            if result[d] == 1:
+                result[d] = shape[d]
+            elif shape[d] not in (1, result[d]):
+                given = " ".join(str(tuple(shape)) for shape in shapes)
+                raise ValueError(f"operands could not be broadcast together with shapes {given}")
+    return tuple(result)

@@ -1,0 +1,118 @@
+"""Arrays of 33 to 64 dimensions, where some of NumPy's own functions end at 32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+from pkg._operands import broadcast_shapes
+
+DIMENSIONS = pytest.mark.parametrize("ndim", [31, 32, 33, 64])
+
+
+def _data(ndim: int, dtype: str = "f8") -> np.ndarray:
+    """An array of 24 elements, in an order that is not C's."""
+    shape = (2, 3, *(1,) * (ndim - 3), 4)
+    return (np.arange(24) - 7).astype(dtype).reshape(shape[::-1]).transpose()
+
+
+def _in(place: str, host: Any) -> Any:
+    return pcd.asarray(host, device="cuda") if place == "array" else host
+
+
+def _back(x: Any) -> Any:
+    return pcd.asnumpy(x) if isinstance(x, pcd.Array) else x
+
+
+@given(hnp.mutually_broadcastable_shapes(num_shapes=4, min_side=0, max_dims=5))
+def test_shapes_broadcast_as_numpy_says(shapes: Any) -> None:
+    assert broadcast_shapes(*shapes.input_shapes) == np.broadcast_shapes(*shapes.input_shapes)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=3).map(tuple), max_size=3))
+def test_shapes_that_may_not_broadcast(shapes: list[tuple[int, ...]]) -> None:
+    try:
+        wanted = np.broadcast_shapes(*shapes)
+    except ValueError:
+        with pytest.raises(ValueError, match="could not be broadcast together"):
+            broadcast_shapes(*shapes)
+    else:
+        assert broadcast_shapes(*shapes) == wanted
+
+
+@cases.each_place()
+@DIMENSIONS
+def test_operations(ndim: int, place: str) -> None:
+    host = _data(ndim)
+    a, small = _in(place, host), _in(place, host[0])
+    kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
+    oracle.assert_same(_back(pcd.add(a, small, **kwargs)), host + host[0])
+    out = _in(place, np.zeros(host.shape, "c16"))
+    assert pcd.multiply(a, a, out=out, **kwargs) is out
+    oracle.assert_same(_back(out), (host * host).astype("c16"))
+
+
+@cases.each_place()
+@DIMENSIONS
+def test_where_of_operations(ndim: int, place: str) -> None:
+    host = _data(ndim)
+    mask = host[:, :1] > 0
+    a, where, out = _in(place, host), _in(place, mask), _in(place, np.full(host.shape, 7.0, "f4"))
+    kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
+    assert pcd.add(a, a, where=where, out=out, **kwargs) is out
+    wanted = np.add(host, host, where=mask, out=np.full(host.shape, 7.0, "f4"))
+    oracle.assert_same(_back(out), wanted)
+    result = _back(pcd.add(a, a, where=where, out=None, **kwargs))
+    assert result.shape == host.shape
+    selected = np.broadcast_to(mask, host.shape)
+    assert (result[selected] == (2 * host)[selected]).all()
+
+
+@cases.each_place()
+@DIMENSIONS
+def test_expressions(ndim: int, place: str) -> None:
+    host = _data(ndim)
+    names = {"a": _in(place, host), "b": _in(place, host[:, :1])}
+    kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
+    result = pcd.evaluate("a * b + 1", names, **kwargs)
+    oracle.assert_same(_back(result), host * host[:, :1] + 1)
+    out = _in(place, np.zeros(host.shape, "c16"))
+    pcd.evaluate("a * b + 1", names, out=out, **kwargs)
+    oracle.assert_same(_back(out), (host * host[:, :1] + 1).astype("c16"))
+    total = _back(pcd.evaluate("sum(a * b, axis=1)", names, **kwargs))
+    oracle.assert_same(total, (host * host[:, :1]).sum(1))
+
+
+@cases.each_place()
+@DIMENSIONS
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
+def test_reductions(name: str, ndim: int, place: str) -> None:
+    host = _data(ndim)
+    a = _in(place, host)
+    kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
+    for axis in (None, 0, -1, (0, ndim - 1), (1, 5, 7), tuple(range(ndim))):
+        for keepdims in (False, True):
+            function, wanted = getattr(pcd, name), getattr(np, name)
+            expected = np.asarray(wanted(host, axis=axis, keepdims=keepdims))
+            result = function(a, axis=axis, keepdims=keepdims, **kwargs)
+            oracle.assert_same(np.asarray(_back(result)), expected)
+            out = _in(place, np.zeros(expected.shape, "c16"))
+            assert function(a, axis=axis, keepdims=keepdims, out=out, **kwargs) is out
+            oracle.assert_same(_back(out), expected.astype("c16"))
+
+
+@pytest.mark.parametrize("place", ["cpu", pytest.param("array", marks=pytest.mark.gpu)])
+@DIMENSIONS
+def test_where(ndim: int, place: str) -> None:
+    host = _data(ndim)
+    mask = host[:, :1] > 0
+    result = pcd.where(_in(place, mask), _in(place, host), _in(place, host[0]))
+    oracle.assert_same(_back(result), np.where(mask, host, host[0]))
