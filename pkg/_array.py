@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import core
+from . import _out, core
 from ._operands import broadcast_shapes
+from ._out import warn_of_complex
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -180,8 +180,7 @@ class Array(core.ArrayBase):
         result = power(self, exponent)
         if result is NotImplemented:
             return result
-        store(self, result, "power")
-        return self
+        return _stored("power", self, result)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -332,7 +331,7 @@ class Array(core.ArrayBase):
             )
         if dtype == self.dtype and not copy:
             return self
-        _warn_of_complex(self.dtype, dtype)
+        warn_of_complex(self.dtype, dtype)
         result = core.empty(self.shape, dtype, self._ordinal, _is_fortran(self))
         core.copy(result, self)
         return result
@@ -541,15 +540,6 @@ def _formatted(array: Array, host: Any, prefix: str, separator: str = ", ") -> s
 # ---- Helpers: values -----------------------------------------------------------------------------
 
 
-def _warn_of_complex(source: Any, target: Any) -> None:
-    if source.kind == "c" and target.kind not in "cb":
-        warnings.warn(
-            "Casting complex values to real discards the imaginary part",
-            np.exceptions.ComplexWarning,
-            stacklevel=3,
-        )
-
-
 def _is_scalar(x: Any) -> bool:
     return isinstance(x, (*_NUMBERS, np.generic)) or (isinstance(x, np.ndarray) and x.ndim == 0)
 
@@ -593,7 +583,7 @@ def _assign(view: Array, value: Any) -> None:
             host = np.asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
         else:
             host = np.asarray(value)
-            _warn_of_complex(host.dtype, view.dtype)
+            warn_of_complex(host.dtype, view.dtype)
         core.copy(view, host)
         return
     if not isinstance(value, Array):
@@ -607,7 +597,7 @@ def _assign(view: Array, value: Any) -> None:
     if missing > 0 and all(size == 1 for size in value.shape[:missing]):
         value = value.reshape(value.shape[missing:])
     _check_broadcast(value.shape, view.shape)
-    _warn_of_complex(value.dtype, view.dtype)
+    warn_of_complex(value.dtype, view.dtype)
     if value._memory is view._memory and not _is_same(view, value):
         value = value.copy()
     core.copy(view, value)
@@ -625,35 +615,6 @@ def _check_broadcast(source: Shape, target: Shape) -> None:
     tail = target[len(target) - len(source) :]
     if len(source) > len(target) or any(s not in (1, t) for s, t in zip(source, tail, strict=True)):
         raise ValueError(f"could not broadcast input from shape {source} into shape {target}")
-
-
-def check_output(out: Array, result: Array, name: str, casting: str = "same_kind") -> None:
-    """That `result` may be stored in `out`; else the error."""
-    if out._ordinal != result._ordinal:
-        raise ValueError(
-            f"{name}(): out is on {out.device}, the operands are on {result.device}: "
-            "move one of them with to_device() first"
-        )
-    if out._is_readonly:
-        raise ValueError("output array is read-only")
-    if not np.can_cast(result.dtype, out.dtype, casting=casting):  # type: ignore[arg-type]
-        raise TypeError(
-            f"cannot cast the output of {name} from {result.dtype} to {out.dtype} with casting "
-            f"rule {casting!r}"
-        )
-    tail = out.shape[len(out.shape) - result.ndim :]
-    if result.ndim > out.ndim or any(
-        r not in (1, o) for r, o in zip(result.shape, tail, strict=True)
-    ):
-        raise ValueError(
-            f"the output has shape {out.shape}, but the operands broadcast to {result.shape}"
-        )
-
-
-def store(out: Array, result: Array, name: str, casting: str = "same_kind") -> None:
-    """out[...] = result, as the output of an operation: of the same kind, of its shape."""
-    check_output(out, result, name, casting)
-    core.copy(out, result)
 
 
 # ---- What the operators leave --------------------------------------------------------------------
@@ -700,12 +661,10 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
     name = operation.__name__
     args = tuple(_plain_number(as_array(x)) for x in args)
     arrays = [x for x in args if isinstance(x, Array)]
-    target = as_array(out)
-    if isinstance(out, np.ndarray) or (out is not None and not isinstance(target, Array)):
-        raise TypeError(f"{name}(): out must be an array on the GPU of the operands, not {out!r}")
     if not arrays:
+        place = _out.target(name, out).device
         raise TypeError(
-            f"{name}(): out is on {target.device}, but no operand is: nothing is moved in silence"
+            f"{name}(): out is on {place}, but no operand is: nothing is moved in silence"
         )
     for x in args:
         if isinstance(x, Array) or _is_scalar(x):
@@ -715,7 +674,7 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
             raise _refuse_host(x, arrays[0].device)
         else:
             return NotImplemented
-    places = {x.device: None for x in (*arrays, *([target] if target is not None else []))}
+    places = {x.device: None for x in arrays}
     if len(places) > 1:
         raise ValueError(
             f"the operands are on {' and '.join(places)}: move one of them with to_device() first"
@@ -727,14 +686,16 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
             info = np.iinfo(arrays[0].dtype if arrays[0].dtype.kind in "iu" else np.int8)
             if not info.min <= number <= info.max:
                 result = _compare_beyond(name, args)
-                if target is None:
-                    return result
-                store(target, result, name)
-                return out
-    if target is None:
-        # Foreign operands have become arrays by now.
-        return core.map_arrays(index, is_true_division, args, None)
-    store(target, core.map_arrays(index, is_true_division, args, None), name)
+                return result if out is None else _stored(name, out, result)
+    # Foreign operands have become arrays by now.
+    result = core.map_arrays(index, is_true_division, args, None)
+    return result if out is None else _stored(name, out, result)
+
+
+def _stored(name: str, out: Any, result: Array, casting: str = "same_kind") -> Any:
+    """Stores the result of an operation in `out`, and returns `out`."""
+    found = _out.check(name, out, result.shape, result.dtype, result._ordinal, casting)
+    _out.store(found, result)
     return out
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _graph, _reductions, core
-from ._array import COMPARISONS, Array, _plain_number, _refuse_host, _warn_of_complex, as_array
+from . import _graph, _out, _reductions, core
+from ._array import COMPARISONS, Array, _plain_number, _refuse_host, as_array
 from ._graph import Graph, on_numbers, operands, text_of
 from ._lowering import Lowered, Static, describe, lower
 from ._operands import broadcast_shapes, has_own_rules, plain, refusal
@@ -107,43 +107,16 @@ def _order(order: str, values: Iterable[Any]) -> str:
 
 
 def _target(out: Any) -> Any:
-    """An output as a NumPy array or an Array."""
-    target = as_array(out)
-    if isinstance(target, np.memmap):
-        target = target.view(np.ndarray)
-    if has_own_rules(target):
-        raise refusal("out", target)
-    if isinstance(target, Array):
-        is_readonly = target._is_readonly
-    elif type(target) is np.ndarray:
-        is_readonly = not target.flags.writeable
-        if target.dtype.char not in _SUPPORTED:
-            raise TypeError(f"out has elements of {target.dtype}, which are not supported")
-    else:
-        raise TypeError(f"out must be an array, not {type(out).__name__}")
-    if is_readonly:
-        raise ValueError("out is read-only")
-    return target
-
-
-def _check_target(
-    target: Any, dtype: Any, shape: tuple[int, ...], on_gpu: bool, casting: Any
-) -> None:
-    """That a result of a type and shape may be stored in `target`; else the error."""
-    if isinstance(target, Array) is not on_gpu:
-        places = ("in host memory", "on a GPU")
-        raise TypeError(
-            f"the inputs are {places[on_gpu]} and out is {places[not on_gpu]}: "
-            "nothing is moved in silence"
-        )
-    if target.shape != shape:
-        raise ValueError(f"out has shape {target.shape}, but the result has {shape}")
-    if not np.can_cast(dtype, target.dtype, casting=casting):
-        raise TypeError(
-            f"cannot cast the result from {dtype} to out's {target.dtype} with casting rule "
-            f"{casting!r}"
-        )
-    _warn_of_complex(dtype, target.dtype)
+    """Returns `out` as a NumPy array or an Array; raises TypeError for what has its own rules."""
+    out = _out.unwrapped("evaluate", out)
+    if has_own_rules(out):
+        raise refusal("out", out)
+    found = _out.target("evaluate", out)
+    if isinstance(found, np.memmap):
+        found = found.view(np.ndarray)
+    if found.dtype.char not in _SUPPORTED:
+        raise TypeError(f"out has elements of {found.dtype}, which are not supported")
+    return found
 
 
 # ---- Programs of an expression -------------------------------------------------------------------
@@ -260,7 +233,8 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
     lowered, program = call.lowered()
     on_gpu = any(isinstance(x, Array) for x in call.values)
     if target is not None:
-        _check_target(target, lowered.dtype, call.shape, on_gpu, casting)
+        place = next((x._ordinal for x in call.values if isinstance(x, Array)), -1)
+        _out.check("evaluate", target, call.shape, lowered.dtype, place, casting)
         native = target.dtype.newbyteorder("=")
         if native != lowered.dtype:
             lowered, program = call.lowered(native)
@@ -276,15 +250,11 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
 
 
 def _called(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
-    """`program.call`, with an output that overlaps an input, or itself, too."""
+    """`program.call`, also for an output of another shape or type, or one that overlaps."""
     result = program.call(ordinal, order, target, inputs)
     if result is not NotImplemented or target is None:
         return result
-    result = program.call(ordinal, order, None, inputs)
-    if isinstance(target, Array):
-        core.copy(target, result)
-    else:
-        target[...] = result
+    _out.store(target, program.call(ordinal, order, None, inputs))
     return target
 
 
@@ -342,11 +312,9 @@ def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
     )
     if target is None:
         return result
-    _check_target(target, result.dtype, result.shape, isinstance(result, Array), casting)
-    if isinstance(result, Array):
-        core.copy(target, result)
-    else:
-        target[...] = result
+    place = values._ordinal
+    _out.check("evaluate", target, result.shape, result.dtype, place, casting, exact=True)
+    _out.store(target, result)
     return target
 
 

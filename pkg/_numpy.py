@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _creation, _manipulation, _namespace, _reductions, core
-from ._array import Array, call, check_output, power, store
+from . import _creation, _manipulation, _namespace, _out, _reductions, core
+from ._array import Array, _stored, as_array, call, power
 from ._operands import broadcast_shapes
 
 _operations = {operation.__name__: operation for operation in core.operations}
@@ -53,8 +53,14 @@ def _computed(
     order = kwargs.pop("order", "K")
     if kwargs:
         raise TypeError(f"{name}() does not take {', '.join(kwargs)} with arrays on a GPU")
-    if isinstance(out, tuple):
-        (out,) = out
+    out = _out.unwrapped(name, out)
+    if not any(isinstance(as_array(x), Array) for x in inputs):
+        for what, x in (("out", as_array(out)), ("where", where)):
+            if isinstance(x, Array):
+                raise TypeError(
+                    f"{name}(): {what} is on {x.device}, but no operand is: "
+                    "nothing is moved in silence"
+                )
     if device is not None:
         ordinal = core.parse_device(device)
         for x in inputs:
@@ -75,8 +81,8 @@ def _computed(
     if out is not None and casting != "same_kind":
         result = _apply(operation, is_true_division, inputs, None)
         if result is not NotImplemented:
-            store(out, result, name, casting)
-        return out if result is not NotImplemented else result
+            return _stored(name, out, result, casting)
+        return result
     result = _apply(operation, is_true_division, inputs, out)
     if order == "A":
         is_fortran = all(x._is_f_contiguous for x in inputs if isinstance(x, Array))
@@ -119,11 +125,10 @@ def _masked(name: str, result: Array, where: Any, out: Any, casting: str) -> Any
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
     shape = broadcast_shapes(mask.shape, result.shape)
     if out is None:
-        out = core.empty(shape, result.dtype, result._ordinal, False)
-    elif out.shape != shape:
-        raise ValueError(f"out has shape {out.shape}, but the broadcast shape is {shape}")
-    check_output(out, result, name, casting)
-    core.select(out, mask, result, out)
+        out = found = core.empty(shape, result.dtype, result._ordinal, False)
+    else:
+        found = _out.check(name, out, shape, result.dtype, result._ordinal, casting)
+    core.select(found, mask, result, found)
     return out
 
 

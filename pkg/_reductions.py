@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import core
+from . import _out, core
 from ._array import (
     Array,
     _is_scalar,
@@ -21,7 +21,6 @@ from ._array import (
     _refuse_host,
     _refuse_other_device,
     as_array,
-    store,
 )
 from ._tracing import Traced
 
@@ -142,19 +141,8 @@ def _reduce(
 def _finished(name: str, result: Any, out: Any) -> Any:
     if out is None:
         return result[()] if isinstance(result, np.ndarray) else result
-    target = as_array(out)
-    if isinstance(result, np.ndarray):
-        if not isinstance(target, np.ndarray):
-            raise TypeError(f"{name}: out must be a NumPy array, as the input is")
-        if target.shape != result.shape:
-            raise ValueError(f"{name}: out has shape {target.shape}, the result {result.shape}")
-        np.copyto(target, result, casting="same_kind")
-        return out
-    if not isinstance(target, Array):
-        raise TypeError(f"{name}: out must be an array on {result.device}, as the input is")
-    if target.shape != result.shape:
-        raise ValueError(f"{name}: out has shape {target.shape}, the result {result.shape}")
-    store(target, result, name)
+    found = _out.check(name, out, result.shape, result.dtype, _gpu(result), exact=True)
+    _out.store(found, result)
     return out
 
 

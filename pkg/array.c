@@ -436,7 +436,8 @@ PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObj
         array_object *given = (array_object *)out;
         if (!is_array(state, out) || given->a.type != result_type || given->is_readonly ||
             given->a.device.index != device.index || given->a.ndim != ndim ||
-            memcmp(given->a.shape, shape, (size_t)ndim * sizeof *shape) != 0)
+            memcmp(given->a.shape, shape, (size_t)ndim * sizeof *shape) != 0 ||
+            overlaps_itself(&given->a))
             goto out;
         for (int k = 0; k < nin && given->count > 0; k++)
             if (operands[k].memory != NULL && needs_copy(&given->a, &in[k]))

@@ -92,6 +92,12 @@ int convert_number(PyObject *x, mylib_type type, void *value);
 int needs_copy(const mylib_array *out, const mylib_array *in);
 
 /*
+ * Returns whether elements of an array share memory; also true for a few layouts without overlap
+ * that no slicing makes.
+ */
+int overlaps_itself(const mylib_array *a);
+
+/*
  * Floating-point flags were raised that NumPy's error state may want to hear of: reported under
  * `name`, by a ufunc that is made once and kept in *ufunc.  0, or -1 with an exception, as
  * np.errstate says.

@@ -296,6 +296,30 @@ int needs_copy(const mylib_array *out, const mylib_array *in)
              memcmp(out->strides, in->strides, (size_t)in->ndim * sizeof *in->strides) == 0);
 }
 
+int overlaps_itself(const mylib_array *a)
+{
+    int axes[MYLIB_MAX_NDIM], count = 0; /* by their strides, the smallest first */
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        int i = count;
+        if (a->shape[d] == 0)
+            return 0;
+        if (a->shape[d] == 1)
+            continue;
+        for (; i > 0 && llabs(a->strides[axes[i - 1]]) > llabs(a->strides[d]); i--)
+            axes[i] = axes[i - 1];
+        axes[i] = d;
+        count++;
+    }
+    int64_t reach = (int64_t)mylib_type_size(a->type);
+    for (int i = 0; i < count; i++) {
+        int64_t stride = llabs(a->strides[axes[i]]);
+        if (stride < reach)
+            return 1;
+        reach += stride * (a->shape[axes[i]] - 1);
+    }
+    return 0;
+}
+
 /*
  * Arrays (and numbers with them) of one type, with an output of the right type or none.  NULL
  * without an exception: not such a case.
@@ -304,7 +328,7 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
 {
     mylib_array arrays[1 + MAX_INPUTS], *out = &arrays[0], *in = &arrays[1];
     double constants[MAX_INPUTS][2]; /* room for one element of any type each */
-    int64_t shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    int64_t shape[NPY_MAXDIMS];
     mylib_type type = MYLIB_I8, result_type;
     int type_num = -1, ndim = 0;
 
@@ -380,14 +404,12 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
             out_type != result_type || !PyArray_ISNOTSWAPPED(result) ||
             !PyArray_ISWRITEABLE(result) || PyArray_NDIM(result) != ndim)
             return NULL;
-        for (int d = 0; d < ndim; d++) {
+        for (int d = 0; d < ndim; d++)
             if (PyArray_DIM(result, d) != shape[d])
                 return NULL;
-            strides[d] = PyArray_STRIDE(result, d);
-            if (strides[d] == 0 && shape[d] > 1)
-                return NULL;
-        }
         describe_array(result, result_type, out);
+        if (overlaps_itself(out))
+            return NULL;
         for (int k = 0; k < self->nin && count > 0; k++)
             if (needs_copy(out, &in[k]))
                 return NULL;

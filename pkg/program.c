@@ -420,15 +420,13 @@ static int is_plain_output(core_state *state, const program_object *p, program_c
     const mylib_array *a = &c->arrays[0];
     if (a->type != p->result_type || a->ndim != ndim)
         return 0;
-    for (int d = 0; d < ndim; d++) {
-        if (a->shape[d] != shape[d])
-            return 0;
+    if (ndim > 0 && memcmp(a->shape, shape, (size_t)ndim * sizeof *shape) != 0)
+        return 0;
+    for (int d = 0; d < ndim; d++)
         if (shape[d] == 0)
             return 1;
-    }
-    for (int d = 0; d < ndim; d++)
-        if (a->strides[d] == 0 && shape[d] > 1)
-            return 0;
+    if (overlaps_itself(a))
+        return 0;
     for (int k = 0; k < p->inputs; k++)
         if (a->device.kind == c->arrays[1 + k].device.kind && needs_copy(a, &c->arrays[1 + k]))
             return 0;

@@ -270,9 +270,9 @@ def test_arrays_that_do_not_mix() -> None:
         for _ in range(2):
             with pytest.raises(TypeError, match="in host memory.*asarray"):
                 evaluate(text)
-    with pytest.raises(TypeError, match="on a GPU and out is in host memory"):
+    with pytest.raises(TypeError, match="on cuda:0 and out is in host memory"):
         evaluate("x + 1", out=h)
-    with pytest.raises(TypeError, match="in host memory and out is on a GPU"):
+    with pytest.raises(TypeError, match="in host memory and out is on cuda:0"):
         evaluate("h + 1", out=x)
     with pytest.raises(ValueError, match="device is 'cpu'"):
         evaluate("x + 1", device="cpu")
