@@ -29,7 +29,7 @@ def explain(operation: Any, error: TypeError) -> TypeError:
     no_loop = type(error).__name__ == "_UFuncNoLoopError"
     if not no_loop and "not supported for the input types" not in str(error):
         return error
-    supported = ", ".join(np.dtype(types[0]).name for types in operation.types)
+    supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
     better = TypeError(
         f"{operation.__name__}() is not defined for these operands; it is defined for {supported} "
         f"and what casts to them safely ({error})"

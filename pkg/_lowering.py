@@ -26,6 +26,8 @@ _MAX_STEPS = 4096
 
 BOOL = np.dtype(np.bool_)
 
+_LESS: int = OPERATIONS["less"].index
+
 
 class Static(NamedTuple):
     """A number that is known when an expression is lowered; `dtype` is None for a Python number."""
@@ -150,6 +152,8 @@ class _Lowering:
     def operation(self, name: str, *values: Any) -> _Typed:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
         *dtypes, result = resolve(operation, [getattr(x, "dtype", None) or x.kind for x in values])
+        if len(set(dtypes)) == 2:
+            return self.mixed_comparison(operation, *values)
         dtype, result = _c_type(dtypes[0]), _c_type(result)
         if name == "true_divide" and dtype.kind in "iu":
             dtype = result = np.dtype(np.float64)
@@ -162,6 +166,16 @@ class _Lowering:
                     raise
                 return self.constant(compares_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
+
+    def mixed_comparison(self, operation: Any, a: _Typed, b: _Typed) -> _Typed:
+        """A signed integer with a uint64, exactly: for a negative one the answer is known."""
+        is_first = a.dtype.kind == "i"
+        x = a if is_first else b
+        zero, u8 = self.constant(0, x.dtype), np.dtype(np.uint64)
+        is_negative = self.step(_LESS, x.dtype, BOOL, x.place, zero.place)
+        answer = self.constant(compares_beyond(operation.__name__, -1, is_first), BOOL)
+        compared = self.step(operation.index, u8, BOOL, a.place, b.place)
+        return self.step(SELECT, BOOL, BOOL, is_negative.place, answer.place, compared.place)
 
     def where(self, condition: Any, a: Any, b: Any) -> _Typed:
         if isinstance(condition, _Weak) and condition.node is None:

@@ -413,6 +413,10 @@ PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObj
     }
     if (status != MYLIB_OK)
         return raise_status(state, status);
+    /* Two integers have no common integer type: a signed one and a u64, compared as they are. */
+    int is_mixed = result_type == MYLIB_BOOL && type == MYLIB_F64 && weak < 0 &&
+                   kind_of_type(operands[0].a.type) == KIND_INT &&
+                   kind_of_type(operands[1].a.type) == KIND_INT;
     for (int k = 0; k < nin; k++) {
         if (operands[k].is_weak && take_value(&operands[k], type) < 0) {
             if (result_type != MYLIB_BOOL || !PyErr_ExceptionMatches(PyExc_OverflowError))
@@ -455,8 +459,10 @@ PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObj
         }
     }
     Py_BEGIN_ALLOW_THREADS
-        status =
-            mylib_map_as(op, type, device, stream_handle(stream), &((array_object *)result)->a, in);
+        const mylib_array *target = &((array_object *)result)->a;
+        void *handle = stream_handle(stream);
+        status = is_mixed ? mylib_map(op, device, handle, target, in)
+                          : mylib_map_as(op, type, device, handle, target, in);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK) {
         Py_CLEAR(result);

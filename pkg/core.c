@@ -171,7 +171,7 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
 
 typedef struct loop_info {
     mylib_op op;
-    mylib_type type;
+    mylib_type type[2]; /* of the inputs */
     mylib_device device;
 } loop_info;
 
@@ -186,19 +186,22 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     mylib_status status;
 
     /* Dask calls with single elements to learn the type of a result; that must need no GPU. */
-    if (info->device.kind == MYLIB_CPU || dims[0] <= 1) {
-        status = mylib_map1(info->op, info->type, dims[0], args[nin], steps[nin], args[0], steps[0],
-                            nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
+    int on_cpu = info->device.kind == MYLIB_CPU || dims[0] <= 1;
+    if (on_cpu && info->type[0] == info->type[1]) {
+        status = mylib_map1(info->op, info->type[0], dims[0], args[nin], steps[nin], args[0],
+                            steps[0], nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
     } else {
         int64_t shape = dims[0];
         int64_t strides[3];
         mylib_array arrays[3];
         for (int k = 0; k <= nin; k++) {
             strides[k] = steps[k];
-            arrays[k] = (mylib_array){args[k], {MYLIB_CPU, 0}, info->type, 1, &shape, &strides[k]};
+            arrays[k] =
+                (mylib_array){args[k], {MYLIB_CPU, 0}, info->type[k % 2], 1, &shape, &strides[k]};
         }
-        mylib_op_result_type(info->op, info->type, &arrays[nin].type);
-        status = mylib_map(info->op, info->device, NULL, &arrays[nin], arrays);
+        mylib_op_result_type(info->op, info->type[0], &arrays[nin].type);
+        status = mylib_map(info->op, on_cpu ? (mylib_device){MYLIB_CPU, 0} : info->device, NULL,
+                           &arrays[nin], arrays);
     }
     if (status != MYLIB_OK) {
         PyGILState_STATE gil = PyGILState_Ensure();
@@ -210,34 +213,42 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     }
 }
 
+/* One for each type, and for comparisons of i64 with u64 and of u64 with i64. */
+#define MAX_LOOPS (MYLIB_TYPE_COUNT + 2)
+
 /* NumPy keeps pointers to these arrays for as long as the ufunc lives, which is for ever. */
 typedef struct ufunc_tables {
-    loop_info info[MYLIB_TYPE_COUNT];
-    void *data[MYLIB_TYPE_COUNT];
-    PyUFuncGenericFunction loops[MYLIB_TYPE_COUNT];
-    char types[MYLIB_TYPE_COUNT * 3];
+    loop_info info[MAX_LOOPS];
+    void *data[MAX_LOOPS];
+    PyUFuncGenericFunction loops[MAX_LOOPS];
+    char types[MAX_LOOPS * 3];
     char name[64];
 } ufunc_tables;
 
 PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
 {
     /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
-    static const mylib_type search_order[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
-                                              MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_F16, MYLIB_F32,
-                                              MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    static const mylib_type first[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
+                                       MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_I64, MYLIB_U64,
+                                       MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    static const mylib_type second[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
+                                        MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_U64, MYLIB_I64,
+                                        MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
     int nin = mylib_op_arity(op), loops = 0, identity = PyUFunc_None;
     ufunc_tables *t = PyMem_RawCalloc(1, sizeof *t);
     if (t == NULL)
         return PyErr_NoMemory();
-    for (size_t i = 0; i < sizeof search_order / sizeof *search_order; i++) {
-        mylib_type type = search_order[i], result;
-        if (mylib_op_result_type(op, type, &result) != MYLIB_OK)
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        const mylib_type type[2] = {first[i], second[i]};
+        mylib_type result;
+        if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
+            (type[0] != type[1] && result != MYLIB_BOOL))
             continue;
-        t->info[loops] = (loop_info){op, type, device};
+        t->info[loops] = (loop_info){op, {type[0], type[1]}, device};
         t->data[loops] = &t->info[loops];
         t->loops[loops] = ufunc_loop;
         for (int k = 0; k < nin; k++)
-            t->types[loops * (nin + 1) + k] = (char)num_of_type(type);
+            t->types[loops * (nin + 1) + k] = (char)num_of_type(type[k]);
         t->types[loops * (nin + 1) + nin] = (char)num_of_type(result);
         loops++;
     }

@@ -157,6 +157,7 @@ def _all(device: str) -> list[Case]:
         Case(operation, np.dtype(types[0]), np.dtype(types[-1]), device)
         for operation in pcd.core.operations
         for types in operation.types
+        if len(set(types[: operation.nin])) == 1  # not a comparison of int64 with uint64
     ]
 
 

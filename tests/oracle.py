@@ -2,7 +2,6 @@
 
 - `divide` of integers truncates toward zero, as in C.
 - bool counts as int8.
-- Comparisons of int64 with uint64 are those of float64.
 - Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit;
   COMPLEX_ULPS bounds how far they and the complex absolute and sqrt are from exact results.
 - Where both operands of minimum and maximum are zeros, the sign of the result is open.
@@ -82,8 +81,6 @@ def expected(name: str, *operands: Any) -> Any:
     operands = tuple(
         x.astype(dtype) if getattr(x, "dtype", None) == np.bool_ else x for x in operands
     )
-    if name in COMPARISONS:
-        operands = tuple(x.astype(dtype) if hasattr(x, "dtype") else x for x in operands)
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):

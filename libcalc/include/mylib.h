@@ -300,7 +300,8 @@ typedef struct mylib_array {
  *
  * The inputs are broadcast to the shape of 'out' as NumPy does: shapes are aligned at their last
  * dimension, and a size of 1 (or a missing dimension) is repeated.  All inputs have one element
- * type, 'out' the type that mylib_op_result_type() tells.
+ * type, 'out' the type that mylib_op_result_type() tells.  Comparisons also take a signed integer
+ * and a u64, in either order, and compare them exactly, which a conversion to one type would not.
  *
  * Where the arrays are, and what that means:
  * - all in host memory, device the CPU: computed there, large arrays by OpenMP threads.

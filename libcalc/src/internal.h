@@ -101,6 +101,13 @@ typedef struct mylib_operation {
 mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, mylib_type type,
                                    const mylib_type *input_types);
 
+/* Whether op compares a signed integer with a u64, for which no one type is exact. */
+int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types);
+
+/* Such a comparison, exactly. */
+void mylib_operation_of_mixed_comparison(mylib_operation *operation, mylib_op op,
+                                         const mylib_type input_types[2]);
+
 /* in[0], converted. */
 void mylib_operation_of_conversion(mylib_operation *operation, mylib_type to, mylib_type from);
 

@@ -91,10 +91,15 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     int inputs = mylib_op_arity(op);
     for (int k = 0; k < inputs; k++)
         input_types[k] = in[k].type;
-    MYLIB_TRY(mylib_operation_of_op(&operation, op, type, input_types));
+    int is_mixed = !converts && inputs == 2 && in[0].type != in[1].type &&
+                   mylib_is_mixed_comparison(op, input_types);
+    if (is_mixed)
+        mylib_operation_of_mixed_comparison(&operation, op, input_types);
+    else
+        MYLIB_TRY(mylib_operation_of_op(&operation, op, type, input_types));
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init(&layout, out, in, inputs));
-    for (int k = 0; k < inputs && !converts; k++)
+    for (int k = 0; k < inputs && !converts && !is_mixed; k++)
         if (in[k].type != type)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
                               "in[0] is %s but in[%d] is %s: convert them to one type",

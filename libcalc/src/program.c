@@ -442,6 +442,57 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     return MYLIB_OK;
 }
 
+static int is_signed(mylib_type type)
+{
+    return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
+}
+
+int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types)
+{
+    mylib_type result_type;
+    return mylib_op_arity(op) == 2 &&
+           mylib_op_result_type(op, MYLIB_I64, &result_type) == MYLIB_OK &&
+           result_type == MYLIB_BOOL &&
+           ((is_signed(input_types[0]) && input_types[1] == MYLIB_U64) ||
+            (input_types[0] == MYLIB_U64 && is_signed(input_types[1])));
+}
+
+/*
+ * select(x < 0, answer, op), where x is the signed one, op is computed in u64, and the answer is
+ * that for -1 and 0: what is negative stands to every u64 as these to each other.
+ */
+void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
+                                         const mylib_type input_types[2])
+{
+    static const mylib_program_constant zero_and_true[2] = {{{0}}, {{1}}};
+    enum { COMPARED, IS_NEGATIVE };
+    int k = is_signed(input_types[0]) ? 0 : 1, reversed = mylib_op_is_reversed(op);
+    const uint8_t type = (uint8_t)input_types[k];
+    int64_t answer = 0;
+    (void)mylib_scalar_i64(op, (mylib_device){MYLIB_CPU, 0}, k == 0 ? -1 : 0, k == 0 ? 0 : -1,
+                           &answer);
+    const mylib_value x = {MYLIB_VALUE_INPUT, type, (uint16_t)k};
+    const mylib_value zero = {MYLIB_VALUE_CONSTANT, type, 0};
+    const mylib_value is_negative = {MYLIB_VALUE_REGISTER, MYLIB_BOOL, IS_NEGATIVE};
+    const mylib_value known = {MYLIB_VALUE_CONSTANT, MYLIB_BOOL, (uint16_t)answer};
+    const mylib_value compared = {MYLIB_VALUE_REGISTER, MYLIB_BOOL, COMPARED};
+    mylib_program *p = &o->program;
+
+    begin_operation(o, MYLIB_BOOL, 2, input_types);
+    p->constant = zero_and_true;
+    p->constants = p->registers = 2;
+    mylib_statement s = {
+        (uint8_t)(reversed ? op - 2 : op), MYLIB_U64, MYLIB_BOOL, 2, COMPARED, {{0, 0, 0}}};
+    for (int i = 0; i < 2; i++)
+        s.operand[reversed ? 1 - i : i] = read_input(o, i, MYLIB_U64);
+    o->statement[p->statements++] = s;
+    o->statement[p->statements++] =
+        (mylib_statement){MYLIB_OP_less, type, MYLIB_BOOL, 2, IS_NEGATIVE, {x, zero}};
+    o->statement[p->statements++] = (mylib_statement){
+        MYLIB_OPCODE_SELECT,           MYLIB_BOOL, MYLIB_BOOL, 3, MYLIB_TARGET_OUT,
+        {is_negative, known, compared}};
+}
+
 void mylib_operation_of_conversion(mylib_operation *o, mylib_type to, mylib_type from)
 {
     begin_operation(o, to, 1, &from);
