@@ -2,7 +2,7 @@
 #
 #   make demo       elevations of a real landscape, computed and compared with NumPy
 #   make test       the C tests (ctest) and the Python tests (pytest)
-#   make test-gpu   all that needs a GPU; fails without one
+#   make test-gpu   all that needs a GPU; fails without one.  LONG=1: more cases, for minutes more
 #   make bench      against NumPy and what else is installed
 #   make lint       formatting, static analysis, types
 #   make check      lint, sanitizers, other builds, vectorization: what CI runs besides the tests
@@ -99,7 +99,7 @@ test-py: $(stamps)/package $(stamps)/test-deps
 
 test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
-	MYLIB_REQUIRE_GPU=1 ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
+	MYLIB_REQUIRE_GPU=1 MYLIB_TEST_LONG=$(LONG) ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
 	$(cbuild)/libcalc/tests/test_mylib --device cuda
 	@# pytest-benchmark, where it is installed, warns when tests run side by side.
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and not whole_gpu" -p no:benchmark \

@@ -20,6 +20,15 @@ void test_set_case(const char *format, ...)
     va_end(arguments);
 }
 
+int test_quick, test_is_long, test_gpu_count;
+
+static void print_how_to_repeat(void)
+{
+    fprintf(stderr, "%s: the same again: MYLIB_TEST_SEED=%llu%s test_%s%s\n", test_global.name,
+            (unsigned long long)test_global.seed, test_is_long ? " MYLIB_TEST_LONG=1" : "",
+            test_global.name, test_quick ? " --quick" : "");
+}
+
 void test_fail(const char *file, int line, const char *format, ...)
 {
     char text[1024];
@@ -30,8 +39,8 @@ void test_fail(const char *file, int line, const char *format, ...)
     fflush(stdout);
     fprintf(stderr, "%s:%d: [%s] %s\n", file, line, current_case, text);
     if (atomic_fetch_add(&test_global.failures, 1) + 1 >= MAX_FAILURES) {
-        fprintf(stderr, "%s: stopped after %d failures (MYLIB_TEST_SEED=%llu)\n", test_global.name,
-                MAX_FAILURES, (unsigned long long)test_global.seed);
+        fprintf(stderr, "%s: stopped after %d failures\n", test_global.name, MAX_FAILURES);
+        print_how_to_repeat();
         _exit(1);
     }
 }
@@ -116,18 +125,17 @@ void test_begin(const char *name)
         signal(signals[i], on_crash);
 }
 
-int test_quick, test_gpu_count;
-
 #define SKIPPED 77
 
 void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void))
 {
-    const char *required = getenv("MYLIB_REQUIRE_GPU");
+    const char *required = getenv("MYLIB_REQUIRE_GPU"), *length = getenv("MYLIB_TEST_LONG");
     if (argc > 2 || (argc == 2 && strcmp(argv[1], "--quick") != 0)) {
         fprintf(stderr, "Usage: test_%s [--quick]\n", name);
         exit(2);
     }
     test_quick = argc == 2;
+    test_is_long = !test_quick && length != NULL && strcmp(length, "1") == 0;
     test_begin(name);
     if (first != NULL)
         first();
@@ -146,6 +154,8 @@ int test_end(void)
     if (checks == 0)
         fprintf(stderr, "%s: nothing was checked\n", test_global.name);
     printf("%s: %ld checks, %d failures\n", test_global.name, checks, failures);
+    if (failures > 0)
+        print_how_to_repeat();
     return failures > 0 || checks == 0;
 }
 

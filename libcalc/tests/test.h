@@ -43,6 +43,8 @@ void test_begin(const char *name);
  */
 void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void));
 extern int test_quick, test_gpu_count;
+/* MYLIB_TEST_LONG=1: all cases, for minutes; else some of them, which the seed chooses. */
+extern int test_is_long;
 
 /* Last in main(): the exit status. */
 int test_end(void);

@@ -5,6 +5,9 @@
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
+ * Takes some of the cases, in each run others; with MYLIB_TEST_LONG=1 all, and ten times as many
+ * random ones.
+ *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
 #include <math.h>
@@ -58,6 +61,9 @@ static void fill_edges(rng *r, const reduction_case *c, unsigned char *in)
         put_number(c->stored, edges[i == 0 ? next++ % EDGES : rng_below(r, EDGES)], in + i * size);
 }
 
+/* Whether a long list goes on with this case: always in a long run, else once in n times. */
+static int takes(rng *r, int64_t n) { return test_is_long || test_quick || rng_once_in(r, n); }
+
 /* The same reduction on the CPU, in GPU memory, and of host arrays on the GPU. */
 static void run_case(const reduction_case *c, rng *r, const char *where)
 {
@@ -102,7 +108,7 @@ static void run_case(const reduction_case *c, rng *r, const char *where)
 
 static void test_random(rng *r)
 {
-    for (int i = 0; i < (test_quick ? 60 : 3000); i++) {
+    for (int i = 0; i < (test_quick ? 60 : test_is_long ? 3000 : 300); i++) {
         reduction_case c;
         if (random_reduction(r, &c, test_quick ? 6000 : i % 50 == 0 ? 2000000 : 20000, 1))
             run_case(&c, r, "random");
@@ -130,7 +136,9 @@ static void test_shapes(rng *r)
                                     type,
                                     {.ndim = 2},
                                     {.ndim = 2}};
-                if (shapes[i][1] > 10000000 && (k % 3 != 1 || t > 2))
+                if (shapes[i][1] > 10000000 && (!test_is_long || k % 3 != 1 || t > 2))
+                    continue;
+                if (!takes(r, 15))
                     continue;
                 c.out_type = reduction_type(c.reduction, type);
                 for (int d = 0; d < 2; d++) {
@@ -172,7 +180,7 @@ static void test_parts(rng *r)
                                 reduction_type((mylib_reduction)(k / 2 % 4), (mylib_type)t),
                                 {.ndim = 2},
                                 {.ndim = 2}};
-            if (test_quick && !is_strided && parts[k / 24] > 3)
+            if ((test_quick && !is_strided && parts[k / 24] > 3) || !takes(r, 24))
                 continue;
             /* Ends within a block, at its end, and with a term more. */
             c.in.shape[1] = parts[k / 24] * some + (shift == -2 ? -1 - rng_below(r, some) : shift);
@@ -232,6 +240,8 @@ static void test_edges(rng *r)
     for (int stored = MYLIB_F16; stored <= MYLIB_C128; stored++) {
         for (int type = MYLIB_I8; type <= MYLIB_U64; type++) {
             for (int k = 0; k < 4 * 3 * count; k++) {
+                if (!takes(r, 12))
+                    continue;
                 const int64_t *shape = shapes[k / 12], size = test_size((mylib_type)stored);
                 int way = k % 12 / 4;
                 reduction_case c = {(mylib_reduction)(k % 4), (mylib_type)stored, (mylib_type)type,
@@ -265,7 +275,7 @@ static void test_dot(rng *r)
                 unsigned char *host[2], right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
                 void *there[3];
                 mylib_array here[2], on_gpu[2];
-                if (n > 1000000 && type < MYLIB_F32)
+                if (n > 1000000 && (!test_is_long || type < MYLIB_F32))
                     continue;
                 test_set_case("dot of %s, n = %lld, shift %d", test_types[t].name, (long long)n,
                               shift);

@@ -59,7 +59,7 @@ def _cuda_headers() -> Path:
 
 @pytest.mark.parametrize("way", ["statements", "fused", "kernels"])
 def test_programs_on_emulated_gpus(way: str, tmp_path: Path) -> None:
-    """How programs are split and launched, and what the fused kernels do, under sanitizers."""
+    """How programs are split and launched, and what the kernels do, under sanitizers."""
     fused = "OFF" if way == "statements" else "ON"
     options = [
         "-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_EMULATED_GPUS=1", f"-DMYLIB_CUDA_FUSED={fused}",
@@ -69,9 +69,10 @@ def test_programs_on_emulated_gpus(way: str, tmp_path: Path) -> None:
         options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
     for command in (
         ["cmake", "-S", str(ROOT), "-B", str(tmp_path), *options],
-        ["cmake", "--build", str(tmp_path), "--target", "test_gpu_program", "--parallel",
-         str(os.cpu_count() or 1)],
-        ["ctest", "--test-dir", str(tmp_path), "--output-on-failure", "-R", "^gpu_program$"],
+        ["cmake", "--build", str(tmp_path), "--target", "test_gpu_program", "test_gpu_empty",
+         "--parallel", str(os.cpu_count() or 1)],
+        ["ctest", "--test-dir", str(tmp_path), "--output-on-failure", "-R",
+         "^gpu_(program|empty)$"],
     ):  # fmt: skip
         done = subprocess.run(
             command,

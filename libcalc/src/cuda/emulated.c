@@ -384,6 +384,9 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
     return st;
 }
 
+/* Without the kernels: by the CPU; else reductions.c launches them. */
+#ifndef MYLIB_EMULATED_KERNELS
+
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
@@ -452,6 +455,8 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
     }
     return check_index(device);
 }
+
+#endif
 
 /* ---- Fused launches ------------------------------------------------------------------------ */
 

@@ -461,8 +461,8 @@ __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOC
     rows_kernel(const __grid_constant__ reduce_args args)
 {
     const F f(args);
-    __shared__ alignas(16) unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
-    __shared__ alignas(16) unsigned char storage[WARPS * sizeof(C)];
+    alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
+    alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
     int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
     C *room = (C *)storage;
     uint32_t output, part = 0, outputs = (uint32_t)args.outputs;
@@ -673,8 +673,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     lanes_kernel(const __grid_constant__ reduce_args args)
 {
     const F f(args);
-    __shared__ alignas(16) unsigned char levels[MAX_LEVELS * sizeof(C)];
-    __shared__ alignas(16) unsigned char storage[THREADS * sizeof(C)];
+    alignas(16) __shared__ unsigned char levels[MAX_LEVELS * sizeof(C)];
+    alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
     C *level = (C *)levels, *room = (C *)storage;
     uint32_t output, part;
 #if IN_CLUSTERS
@@ -816,7 +816,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     const F f(args);
     typedef columns_of<C, W> values;
     constexpr int SOME_BITS = 3;
-    __shared__ alignas(16) unsigned char storage[STEPS * THREADS * sizeof(values)];
+    alignas(16) __shared__ unsigned char storage[STEPS * THREADS * sizeof(values)];
     values *waits = (values *)storage, *room = waits;
     const int t = threadIdx.x % WARP, warp = threadIdx.x / WARP, bits = args.warp_bits;
     const int sub = warp & ((1 << bits) - 1), steps = args.lane_bits - bits;
@@ -896,7 +896,7 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant_
 {
     const F f(args);
     constexpr int SOME = 8;
-    __shared__ alignas(16) unsigned char storage[THREADS * sizeof(C)];
+    alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
     C *room = (C *)storage, level[MAX_LEVELS], value = C();
     int width = 1 << args.width_bits, groups = THREADS >> args.width_bits;
     int column = threadIdx.x & (width - 1), g = threadIdx.x >> args.width_bits;

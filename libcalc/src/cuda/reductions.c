@@ -89,14 +89,18 @@ static int are_columns(const mylib_reduce_args *args)
                llabs(args->in_strides[0][args->ndim - 1]);
 }
 
-/* Whether columns can be taken several at a time, as vectors of 16 bytes. */
+/*
+ * Whether columns can be taken several at a time, as vectors of 16 bytes.  Columns of no terms are
+ * not: only the kernel of single columns knows what the reduction of nothing is.
+ */
 static int are_vectors(const mylib_reduce_args *args)
 {
     int64_t size = (int64_t)mylib_type_size((mylib_type)args->carrier), width = 16 / size;
     int inner = args->kept_ndim - 1;
     uintptr_t bits = (uintptr_t)args->in[0];
-    if (!args->is_stored_as_carrier[0] || args->ndim != args->kept_ndim + 1 || inner < 0 ||
-        args->in_strides[0][inner] != size || args->shape[inner] % width != 0 || width == 1)
+    if (args->terms == 0 || !args->is_stored_as_carrier[0] || args->ndim != args->kept_ndim + 1 ||
+        inner < 0 || args->in_strides[0][inner] != size || args->shape[inner] % width != 0 ||
+        width == 1)
         return 0;
     for (int d = 0; d < args->ndim; d++)
         if (d != inner)

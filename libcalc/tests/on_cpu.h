@@ -1,0 +1,166 @@
+/*
+ * on_cpu.h - kernels of the GPU compiled for the CPU, where they do what they do on a GPU, under the
+ * sanitizers too: misplaced vectors and wrong addresses are found.  The threads of a thread block
+ * run one after the other; those that wait for each other have stacks of their own, and the next one
+ * runs where one waits.  A source file includes this, then one .cu file.
+ *
+ * A part of emulated GPUs where CMake is given MYLIB_EMULATED_KERNELS, the include directory of a
+ * CUDA toolkit.
+ */
+#ifndef MYLIB_ON_CPU_H
+#define MYLIB_ON_CPU_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+/* The words of CUDA C++, as the kernels use them. */
+#undef __device__
+#undef __forceinline__
+#undef __global__
+#undef __grid_constant__
+#undef __host__
+#undef __launch_bounds__
+#undef __noinline__
+#undef __shared__
+#define __device__
+#define __forceinline__ inline
+#define __global__
+#define __grid_constant__
+#define __host__
+#define __launch_bounds__(...)
+#define __noinline__
+#define __shared__ thread_local
+#define __CUDACC__ 1
+
+static thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+template <typename T> static inline void __stcs(T *p, T value) { *p = value; }
+template <typename T> static inline T __ldcs(const T *p) { return *p; }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline unsigned __brev(unsigned x)
+{
+    unsigned reversed = 0;
+    for (int i = 0; i < 32; i++)
+        reversed |= (x >> i & 1) << (31 - i);
+    return reversed;
+}
+
+/* ---- Threads that wait for each other ------------------------------------------------------ */
+
+#define STACK_NBYTES (128 * 1024)
+#define MOST_THREADS 512
+#define WARP_THREADS 32
+
+struct barrier {
+    unsigned arrived, round;
+};
+struct thread_on_cpu {
+    ucontext_t context;
+    bool is_done;
+};
+static thread_local struct {
+    ucontext_t scheduler;
+    thread_on_cpu thread[MOST_THREADS];
+    barrier block, warp[MOST_THREADS / WARP_THREADS];
+    uint32_t exchanged[MOST_THREADS];
+    void (*run)(const void *kernel, const void *args);
+    const void *kernel, *args;
+} running;
+
+/* Until so many threads have come. */
+static void wait_at(barrier *b, unsigned threads)
+{
+    const unsigned round = b->round;
+    if (++b->arrived == threads) {
+        b->arrived = 0;
+        b->round++;
+    }
+    while (b->round == round)
+        swapcontext(&running.thread[threadIdx.x].context, &running.scheduler);
+}
+
+static void __syncthreads() { wait_at(&running.block, blockDim.x); }
+
+static uint32_t __shfl_xor_sync(unsigned, uint32_t value, int other)
+{
+    barrier *b = &running.warp[threadIdx.x / WARP_THREADS];
+    running.exchanged[threadIdx.x] = value;
+    wait_at(b, WARP_THREADS);
+    value = running.exchanged[threadIdx.x ^ other];
+    wait_at(b, WARP_THREADS);
+    return value;
+}
+
+static void begin_thread()
+{
+    running.run(running.kernel, running.args);
+    running.thread[threadIdx.x].is_done = true;
+}
+
+/* The threads of a thread block; stacks is room for all of them. */
+static void run_together(char *stacks)
+{
+    for (unsigned i = 0; i < blockDim.x; i++) {
+        thread_on_cpu *t = &running.thread[i];
+        t->is_done = false;
+        getcontext(&t->context);
+        t->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_NBYTES;
+        t->context.uc_stack.ss_size = STACK_NBYTES;
+        t->context.uc_link = &running.scheduler;
+        makecontext(&t->context, begin_thread, 0);
+    }
+    for (unsigned left = blockDim.x; left > 0;) {
+        for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) {
+            thread_on_cpu *t = &running.thread[threadIdx.x];
+            if (t->is_done)
+                continue;
+            swapcontext(&running.scheduler, &t->context);
+            left -= t->is_done;
+        }
+    }
+}
+
+/*
+ * Runs a grid of thread blocks, whose threads wait for each other or not; before_block and
+ * after_block may be NULL.
+ */
+template <typename A>
+static cudaError_t run_grid(const void *kernel, dim3 grid, dim3 block, const A *args,
+                            bool is_together, void (*before_block)(), bool (*after_block)())
+{
+    char *stacks = NULL;
+    cudaError_t error = cudaSuccess;
+    if (block.x > MOST_THREADS)
+        return cudaErrorInvalidConfiguration;
+    if (is_together && (stacks = (char *)malloc((size_t)block.x * STACK_NBYTES)) == NULL)
+        return cudaErrorMemoryAllocation;
+    running.run = [](const void *k, const void *a) { ((void (*)(A))k)(*(const A *)a); };
+    running.kernel = kernel;
+    running.args = args;
+    blockDim.x = block.x;
+    gridDim.x = grid.x;
+    gridDim.y = grid.y;
+    for (uint64_t i = 0; i < (uint64_t)grid.x * grid.y; i++) {
+        blockIdx.x = (unsigned)(i % grid.x);
+        blockIdx.y = (unsigned)(i / grid.x);
+        if (before_block != NULL)
+            before_block();
+        if (is_together)
+            run_together(stacks);
+        else
+            for (threadIdx.x = 0; threadIdx.x < block.x; threadIdx.x++)
+                running.run(kernel, args);
+        if (after_block != NULL && !after_block())
+            error = cudaErrorIllegalAddress;
+    }
+    free(stacks);
+    return error;
+}
+
+#endif /* MYLIB_ON_CPU_H */
