@@ -861,21 +861,22 @@ PyType_Spec stream_spec = {
 /* A sequence of ints; -1 and an exception on failure, else their number. */
 static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
 {
-    PyObject *fast = PySequence_Fast(sequence, "expected a sequence of ints");
-    if (fast == NULL)
+    /* A tuple of our own: __index__ of an item may change a list. */
+    PyObject *tuple = PySequence_Tuple(sequence);
+    if (tuple == NULL)
         return -1;
-    Py_ssize_t ndim = PySequence_Fast_GET_SIZE(fast);
+    Py_ssize_t ndim = PyTuple_GET_SIZE(tuple);
     if (ndim > MYLIB_MAX_NDIM) {
         PyErr_Format(PyExc_ValueError, "%zd dimensions: at most %d are supported", ndim,
                      MYLIB_MAX_NDIM);
         ndim = -1;
     }
     for (Py_ssize_t d = 0; d < ndim; d++) {
-        dims[d] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast, d));
+        dims[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d));
         if (dims[d] == -1 && PyErr_Occurred())
             ndim = -1;
     }
-    Py_DECREF(fast);
+    Py_DECREF(tuple);
     return (int)ndim;
 }
 
@@ -998,8 +999,11 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-/* An Array or a NumPy array in native byte order; 0 and a TypeError for anything else. */
-static int take_any_array(core_state *state, PyObject *x, mylib_array *array_ret,
+/*
+ * Describes an Array, or a NumPy array in native byte order, whose dimensions go to *dims; 0 and a
+ * TypeError for anything else.
+ */
+static int take_any_array(core_state *state, PyObject *x, mylib_array *array_ret, int64_t **dims,
                           PyObject **memory_ret)
 {
     mylib_type type;
@@ -1017,7 +1021,7 @@ static int take_any_array(core_state *state, PyObject *x, mylib_array *array_ret
                      Py_TYPE(x)->tp_name);
         return 0;
     }
-    describe_array((PyArrayObject *)x, type, array_ret);
+    *dims = describe_array((PyArrayObject *)x, type, array_ret, *dims);
     return 1;
 }
 
@@ -1033,7 +1037,8 @@ static int check_writable(core_state *state, PyObject *x)
 /* What all functions over arrays share: args[0] is written, the rest are read. */
 typedef struct call {
     mylib_array arrays[1 + MAX_INPUTS];
-    mylib_device device; /* of the first array that is on a GPU, else the CPU */
+    int64_t dims[DIMS_OF(1 + MAX_INPUTS)]; /* of the NumPy arrays */
+    mylib_device device;                   /* of the first array that is on a GPU, else the CPU */
     PyObject *stream;
 } call;
 
@@ -1041,6 +1046,7 @@ static int begin_call(core_state *state, PyObject *args, Py_ssize_t first, call 
 {
     Py_ssize_t count = PyTuple_GET_SIZE(args) - first;
     PyObject *memories[1 + MAX_INPUTS];
+    int64_t *free_dims = c->dims;
     c->device = (mylib_device){MYLIB_CPU, 0};
     c->stream = NULL;
     if (count < 1 || count > 1 + MAX_INPUTS) {
@@ -1048,7 +1054,8 @@ static int begin_call(core_state *state, PyObject *args, Py_ssize_t first, call 
         return -1;
     }
     for (Py_ssize_t k = 0; k < count; k++) {
-        if (!take_any_array(state, PyTuple_GET_ITEM(args, first + k), &c->arrays[k], &memories[k]))
+        if (!take_any_array(state, PyTuple_GET_ITEM(args, first + k), &c->arrays[k], &free_dims,
+                            &memories[k]))
             return -1;
         if (memories[k] != NULL && c->device.kind == MYLIB_CPU)
             c->device = c->arrays[k].device;

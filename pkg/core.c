@@ -116,17 +116,6 @@ int type_of_num(int type_num, mylib_type *type_ret)
     }
 }
 
-void describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret)
-{
-    _Static_assert(sizeof(npy_intp) == sizeof(int64_t), "a 64-bit platform is needed");
-    array_ret->data = PyArray_DATA(array);
-    array_ret->device = (mylib_device){MYLIB_CPU, 0};
-    array_ret->type = type;
-    array_ret->ndim = PyArray_NDIM(array);
-    array_ret->shape = (const int64_t *)PyArray_DIMS(array);
-    array_ret->strides = (const int64_t *)PyArray_STRIDES(array);
-}
-
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
 {
     PyObject *value = NULL;
@@ -306,6 +295,7 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     core_state *state = PyModule_GetState(module);
     Py_ssize_t count = PyTuple_GET_SIZE(args);
     mylib_array arrays[3];
+    int64_t dims[DIMS_OF(3)], *free_dims = dims;
 
     if (count < 4 || count > 5) {
         PyErr_SetString(PyExc_TypeError,
@@ -332,7 +322,7 @@ static PyObject *map_function(PyObject *module, PyObject *args)
             PyErr_SetString(PyExc_TypeError, "map() takes NumPy arrays of supported types");
             return NULL;
         }
-        describe_array((PyArrayObject *)object, type, &arrays[k - 2]);
+        free_dims = describe_array((PyArrayObject *)object, type, &arrays[k - 2], free_dims);
     }
     if (!PyArray_ISWRITEABLE((PyArrayObject *)PyTuple_GET_ITEM(args, 2))) {
         PyErr_SetString(PyExc_ValueError, "map(): out is read-only");
@@ -361,6 +351,7 @@ static PyObject *trace_function(PyObject *module, PyObject *args)
     int ordinal;
     mylib_type type, sum_type;
     mylib_array array;
+    int64_t dims[DIMS_OF(1)];
     mylib_status status;
     char sum[16];
 
@@ -370,7 +361,7 @@ static PyObject *trace_function(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "trace() takes an array of a supported type");
         return NULL;
     }
-    describe_array(matrix, type, &array);
+    describe_array(matrix, type, &array, dims);
     mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : ordinal};
     Py_BEGIN_ALLOW_THREADS
         status = mylib_trace(device, NULL, &array, sum);

@@ -67,8 +67,28 @@ PyObject *raise_status(core_state *state, mylib_status status);
 int type_of_num(int type_num, mylib_type *type_ret);
 int num_of_type(mylib_type type);
 
-/* Describes a NumPy array in host memory; the result points into the array. */
-void describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret);
+/* Room for the shape and strides of `arrays` arrays. */
+#define DIMS_OF(arrays) ((arrays)*2 * MYLIB_MAX_NDIM)
+
+/*
+ * Describes a NumPy array in host memory.  Copies its shape and strides to `dims`: NumPy frees its
+ * own when other threads, or Python code that the call runs, set the array's shape.  Returns the
+ * end of what it has written.
+ */
+static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret,
+                                      int64_t *dims)
+{
+    _Static_assert(sizeof(npy_intp) == sizeof(int64_t), "a 64-bit platform is needed");
+    _Static_assert(NPY_MAXDIMS <= MYLIB_MAX_NDIM, "every NumPy array can be described");
+    int ndim = PyArray_NDIM(array);
+    const npy_intp *shape = PyArray_DIMS(array), *strides = PyArray_STRIDES(array);
+    for (int d = 0; d < ndim; d++) {
+        dims[d] = shape[d];
+        dims[ndim + d] = strides[d];
+    }
+    *array_ret = (mylib_array){PyArray_DATA(array), {MYLIB_CPU, 0}, type, ndim, dims, dims + ndim};
+    return dims + 2 * ndim;
+}
 
 /*
  * "cpu", "cuda", "cuda:N" or None (the default device) as a device; -1 and an exception on failure.

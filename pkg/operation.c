@@ -328,7 +328,7 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
 {
     mylib_array arrays[1 + MAX_INPUTS], *out = &arrays[0], *in = &arrays[1];
     double constants[MAX_INPUTS][2]; /* room for one element of any type each */
-    int64_t shape[NPY_MAXDIMS];
+    int64_t shape[NPY_MAXDIMS], dims[DIMS_OF(1 + MAX_INPUTS)], *free_dims = dims;
     mylib_type type = MYLIB_I8, result_type;
     int type_num = -1, ndim = 0;
 
@@ -339,7 +339,6 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
                 type_num = PyArray_TYPE(a);
             if (PyArray_TYPE(a) != type_num || !PyArray_ISNOTSWAPPED(a))
                 return NULL;
-            ndim = PyArray_NDIM(a) > ndim ? PyArray_NDIM(a) : ndim;
         } else if (!PyLong_CheckExact(args[k]) && !PyFloat_CheckExact(args[k]) &&
                    !PyComplex_CheckExact(args[k]) && !PyArray_IsScalar(args[k], Number)) {
             return NULL;
@@ -348,11 +347,10 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
     if (type_num == -1 || !type_of_num(type_num, &type) ||
         mylib_op_result_type(self->op, type, &result_type) != MYLIB_OK)
         return NULL;
-    if (ndim == 0 && out_object == NULL)
-        return NULL; /* the result is a NumPy scalar */
     for (int k = 0; k < self->nin; k++) {
         if (PyArray_CheckExact(args[k])) {
-            describe_array((PyArrayObject *)args[k], type, &in[k]);
+            free_dims = describe_array((PyArrayObject *)args[k], type, &in[k], free_dims);
+            ndim = in[k].ndim > ndim ? in[k].ndim : ndim;
         } else {
             if (PyArray_IsScalar(args[k], Number)) {
                 /* A NumPy scalar has a type as an array has. */
@@ -368,6 +366,8 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
             in[k] = (mylib_array){constants[k], {MYLIB_CPU, 0}, type, 0, NULL, NULL};
         }
     }
+    if (ndim == 0 && out_object == NULL)
+        return NULL; /* the result is a NumPy scalar */
 
     /* Broadcasting; where it fails, the ufunc tells. */
     int64_t count = 1;
@@ -396,19 +396,17 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
         result = (PyArrayObject *)PyArray_EMPTY(ndim, (npy_intp *)shape, out_num, order == 'F');
         if (result == NULL)
             return NULL;
-        describe_array(result, result_type, out);
+        describe_array(result, result_type, out, free_dims);
     } else {
         mylib_type out_type;
         result = (PyArrayObject *)out_object;
         if (!PyArray_CheckExact(out_object) || !type_of_num(PyArray_TYPE(result), &out_type) ||
             out_type != result_type || !PyArray_ISNOTSWAPPED(result) ||
-            !PyArray_ISWRITEABLE(result) || PyArray_NDIM(result) != ndim)
+            !PyArray_ISWRITEABLE(result))
             return NULL;
-        for (int d = 0; d < ndim; d++)
-            if (PyArray_DIM(result, d) != shape[d])
-                return NULL;
-        describe_array(result, result_type, out);
-        if (overlaps_itself(out))
+        describe_array(result, result_type, out, free_dims);
+        if (out->ndim != ndim || memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0 ||
+            overlaps_itself(out))
             return NULL;
         for (int k = 0; k < self->nin && count > 0; k++)
             if (needs_copy(out, &in[k]))

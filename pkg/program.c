@@ -25,16 +25,19 @@ typedef struct program_object {
     mylib_type result_type;
 } program_object;
 
-/* A sequence's items as a list or tuple of at most `most`; NULL and an exception on failure. */
+/*
+ * A sequence's items as a tuple of at most `most`; NULL and an exception on failure.  Python code of
+ * an item cannot change it.
+ */
 static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
 {
-    PyObject *fast = PySequence_Fast(object, "Program() takes three sequences");
-    if (fast != NULL && PySequence_Fast_GET_SIZE(fast) > most) {
+    PyObject *tuple = PySequence_Tuple(object);
+    if (tuple != NULL && PyTuple_GET_SIZE(tuple) > most) {
         PyErr_Format(PyExc_ValueError, "Program(): %zd %s; at most %zd are supported",
-                     PySequence_Fast_GET_SIZE(fast), name, most);
-        Py_CLEAR(fast);
+                     PyTuple_GET_SIZE(tuple), name, most);
+        Py_CLEAR(tuple);
     }
-    return fast;
+    return tuple;
 }
 
 /* (dtype, value): value a NumPy scalar or array of one element, converted to the dtype. */
@@ -112,8 +115,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     steps = constants != NULL ? take_sequence(step_object, "steps", MYLIB_PROGRAM_MAX_STEPS) : NULL;
     if (steps == NULL)
         goto out;
-    Py_ssize_t constant_count = PySequence_Fast_GET_SIZE(constants),
-               step_count = PySequence_Fast_GET_SIZE(steps);
+    Py_ssize_t constant_count = PyTuple_GET_SIZE(constants), step_count = PyTuple_GET_SIZE(steps);
     constant = PyMem_Calloc((size_t)constant_count + 1, sizeof *constant);
     step = PyMem_Calloc((size_t)step_count + 1, sizeof *step);
     self = (program_object *)type->tp_alloc(type, 0);
@@ -121,16 +123,16 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         PyErr_NoMemory();
         goto out;
     }
-    self->inputs = (int)PySequence_Fast_GET_SIZE(inputs);
+    self->inputs = (int)PyTuple_GET_SIZE(inputs);
     self->steps = (int)step_count;
     for (int k = 0; k < self->inputs; k++)
-        if (!take_dtype(PySequence_Fast_GET_ITEM(inputs, k), &self->input_types[k]))
+        if (!take_dtype(PyTuple_GET_ITEM(inputs, k), &self->input_types[k]))
             goto out;
     for (Py_ssize_t k = 0; k < constant_count; k++)
-        if (take_constant(PySequence_Fast_GET_ITEM(constants, k), &constant[k]) < 0)
+        if (take_constant(PyTuple_GET_ITEM(constants, k), &constant[k]) < 0)
             goto out;
     for (Py_ssize_t k = 0; k < step_count; k++)
-        if (take_step(PySequence_Fast_GET_ITEM(steps, k), &step[k]) < 0)
+        if (take_step(PyTuple_GET_ITEM(steps, k), &step[k]) < 0)
             goto out;
     mylib_status status = mylib_program_create(self->inputs, self->input_types, (int)constant_count,
                                                constant, (int)step_count, step, &self->program);
@@ -172,9 +174,8 @@ typedef struct run {
     const program_object *program;
     mylib_device device;
     void *stream;
-    int64_t most;                      /* elements of a piece */
-    mylib_array *arrays;               /* out, inputs */
-    int64_t (*shapes)[MYLIB_MAX_NDIM]; /* of the arrays, to be changed */
+    int64_t most;        /* elements of a piece */
+    mylib_array *arrays; /* out, inputs; while a piece of host arrays runs, of that piece */
     int flags;
 } run;
 
@@ -214,47 +215,35 @@ static int run_in_pieces(run *r, int64_t count)
     int64_t size = out->shape[outermost], each = count / size;
     int64_t step = each >= r->most ? 1 : r->most / each;
     char *data[1 + MAX_INPUTS];
-    int dimension[1 + MAX_INPUTS]; /* of each array; -1 where it is repeated */
+    int64_t stride[1 + MAX_INPUTS];
+    int64_t *piece[1 + MAX_INPUTS]; /* each array's size along the dimension; NULL where repeated */
     for (int k = 0; k < arrays; k++) {
-        int d = outermost - (out->ndim - r->arrays[k].ndim);
-        dimension[k] = d >= 0 && r->shapes[k][d] != 1 ? d : -1;
-        data[k] = r->arrays[k].data;
+        const mylib_array *a = &r->arrays[k];
+        int d = outermost - (out->ndim - a->ndim);
+        data[k] = a->data;
+        piece[k] = NULL;
+        if (d >= 0 && a->shape[d] != 1) {
+            /* Host arrays are described in dimensions of our own. */
+            piece[k] = (int64_t *)&a->shape[d];
+            stride[k] = a->strides[d];
+        }
     }
     int result = 0;
     for (int64_t i = 0; i < size && result == 0; i += step) {
         int64_t sizes = size - i < step ? size - i : step;
         for (int k = 0; k < arrays; k++) {
-            if (dimension[k] < 0)
+            if (piece[k] == NULL)
                 continue;
-            r->arrays[k].data = data[k] + i * r->arrays[k].strides[dimension[k]];
-            r->shapes[k][dimension[k]] = sizes;
+            r->arrays[k].data = data[k] + i * stride[k];
+            *piece[k] = sizes;
         }
         result = run_in_pieces(r, each * sizes);
     }
     for (int k = 0; k < arrays; k++) {
         r->arrays[k].data = data[k];
-        if (dimension[k] >= 0)
-            r->shapes[k][dimension[k]] = size;
+        if (piece[k] != NULL)
+            *piece[k] = size;
     }
-    return result;
-}
-
-/* The same for more elements than a piece has: over copies of the descriptions. */
-static int run_large(run *r, int64_t count)
-{
-    mylib_array arrays[1 + MAX_INPUTS];
-    int64_t shapes[1 + MAX_INPUTS][MYLIB_MAX_NDIM];
-    run large = *r;
-    for (int k = 0; k <= r->program->inputs; k++) {
-        arrays[k] = r->arrays[k];
-        if (arrays[k].ndim > 0)
-            memcpy(shapes[k], arrays[k].shape, (size_t)arrays[k].ndim * sizeof shapes[k][0]);
-        arrays[k].shape = shapes[k];
-    }
-    large.arrays = arrays;
-    large.shapes = shapes;
-    int result = run_in_pieces(&large, count);
-    r->flags = large.flags;
     return result;
 }
 
@@ -266,7 +255,7 @@ static int run_program(core_state *state, const program_object *program, mylib_d
                        void *stream, mylib_array *arrays, int64_t count, int *flags_ret)
 {
     int on_host = arrays[0].device.kind == MYLIB_CPU;
-    run r = {state, program, device, stream, INT64_MAX, arrays, NULL, 0};
+    run r = {state, program, device, stream, INT64_MAX, arrays, 0};
     *flags_ret = 0;
     if (count == 0)
         return 0;
@@ -287,7 +276,7 @@ static int run_program(core_state *state, const program_object *program, mylib_d
             nbytes += (int64_t)mylib_type_size(arrays[k].type);
         r.most = PIECE_NBYTES / nbytes;
     }
-    int result = count > r.most ? run_large(&r, count) : run_in_pieces(&r, count);
+    int result = run_in_pieces(&r, count);
     *flags_ret = r.flags;
     return result;
 }
@@ -295,10 +284,10 @@ static int run_program(core_state *state, const program_object *program, mylib_d
 /* ---- Operands ------------------------------------------------------------------------------ */
 
 /*
- * As take_operand(), and NumPy arrays of any dimensions in native byte order; True and False have
- * the type bool.
+ * As take_operand(), and NumPy arrays of any dimensions in native byte order, whose dimensions go to
+ * *dims; True and False have the type bool.
  */
-static int take_input(core_state *state, PyObject *x, operand *o)
+static int take_input(core_state *state, PyObject *x, operand *o, int64_t **dims)
 {
     mylib_type type;
     if (PyArray_CheckExact(x)) {
@@ -308,7 +297,7 @@ static int take_input(core_state *state, PyObject *x, operand *o)
         o->object = x;
         o->memory = NULL;
         o->is_weak = 0;
-        describe_array((PyArrayObject *)x, type, &o->a);
+        *dims = describe_array((PyArrayObject *)x, type, &o->a, *dims);
         return 1;
     }
     if (!take_operand(state, x, o))
@@ -332,7 +321,9 @@ static PyObject *refuse_input(PyObject *x)
 /* What one call of a program works with. */
 typedef struct program_call {
     operand operands[MAX_INPUTS];
-    mylib_array arrays[1 + MAX_INPUTS]; /* out, inputs */
+    mylib_array arrays[1 + MAX_INPUTS];    /* out, inputs */
+    int64_t dims[DIMS_OF(1 + MAX_INPUTS)]; /* of the NumPy arrays */
+    int64_t *free_dims;
     mylib_device device;
     int on_gpu; /* the arrays are */
     PyObject *stream;
@@ -415,7 +406,7 @@ static int is_plain_output(core_state *state, const program_object *p, program_c
             !PyArray_ISNOTSWAPPED((PyArrayObject *)out) ||
             !PyArray_ISWRITEABLE((PyArrayObject *)out))
             return 0;
-        describe_array((PyArrayObject *)out, type, &c->arrays[0]);
+        describe_array((PyArrayObject *)out, type, &c->arrays[0], c->free_dims);
     }
     const mylib_array *a = &c->arrays[0];
     if (a->type != p->result_type || a->ndim != ndim)
@@ -460,7 +451,7 @@ static PyObject *compute(core_state *state, const program_object *p, mylib_devic
     } else {
         result = new_host_output(&c->arrays[1], p->inputs, ndim, shape, p->result_type, order);
         if (result != NULL)
-            describe_array((PyArrayObject *)result, p->result_type, &c->arrays[0]);
+            describe_array((PyArrayObject *)result, p->result_type, &c->arrays[0], c->free_dims);
     }
     if (result == NULL)
         goto out;
@@ -495,9 +486,10 @@ static int take_inputs(core_state *state, const program_object *p, PyObject *inp
                      PyTuple_GET_SIZE(inputs));
         return -1;
     }
+    c->free_dims = c->dims;
     for (int k = 0; k < p->inputs; k++) {
         PyObject *x = PyTuple_GET_ITEM(inputs, k);
-        if (!take_input(state, x, &c->operands[k])) {
+        if (!take_input(state, x, &c->operands[k], &c->free_dims)) {
             if (!PyErr_Occurred())
                 refuse_input(x);
             return -1;
@@ -581,7 +573,7 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
     } else if (!c.on_gpu && PyArray_Check(out) && PyArray_ISWRITEABLE((PyArrayObject *)out) &&
                PyArray_ISNOTSWAPPED((PyArrayObject *)out) &&
                type_of_num(PyArray_TYPE((PyArrayObject *)out), &out_type)) {
-        describe_array((PyArrayObject *)out, out_type, &c.arrays[0]);
+        describe_array((PyArrayObject *)out, out_type, &c.arrays[0], c.free_dims);
     } else {
         PyErr_SetString(PyExc_TypeError,
                         "reduce(): out must be a writable array where the inputs are");
@@ -622,7 +614,7 @@ static PyObject *compute_reduced(core_state *state, const program_object *p, int
     } else {
         result = PyArray_EMPTY(0, NULL, num_of_type(type), 0);
         if (result != NULL)
-            describe_array((PyArrayObject *)result, type, &c->arrays[0]);
+            describe_array((PyArrayObject *)result, type, &c->arrays[0], c->free_dims);
     }
     if (result != NULL &&
         (note_uses(p, c, result) < 0 || reduce_placed(state, p, reduction, type, count, c) < 0))
@@ -739,8 +731,9 @@ static PyObject *call_plan(core_state *state, expression_object *self, PyObject 
         return NULL;
     program_object *p = found->program;
     int has_array = 0;
+    c.free_dims = c.dims;
     for (int k = 0; k < p->inputs; k++) {
-        if (!take_input(state, args[found->source[k]], &c.operands[k]))
+        if (!take_input(state, args[found->source[k]], &c.operands[k], &c.free_dims))
             return NULL;
         has_array |= c.operands[k].memory != NULL;
     }
