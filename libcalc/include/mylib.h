@@ -256,7 +256,7 @@ MYLIB_API mylib_status mylib_stream_wait(mylib_device device, void *stream,
 typedef struct mylib_memory_info {
     uint64_t used_nbytes;  /* allocated by mylib_alloc() and not yet freed */
     uint64_t held_nbytes;  /* taken from the driver: 'used' and what is kept for later calls */
-    uint64_t limit_nbytes; /* see mylib_set_memory_limit(); UINT64_MAX is none */
+    uint64_t limit_nbytes; /* see mylib_cuda_set_memory_limit(); UINT64_MAX is none */
     uint64_t free_nbytes, total_nbytes; /* of the whole GPU, as the driver says */
 } mylib_memory_info;
 
@@ -282,7 +282,9 @@ MYLIB_API mylib_status mylib_free_cached(void);
  * An array in memory; close to DLPack's DLTensor, except that strides count bytes.  The structure
  * and what it points to are only read.
  *
- * Host arrays need no alignment.  GPU arrays must be aligned to their element size.
+ * Host arrays need no alignment.  GPU arrays must be aligned to their element size.  The stride of
+ * an axis of length 1 does not matter, nor do the strides of an array without elements.  Arrays of
+ * more than 2^52 elements, and strides that lead beyond all memory, are MYLIB_ERR_ARGUMENT.
  */
 typedef struct mylib_array {
     void *data;          /* the element with all indices 0; may be NULL without elements */

@@ -52,6 +52,51 @@ mylib_status mylib_check_device(mylib_device device)
     return MYLIB_OK;
 }
 
+int64_t mylib_element_count(int ndim, const int64_t *shape)
+{
+    int64_t count = 1;
+    for (int d = 0; d < ndim; d++)
+        if (shape[d] == 0)
+            return 0;
+    for (int d = 0; d < ndim; d++)
+        if (__builtin_mul_overflow(count, shape[d], &count) || count > MYLIB_MAX_COUNT)
+            return -1;
+    return count;
+}
+
+int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
+                    size_t size)
+{
+    int64_t reach, below = 0, above = (int64_t)size;
+    for (int d = 0; d < ndim; d++) {
+        if (__builtin_mul_overflow(strides[d], shape[d] - 1, &reach) ||
+            (reach < 0 ? __builtin_sub_overflow(below, reach, &below)
+                       : __builtin_add_overflow(above, reach, &above)))
+            return 0;
+    }
+    /* Distances between elements of two arrays then fit too. */
+    return below <= MYLIB_MAX_REACH && above <= MYLIB_MAX_REACH - below &&
+           (uintptr_t)data >= (uintptr_t)below && (uintptr_t)data <= UINTPTR_MAX - (uintptr_t)above;
+}
+
+/* Checks that no element lies where no memory can be; the array has elements and no others. */
+static mylib_status check_reach(const char *name, const mylib_array *array)
+{
+    static const int64_t one_element[MYLIB_MAX_NDIM];
+    char text[MYLIB_SHAPE_TEXT];
+    const int64_t *strides = array->strides;
+    int64_t nbytes = (int64_t)mylib_type_size(array->type);
+    if (strides == NULL) { /* C order is one run of all elements */
+        nbytes *= mylib_element_count(array->ndim, array->shape);
+        strides = one_element;
+    }
+    if (mylib_can_reach(array->data, array->ndim, array->shape, strides, (size_t)nbytes))
+        return MYLIB_OK;
+    return mylib_fail(MYLIB_ERR_ARGUMENT,
+                      "%s of shape %s: its strides lead beyond the memory that a process can have",
+                      name, mylib_shape_text(text, array->ndim, array->shape));
+}
+
 mylib_status mylib_check_array(const char *name, const mylib_array *array)
 {
     if (array == NULL)
@@ -65,7 +110,6 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
     if (array->ndim > 0 && array->shape == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has %d dimensions, but its shape is NULL", name,
                           (int)array->ndim);
-    int64_t nbytes = (int64_t)mylib_type_size(array->type);
     int is_empty = 0;
     for (int d = 0; d < array->ndim; d++) {
         if (array->shape[d] < 0)
@@ -73,23 +117,39 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
                               name, d, (long long)array->shape[d]);
         is_empty |= array->shape[d] == 0;
     }
-    for (int d = 0; d < array->ndim && !is_empty; d++)
-        if (__builtin_mul_overflow(nbytes, array->shape[d], &nbytes))
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has more than 2^63 bytes", name);
-    if (!is_empty && array->data == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has elements, but its data is NULL", name);
+    if (!is_empty) {
+        if (array->data == NULL)
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has elements, but its data is NULL", name);
+        if (mylib_element_count(array->ndim, array->shape) < 0) {
+            char text[MYLIB_SHAPE_TEXT];
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of shape %s has more than 2^52 elements",
+                              name, mylib_shape_text(text, array->ndim, array->shape));
+        }
+        mylib_status st = check_reach(name, array);
+        if (st != MYLIB_OK)
+            return st;
+    }
     return mylib_check_device(array->device);
 }
 
-/* Strides of an array; C order without gaps when it gives none. */
-static void strides_of(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM])
+void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM])
 {
     int64_t stride = (int64_t)mylib_type_size(array->type);
-    for (int d = array->ndim - 1; d >= 0; d--) {
-        strides[d] = array->strides != NULL ? array->strides[d] : stride;
-        /* Of an empty array the other sizes may be anything. */
-        stride = (int64_t)((uint64_t)stride * (uint64_t)array->shape[d]);
+    if (mylib_element_count(array->ndim, array->shape) == 0) {
+        memset(strides, 0, sizeof *strides * (size_t)array->ndim);
+        return;
     }
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        strides[d] = array->shape[d] == 1 ? 0 : array->strides != NULL ? array->strides[d] : stride;
+        stride *= array->shape[d];
+    }
+}
+
+/* The data of an array that has been checked; without elements it may be NULL there, not here. */
+static char *data_of(const mylib_array *array)
+{
+    static char nothing;
+    return array->data != NULL ? array->data : &nothing;
 }
 
 const char *const mylib_operand_names[MYLIB_MAX_OPERANDS] = {
@@ -101,7 +161,7 @@ const char *const mylib_operand_names[MYLIB_MAX_OPERANDS] = {
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs)
 {
-    if (in == NULL)
+    if (in == NULL && inputs > 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
     return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
 }
@@ -115,16 +175,11 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
     int ndim = out->ndim;
     memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
     layout->operands = 1 + inputs;
-    layout->count = 1;
+    layout->count = mylib_element_count(ndim, out->shape);
     for (int d = 0; d < ndim; d++)
         layout->shape[d] = out->shape[d];
-    for (int d = 0; d < ndim; d++)
-        if (out->shape[d] == 0)
-            layout->count = 0;
-    for (int d = 0; d < ndim && layout->count != 0; d++)
-        layout->count *= out->shape[d];
-    layout->data[0] = (char *)out->data;
-    strides_of(out, layout->strides[0]);
+    layout->data[0] = data_of(out);
+    mylib_array_strides(out, layout->strides[0]);
 
     for (int k = 0; k < inputs; k++) {
         char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
@@ -132,7 +187,7 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
         const mylib_array *a = &in[k];
         if ((st = mylib_check_array(names[1 + k], a)) != MYLIB_OK)
             return st;
-        strides_of(a, own);
+        mylib_array_strides(a, own);
         int missing = ndim - a->ndim, fits = missing >= 0;
         for (int d = 0; d < a->ndim && fits; d++)
             fits = a->shape[d] == out->shape[missing + d] || a->shape[d] == 1;
@@ -141,13 +196,11 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
                               "%s of shape %s does not broadcast to the shape %s of %s",
                               names[1 + k], mylib_shape_text(given, a->ndim, a->shape),
                               mylib_shape_text(expected, ndim, out->shape), names[0]);
-        layout->data[1 + k] = (char *)a->data;
+        layout->data[1 + k] = data_of(a);
         layout->is_host_scalar[1 + k] =
             out->device.kind == MYLIB_CUDA && a->device.kind == MYLIB_CPU && a->ndim == 0;
-        for (int d = 0; d < ndim; d++) {
-            int is_repeated = d < missing || a->shape[d - missing] == 1;
-            layout->strides[1 + k][d] = is_repeated ? 0 : own[d - missing];
-        }
+        for (int d = 0; d < ndim; d++)
+            layout->strides[1 + k][d] = d < missing ? 0 : own[d - missing];
     }
 
     layout->ndim = ndim;

@@ -265,8 +265,35 @@ const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_
 #define MYLIB_DEVICE_TEXT 32
 const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device);
 
-/* MYLIB_ERR_ARGUMENT when the array's fields are out of range. */
+/*
+ * Limits that no array in memory meets, and within which sums and products of counts, sizes and
+ * distances fit 64 bits: elements, and bytes from the first to the last one in memory.
+ */
+#define MYLIB_MAX_COUNT ((int64_t)1 << 52)
+#define MYLIB_MAX_REACH ((int64_t)1 << 61)
+
+/* The number of elements; -1 when it is beyond MYLIB_MAX_COUNT.  Sizes are not negative. */
+int64_t mylib_element_count(int ndim, const int64_t *shape);
+
+/*
+ * Whether all elements, of 'size' bytes, lie within MYLIB_MAX_REACH of each other and within the
+ * addresses that there are.  There are elements.
+ */
+int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
+                    size_t size);
+
+/*
+ * MYLIB_ERR_ARGUMENT when the array's fields are out of range, or its strides lead to where no
+ * memory can be.
+ */
 mylib_status mylib_check_array(const char *name, const mylib_array *array);
+
+/*
+ * Writes the strides of an array that has been checked: C order without gaps when it gives none.  A
+ * stride that no element uses (along an axis of length 1, of an array without elements) may be
+ * anything in the array, and is 0 here.
+ */
+void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]);
 
 /* MYLIB_ERR_ARGUMENT when the device is neither the CPU nor a CUDA ordinal >= 0. */
 mylib_status mylib_check_device(mylib_device device);

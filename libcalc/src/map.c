@@ -162,14 +162,13 @@ out:
 mylib_status mylib_program_run(const mylib_program *program, mylib_device device, void *stream,
                                const mylib_array *out, const mylib_array *in)
 {
-    static const mylib_array none;
     mylib_layout layout;
     mylib_status st;
 
     if (program == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
     MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(mylib_layout_init(&layout, out, program->inputs > 0 ? in : &none, program->inputs));
+    MYLIB_TRY(mylib_layout_init(&layout, out, in, program->inputs));
     for (int k = 0; k < program->inputs; k++)
         if (in[k].type != program->input_type[k])
             return mylib_fail(MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s",
@@ -188,6 +187,7 @@ out:
 
 mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start, const void *step)
 {
+    int64_t strides[MYLIB_MAX_NDIM];
     mylib_status st;
 
     MYLIB_TRY(mylib_check_array("out", out));
@@ -197,8 +197,8 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: expected 1", (int)out->ndim);
     if (out->type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "there is no range of bool");
-    int64_t n = out->shape[0];
-    int64_t stride = out->strides != NULL ? out->strides[0] : (int64_t)mylib_type_size(out->type);
+    mylib_array_strides(out, strides);
+    int64_t n = out->shape[0], stride = strides[0];
     if (n == 0)
         return MYLIB_OK;
     if (out->device.kind == MYLIB_CUDA) {
@@ -244,6 +244,21 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     if (program->inputs == 2) {
         layout.data[2] = (char *)b;
         layout.strides[2][0] = b_stride;
+    }
+    for (int k = 0; k < layout.operands; k++) {
+        if (n == 1)
+            layout.strides[k][0] = 0; /* leads nowhere, and may be anything */
+        else if (n > MYLIB_MAX_COUNT ||
+                 !mylib_can_reach(layout.data[k], 1, layout.shape, layout.strides[k],
+                                  (size_t)mylib_program_operand_size(program, k)))
+            return mylib_fail(
+                MYLIB_ERR_ARGUMENT,
+                "%lld elements with the stride %lld of %s lead beyond the memory that "
+                "a process can have",
+                (long long)n, (long long)layout.strides[k][0],
+                k == 0   ? "out"
+                : k == 1 ? "a"
+                         : "b");
     }
 
     if (find_overlap(program, &layout) != MYLIB_OVERLAP) {

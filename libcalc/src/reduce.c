@@ -85,7 +85,7 @@ static void swap_operands(mylib_layout *l, int a, int b)
 /*
  * Splits the loops into the kept dimensions, in the order that suits the memory of the first input,
  * and the reduced ones in C order, where only neighbours merge.  Operand 0 is out, which has
- * `extent` in each dimension of the layout.
+ * `extent` in each dimension of the layout, and elements.
  */
 static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t *extent,
                     int *kept_ndim_ret)
@@ -112,7 +112,13 @@ static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t
     arranged->count = l->count;
 
     first = arranged->ndim;
-    for (int d = 0; d < l->ndim; d++) {
+    if (l->count == 0) { /* no terms, whatever the sizes of the other dimensions */
+        arranged->shape[first] = 0;
+        for (int k = 0; k < l->operands; k++)
+            arranged->strides[k][first] = 0;
+        arranged->ndim++;
+    }
+    for (int d = 0; d < l->ndim && l->count != 0; d++) {
         if (extent[d] != 1 || l->shape[d] == 1)
             continue;
         last = arranged->ndim - 1;
@@ -216,6 +222,10 @@ static mylib_status broadcast_inputs(values *v)
                                   mylib_shape_text(b, v->ndim, v->shape));
         }
     }
+    if (mylib_element_count(v->ndim, v->shape) < 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the inputs broadcast to the shape %s, which has more than 2^52 elements",
+                          mylib_shape_text(a, v->ndim, v->shape));
     return MYLIB_OK;
 }
 
@@ -249,17 +259,15 @@ static mylib_status check_shape(values *v, mylib_reduction reduction, const myli
 static mylib_status make_layout(const values *v, const mylib_array *out, mylib_layout *l)
 {
     static char nothing; /* the address of values that are nowhere */
-    const mylib_array whole = {&nothing, out->device, v->inputs > 0 ? v->in[0].type : MYLIB_BOOL,
-                               v->ndim,  v->shape,    NULL};
+    const mylib_array whole = {&nothing, out->device, MYLIB_U8, v->ndim, v->shape, NULL};
     mylib_status st = mylib_layout_init(l, &whole, v->in, v->inputs);
     if (st != MYLIB_OK)
         return st;
-    int64_t stride = (int64_t)mylib_type_size(out->type);
     l->data[0] = out->data;
-    for (int d = v->ndim - 1; d >= 0; d--) {
-        l->strides[0][d] = v->extent[d] == 1 ? 0 : out->strides != NULL ? out->strides[d] : stride;
-        stride *= v->extent[d];
-    }
+    if (out->ndim > 0) /* else it is one element, and no stride moves it */
+        mylib_array_strides(out, l->strides[0]);
+    else
+        memset(l->strides[0], 0, sizeof l->strides[0]);
     return MYLIB_OK;
 }
 
@@ -316,10 +324,10 @@ static mylib_status run(mylib_reduction reduction, const values *v, mylib_device
                                  mylib_type_size(v->in[k - 1].type)) != MYLIB_DISJOINT)
             return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint");
 
-    arrange(&arranged, &layout, v->extent, &kept_ndim);
-    for (int d = 0; d < kept_ndim; d++)
-        if (arranged.shape[d] == 0)
+    for (int d = 0; d < v->ndim; d++)
+        if (v->extent[d] == 0)
             return MYLIB_OK;
+    arrange(&arranged, &layout, v->extent, &kept_ndim);
     if (out->device.kind == MYLIB_CPU && layout.count != 0)
         mylib_raise_flags(v->program->flags);
     if (device.kind == MYLIB_CPU)
@@ -479,11 +487,10 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     MYLIB_TRY(check_types(MYLIB_SUM, matrix->type, sum_type));
 
     /* The diagonal as an array of one dimension. */
-    int64_t rows = matrix->shape[0], columns = matrix->shape[1],
-            n = rows < columns ? rows : columns;
-    int64_t stride = (int64_t)mylib_type_size(matrix->type) * (columns + 1);
-    if (matrix->strides != NULL)
-        stride = matrix->strides[0] + matrix->strides[1];
+    int64_t n = matrix->shape[0] < matrix->shape[1] ? matrix->shape[0] : matrix->shape[1];
+    int64_t strides[MYLIB_MAX_NDIM];
+    mylib_array_strides(matrix, strides);
+    const int64_t stride = n > 1 ? strides[0] + strides[1] : 0;
     const mylib_array diagonal = {matrix->data, matrix->device, matrix->type, 1, &n, &stride};
     const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
     const mylib_code code =

@@ -393,6 +393,78 @@ static void test_map1(void)
     CHECK_OK(mylib_map1(MYLIB_OP_negative, f64, 1, out, 8, a, 8, NULL, 0));
 }
 
+/* Strides that lead beyond all memory are refused; those that no element uses do not matter. */
+static void test_wild_strides(void)
+{
+    static const int64_t wild[] = {INT64_MAX, INT64_MIN, INT64_MAX / 4, INT64_MIN / 4, 1};
+    static const char *const part = "beyond the memory";
+    const int64_t column[2] = {LENGTH, 1}, shape[2] = {1, LENGTH};
+    const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        const int64_t strides[2] = {wild[i], 8}, across[2] = {8, wild[i]}, one_column[2] = {1, 1};
+        mylib_array result = {out, test_cpu, MYLIB_F64, 2, shape, strides};
+        mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 2, shape, strides},
+                             {b, test_cpu, MYLIB_F64, 2, shape, strides}};
+        mylib_array twice = {out, test_cpu, MYLIB_F64, 2, column, across};
+        mylib_array single = {a, test_cpu, MYLIB_F64, 1, one_column, &wild[i]};
+        test_set_case("the stride %lld", (long long)wild[i]);
+        CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &result, in));
+        CHECK(out[1] == a[1] + b[1], "%g + %g is not %g", a[1], b[1], out[1]);
+        CHECK_OK(mylib_copy_array(NULL, &twice, &single));
+        CHECK(out[LENGTH - 1] == a[0], "%g was not copied", a[0]);
+        CHECK_OK(mylib_reduce(MYLIB_MAX, MYLIB_F64, test_cpu, NULL, &total, &single));
+        CHECK_OK(mylib_dot(MYLIB_F64, test_cpu, NULL, &total, &single, &single));
+        CHECK(out[0] == a[0] * a[0], "%g is not the square of %g", out[0], a[0]);
+        in[0].shape = one_column;
+        CHECK_OK(mylib_trace(test_cpu, NULL, &in[0], out));
+        CHECK(out[0] == a[0], "%g is not the trace %g", out[0], a[0]);
+        twice.ndim = 1, twice.shape = one_column, twice.strides = &wild[i];
+        CHECK_OK(mylib_arange(NULL, &twice, a, b));
+        CHECK(out[0] == a[0], "%g is not the start %g", out[0], a[0]);
+        CHECK_OK(mylib_map1(MYLIB_OP_negative, MYLIB_F64, 1, out, wild[i], a, wild[i], NULL, 0));
+        if (wild[i] == 1)
+            continue;
+        in[0].shape = in[1].shape = column;
+        twice = in[0], twice.data = out;
+        EXPECT_WITH(mylib_map(MYLIB_OP_add, test_cpu, NULL, &twice, in), MYLIB_ERR_ARGUMENT, part);
+        EXPECT_WITH(mylib_copy_array(NULL, &twice, in), MYLIB_ERR_ARGUMENT, part);
+        EXPECT_WITH(mylib_reduce(MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, in),
+                    MYLIB_ERR_ARGUMENT, part);
+        EXPECT_WITH(mylib_trace(test_cpu, NULL, in, out), MYLIB_ERR_ARGUMENT, part);
+        EXPECT_WITH(mylib_map1(MYLIB_OP_negative, MYLIB_F64, LENGTH, out, 8, a, wild[i], NULL, 0),
+                    MYLIB_ERR_ARGUMENT, part);
+    }
+}
+
+/* A program without inputs needs no arrays; what is too large is named. */
+static void test_program_reduce(void)
+{
+    const mylib_constant three = {MYLIB_U8, 0, {3}};
+    const mylib_step steps[] = {{MYLIB_STEP_CONVERT, MYLIB_F64, {0, 0, 0}},
+                                {MYLIB_OP_add, MYLIB_F64, {0, 1, 0}}};
+    const mylib_type types[] = {MYLIB_F64, MYLIB_F64};
+    const int64_t tall[2] = {(int64_t)1 << 31, 1}, wide[2] = {1, (int64_t)1 << 31},
+                  none[2] = {0, 0};
+    const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
+    const mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 2, tall, none},
+                               {b, test_cpu, MYLIB_F64, 2, wide, none}};
+    mylib_program *constant = NULL, *sum = NULL;
+    test_set_case("mylib_program_reduce");
+    CHECK_OK(mylib_program_create(0, NULL, 1, &three, 1, steps, &constant));
+    CHECK_OK(mylib_program_reduce(constant, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, NULL));
+    CHECK(out[0] == 3, "the sum of one 3 is %g", out[0]);
+    CHECK_OK(mylib_program_run(constant, test_cpu, NULL, &total, NULL));
+    CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, steps + 1, &sum));
+    EXPECT_WITH(mylib_program_reduce(sum, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, NULL),
+                MYLIB_ERR_ARGUMENT, "in is NULL");
+    EXPECT_WITH(mylib_program_run(sum, test_cpu, NULL, &total, NULL), MYLIB_ERR_ARGUMENT,
+                "in is NULL");
+    EXPECT_WITH(mylib_program_reduce(sum, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, in),
+                MYLIB_ERR_ARGUMENT, "the inputs broadcast to the shape (2147483648, 2147483648)");
+    mylib_program_free(constant);
+    mylib_program_free(sum);
+}
+
 /* ---- The rest -------------------------------------------------------------------------------- */
 
 static void test_trace(void)
@@ -558,6 +630,8 @@ int main(void)
     test_mixed();
     test_shapes();
     test_map1();
+    test_wild_strides();
+    test_program_reduce();
     test_trace();
     test_scalars();
     test_memory();
