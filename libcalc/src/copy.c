@@ -61,14 +61,14 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
         MYLIB_TRY(mylib_cuda_map(dst_device.index, stream, &program, &part));
     }
 out:
+    mylib_begin_cleanup();
     if (st != MYLIB_OK && packed != NULL)
         (void)mylib_synchronize(dst_device, stream); /* it may still read what is freed now */
-    if (packed != NULL)
-        (void)mylib_free(src_device, packed, side);
-    if (received != NULL)
-        (void)mylib_free(dst_device, received, stream);
+    mylib_cuda_discard(src_device.index, packed, side);
+    mylib_cuda_discard(dst_device.index, received, stream);
     if (side != NULL)
         (void)mylib_stream_destroy(src_device, side);
+    mylib_end_cleanup();
     return st;
 }
 
@@ -94,8 +94,7 @@ static mylib_status copy_repeated(void *stream, const mylib_array *dst, const my
     MYLIB_TRY(mylib_copy_array(stream, dst, &on_gpu));
     MYLIB_TRY(mylib_synchronize(dst->device, stream));
 out:
-    if (data != NULL)
-        (void)mylib_free(dst->device, data, stream);
+    mylib_cuda_discard(dst->device.index, data, stream);
     return st;
 }
 

@@ -27,6 +27,13 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 
 #define MYLIB_MESSAGE_SIZE 1024
 
+/*
+ * What fails while a call cleans up is not what the caller asks about: between these two, which
+ * nest, this thread's message stays as it is.
+ */
+void mylib_begin_cleanup(void);
+void mylib_end_cleanup(void);
+
 /* Goes to `out:` on failure; the function has a `mylib_status st`. */
 #define MYLIB_TRY(expr)                                                                            \
     do {                                                                                           \
@@ -417,6 +424,10 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret);
 mylib_status mylib_cuda_free(int device, void *ptr, void *stream);
+/*
+ * Frees what a call had for itself, NULL allowed: leaves this thread's message as it is (config.c).
+ */
+void mylib_cuda_discard(int device, void *ptr, void *stream);
 mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                              const void *src, size_t nbytes, void *stream);
 mylib_status mylib_cuda_synchronize(int device, void *stream);

@@ -296,10 +296,8 @@ static mylib_status run_host(mylib_reduction reduction, const values *v, mylib_d
     MYLIB_TRY(mylib_copy_array(NULL, out, &result));
 out:
     for (int k = 0; k < count; k++)
-        if (there[k].data != NULL)
-            (void)mylib_cuda_free(device.index, there[k].data, NULL);
-    if (result.data != NULL)
-        (void)mylib_cuda_free(device.index, result.data, NULL);
+        mylib_cuda_discard(device.index, there[k].data, NULL);
+    mylib_cuda_discard(device.index, result.data, NULL);
     return st;
 }
 

@@ -31,9 +31,17 @@ const char *mylib_status_name(mylib_status status)
 
 const char *mylib_last_message(void) { return message; }
 
+static _Thread_local int cleanups;
+
+void mylib_begin_cleanup(void) { cleanups++; }
+
+void mylib_end_cleanup(void) { cleanups--; }
+
 mylib_status mylib_fail(mylib_status status, const char *format, ...)
 {
     va_list args;
+    if (cleanups > 0)
+        return status;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);

@@ -475,38 +475,64 @@ static void test_streams(rng *r)
     free(y);
 }
 
-/* Arrays of which only a part is pinned, or two parts separately. */
+/* Parts of memory, pinned separately; ends at pages, but not where pieces of a call end. */
+#define PARTLY_NBYTES ((size_t)4 << 20)
+static const struct {
+    const char *what;
+    size_t parts, at[2], nbytes[2];
+} partly[] = {
+    {"the first half is", 1, {0}, {PARTLY_NBYTES / 2 + 5 * 4096}},
+    {"the second half is", 1, {PARTLY_NBYTES / 2 - 3 * 4096}, {PARTLY_NBYTES / 2 + 3 * 4096}},
+    {"both halves are, separately,",
+     2,
+     {0, PARTLY_NBYTES / 2 + 7 * 4096},
+     {PARTLY_NBYTES / 2 + 7 * 4096, PARTLY_NBYTES / 2 - 7 * 4096}},
+    {"both ends are", 2, {0, PARTLY_NBYTES - 9 * 4096}, {11 * 4096, 9 * 4096}},
+    {"a part between the ends is", 1, {33 * 4096}, {PARTLY_NBYTES / 2}},
+    {"the whole is", 1, {0}, {PARTLY_NBYTES}},
+};
+
+/* Pins the parts of case k, or lets go of them. */
+static void pin(size_t k, unsigned char *memory, int pins)
+{
+    for (size_t i = 0; i < partly[k].parts; i++)
+        if ((pins ? driver.host_register(memory + partly[k].at[i], partly[k].nbytes[i], 0)
+                  : driver.host_unregister(memory + partly[k].at[i])) != 0)
+            test_give_up("cuMemHostRegister or cuMemHostUnregister failed");
+}
+
+/* Inputs and outputs of which only a part is pinned, or two parts separately. */
 static void test_partly_pinned(rng *r)
 {
-    const size_t nbytes = 4 << 20, half = nbytes / 2;
-    int64_t n = (int64_t)nbytes / 8;
-    unsigned char *x = NULL;
-    double *y = test_malloc(nbytes), *z = test_malloc(nbytes), *sum = test_malloc(nbytes);
-    if (posix_memalign((void **)&x, 65536, nbytes) != 0)
+    const int64_t n = (int64_t)PARTLY_NBYTES / 8;
+    unsigned char *x = NULL, *z = NULL;
+    double *y = test_malloc(PARTLY_NBYTES), *sum = test_malloc(PARTLY_NBYTES);
+    if (posix_memalign((void **)&x, 65536, PARTLY_NBYTES) != 0 ||
+        posix_memalign((void **)&z, 65536, PARTLY_NBYTES) != 0)
         test_give_up("out of memory");
     fill_ordinary(r, MYLIB_F64, n, x);
     fill_ordinary(r, MYLIB_F64, n, y);
     for (int64_t i = 0; i < n; i++)
         sum[i] = ((double *)x)[i] + y[i];
-    mylib_array array = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
-                         {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
-    for (int k = 0; k < 4; k++) {
-        test_set_case("%s pinned", k == 0   ? "the first half is"
-                                   : k == 1 ? "the second half is"
-                                   : k == 2 ? "both halves are, separately,"
-                                            : "the whole is");
-        if ((k == 3 && driver.host_register(x, nbytes, 0) != 0) ||
-            ((k == 0 || k == 2) && driver.host_register(x, half, 0) != 0) ||
-            ((k == 1 || k == 2) && driver.host_register(x + half, half, 0) != 0))
-            test_give_up("cuMemHostRegister failed");
-        memset(z, POISON, nbytes);
-        CHECK_OK(mylib_map(MYLIB_OP_add, gpu, NULL, &array, in));
-        CHECK(memcmp(z, sum, nbytes) == 0, "the sum is wrong");
-        if (k != 1)
-            driver.host_unregister(x);
-        if (k == 1 || k == 2)
-            driver.host_unregister(x + half);
+    const mylib_array out = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
+    const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
+                               {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    for (size_t k = 0; k < sizeof partly / sizeof *partly; k++) {
+        for (int which = 1; which < 4; which++) {
+            test_set_case("of %s%s%s %s pinned", which & 1 ? "an input" : "",
+                          which == 3 ? " and " : "", which & 2 ? "the output" : "", partly[k].what);
+            if (which & 1)
+                pin(k, x, 1);
+            if (which & 2)
+                pin(k, z, 1);
+            memset(z, POISON, PARTLY_NBYTES);
+            CHECK_OK(mylib_map(MYLIB_OP_add, gpu, NULL, &out, in));
+            CHECK(memcmp(z, sum, PARTLY_NBYTES) == 0, "the sum is wrong");
+            if (which & 1)
+                pin(k, x, 0);
+            if (which & 2)
+                pin(k, z, 0);
+        }
     }
     free(x);
     free(y);

@@ -30,6 +30,9 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 /* Goes to `out:` on failure. */
 #define CUDA_TRY(call) MYLIB_TRY(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
+/* A call of the cleanup: nobody asks whether it failed, and no error is left set. */
+#define CUDA_CLEANUP(call) ((call) != cudaSuccess ? (void)cudaGetLastError() : (void)0)
+
 #define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
 
 /* The GPU on which mylib_alloc() gave exactly this address; -1 when it did not. */

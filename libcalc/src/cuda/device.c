@@ -158,7 +158,7 @@ out:
 void mylib_cuda_leave(int previous)
 {
     if (previous >= 0)
-        (void)cudaSetDevice(previous);
+        CUDA_CLEANUP(cudaSetDevice(previous));
 }
 
 mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
@@ -322,7 +322,7 @@ static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
     }
 out:
     if (pool != NULL)
-        (void)cudaMemPoolDestroy(pool);
+        CUDA_CLEANUP(cudaMemPoolDestroy(pool));
     pthread_mutex_unlock(&pools_lock);
     return st;
 }
@@ -356,19 +356,21 @@ static mylib_status out_of_memory(int device, size_t nbytes)
 {
     mylib_memory_info info;
     char limit[64] = "";
-    mylib_status st;
-    MYLIB_TRY(memory_info(device, &info));
+    mylib_begin_cleanup();
+    mylib_status st = memory_info(device, &info);
+    mylib_end_cleanup();
+    if (st != MYLIB_OK)
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes on cuda:%d", nbytes,
+                          device);
     if (info.limit_nbytes != UINT64_MAX)
         snprintf(limit, sizeof limit, ", with a limit of %llu",
                  (unsigned long long)info.limit_nbytes);
-    st = mylib_fail(MYLIB_ERR_NO_MEMORY,
-                    "could not allocate %zu bytes on cuda:%d: %llu are in use through this library "
-                    "(it holds %llu%s), and %llu of the GPU's %llu are free",
-                    nbytes, device, (unsigned long long)info.used_nbytes,
-                    (unsigned long long)info.held_nbytes, limit,
-                    (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
-out:
-    return st;
+    return mylib_fail(
+        MYLIB_ERR_NO_MEMORY,
+        "could not allocate %zu bytes on cuda:%d: %llu are in use through this library "
+        "(it holds %llu%s), and %llu of the GPU's %llu are free",
+        nbytes, device, (unsigned long long)info.used_nbytes, (unsigned long long)info.held_nbytes,
+        limit, (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
 }
 
 /* Adds to what is used; false when that would exceed the limit. */
@@ -482,7 +484,7 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
     }
     CUDA_TRY(error);
     if (!ledger_add((allocation){ptr, nbytes, device})) {
-        (void)cudaFreeAsync(ptr, stream);
+        CUDA_CLEANUP(cudaFreeAsync(ptr, stream));
         MYLIB_TRY(mylib_fail(MYLIB_ERR_NO_MEMORY, "the host has no memory left to note an "
                                                   "allocation on a GPU"));
     }
@@ -509,8 +511,8 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
                              ptr, device));
     if (may_be_spare(entry.nbytes, stream)) {
         ptr = make_spare(&entry);
-        if (ptr != NULL && cudaFreeAsync(ptr, NULL) != cudaSuccess)
-            (void)cudaGetLastError(); /* that one was freed long ago: nobody is waiting to hear */
+        if (ptr != NULL) /* that one was freed long ago: nobody is waiting to hear */
+            CUDA_CLEANUP(cudaFreeAsync(ptr, NULL));
         count_out(device, entry.nbytes);
         goto out;
     }
@@ -641,7 +643,7 @@ mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret)
     return st;
 out:
     if (event != NULL)
-        (void)cudaEventDestroy(event);
+        CUDA_CLEANUP(cudaEventDestroy(event));
     return st;
 }
 
@@ -649,7 +651,7 @@ void mylib_cuda_release_event(int device, cudaEvent_t event)
 {
     cudaEvent_t none = NULL;
     if (!atomic_compare_exchange_strong(&spare_event[device], &none, event))
-        (void)cudaEventDestroy(event);
+        CUDA_CLEANUP(cudaEventDestroy(event));
 }
 
 static mylib_status check_gpu(mylib_device device)
@@ -750,6 +752,7 @@ static void share_pool(int owner, int peer)
     int can_access = 0;
     if (atomic_load_explicit(&is_done[owner][peer], memory_order_relaxed))
         return;
+    mylib_begin_cleanup(); /* without a direct connection all works too */
     if (cudaDeviceCanAccessPeer(&can_access, peer, owner) == cudaSuccess && can_access &&
         pool_of(owner, &pool) == MYLIB_OK) {
         access.location.type = cudaMemLocationTypeDevice;
@@ -758,6 +761,7 @@ static void share_pool(int owner, int peer)
         (void)cudaMemPoolSetAccess(pool, &access, 1);
     }
     (void)cudaGetLastError();
+    mylib_end_cleanup();
     atomic_store(&is_done[owner][peer], 1);
 }
 

@@ -414,7 +414,7 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
     st = mylib_cuda_reduce(device, stream, reduction, program, layout, 0, out_type);
     if (st == MYLIB_OK)
         memcpy(result, element, mylib_type_size(out_type));
-    (void)mylib_cuda_free(device, element, stream);
+    mylib_cuda_discard(device, element, stream);
     return st;
 }
 

@@ -224,7 +224,7 @@ static mylib_status run_with_temporaries(job *j, mylib_layout *layout, int place
     MYLIB_TRY(mylib_cuda_alloc(j->device, (size_t)places * j->place_nbytes, j->stream, &temporary));
     j->temporary = temporary;
     st = in_pieces(j, layout, most, run);
-    (void)mylib_cuda_free(j->device, temporary, j->stream);
+    mylib_cuda_discard(j->device, temporary, j->stream);
 out:
     return st;
 }
@@ -568,7 +568,7 @@ static mylib_status reduce_kept(reduction_job *j, mylib_layout *layout)
     /* The outermost dimensions are the kept ones: they are halved first. */
     st = in_pieces(&j->base, layout, outputs * j->terms,
                    is_by_terms ? reduce_terms : reduce_outputs);
-    (void)mylib_cuda_free(j->base.device, temporary, j->base.stream);
+    mylib_cuda_discard(j->base.device, temporary, j->base.stream);
 out:
     return st;
 }
@@ -612,8 +612,7 @@ static int try_reduced(const reduction_job *j, const mylib_layout *layout, mylib
                                      partial, &out, type);
     }
 out:
-    if (partial != NULL)
-        (void)mylib_cuda_free(j->base.device, partial, j->base.stream);
+    mylib_cuda_discard(j->base.device, partial, j->base.stream);
     *st_ret = st;
     return 1;
 }

@@ -273,8 +273,7 @@ static mylib_status reduce(int device, void *stream, mylib_reduce_args *args)
         CUDA_TRY(mylib_launch_reduce(args, stream));
     }
 out:
-    if (work != NULL)
-        (void)mylib_cuda_free(device, work, stream);
+    mylib_cuda_discard(device, work, stream);
     return st;
 }
 
@@ -317,8 +316,7 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
     }
     MYLIB_TRY(reduce(device, stream, &args));
 out:
-    if (scalar != NULL)
-        (void)mylib_cuda_free(device, scalar, stream);
+    mylib_cuda_discard(device, scalar, stream);
     mylib_cuda_leave(previous);
     return st;
 }

@@ -54,6 +54,7 @@ typedef struct slot {
     unsigned *flags; /* MYLIB_FLAG_* of the call, in pinned memory */
     cudaStream_t stream;
     int64_t begin, n; /* the piece in flight; n is 0 when there is none */
+    int unpacks;      /* its results come to `pinned` */
 } slot;
 
 /* The slots of one GPU, made at its first use and kept; one call uses them at a time. */
@@ -87,11 +88,11 @@ static void ring_release(ring *r)
 {
     for (int i = 0; i < r->slots; i++)
         if (r->slot[i].stream != NULL)
-            (void)cudaStreamDestroy(r->slot[i].stream);
+            CUDA_CLEANUP(cudaStreamDestroy(r->slot[i].stream));
     if (r->pinned != NULL)
-        (void)cudaFreeHost(r->pinned);
+        CUDA_CLEANUP(cudaFreeHost(r->pinned));
     if (r->device != NULL)
-        (void)cudaFree(r->device);
+        CUDA_CLEANUP(cudaFree(r->device));
     r->slots = 0;
     r->pinned = r->device = NULL;
     memset(r->slot, 0, sizeof r->slot);
@@ -180,7 +181,7 @@ static void give_buffer(char *buffer)
         if (atomic_compare_exchange_strong(&spare_buffer[i], &none, buffer))
             return;
     }
-    (void)cudaFreeHost(buffer);
+    CUDA_CLEANUP(cudaFreeHost(buffer));
 }
 
 void mylib_stream_free_cached(void)
@@ -188,7 +189,7 @@ void mylib_stream_free_cached(void)
     for (int i = 0; i < SPARE_BUFFERS; i++) {
         char *buffer = atomic_exchange(&spare_buffer[i], NULL);
         if (buffer != NULL)
-            (void)cudaFreeHost(buffer);
+            CUDA_CLEANUP(cudaFreeHost(buffer));
     }
     for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++) {
         pthread_mutex_lock(&rings_lock);
@@ -206,7 +207,8 @@ void mylib_stream_free_cached(void)
 
 typedef enum route {
     CONSTANT, /* one value for all elements: goes with the kernel's arguments */
-    IN_PLACE, /* contiguous pinned memory: copied to or from the GPU where it is */
+    IN_PLACE, /* contiguous, its ends pinned: pieces that are so throughout are copied where they
+                 are, others are packed too */
     STAGED,   /* packed into the slot */
     ON_GPU    /* memory of the GPU */
 } route;
@@ -220,7 +222,6 @@ typedef struct job {
     size_t size[MYLIB_MAX_OPERANDS]; /* of an element */
     int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
     int is_direct;      /* such a copy, of bytes as they are */
-    int must_stage;     /* nothing is IN_PLACE */
     cudaEvent_t begins; /* what the slots' streams wait for, or NULL */
     route route[MYLIB_MAX_OPERANDS];
     int is_contiguous[MYLIB_MAX_OPERANDS];
@@ -321,19 +322,69 @@ static int64_t piece_at(const job *j, int64_t p, int64_t *n)
     return p / j->row_pieces * j->row + at;
 }
 
-/* Where a piece of host operand k is on the host, and where the GPU has it. */
-static char *host_side(const job *j, const slot *s, int k, int64_t begin)
-{
-    if (j->route[k] == IN_PLACE)
-        return j->layout->data[k] + begin * (int64_t)j->size[k];
-    return s->pinned + j->offset[k];
-}
-
+/* Where the GPU has a piece of host operand k. */
 static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 {
     if (j->is_direct)
         return j->layout->data[j->on_gpu] + begin * (int64_t)j->size[k];
     return (j->zero_copy ? s->pinned : s->device) + j->offset[k];
+}
+
+/*
+ * Copies between a GPU and host memory where that is, if all of it is pinned: its ends say so, and
+ * the driver refuses what was pinned in parts.  0 in *is_done_ret: it has to go through pinned
+ * memory of our own.
+ */
+static mylib_status copy_in_place(void *to, const void *from, const char *host, size_t nbytes,
+                                  void *stream, int *is_done_ret)
+{
+    mylib_status st = MYLIB_OK;
+    *is_done_ret = 0;
+    if (!is_pinned(host, host + nbytes))
+        return st;
+    cudaError_t error = cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDefault, stream);
+    if (error == cudaErrorInvalidValue) {
+        (void)cudaGetLastError();
+        return st;
+    }
+    CUDA_TRY(error);
+    *is_done_ret = 1;
+out:
+    return st;
+}
+
+/* A piece of host operand k to the GPU, and back. */
+static mylib_status send(const job *j, slot *s, int k, int64_t begin, int64_t n)
+{
+    const char *host = j->layout->data[k] + begin * (int64_t)j->size[k];
+    const size_t nbytes = (size_t)n * j->size[k];
+    char *packed = s->pinned + j->offset[k], *to = gpu_side(j, s, k, begin);
+    int is_done = 0;
+    mylib_status st = MYLIB_OK;
+    if (j->route[k] == IN_PLACE)
+        MYLIB_TRY(copy_in_place(to, host, host, nbytes, s->stream, &is_done));
+    if (!is_done)
+        move_piece(j, k, begin, n, packed, 0);
+    if (!is_done && to != packed)
+        CUDA_TRY(cudaMemcpyAsync(to, packed, nbytes, cudaMemcpyDefault, s->stream));
+out:
+    return st;
+}
+
+static mylib_status fetch(const job *j, slot *s, int64_t begin, int64_t n)
+{
+    char *host = j->layout->data[0] + begin * (int64_t)j->size[0];
+    const size_t nbytes = (size_t)n * j->size[0];
+    char *packed = s->pinned + j->offset[0], *from = gpu_side(j, s, 0, begin);
+    int is_done = 0;
+    mylib_status st = MYLIB_OK;
+    if (j->route[0] == IN_PLACE)
+        MYLIB_TRY(copy_in_place(host, from, host, nbytes, s->stream, &is_done));
+    s->unpacks = !is_done;
+    if (!is_done && from != packed)
+        CUDA_TRY(cudaMemcpyAsync(packed, from, nbytes, cudaMemcpyDefault, s->stream));
+out:
+    return st;
 }
 
 /* A piece between a slot, where it is contiguous, and the operand on the GPU. */
@@ -415,27 +466,16 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
 {
     mylib_status st = MYLIB_OK;
     for (int k = 1; k < j->layout->operands; k++) {
-        if (j->route[k] == CONSTANT || j->route[k] == ON_GPU)
-            continue;
-        if (j->route[k] == STAGED)
-            move_piece(j, k, begin, n, s->pinned + j->offset[k], 0);
-        const char *from = host_side(j, s, k, begin);
-        char *to = gpu_side(j, s, k, begin);
-        if (to != from)
-            CUDA_TRY(
-                cudaMemcpyAsync(to, from, (size_t)n * j->size[k], cudaMemcpyDefault, s->stream));
+        if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
+            MYLIB_TRY(send(j, s, k, begin, n));
     }
+    s->unpacks = 0;
     if (j->on_gpu == NO_OPERAND)
         MYLIB_TRY(launch_piece(j, s, n));
     else if (!j->is_direct)
         MYLIB_TRY(launch_copy(j, s, begin, n));
-    if (j->route[0] != ON_GPU) {
-        const char *from = gpu_side(j, s, 0, begin);
-        char *to = host_side(j, s, 0, begin);
-        if (to != from)
-            CUDA_TRY(
-                cudaMemcpyAsync(to, from, (size_t)n * j->size[0], cudaMemcpyDefault, s->stream));
-    }
+    if (j->route[0] != ON_GPU)
+        MYLIB_TRY(fetch(j, s, begin, n));
     s->begin = begin;
     s->n = n;
 out:
@@ -451,7 +491,7 @@ static mylib_status finish(const job *j, slot *s)
     if (n == 0)
         return st;
     CUDA_TRY(cudaStreamSynchronize(s->stream));
-    if (j->route[0] == STAGED)
+    if (s->unpacks)
         move_piece(j, 0, s->begin, n, s->pinned + j->offset[0], 1);
 out:
     return st;
@@ -488,10 +528,9 @@ out:
         pthread_mutex_unlock(&j->lock);
         /* Nothing may still run on the caller's memory, or in the slots, when this returns. */
         for (int i = 0; i < SLOTS_PER_WORKER; i++) {
-            (void)cudaStreamSynchronize(slots[i].stream);
+            CUDA_CLEANUP(cudaStreamSynchronize(slots[i].stream));
             slots[i].n = 0;
         }
-        (void)cudaGetLastError();
     }
     mylib_cuda_leave(previous);
 }
@@ -561,7 +600,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
             j->route[k] = CONSTANT;
             continue;
         }
-        if (j->is_contiguous[k] && !j->must_stage && is_pinned(begin, end)) {
+        if (j->is_contiguous[k] && is_pinned(begin, end)) {
             j->route[k] = IN_PLACE;
             pinned++;
         }
@@ -695,7 +734,7 @@ static mylib_status copy_small(job *j, void *stream)
     if (st == MYLIB_OK)
         st = finish(j, &s);
     else
-        (void)cudaStreamSynchronize(stream); /* the buffer may be in use */
+        CUDA_CLEANUP(cudaStreamSynchronize(stream)); /* the buffer may be in use */
     give_buffer(s.pinned);
     return st;
 }
@@ -705,7 +744,6 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
 {
     int previous, host = dst_is_host ? 0 : 1, gpu = 1 - host;
     unsigned flags;
-    const char *begin, *end;
     mylib_code program;
     job j;
     mylib_status st = mylib_cuda_enter(device, &previous);
@@ -727,19 +765,14 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     j.is_contiguous[host] = mylib_layout_is_contiguous(layout, host, size);
     j.is_direct = dst_type == src_type && j.is_contiguous[gpu];
 
-    mylib_layout_extent(layout, host, size, &begin, &end);
-    if (j.is_direct && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES &&
-        is_pinned(begin, end)) {
-        cudaError_t error =
-            cudaMemcpyAsync(layout->data[0], layout->data[1], nbytes, cudaMemcpyDefault, stream);
-        if (error != cudaErrorInvalidValue) {
-            CUDA_TRY(error);
+    if (j.is_direct && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES) {
+        int is_done;
+        MYLIB_TRY(copy_in_place(layout->data[0], layout->data[1], layout->data[host], nbytes,
+                                stream, &is_done));
+        if (is_done) {
             CUDA_TRY(cudaStreamSynchronize(stream));
             goto out;
         }
-        /* Refused: it is pinned in parts. */
-        (void)cudaGetLastError();
-        j.must_stage = 1;
     }
     if (nbytes <= SMALL_NBYTES) {
         st = copy_small(&j, stream);
