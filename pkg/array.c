@@ -41,13 +41,15 @@ static void synchronize(mylib_device device, void *stream)
     Py_END_ALLOW_THREADS
 }
 
-static void memory_dealloc(PyObject *object)
+/*
+ * Orders what is done with the memory next after all that uses it now: the stream on which it is
+ * freed, or used again, waits for the others.  The host waits only where a foreign object does not
+ * say on which stream it uses the memory.
+ */
+static void end_uses(memory_object *m)
 {
-    memory_object *m = (memory_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject *exception_type, *exception, *traceback;
     PyErr_Fetch(&exception_type, &exception, &traceback);
-    /* The stream on which it is freed, or used again, waits for all others; nobody waits here. */
     int is_ordered = m->owner == NULL || m->owner_is_on_stream;
     for (Py_ssize_t i = 0; m->users != NULL && i < PyList_GET_SIZE(m->users); i++) {
         void *user = user_handle(PyList_GET_ITEM(m->users, i));
@@ -58,11 +60,35 @@ static void memory_dealloc(PyObject *object)
     }
     if (!is_ordered)
         synchronize(m->device, stream_handle(m->stream));
+    Py_CLEAR(m->users);
+    PyErr_Restore(exception_type, exception, traceback);
+}
+
+/* Called before the collector takes a cycle apart, in which the owner may release the memory. */
+static void memory_finalize(PyObject *object) { end_uses((memory_object *)object); }
+
+static int memory_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    memory_object *m = (memory_object *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(m->owner);
+    Py_VISIT(m->stream);
+    Py_VISIT(m->users);
+    return 0;
+}
+
+static void memory_dealloc(PyObject *object)
+{
+    memory_object *m = (memory_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *exception_type, *exception, *traceback;
+    PyObject_GC_UnTrack(object);
+    end_uses(m);
+    PyErr_Fetch(&exception_type, &exception, &traceback);
     /* At the end of the process, or after the context is lost, there is nothing to free. */
     if (m->owner == NULL && m->data != NULL)
         (void)mylib_free(m->device, m->data, stream_handle(m->stream));
     Py_CLEAR(m->owner);
-    Py_CLEAR(m->users);
     Py_CLEAR(m->stream);
     PyErr_Restore(exception_type, exception, traceback);
     type->tp_free(object);
@@ -72,7 +98,7 @@ static void memory_dealloc(PyObject *object)
 static PyObject *new_memory(core_state *state, mylib_device device, char *data, PyObject *owner,
                             PyObject *stream)
 {
-    memory_object *m = PyObject_New(memory_object, state->memory_type);
+    memory_object *m = PyObject_GC_New(memory_object, state->memory_type);
     if (m == NULL)
         return NULL;
     m->data = data;
@@ -81,6 +107,7 @@ static PyObject *new_memory(core_state *state, mylib_device device, char *data, 
     m->stream = Py_XNewRef(stream);
     m->owner_is_on_stream = 1;
     m->users = NULL;
+    PyObject_GC_Track(m);
     return (PyObject *)m;
 }
 
@@ -117,8 +144,12 @@ static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes,
 PyType_Spec memory_spec = {
     .name = "pkg.core.Memory",
     .basicsize = sizeof(memory_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = (PyType_Slot[]){{Py_tp_dealloc, memory_dealloc}, {0, NULL}},
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = (PyType_Slot[]){{Py_tp_traverse, memory_traverse},
+                             {Py_tp_finalize, memory_finalize},
+                             {Py_tp_dealloc, memory_dealloc},
+                             {0, NULL}},
 };
 
 /* ---- Making arrays ------------------------------------------------------------------------- */
@@ -365,8 +396,6 @@ int broadcast(const mylib_array *in, int inputs, int *ndim_ret, int64_t *shape)
     return 1;
 }
 
-core_state *the_state;
-
 /* ---- Element-wise operations --------------------------------------------------------------- */
 
 /*
@@ -493,13 +522,30 @@ PyObject *call_array_general(core_state *state, mylib_op op, int is_true_divisio
 
 /* ---- Operators ----------------------------------------------------------------------------- */
 
+/* The state of the module to which one of a slot's operands belongs; `b` may be NULL. */
+static core_state *state_of_operands(PyObject *a, PyObject *b)
+{
+    /* Numbers and NumPy's arrays have static types, of no module: to look there is slow. */
+    if (b != NULL && !PyType_HasFeature(Py_TYPE(a), Py_TPFLAGS_HEAPTYPE))
+        return core_state_of(Py_TYPE(b));
+    core_state *state = core_state_of(Py_TYPE(a));
+    if (state == NULL && b != NULL) {
+        PyErr_Clear();
+        state = core_state_of(Py_TYPE(b));
+    }
+    return state;
+}
+
 static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject *b, PyObject *out)
 {
     PyObject *args[2] = {a, b};
-    PyObject *result = map_arrays(the_state, op, is_true_division, args, out);
+    core_state *state = state_of_operands(a, b);
+    if (state == NULL)
+        return NULL;
+    PyObject *result = map_arrays(state, op, is_true_division, args, out);
     if (result != NULL || PyErr_Occurred())
         return result;
-    return call_array_general(the_state, op, is_true_division, args, out);
+    return call_array_general(state, op, is_true_division, args, out);
 }
 
 #define BINARY_SLOTS(name, op, is_true_division)                                                   \
@@ -650,12 +696,19 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return NULL;
 }
 
+/* Nothing to clear: a cycle through an Array passes through an object that was changed to make it. */
+static int array_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((array_object *)object)->memory);
+    return 0;
+}
+
 static void array_dealloc(PyObject *object)
 {
     array_object *array = (array_object *)object;
     PyTypeObject *type = Py_TYPE(object);
-    if (type->tp_flags & Py_TPFLAGS_HAVE_GC) /* a subclass made in Python */
-        PyObject_GC_UnTrack(object);
+    PyObject_GC_UnTrack(object);
     if (array->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (array->dims != array->inline_dims)
@@ -701,6 +754,7 @@ static PyGetSetDef array_getset[] = {
 static PyType_Slot array_slots[] = {
     {Py_tp_doc, "What pkg.Array is built on."},
     {Py_tp_new, array_new},
+    {Py_tp_traverse, array_traverse},
     {Py_tp_dealloc, array_dealloc},
     {Py_tp_members, array_members},
     {Py_tp_getset, array_getset},
@@ -727,7 +781,7 @@ static PyType_Slot array_slots[] = {
 PyType_Spec array_spec = {
     .name = "pkg.core.ArrayBase",
     .basicsize = sizeof(array_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .slots = array_slots,
 };
 
@@ -777,10 +831,18 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)stream;
 }
 
+static int stream_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((stream_object *)object)->owner);
+    return 0;
+}
+
 static void stream_dealloc(PyObject *object)
 {
     stream_object *stream = (stream_object *)object;
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     if (stream->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (stream->is_ours)
@@ -846,13 +908,18 @@ static PyMethodDef stream_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot stream_slots[] = {
-    {Py_tp_new, stream_new},       {Py_tp_dealloc, stream_dealloc}, {Py_tp_members, stream_members},
-    {Py_tp_getset, stream_getset}, {Py_tp_methods, stream_methods}, {0, NULL},
+    {Py_tp_new, stream_new},
+    {Py_tp_traverse, stream_traverse},
+    {Py_tp_dealloc, stream_dealloc},
+    {Py_tp_members, stream_members},
+    {Py_tp_getset, stream_getset},
+    {Py_tp_methods, stream_methods},
+    {0, NULL},
 };
 PyType_Spec stream_spec = {
     .name = "pkg.core.Stream",
     .basicsize = sizeof(stream_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = stream_slots,
 };
 
@@ -1435,7 +1502,6 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
     }
     Py_XSETREF(state->array_type, (PyTypeObject *)Py_NewRef(array_type));
     Py_XSETREF(state->array_call, Py_NewRef(array_call));
-    the_state = state;
     Py_RETURN_NONE;
 }
 

@@ -75,9 +75,6 @@ int note_use(PyObject *memory, PyObject *stream);
 
 int is_array(core_state *state, PyObject *object);
 
-/* The slots of a type find no module: there is one, for NumPy allows one interpreter only. */
-extern core_state *the_state;
-
 /* ---- Operands of a call -------------------------------------------------------------------- */
 
 /* Kinds in the order of NEP 50: a number is weak beside an array of its kind or a higher one. */

@@ -26,7 +26,15 @@
 
 /* ---- 1. Errors, types, devices ------------------------------------------------------------- */
 
-core_state *core_state_of(PyTypeObject *type) { return PyType_GetModuleState(type); }
+#if PY_VERSION_HEX < 0x030B0000
+#define PyType_GetModuleByDef _PyType_GetModuleByDef
+#endif
+
+core_state *core_state_of(PyTypeObject *type)
+{
+    PyObject *module = PyType_GetModuleByDef(type, &core_module);
+    return module != NULL ? PyModule_GetState(module) : NULL;
+}
 
 PyObject *raise_status(core_state *state, mylib_status status)
 {
@@ -159,6 +167,7 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
 /* ---- 2. Ufuncs ----------------------------------------------------------------------------- */
 
 typedef struct loop_info {
+    core_state *state; /* of the module, which the ufunc keeps alive */
     mylib_op op;
     mylib_type type[2]; /* of the inputs */
     mylib_device device;
@@ -194,10 +203,7 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     }
     if (status != MYLIB_OK) {
         PyGILState_STATE gil = PyGILState_Ensure();
-        PyObject *module = PyImport_ImportModule("pkg.core");
-        if (module != NULL)
-            raise_status(PyModule_GetState(module), status);
-        Py_XDECREF(module);
+        raise_status(info->state, status);
         PyGILState_Release(gil);
     }
 }
@@ -205,7 +211,7 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
 /* One for each type, and for comparisons of i64 with u64 and of u64 with i64. */
 #define MAX_LOOPS (MYLIB_TYPE_COUNT + 2)
 
-/* NumPy keeps pointers to these arrays for as long as the ufunc lives, which is for ever. */
+/* NumPy keeps pointers to these arrays for as long as the ufunc lives. */
 typedef struct ufunc_tables {
     loop_info info[MAX_LOOPS];
     void *data[MAX_LOOPS];
@@ -214,7 +220,7 @@ typedef struct ufunc_tables {
     char name[64];
 } ufunc_tables;
 
-PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
+PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
 {
     /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
     static const mylib_type first[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
@@ -224,16 +230,17 @@ PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
                                         MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_U64, MYLIB_I64,
                                         MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
     int nin = mylib_op_arity(op), loops = 0, identity = PyUFunc_None;
-    ufunc_tables *t = PyMem_RawCalloc(1, sizeof *t);
+    ufunc_tables *t = PyArray_malloc(sizeof *t);
     if (t == NULL)
         return PyErr_NoMemory();
+    memset(t, 0, sizeof *t);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
         const mylib_type type[2] = {first[i], second[i]};
         mylib_type result;
         if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
             (type[0] != type[1] && result != MYLIB_BOOL))
             continue;
-        t->info[loops] = (loop_info){op, {type[0], type[1]}, device};
+        t->info[loops] = (loop_info){PyModule_GetState(module), op, {type[0], type[1]}, device};
         t->data[loops] = &t->info[loops];
         t->loops[loops] = ufunc_loop;
         for (int k = 0; k < nin; k++)
@@ -251,8 +258,15 @@ PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name)
     PyObject *ufunc =
         PyUFunc_FromFuncAndData(t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
                                 "An operation of libmylib as a NumPy ufunc.", 0);
-    if (ufunc == NULL)
-        PyMem_RawFree(t);
+    if (ufunc == NULL) {
+        PyArray_free(t);
+        return NULL;
+    }
+    /* The ufunc frees the first, and releases the second. */
+    ((PyUFuncObject *)ufunc)->ptr = t;
+    ((PyUFuncObject *)ufunc)->obj = Py_NewRef(module);
+    if (!PyObject_GC_IsTracked(ufunc))
+        PyObject_GC_Track(ufunc);
     return ufunc;
 }
 
@@ -265,13 +279,12 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
     int op, ordinal;
     const char *name;
-    (void)module;
     if (!PyArg_ParseTuple(args, "iis:make_ufunc", &op, &ordinal, &name))
         return NULL;
     if (op < 0 || op >= MYLIB_OP_COUNT)
         return PyErr_Format(PyExc_ValueError, "there is no operation %d", op);
     mylib_device device = {ordinal < 0 ? MYLIB_CPU : MYLIB_CUDA, ordinal < 0 ? 0 : ordinal};
-    return new_ufunc((mylib_op)op, device, name);
+    return new_ufunc(module, (mylib_op)op, device, name);
 }
 
 PyDoc_STRVAR(
@@ -527,7 +540,7 @@ static int add_operations(PyObject *module, core_state *state)
         return -1;
     for (int op = 0; op < MYLIB_OP_COUNT; op++) {
         PyObject *ufunc =
-            new_ufunc((mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
+            new_ufunc(module, (mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
         PyObject *operation = ufunc != NULL ? new_operation(state, (mylib_op)op, ufunc) : NULL;
         Py_XDECREF(ufunc);
         if (operation == NULL) {

@@ -57,7 +57,10 @@ typedef struct core_state {
 
 extern struct PyModuleDef core_module;
 
-/* The state of the module that 'type' or its base belongs to. */
+/*
+ * The state of the module that 'type' or a base of it belongs to; NULL and a TypeError where there
+ * is none.  A type keeps its module alive, so the state lives as long as any object of the type.
+ */
 core_state *core_state_of(PyTypeObject *type);
 
 /* The one place where a failed status becomes an exception; returns NULL. */
@@ -95,8 +98,11 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
  */
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
-/* A ufunc that computes 'op' on 'device', through the one inner loop.  New reference. */
-PyObject *new_ufunc(mylib_op op, mylib_device device, const char *name);
+/*
+ * A ufunc that computes 'op' on 'device', through the one inner loop; it keeps `module` alive.  New
+ * reference.
+ */
+PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
 
 /* operation.c */
 extern PyType_Spec operation_spec;

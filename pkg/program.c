@@ -152,9 +152,16 @@ out:
     return (PyObject *)result;
 }
 
+static int program_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    return 0;
+}
+
 static void program_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     mylib_program_free(((program_object *)object)->program);
     type->tp_free(object);
     Py_DECREF(type);
@@ -648,6 +655,7 @@ static PyType_Slot program_slots[] = {
                 "A program of libmylib (mylib_program_create): dtypes; tuples (dtype, value); "
                 "tuples (op, dtype, operands)."},
     {Py_tp_new, program_new},
+    {Py_tp_traverse, program_traverse},
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_getset, program_getset},
     {Py_tp_methods, program_methods},
@@ -657,7 +665,7 @@ static PyType_Slot program_slots[] = {
 PyType_Spec program_spec = {
     .name = "pkg.core.Program",
     .basicsize = sizeof(program_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = program_slots,
 };
 
@@ -680,6 +688,7 @@ typedef struct plan {
 typedef struct expression_object {
     PyObject_HEAD
     vectorcallfunc vectorcall;
+    core_state *state; /* of the module, which the type keeps alive */
     int inputs;
     int plans;   /* in use */
     int replace; /* the next one to be replaced */
@@ -784,7 +793,7 @@ static PyObject *expression_call(PyObject *object, PyObject *const *args, size_t
         is_usual = 1;
     }
     if (is_usual && self->plans > 0) {
-        PyObject *result = call_plan(the_state, self, args, out);
+        PyObject *result = call_plan(self->state, self, args, out);
         if (result != NULL || PyErr_Occurred())
             return result;
     }
@@ -794,8 +803,10 @@ static PyObject *expression_call(PyObject *object, PyObject *const *args, size_t
 static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)args, (void)kwargs; /* the Python half's */
-    expression_object *self = (expression_object *)type->tp_alloc(type, 0);
+    core_state *state = core_state_of(type);
+    expression_object *self = state != NULL ? (expression_object *)type->tp_alloc(type, 0) : NULL;
     if (self != NULL) {
+        self->state = state;
         self->vectorcall = expression_call;
         self->inputs = -1; /* no call is usual before remember() */
     }
@@ -816,7 +827,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
                           &sources, &program, &new.reduction, &dtype) ||
         !take_dtype(dtype, &new.type))
         return NULL;
-    if (Py_TYPE(program) != the_state->program_type ||
+    if (Py_TYPE(program) != self->state->program_type ||
         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||
         PyTuple_GET_SIZE(inputs) > MAX_INPUTS ||
         (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs))) {
@@ -825,7 +836,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
     }
     new.program = (program_object *)program;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++)
-        if ((new.key[k] = key_of(the_state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
+        if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             Py_RETURN_NONE;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(sources); k++) {
         long source = PyLong_AsLong(PyTuple_GET_ITEM(sources, k));
@@ -851,8 +862,10 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
 
 static int expression_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    (void)visit, (void)arg; /* programs refer to nothing */
+    const expression_object *self = (expression_object *)object;
     Py_VISIT(Py_TYPE(object));
+    for (int i = 0; i < self->plans; i++)
+        Py_VISIT(self->plan[i].program);
     return 0;
 }
 
