@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -31,6 +32,12 @@ ORIGIN = "@loader_path" if sys.platform == "darwin" else "$ORIGIN"
 # Where things lie in the package.
 CMAKE_DIR = "lib/cmake/mylib"
 PKGCONFIG_DIR = "lib/pkgconfig"
+
+# Used where the compiler has them, as libcalc/CMakeLists.txt does.  The compiler must not assume
+# functions that are not declared.
+HARDENING = ["-fstack-protector-strong", "-Werror=implicit-function-declaration"]
+FORTIFY = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
 # What CMake remembers from its first run: with any of these changed the build starts afresh.
 REMEMBERED = [
@@ -72,6 +79,32 @@ def cmake_version() -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def without_rpaths(command: list[str]) -> list[str]:
+    """A linker command without the folders that Python, or LDFLAGS, would have searched.
+
+    The extension finds all it needs beside itself; a folder of the machine that built it may hold
+    another libmylib, or belong to someone else, where it is used.
+    """
+    words = iter(command)
+    kept = []
+    for word in words:
+        if not word.startswith("-Wl,"):
+            kept.append(word)
+            continue
+        options = iter(word.split(",")[1:])
+        linker = []
+        for option in options:
+            if option in ("-rpath", "--rpath", "-R"):
+                # The folder follows, in this word or as the next -Wl.
+                if next(options, None) is None:
+                    next(words, None)
+            elif not re.match(r"--?rpath=|-R.", option):
+                linker.append(option)
+        if linker:
+            kept.append(",".join(["-Wl", *linker]))
+    return kept
+
+
 def missing_tools() -> list[str]:
     """What pip should install for the build, because the machine does not have it."""
     if os.environ.get("MYLIB_ROOT"):
@@ -108,6 +141,31 @@ class BuildExt(build_ext):
             extension.include_dirs += [str(package / "include"), numpy.get_include()]
             extension.library_dirs.append(str(package))
         super().run()
+
+    def build_extensions(self) -> None:
+        self.compiler.set_executable("linker_so", without_rpaths(self.compiler.linker_so))
+        for extension in self.extensions:
+            extension.extra_compile_args += filter(self.compiles_with, HARDENING)
+            # Fortified functions need an optimizer, and sanitizers do not see what they do.
+            if not re.search(r"-O0|-fsanitize", " ".join(self.compiler.compiler_so)):
+                extension.extra_compile_args += FORTIFY
+            extension.extra_link_args += filter(self.links_with, HARDENED_LINK)
+        super().build_extensions()
+
+    def compiles_with(self, flag: str) -> bool:
+        """Whether the compiler has the flag."""
+        return self.takes([*self.compiler.compiler_so, flag, "-c"])
+
+    def links_with(self, flag: str) -> bool:
+        """Whether the linker has the flag."""
+        return self.takes([*self.compiler.linker_so, "-fPIC", flag])
+
+    def takes(self, command: list[str]) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.c")
+            source.write_text("int probe(void);\nint probe(void) { return 0; }\n")
+            words = [*command, "-Werror", str(source), "-o", str(source.with_suffix(".out"))]
+            return subprocess.run(words, capture_output=True).returncode == 0
 
     def build_library(self, package: Path) -> None:
         found = cmake_version()
@@ -272,7 +330,7 @@ setup(
                 "pkg/dlpack.c",
                 "pkg/program.c",
             ],
-            depends=[*map(str, Path("pkg").glob("*.h")), str(HEADER)],
+            depends=["setup.py", *map(str, Path("pkg").glob("*.h")), str(HEADER)],
             libraries=["mylib"],
             extra_compile_args=["-std=c11", "-fvisibility=hidden"],
             extra_link_args=[f"-Wl,-rpath,{ORIGIN}", "-Wl,-s"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,8 @@ MADE = ROOT / "build" / "c"
 JOBS = ("--parallel", str(os.cpu_count() or 1))
 
 
-def run(*command: str | Path, status: int = 0) -> str:
-    done = subprocess.run(
+def execute(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [str(word) for word in command],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -26,6 +27,17 @@ def run(*command: str | Path, status: int = 0) -> str:
         text=True,
         check=False,
     )
+
+
+def fails(*command: str | Path) -> str:
+    """What a command says that must fail."""
+    done = execute(*command)
+    assert done.returncode != 0, done.stdout[-20000:]
+    return done.stdout
+
+
+def run(*command: str | Path, status: int = 0) -> str:
+    done = execute(*command)
     if done.returncode != status:
         text = f"{' '.join(map(str, command))} ended with {done.returncode}"
         pytest.fail(f"{text}\n{done.stdout[-20000:]}", pytrace=False)
@@ -75,6 +87,30 @@ def test_cuda_for_all_major_architectures() -> None:
             pytest.skip("no CUDA toolkit on this machine")
     run("cmake", "--build", build, "--target", "mylib", *JOBS)
     assert (build / "libcalc" / "libmylib.so").exists()
+
+
+def test_what_is_not_implemented_does_not_build(tmp_path: Path) -> None:
+    """Neither a row of the table without a meaning, nor a call of a function that is not there."""
+    tree, build = tmp_path / "tree", tmp_path / "build"
+    tree.mkdir()
+    shutil.copy(ROOT / "CMakeLists.txt", tree)
+    shutil.copytree(ROOT / "libcalc", tree / "libcalc")
+    table = tree / "libcalc" / "src" / "table.c"
+    table.write_text(
+        table.read_text() + "int mylib_absent(void);\nint mylib_calls_it(void);\n"
+        "MYLIB_API int mylib_calls_it(void) { return mylib_absent(); }\n"
+    )
+    options = ["-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF"]
+    run("cmake", "-S", tree, "-B", build, *options)
+    log = fails("cmake", "--build", build, *JOBS)
+    assert re.search(r"undefined (reference|symbol).*mylib_absent", log)
+
+    ops = tree / "libcalc" / "src" / "ops.h"
+    row = "    ROW(UNARY, square, ALL) "
+    assert row in ops.read_text()
+    ops.write_text(ops.read_text().replace(row, row.replace("square", "cube")))
+    log = fails("cmake", "--build", build, "--target", "mylib_kernels_generic")
+    assert re.search(r"error: .*cube_i8", log)
 
 
 on_x86 = pytest.mark.skipif(

@@ -106,7 +106,48 @@ def test_wheel_needs_no_cuda_library_and_no_search_path(cuda_environment: Enviro
     library = dynamic_section(package / "libmylib.so")
     assert "NEEDED" in library and not re.search(r"cud|nv", library)
     assert not re.search("RPATH|RUNPATH", library)
-    assert re.search(r"RUNPATH.*\$ORIGIN", dynamic_section(extension))
+    assert runpaths(extension) == ["$ORIGIN"]
+
+
+def runpaths(library: Path) -> list[str]:
+    return re.findall(r"(?:RPATH|RUNPATH).*\[(.*)\]", dynamic_section(library))
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="no readelf")
+@pytest.mark.parametrize("made", ["cpu_environment", "cuda_environment"])
+def test_the_libraries_are_hardened(made: str, request: pytest.FixtureRequest) -> None:
+    """Against overflows of buffers, and writes to what the linker sets up."""
+    package = request.getfixturevalue(made).site / "pkg"
+    for library in (package / "libmylib.so", *package.glob("core*.so")):
+        command = ["readelf", "-W", "--segments", "--dynamic", "--dyn-syms", library]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert "GNU_RELRO" in text
+        assert re.search(r"\((FLAGS|FLAGS_1)\).*\b(BIND_NOW|NOW)\b", text)
+        (stack,) = re.findall(r"GNU_STACK +(?:0x\w+ +){5}(\w+)", text)
+        assert stack == "RW"
+        assert "TEXTREL" not in text and not re.search(r"LOAD .* RWE ", text)
+        assert "UND __stack_chk_fail" in text
+        if library.name == "libmylib.so":  # the extension calls none that could be fortified
+            assert re.search(r"UND __\w+_chk@", text), "no fortified function"
+
+
+LDFLAGS_WITH_FOLDERS = (
+    "-Wl,-rpath,/nowhere/a -Wl,-rpath=/nowhere/b -Wl,-R/nowhere/c "
+    "-Wl,--as-needed,-rpath,/nowhere/d -Wl,-rpath -Wl,/nowhere/e "
+    "-Wl,--rpath=/nowhere/f -Wl,-rpath-link,/nowhere/g -L/nowhere/h"
+)
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="no readelf")
+def test_the_extension_searches_no_folder_of_the_machine_that_built_it(
+    unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path
+) -> None:
+    env = machine.env(MYLIB_ROOT=prefix, LDFLAGS=LDFLAGS_WITH_FOLDERS)
+    command = [sys.executable, "setup.py", "build_ext", "-b", tmp_path, "-t", tmp_path / "temp"]
+    log = run(command, env, cwd=unpacked).output
+    assert "-Wl,-rpath-link,/nowhere/g" in log and "-L/nowhere/h" in log
+    (extension,) = (tmp_path / "pkg").glob("core*.so")
+    assert runpaths(extension) == ["$ORIGIN"]
 
 
 def test_install_from_sdist_as_a_newcomer(
