@@ -1,20 +1,19 @@
 """``python -m pkg eval``: an expression over ``.npy`` files, which may be larger than memory.
 
-The inputs are memory maps that are gone through in pieces; each piece of the result is computed in
-memory and written to a temporary file beside the output, which takes the output's name when all of
-it is on the disk.
+The inputs are read in pieces; each piece of the result is computed in memory and written to a
+temporary file beside the output, which takes the output's name when all of it is on the disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import errno
 import functools
 import io
 import itertools
 import math
-import mmap
 import os
 import re
 import secrets
@@ -22,6 +21,7 @@ import shutil
 import signal
 import stat
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ computed in one call over the memory maps, and shows no progress; files in the o
 are converted in memory for it.
 
 OUTPUT appears when it is complete.  A run that fails or is interrupted leaves nothing behind.
-The files must not change meanwhile.
+A file that is replaced hands on its mode and its owner.  The inputs must not change meanwhile.
 
 exit status: 0; 1 when something failed; 2 for arguments that cannot be; 130, 143 and 129 after
 SIGINT (Ctrl-C), SIGTERM and SIGHUP.
@@ -121,6 +121,17 @@ class Signals:
         if not self.received:
             self.received = number
             raise Interrupted
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it no signal stops what must not be left half done; nor is it told afterwards."""
+        for number, _ in self._previous:
+            signal.signal(number, lambda number, frame: None)
+        try:
+            yield
+        finally:
+            for number, _ in self._previous:
+                signal.signal(number, self._receive)
 
     def check(self) -> None:
         """Raises Interrupted if the first one was swallowed, as in a destructor."""
@@ -224,15 +235,20 @@ def _open(path: str) -> np.memmap[Any, Any]:
 
 
 class Input:
-    """A file's array: a memory map, of which parts are read and let go."""
+    """A file's array: a memory map for reductions, and parts of it that are read."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         memory = _open(path)
-        self._memory: Any = memory.base
-        #: Where the array begins in what is mapped.
-        self._start = memory.offset % mmap.ALLOCATIONGRANULARITY
+        #: Where the array begins in the file, and where it ends.
+        self._start = memory.offset
+        self._end = memory.offset + memory.nbytes
         self.array = np.asarray(memory)
+        self._file = open(path, "rb", buffering=0)
+        self._buffer = np.empty(0, np.uint8)
+
+    def close(self) -> None:
+        self._file.close()
 
     def arrange(self, ndim: int, is_transposed: bool) -> None:
         """Gives the array `ndim` dimensions, the new ones first; then turns them round."""
@@ -241,24 +257,70 @@ class Input:
 
     def read_in_runs(self) -> None:
         """Tells the system not to read on beyond what `part` asks for."""
-        self._memory.madvise(mmap.MADV_RANDOM)
+        os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
     def part(self, begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """What belongs to a piece of the result; the system begins to read it."""
+        """Reads what belongs to a piece of the result; the next call overwrites it."""
         shape = self.array.shape
         begin = tuple(0 if n == 1 else i for i, n in zip(begin, shape, strict=True))
         piece = tuple(1 if n == 1 else k for k, n in zip(piece, shape, strict=True))
+        dtype = self.array.dtype
+        nbytes = math.prod(piece) * dtype.itemsize
+        if self._buffer.nbytes < nbytes:
+            self._buffer = np.empty(nbytes, np.uint8)
         turn = 1 if self.array.flags.c_contiguous else -1
+        at = 0
         for offset, length in runs(shape[::turn], begin[::turn], piece[::turn]):
-            first = self._start + offset * self.array.itemsize
-            page = first - first % mmap.PAGESIZE
-            end = first + length * self.array.itemsize
-            self._memory.madvise(mmap.MADV_WILLNEED, page, end - page)
-        return self.array[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))]
+            end = at + length * dtype.itemsize
+            self._read(self._buffer.data[at:end], self._start + offset * dtype.itemsize)
+            at = end
+        part = self._buffer[:nbytes].view(dtype).reshape(piece[::turn])
+        return part if turn == 1 else part.T
 
-    def release(self) -> None:
-        """Pages that were read count as memory of the process until they are let go."""
-        self._memory.madvise(mmap.MADV_DONTNEED)
+    def _read(self, room: memoryview, offset: int) -> None:
+        """Fills `room` with what begins at an offset of the file."""
+        while room:
+            try:
+                count = os.preadv(self._file.fileno(), [room], offset)
+            except OSError as error:
+                raise Failure(f"cannot read {self.path}: {_reason(error)}") from None
+            if count == 0:
+                raise self.truncated()
+            room, offset = room[count:], offset + count
+
+    def is_truncated(self) -> bool:
+        """Whether the file has become shorter than its array."""
+        return os.fstat(self._file.fileno()).st_size < self._end
+
+    def truncated(self) -> Failure:
+        return Failure(f"cannot read {self.path}: it was truncated while it was read")
+
+
+@contextlib.contextmanager
+def guarded_maps(files: Sequence[Input]) -> Iterator[None]:
+    """Within it the process ends with a message and status 1 where a memory map cannot be read.
+
+    The system sends SIGBUS to the thread that reads beyond the end of a file which was truncated,
+    or from a disk that fails; no such read can be given up, so that the process has to end.
+    """
+
+    first = threading.Lock()
+
+    def end(number: int) -> None:
+        first.acquire()  # another thread that comes here waits for the end
+        failures = [file.truncated() for file in files if file.is_truncated()]
+        names = ", ".join(file.path for file in files)
+        _say(f"error: {failures[0] if failures else f'cannot read {names}: the disk failed'}")
+        os._exit(1)
+
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(end)
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    previous = libc.signal(signal.SIGBUS, ctypes.cast(handler, ctypes.c_void_p))
+    try:
+        yield
+    finally:
+        libc.signal(signal.SIGBUS, previous)
 
 
 def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, Any]:
@@ -311,11 +373,11 @@ class Output:
                 raise Failure(f"cannot write {self.path}: no folder {self._target.parent}")
         except OSError as error:
             raise self._failure(error) from None
-        self._refuse_existing()
-
-    def _refuse_existing(self) -> None:
         if not self.is_overwriting and os.path.lexists(self._target):
-            raise Failure(f"{self.path} exists; --overwrite replaces it")
+            raise self._existing()
+
+    def _existing(self) -> Failure:
+        return Failure(f"{self.path} exists; --overwrite replaces it")
 
     def _failure(self, error: OSError, nbytes: int = 0) -> Failure:
         text = f"cannot write {self.path}: {_reason(error)}"
@@ -338,8 +400,11 @@ class Output:
         self._start = len(header.getvalue())
         self._nbytes = self._start + math.prod(shape) * dtype.itemsize
         try:
+            replaced = os.stat(self._target) if self._target.exists() else None
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._file = os.open(self._temporary, flags, 0o666)
+            self._file = os.open(self._temporary, flags, 0o600 if replaced else 0o666)
+            if replaced:
+                self._inherit(replaced)
             try:
                 os.posix_fallocate(self._file, 0, self._nbytes)
             except OSError as error:
@@ -348,6 +413,20 @@ class Output:
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
         self._write(memoryview(header.getvalue()), 0)
+
+    def _inherit(self, replaced: os.stat_result) -> None:
+        """Gives the temporary file the owner and the mode of the one that it is to replace."""
+        own = os.fstat(self._file)
+        if (own.st_uid, own.st_gid) != (replaced.st_uid, replaced.st_gid):
+            try:
+                os.fchown(self._file, replaced.st_uid, replaced.st_gid)
+            except OSError as error:
+                raise Failure(
+                    f"cannot write {self.path}: it belongs to user {replaced.st_uid} and group"
+                    f" {replaced.st_gid}, which could not be kept ({_reason(error)}); remove it, or"
+                    " name another output"
+                ) from None
+        os.fchmod(self._file, stat.S_IMODE(replaced.st_mode))
 
     def write(self, data: memoryview, offset: int) -> None:
         """Writes bytes at an offset in the array."""
@@ -361,20 +440,35 @@ class Output:
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
 
-    def commit(self) -> None:
+    def commit(self, signals: Signals) -> None:
         """Waits until all is on the disk, and gives it its name."""
         try:
             os.fsync(self._file)
-            self._refuse_existing()
-            os.replace(self._temporary, self._target)
-            self._temporary = self._target  # nothing is left to remove
-            folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            with signals.held():
+                if self.is_overwriting:
+                    os.replace(self._temporary, self._target)
+                else:
+                    rename_new(self._temporary, self._target)
+                self._temporary = self._target  # nothing is left to remove
+        except FileExistsError:
+            raise self._existing() from None
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
+        # From here on the output is there, whatever happens.
+        with signals.held():
+            try:
+                folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+            except OSError as error:
+                warnings.warn(
+                    f"{self.path} is complete, but its name may not be on the disk yet:"
+                    f" {self._target.parent} could not be synchronized ({_reason(error)})",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
 
     def __enter__(self) -> Output:
         return self
@@ -389,6 +483,27 @@ class Output:
             self._temporary.unlink(missing_ok=True)
         if self._file >= 0:
             os.close(self._file)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Renames a file; FileExistsError where there is a target, even one that has just appeared.
+
+    A second link to the file refuses that.  On file systems without links an empty file takes the
+    name first; between that and the renaming, others see the empty file.
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            os.replace(source, target)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+    else:
+        source.unlink()
 
 
 # ---- Pieces --------------------------------------------------------------------------------------
@@ -450,14 +565,20 @@ def runs(
 class Evaluation:
     """One run of the command."""
 
-    def __init__(self, options: argparse.Namespace, signals: Signals) -> None:
+    def __init__(
+        self, options: argparse.Namespace, signals: Signals, files: contextlib.ExitStack
+    ) -> None:
         self.options, self.signals = options, signals
         ordinal = core.parse_device(options.device)
         if ordinal >= 0:
             core.check_device(ordinal)
         self.expression = Expression(options.words[0].strip())
         given = _operands(self.expression, options.words[1:])
-        self.files = {name: Input(x) for name, x in given.items() if isinstance(x, str)}
+        self.files = {
+            name: files.enter_context(contextlib.closing(Input(x)))
+            for name, x in given.items()
+            if isinstance(x, str)
+        }
         #: Files and numbers, in the expression's order.
         self.operands = [self.files.get(name, x) for name, x in given.items()]
         self.shape = self._broadcast()
@@ -504,11 +625,11 @@ class Evaluation:
                 self._store(self._whole(), output)
             else:
                 self._map(output)
-            output.commit()
+            output.commit(self.signals)
 
     def _whole(self) -> np.ndarray[Any, Any]:
         """The result of one call, as of a reduction; it is stopped with the process alone."""
-        with self.signals.ending_at_once():
+        with self.signals.ending_at_once(), guarded_maps([*self.files.values()]):
             result = np.asarray(self._call(lambda file: file.array, device=self.options.device))
         return result.astype(self.dtype, copy=False)
 
@@ -549,8 +670,6 @@ class Evaluation:
                     count = length * self.dtype.itemsize
                     output.write(room.data[at : at + count], offset * self.dtype.itemsize)
                     at += count
-                for file in files:
-                    file.release()
                 progress.advance(math.prod(piece) * width)
 
     def _is_fortran(self) -> bool:
@@ -694,8 +813,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", RuntimeWarning)
         warnings.showwarning = tell
         try:
-            with Signals() as signals:
-                status = _guarded(lambda: Evaluation(options, signals).run())
+            with Signals() as signals, contextlib.ExitStack() as files:
+                status = _guarded(lambda: Evaluation(options, signals, files).run())
         except Interrupted:
             _say(f"interrupted ({signal.Signals(signals.received).name})")
             return 128 + signals.received

@@ -286,6 +286,126 @@ def test_an_output_that_appears_meanwhile(
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
 
 
+def without_links(*args: Any, **more: Any) -> None:
+    """os.link on a file system that has no links."""
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_an_output_that_appears_at_the_last_moment(
+    has_links: bool,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Between the last look and the renaming, which therefore has to refuse."""
+    files = save(a=np.arange(5.0))
+    if not has_links:
+        monkeypatch.setattr(os, "link", without_links)
+    assert main(["a * 2", *files, "-o", "c.npy"]) == 0
+    assert_same_bits("c.npy", np.arange(5.0) * 2)
+    Path("b.npy").write_text("precious")
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)
+    assert main(["a * 2", *files, "-o", "b.npy"]) == 1
+    assert "b.npy exists; --overwrite" in capsys.readouterr().err
+    assert names() == ["a.npy", "b.npy", "c.npy"] and Path("b.npy").read_text() == "precious"
+
+
+def test_a_renaming_that_fails_without_links_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = save(a=np.arange(5.0))
+    monkeypatch.setattr(os, "link", without_links)
+    monkeypatch.setattr(os, "replace", without_links)
+    assert main(["a * 2", *files, "-o", "b.npy"]) == 1
+    assert "cannot write b.npy: Operation not permitted" in capsys.readouterr().err
+    assert names() == ["a.npy"]
+
+
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_a_folder_that_is_not_synchronized(
+    is_quiet: bool,
+    overwrite: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The output is there by then: a warning says what is not certain, and nothing else failed."""
+    files = save(a=np.arange(5.0))
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    words = ["a * 2", *files, "-o", "b.npy", *overwrite, *(["--quiet"] if is_quiet else [])]
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    if is_quiet:
+        assert said == ""
+    else:
+        assert said.startswith("pkg eval: warning: b.npy is complete, but its name may not be")
+        assert "Input/output error" in said and said.count("\n") == 1
+    assert names() == ["a.npy", "b.npy"]
+    assert_same_bits("b.npy", np.arange(5.0) * 2)
+
+
+@pytest.mark.parametrize("through_link", [False, True])
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755, 0o444])
+def test_a_replaced_file_hands_on_its_mode_and_owner(
+    mode: int, through_link: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is written meanwhile can be read by nobody else."""
+    files = save(a=np.arange(5.0))
+    os.mkdir("elsewhere")
+    output = "b.npy"
+    if through_link:
+        output = "elsewhere/b.npy"
+        os.symlink(output, "b.npy")
+    Path(output).write_text("old")
+    owner = (12345, 54321) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(output, *owner)
+    os.chmod(output, mode)
+    modes = []
+    real = os.posix_fallocate
+
+    def fallocate(file: int, *more: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(file).st_mode))
+        real(file, *more)
+
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)
+    assert main(["a * 2", *files, "-o", "b.npy", "--overwrite"]) == 0
+    found = os.stat(output)
+    assert (found.st_uid, found.st_gid) == owner and stat.S_IMODE(found.st_mode) == mode
+    assert modes == [mode] and os.path.islink("b.npy") == through_link
+    assert_same_bits(output, np.arange(5.0) * 2)
+
+
+def test_an_owner_that_cannot_be_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said before anything is computed."""
+    files = save(a=np.arange(5.0))
+    Path("b.npy").write_text("precious")
+    real = os.stat
+
+    def another_owner(path: Any, **more: Any) -> os.stat_result:
+        found = real(path, **more)
+        if str(path).endswith("b.npy"):
+            return os.stat_result([*found[:4], 12345, 54321, *found[6:]])
+        return found
+
+    monkeypatch.setattr(os, "stat", another_owner)
+    monkeypatch.setattr(os, "fchown", without_links)
+    assert main(["a * 2", *files, "-o", "b.npy", "--overwrite"]) == 1
+    said = capsys.readouterr().err
+    assert "b.npy: it belongs to user 12345 and group 54321" in said and "not permitted" in said
+    assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
+
+
 def test_a_link_stays_a_link(folder: Path) -> None:
     files = save(a=np.arange(5.0))
     os.mkdir("elsewhere")
@@ -511,6 +631,82 @@ def test_short_writes_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert_same_bits("b.npy", np.arange(1000.0) + 1)
 
 
+@pytest.mark.parametrize("order", ["C", "F", "mixed", "bytes"])
+def test_an_input_truncated_meanwhile(
+    order: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """No signal ends the process with the temporary file left behind."""
+    a = np.ones((100, 100), ">f8" if order == "bytes" else "f8", "F" if order == "F" else "C")
+    b = np.asfortranarray(a) if order == "mixed" else a
+    files = save(a=a, b=b)
+    real = _evaluate_files.Output.write
+
+    def write(self: Any, *args: Any) -> None:
+        real(self, *args)
+        os.truncate("b.npy", 8192)
+
+    monkeypatch.setattr(_evaluate_files.Output, "write", write)
+    assert main(["a + b", *files, "-o", "c.npy", "--chunk", "9K"]) == 1
+    assert "cannot read b.npy: it was truncated while it was read" in capsys.readouterr().err
+    assert names() == ["a.npy", "b.npy"]
+
+
+TRUNCATED = """
+import os, sys
+from pkg import _evaluate_files
+real = _evaluate_files.Evaluation._whole
+def whole(self):
+    os.truncate("b.npy", 8192)
+    return real(self)
+_evaluate_files.Evaluation._whole = whole
+sys.exit(_evaluate_files.main(sys.argv[1:]))
+"""
+
+
+@cases.each_device()
+@pytest.mark.parametrize("output", [[], ["-o", "c.npy"]])
+@pytest.mark.parametrize("dtype", ["f8", ">f8"])
+def test_an_input_of_a_reduction_truncated_meanwhile(
+    dtype: str, output: list[str], device: str, folder: Path
+) -> None:
+    """Whichever thread reads it: the array is large enough for all."""
+    files = save(a=np.ones(2**20, dtype), b=np.ones(2**20, dtype))
+    done = subprocess.run(
+        [sys.executable, "-c", TRUNCATED, "sum(a * b)", *files, *output, "--device", device],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    wanted = "pkg eval: error: cannot read b.npy: it was truncated while it was read\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", wanted)
+    assert names() == ["a.npy", "b.npy"]
+
+
+def test_a_disk_that_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = save(a=np.ones(1000))
+
+    def failing(*args: Any) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "preadv", failing)
+    assert main(["a + 1", *files, "-o", "b.npy"]) == 1
+    assert "cannot read a.npy: Input/output error" in capsys.readouterr().err
+    assert names() == ["a.npy"]
+
+
+def test_short_reads_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = save(a=np.arange(1000.0))
+    real = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, rooms, at: real(file, [rooms[0][:100]], at))
+    assert main(["a + 1", *files, "-o", "b.npy"]) == 0
+    assert_same_bits("b.npy", np.arange(1000.0) + 1)
+
+
 def test_warnings(folder: Path) -> None:
     """Once for all pieces, without a line of our code; none with --quiet."""
     words = ["a / b", *save(a=np.ones(9999), b=np.zeros(9999)), "--overwrite", "--chunk", "1K"]
@@ -584,6 +780,26 @@ def test_a_second_signal_does_not_stop_the_cleaning_up(
     assert main(["a + 1", *files, "-o", "b.npy"]) == 130
     assert names() == ["a.npy"]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+def test_a_signal_while_the_output_gets_its_name(
+    overwrite: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output is there, and nothing is said to the contrary."""
+    files = save(a=np.ones(1000))
+    name = "replace" if overwrite else "link"
+    real = getattr(os, name)
+
+    def interrupted(*args: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        real(*args)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(os, name, interrupted)
+    assert main(["a + 1", *files, "-o", "b.npy", *overwrite]) == 0
+    assert names() == ["a.npy", "b.npy"]
+    assert_same_bits("b.npy", np.ones(1000) + 1)
 
 
 # ---- Memory --------------------------------------------------------------------------------------
