@@ -493,11 +493,11 @@ static const struct {
 };
 
 /* Pins the parts of case k, or lets go of them. */
-static void pin(size_t k, unsigned char *memory, int pins)
+static void pin(size_t k, unsigned char *at, int pins)
 {
     for (size_t i = 0; i < partly[k].parts; i++)
-        if ((pins ? driver.host_register(memory + partly[k].at[i], partly[k].nbytes[i], 0)
-                  : driver.host_unregister(memory + partly[k].at[i])) != 0)
+        if ((pins ? driver.host_register(at + partly[k].at[i], partly[k].nbytes[i], 0)
+                  : driver.host_unregister(at + partly[k].at[i])) != 0)
             test_give_up("cuMemHostRegister or cuMemHostUnregister failed");
 }
 
