@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _out, core
+from ._convert import warn_of_complex
 from ._operands import broadcast_shapes
-from ._out import warn_of_complex
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import core
 from ._array import Array, _is_fortran, as_array, asnumpy
+from ._convert import array_of, convert
 
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
 
@@ -55,11 +56,11 @@ def asarray(
         return result.copy() if copy and result is obj else result
     ordinal = _ordinal(device)
     if ordinal < 0:
-        return np.array(obj, dtype, copy=copy)
+        return array_of(obj, dtype, copy)
     if copy is False:
         raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
     # NumPy converts what is no array yet: it knows which numbers do not fit.
-    host = np.asarray(obj, None if isinstance(obj, np.ndarray) else dtype)
+    host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)
     target = host.dtype if dtype is None else np.dtype(dtype)
     if target.char not in _SUPPORTED or host.dtype.char not in _SUPPORTED:
         host = np.asarray(host, target)  # whose own error, if there is one, says most
@@ -69,7 +70,7 @@ def asarray(
     is_fortran = bool(host.flags.f_contiguous and not host.flags.c_contiguous)
     result = core.empty(host.shape, target, ordinal, is_fortran)
     if host.dtype.itemsize > target.itemsize:
-        host = host.astype(target)  # fewer bytes over the bus
+        host = convert(host, target)  # fewer bytes over the bus
     core.copy(result, host)
     return result
 
@@ -103,7 +104,7 @@ def full(
         )
     result = empty(shape, value.dtype if dtype is None else dtype, device, order=order)
     if isinstance(result, np.ndarray):
-        result[...] = fill_value
+        result[...] = array_of(fill_value, result.dtype)
     else:
         result.fill(fill_value)
     return result
@@ -154,7 +155,7 @@ def full_like(
     """A new array of the shape, type, order and device of `x`, filled with a number."""
     result = _like(x, shape, dtype, device, order)
     if isinstance(result, np.ndarray):
-        result[...] = fill_value
+        result[...] = array_of(fill_value, result.dtype)
     else:
         result.fill(fill_value)
     return result
@@ -234,7 +235,9 @@ def linspace(
         raise ValueError(f"linspace(): num must be 0 or more, not {num}")
     ordinal = _ordinal(device)
     if ordinal < 0:
-        return np.linspace(start, stop, num, endpoint, dtype=dtype)
+        if dtype is None or np.dtype(dtype).kind not in "iu":
+            return np.linspace(start, stop, num, endpoint, dtype=dtype)
+        return convert(np.floor(np.linspace(start, stop, num, endpoint)), dtype)
     target = np.result_type(start, stop, float(num)) if dtype is None else np.dtype(dtype)
     carrier = np.result_type(np.float64, start, stop)
     intervals = num - 1 if endpoint else num

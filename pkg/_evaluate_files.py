@@ -32,6 +32,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from . import core
+from ._convert import convert
 from ._expressions import Expression
 from ._operands import broadcast_shapes
 from ._reductions import _SUPPORTED
@@ -631,7 +632,8 @@ class Evaluation:
         """The result of one call, as of a reduction; it is stopped with the process alone."""
         with self.signals.ending_at_once(), guarded_maps([*self.files.values()]):
             result = np.asarray(self._call(lambda file: file.array, device=self.options.device))
-        return result.astype(self.dtype, copy=False)
+        converted: np.ndarray[Any, Any] = convert(result, self.dtype, copy=False)
+        return converted
 
     def _store(self, result: np.ndarray[Any, Any], output: Output) -> None:
         output.create(result.shape, result.dtype, False)

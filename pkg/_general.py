@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _interop, core, ufuncs
 from ._array import COMPARISONS
+from ._convert import convert, saturates
 from ._operands import broadcast_shapes, has_own_rules
 
 #: Keyword arguments that this path understands; anything else is the ufunc's to judge.
@@ -79,12 +80,24 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
     )
     # A weak number takes the resolved type here, or raises OverflowError as NumPy does.
     arrays = [
-        np.asarray(x, dtype) if type(x) in _NUMBERS else x
+        np.asarray(x, dtype)
+        if type(x) in _NUMBERS
+        else convert(x, dtype)
+        if saturates(x.dtype, dtype)
+        else x
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
     if where is not True:
         return _map_where(operation, ordinal, arrays, dtypes, out, where)
-    given: Any = [out, *arrays]  # NumPy's stub of nditer knows neither None nor flags per operand
+    target = out
+    if out is not None and saturates(dtypes[-1], out.dtype):
+        if not out.flags.writeable:
+            raise ValueError("output array is read-only")
+        target = np.empty_like(out, dtypes[-1])
+    given: Any = [
+        target,
+        *arrays,
+    ]  # NumPy's stub of nditer knows neither None nor flags per operand
     op_flags: Any = [
         ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
         *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
@@ -102,9 +115,11 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
         flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
     if flags:
         operation.report_flags(flags)
-    if out is not None:
-        return out
-    return result if result.ndim else result[()]
+    if out is None:
+        return result if result.ndim else result[()]
+    if target is not out:
+        out[...] = convert(result, out.dtype)
+    return out
 
 
 def _map_where(
@@ -127,10 +142,16 @@ def _map_where(
     ]
     result = np.empty(np.count_nonzero(mask), dtypes[-1])
     flags = core.map(operation.index, ordinal, result, *selected)
-    out[mask] = result
+    out[mask] = convert(result, out.dtype, copy=False)
     if flags:
         operation.report_flags(flags)
     return out if is_given or out.ndim else out[()]
+
+
+def _gives_integers(kwargs: dict[str, Any]) -> bool:
+    """Tells whether floats may have to be converted to integers, which NumPy's buffers must not."""
+    types = (getattr(kwargs.get("out"), "dtype", None), kwargs.get("dtype"))
+    return any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
 
 
 def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -174,6 +195,8 @@ def _call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         and not any(has_own_rules(x) for x in (*args, kwargs.get("where", True)))
     )
     if ordinal < 0:
+        if regular and kwargs.get("casting") == "unsafe" and _gives_integers(kwargs):
+            return _map(operation, ordinal, args, kwargs)
         if not kwargs and len(args) == nin and all(type(x) in _NUMBERS for x in args):
             return operation(*args)
         # One type, and only the layout in the way of threads; NumPy converts in small pieces, which

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
+from ._convert import convert
 from ._operands import broadcast_shapes
 
 
@@ -208,4 +209,4 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
         from ._creation import asarray
 
         return asarray(x, dtype, device, copy=copy or None)
-    return x.astype(dtype, copy=copy)
+    return x.astype(dtype, copy=copy) if isinstance(x, Array) else convert(x, dtype, copy=copy)

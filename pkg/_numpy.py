@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _creation, _manipulation, _namespace, _out, _reductions, core
 from ._array import Array, _stored, as_array, call, power
+from ._convert import convert
 from ._operands import broadcast_shapes
 
 _operations = {operation.__name__: operation for operation in core.operations}
@@ -109,7 +110,7 @@ def _cast(
     return tuple(
         x.astype(to.newbyteorder("="), copy=False)
         if isinstance(x, Array)
-        else np.asarray(x).astype(to)[()]
+        else convert(np.asarray(x), to)[()]
         if isinstance(x, np.generic | np.ndarray)
         else np.asarray(x, to)[()]
         for x, to in zip(inputs, dtypes, strict=False)

@@ -6,24 +6,14 @@ cannot write to `out` directly.  The rules are those of NumPy's ufuncs.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from . import _interop, core
+from ._convert import convert, warn_of_complex
 
 Shape = tuple[int, ...]
-
-
-def warn_of_complex(source: Any, target: Any) -> None:
-    """Warns, as NumPy does, when a conversion drops imaginary parts."""
-    if source.kind == "c" and target.kind not in "cb":
-        warnings.warn(
-            "Casting complex values to real discards the imaginary part",
-            np.exceptions.ComplexWarning,
-            stacklevel=3,
-        )
 
 
 def unwrapped(name: str, out: Any) -> Any:
@@ -134,5 +124,8 @@ def store(found: Any, result: Any) -> None:
     """Copies a result into an array that `check` has passed; broadcasts and converts it."""
     if isinstance(found, core.ArrayBase):
         core.copy(found, result)
-    else:
-        np.copyto(found, result, casting="unsafe")
+        return
+    result = np.asarray(result)
+    if found.dtype.kind not in "cb":
+        result = result.real  # `check` has warned
+    np.copyto(found, convert(result, found.dtype, copy=False), casting="unsafe")

@@ -22,6 +22,7 @@ from ._array import (
     _refuse_other_device,
     as_array,
 )
+from ._convert import convert
 from ._tracing import Traced
 
 _SUM, _PROD, _MIN, _MAX = range(4)
@@ -292,7 +293,8 @@ def mean(
     with np.errstate(all="ignore"):
         result = total / carrier.type(count) if carrier.kind in "fc" else total / count
     if result.dtype != chosen:
-        result = result.astype(chosen)
+        on_gpu = isinstance(result, Array)
+        result = result.astype(chosen) if on_gpu else convert(np.asarray(result), chosen)[()]
     if isinstance(result, np.generic):
         return result if out is None else _finished("mean", np.asarray(result), out)
     return _finished("mean", result, out)

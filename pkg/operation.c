@@ -567,8 +567,9 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
 
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
-        /* The ufunc does not know the argument: the general path takes it away. */
-        if (PyUnicode_CompareWithASCIIString(name, "device") == 0)
+        /* The ufunc does not know the first; with the other it may convert floats to integers. */
+        if (PyUnicode_CompareWithASCIIString(name, "device") == 0 ||
+            PyUnicode_CompareWithASCIIString(name, "casting") == 0)
             return call_general(self, args, nargs, kwnames);
     }
     if (!is_cpu)

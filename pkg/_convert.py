@@ -1,0 +1,66 @@
+"""Converts elements of host arrays to another type, as the library does it on every device.
+
+Only conversions of floats to integers differ from NumPy's: of a number that an integer type cannot
+hold they make the nearest one that it can, and of NaN the lowest, without a warning.  What NumPy
+makes of it depends on the processor.  So no such conversion may be left to NumPy: not to `astype`,
+`copyto` and assignments, nor to the buffers of its ufuncs and iterators.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from . import core
+
+
+def warn_of_complex(source: Any, target: Any) -> None:
+    """Warns, as NumPy does, when a conversion drops imaginary parts."""
+    if source.kind == "c" and target.kind not in "cb":
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+            stacklevel=3,
+        )
+
+
+def saturates(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Returns whether a conversion between types is one that must not be left to NumPy."""
+    return source.char in "efdFD" and target.kind in "iu"
+
+
+def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
+    """Returns ``x.astype(dtype, order, copy=copy)`` of a host array, converted by the library."""
+    target = np.dtype(dtype)
+    if not saturates(x.dtype, target):
+        return x.astype(target, order, copy=copy)
+    warn_of_complex(x.dtype, target)
+    result = np.empty_like(x, target.newbyteorder("="), order)
+    core.copy(result, x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("=")))
+    return result if target.isnative else result.astype(target)
+
+
+def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    """Returns ``np.array(obj, dtype, copy=copy)``, converted by the library.
+
+    Python numbers that do not fit, alone or in lists, are the errors that they are to NumPy.
+    """
+    if dtype is None:
+        return np.array(obj, dtype, copy=copy)
+    dtype = np.dtype(dtype)
+    if isinstance(obj, np.ndarray | np.generic):
+        if saturates(obj.dtype, dtype) and copy is not False:
+            return convert(np.asarray(obj), dtype)
+        return np.array(obj, dtype, copy=copy)
+    if dtype.kind not in "iu":
+        return np.array(obj, dtype, copy=copy)
+    with np.errstate(invalid="ignore"):
+        result = np.array(obj, dtype, copy=copy)
+    floats = np.asarray(obj)
+    if saturates(floats.dtype, dtype):
+        # Python's numbers were converted exactly, but NumPy's among them by the processor.
+        is_wrong = result.astype(np.float64) != np.trunc(floats.real.astype(np.float64))
+        np.copyto(result, convert(floats, dtype), where=is_wrong)
+    return result
