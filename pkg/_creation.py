@@ -11,6 +11,7 @@ import numpy as np
 from . import core
 from ._array import Array, _is_fortran, as_array, asnumpy
 from ._convert import array_of, convert
+from ._mode import in_default_mode
 
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
 
@@ -28,6 +29,7 @@ def _ordinal(device: str | None) -> int:
     return ordinal
 
 
+@in_default_mode
 def asarray(
     obj: Any, dtype: Any = None, device: str | None = None, *, copy: bool | None = None
 ) -> Any:
@@ -89,6 +91,7 @@ def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: st
     return core.empty(_shape(shape), dtype, ordinal, order == "F")
 
 
+@in_default_mode
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, *, order: str = "C"
 ) -> Any:
@@ -143,6 +146,7 @@ def empty_like(
     return _like(x, shape, dtype, device, order)
 
 
+@in_default_mode
 def full_like(
     x: Any,
     fill_value: Any,
@@ -175,6 +179,7 @@ def ones_like(
     return full_like(x, 1, dtype, device, shape=shape, order=order)
 
 
+@in_default_mode
 def arange(
     start: Any,
     stop: Any = None,
@@ -217,6 +222,7 @@ def arange(
     return out
 
 
+@in_default_mode
 def linspace(
     start: float,
     stop: float,

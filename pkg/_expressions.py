@@ -20,6 +20,7 @@ from . import _graph, _out, _reductions, core
 from ._array import COMPARISONS, Array, _plain_number, _refuse_host, as_array
 from ._graph import Graph, on_numbers, operands, text_of
 from ._lowering import Lowered, Static, describe, lower
+from ._mode import in_default_mode
 from ._operands import broadcast_shapes, has_own_rules, plain, refusal
 from ._parsing import parse
 
@@ -351,6 +352,7 @@ class Expression(core.ExpressionBase):
 
     __slots__ = ("__weakref__", "_graph", "_is_traced", "_programs", "_regions", "_text")
 
+    @in_default_mode
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):
             raise TypeError(f"an expression is a str, not {type(text).__name__}")

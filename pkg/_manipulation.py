@@ -10,6 +10,7 @@ import numpy as np
 from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
 from ._convert import convert
+from ._mode import in_default_mode
 from ._operands import broadcast_shapes
 
 
@@ -36,6 +37,7 @@ def _result_type(arrays: Sequence[Any], dtype: Any) -> np.dtype[Any]:
     return result
 
 
+@in_default_mode
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None) -> Any:
     """The arrays one after the other along an axis; along the only one of their flat forms if None.
 
@@ -70,6 +72,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
     return result
 
 
+@in_default_mode
 def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
     """The arrays, all of one shape, along a new axis.
 
@@ -92,6 +95,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
     return concatenate([x[index] for x in arrays], axis, dtype=dtype)
 
 
+@in_default_mode
 def where(condition: Any, x: Any, y: Any, /) -> Any:
     """Elements of `x` where `condition` is true (not 0), else of `y`; broadcast and promoted.
 
@@ -200,6 +204,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
     return core.view(x, 0, shape, strides, True)
 
 
+@in_default_mode
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
     """The elements converted to another type."""
     x = as_array(x)

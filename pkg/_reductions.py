@@ -23,6 +23,7 @@ from ._array import (
     as_array,
 )
 from ._convert import convert
+from ._mode import in_default_mode
 from ._tracing import Traced
 
 _SUM, _PROD, _MIN, _MAX = range(4)
@@ -253,6 +254,17 @@ def max(  # noqa: A001  NumPy's name
     return _extremum("max", _MAX, x, axis, out, keepdims, device)
 
 
+@in_default_mode
+def _quotient(total: Any, count: int, carrier: np.dtype[Any], dtype: np.dtype[Any]) -> Any:
+    """A mean from its sum, divided in the type that carried it."""
+    with np.errstate(all="ignore"):
+        result = total / carrier.type(count) if carrier.kind in "fc" else total / count
+    if result.dtype == dtype:
+        return result
+    on_gpu = isinstance(result, Array)
+    return result.astype(dtype) if on_gpu else convert(np.asarray(result), dtype)[()]
+
+
 def mean(
     x: Any,
     axis: Any = None,
@@ -275,7 +287,7 @@ def mean(
         if own.char in "fdFD":  # which carry their own sums
             total = core.reduce_new(_SUM, x, axis, keepdims)
             if total is not NotImplemented:
-                return total / own.type(x.size // total.size)
+                return _quotient(total, x.size // total.size, own, own)
     if isinstance(x, Traced):
         return x._reduced("mean", axis, dtype, out, keepdims)
     x = _operand("mean", x)
@@ -290,11 +302,7 @@ def mean(
 
         warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=2)
     total = _reduce("mean", _SUM, x, axis, chosen, carrier, None, keepdims, device)
-    with np.errstate(all="ignore"):
-        result = total / carrier.type(count) if carrier.kind in "fc" else total / count
-    if result.dtype != chosen:
-        on_gpu = isinstance(result, Array)
-        result = result.astype(chosen) if on_gpu else convert(np.asarray(result), chosen)[()]
+    result = _quotient(total, count, carrier, chosen)
     if isinstance(result, np.generic):
         return result if out is None else _finished("mean", np.asarray(result), out)
     return _finished("mean", result, out)

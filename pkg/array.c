@@ -345,7 +345,9 @@ int take_value(operand *o, mylib_type type)
     if (convert_number(o->object, type, o->value))
         return 0;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
+    const mylib_mode mode = mylib_enter_mode();
     PyObject *converted = PyArray_FromAny(o->object, descr, 0, 0, 0, NULL); /* steals descr */
+    mylib_leave_mode(mode);
     if (converted == NULL)
         return -1;
     memcpy(o->value, PyArray_DATA((PyArrayObject *)converted), mylib_type_size(type));
@@ -514,8 +516,10 @@ PyObject *call_array_general(core_state *state, mylib_op op, int is_true_divisio
     PyObject *tuple = nin == 2 ? PyTuple_Pack(2, args[0], args[1]) : PyTuple_Pack(1, args[0]);
     if (tuple == NULL)
         return NULL;
+    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = PyObject_CallFunction(state->array_call, "iiOO", (int)op, is_true_division,
                                              tuple, out != NULL ? out : Py_None);
+    mylib_leave_mode(mode);
     Py_DECREF(tuple);
     return result;
 }
@@ -1209,7 +1213,7 @@ static PyObject *reduce_call(PyObject *module, PyObject *args, Py_ssize_t first,
     if (device.kind == MYLIB_CPU && ordinal >= 0)
         device = (mylib_device){MYLIB_CUDA, (int32_t)ordinal};
     Py_BEGIN_ALLOW_THREADS
-        clear_flags();
+        mylib_clear_flags();
         status = is_dot ? mylib_dot(type, device, stream_handle(c.stream), &c.arrays[0],
                                     &c.arrays[1], &c.arrays[2])
                         : mylib_reduce((mylib_reduction)reduction, type, device,

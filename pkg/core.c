@@ -14,7 +14,6 @@
 #define PKG_CORE_MAIN
 #include "array.h"
 
-#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -346,9 +345,9 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     mylib_status status;
     int flags;
     Py_BEGIN_ALLOW_THREADS
-        feclearexcept(FE_ALL_EXCEPT);
+        mylib_clear_flags();
         status = mylib_map((mylib_op)op, device, NULL, &arrays[0], &arrays[1]);
-        flags = fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+        flags = test_flags();
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(state, status);
@@ -480,6 +479,34 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(enter_mode_doc,
+             "enter_mode()\n--\n\n"
+             "Enters the default floating-point mode; returns the thread's own, for leave_mode().");
+static PyObject *enter_mode_function(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    const mylib_mode mode = mylib_enter_mode();
+    PyObject *result = PyBytes_FromStringAndSize((const char *)&mode, sizeof mode);
+    if (result == NULL)
+        mylib_leave_mode(mode);
+    return result;
+}
+
+PyDoc_STRVAR(leave_mode_doc,
+             "leave_mode(mode, /)\n--\n\nGoes back to the mode that enter_mode() returned.");
+static PyObject *leave_mode_function(PyObject *module, PyObject *bytes)
+{
+    mylib_mode mode;
+    (void)module;
+    if (!PyBytes_Check(bytes) || PyBytes_GET_SIZE(bytes) != sizeof mode) {
+        PyErr_SetString(PyExc_TypeError, "leave_mode() takes what enter_mode() returned");
+        return NULL;
+    }
+    memcpy(&mode, PyBytes_AS_STRING(bytes), sizeof mode);
+    mylib_leave_mode(mode);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(
     free_cached_doc,
     "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
@@ -520,6 +547,8 @@ static PyMethodDef functions[] = {
     {"check_device", check_device_function, METH_O, check_device_doc},
     {"config", config_function, METH_NOARGS, config_doc},
     {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
+    {"enter_mode", enter_mode_function, METH_NOARGS, enter_mode_doc},
+    {"leave_mode", leave_mode_function, METH_O, leave_mode_doc},
     {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},
     {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
     {NULL, NULL, 0, NULL},

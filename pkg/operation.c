@@ -12,7 +12,6 @@
 
 #include <structmember.h> /* Python before 3.12 */
 
-#include <fenv.h>
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
@@ -149,7 +148,7 @@ static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *
     for (npy_intp i = 0; i < dims[0]; i++) {
         int64_t flags;
         memcpy(&flags, args[0] + i * steps[0], sizeof flags);
-        feraiseexcept((int)flags);
+        mylib_raise_flags((int)flags);
         memcpy(args[1] + i * steps[1], &flags, sizeof flags);
     }
 }
@@ -262,7 +261,10 @@ int convert_number(PyObject *x, mylib_type type, void *value)
         }
         /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
         if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
-            *(float *)value = (float)d;
+            const mylib_mode mode = mylib_enter_mode();
+            volatile double exact = d; /* the conversion stays here */
+            *(float *)value = (float)exact;
+            mylib_leave_mode(mode);
             return 1;
         }
     }
@@ -420,7 +422,7 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
     NPY_BEGIN_THREADS_DEF;
     if (count >= RELEASE_GIL_COUNT)
         NPY_BEGIN_THREADS;
-    clear_flags();
+    mylib_clear_flags();
     status = mylib_map(self->op, cpu, NULL, out, in);
     flags = test_flags();
     NPY_END_THREADS;
@@ -452,9 +454,13 @@ static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t
             goto out;
     if (self->state->call_general == NULL)
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-    else
+    else {
+        /* NumPy converts in the thread's mode. */
+        const mylib_mode mode = mylib_enter_mode();
         result = PyObject_CallFunctionObjArgs(self->state->call_general, (PyObject *)self, tuple,
                                               dict, NULL);
+        mylib_leave_mode(mode);
+    }
 out:
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
@@ -465,7 +471,9 @@ out:
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
+    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
+    mylib_leave_mode(mode);
     if (result == NULL && self->compares && PyErr_ExceptionMatches(PyExc_OverflowError)) {
         /* Arrays of integers compared with a number beyond their type. */
         PyErr_Clear();

@@ -188,7 +188,7 @@ typedef struct run {
 
 static mylib_status run_once(run *r)
 {
-    clear_flags();
+    mylib_clear_flags();
     mylib_status status =
         mylib_program_run(r->program->program, r->device, r->stream, &r->arrays[0], &r->arrays[1]);
     r->flags |= test_flags();
@@ -540,7 +540,7 @@ static int reduce_placed(core_state *state, const program_object *p, long reduct
     NPY_BEGIN_THREADS_DEF;
     if (count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU)
         NPY_BEGIN_THREADS;
-    clear_flags();
+    mylib_clear_flags();
     status = mylib_program_reduce(p->program, (mylib_reduction)reduction, type, c->device,
                                   stream_handle(c->stream), &c->arrays[0], &c->arrays[1]);
     flags = test_flags();
@@ -774,7 +774,9 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
     PyObject *method = PyObject_GetAttrString(self, "_call");
     if (method == NULL)
         return NULL;
+    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = PyObject_Vectorcall(method, args, (size_t)nargs, kwnames);
+    mylib_leave_mode(mode);
     Py_DECREF(method);
     return result;
 }

@@ -14,6 +14,8 @@
  *   must be ordered by the caller.
  * - The same operation on the same values gives the same bits on every processor, on every GPU,
  *   with any number of threads.  NaN results are NaN everywhere; their sign and payload may differ.
+ * - The floating-point mode of the calling thread (rounding, denormal numbers as zeros, traps) does
+ *   not matter and does not change: everything is computed in the default mode.
  *
  * Nothing touches the GPU driver before the first call that needs a GPU.
  */

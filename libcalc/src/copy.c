@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "flags.h"
 #include "internal.h"
 
 /* Puts contiguous memory in the layout's order in operand k's place. */
@@ -107,7 +108,7 @@ static int is_repeated(const mylib_layout *l, int k)
     return 0;
 }
 
-mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
+static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
 {
     static const char *const names[] = {"dst", "src"};
     mylib_operation operation;
@@ -154,5 +155,13 @@ mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_
     return mylib_cuda_copy_host(to.kind == MYLIB_CUDA ? to.index : from.index, stream, &layout,
                                 dst->type, src->type, to.kind == MYLIB_CPU);
 out:
+    return st;
+}
+
+mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
+{
+    const mylib_mode mode = mylib_enter_mode();
+    mylib_status st = copy_array(stream, dst, src);
+    mylib_leave_mode(mode);
     return st;
 }

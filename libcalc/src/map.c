@@ -45,14 +45,11 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
     return overlap;
 }
 
-/* Runs a program on the backend that fits; the types of the arrays have been checked. */
-static mylib_status run(const mylib_program *program, mylib_device device, void *stream,
-                        const mylib_array *out, const mylib_array *in, mylib_layout *layout,
-                        const char *const *names)
+/* Runs a program on the backend that fits. */
+static mylib_status run_in_place(const mylib_program *program, mylib_device device, void *stream,
+                                 const mylib_array *out, mylib_layout *layout)
 {
     mylib_code code;
-    mylib_status st;
-    MYLIB_TRY(check_places(device, out, in, layout, names));
     mylib_overlap overlap = layout->count == 0 ? MYLIB_DISJOINT : find_overlap(program, layout);
 
     if (device.kind == MYLIB_CPU) {
@@ -75,6 +72,18 @@ static mylib_status run(const mylib_program *program, mylib_device device, void 
                         : mylib_cuda_run(device.index, stream, program, layout);
     return has_code ? mylib_cuda_map_host(device.index, &code, layout)
                     : mylib_cuda_run_host(device.index, program, layout);
+}
+
+/* The same in the default floating-point mode; the types of the arrays have been checked. */
+static mylib_status run(const mylib_program *program, mylib_device device, void *stream,
+                        const mylib_array *out, const mylib_array *in, mylib_layout *layout,
+                        const char *const *names)
+{
+    mylib_status st;
+    MYLIB_TRY(check_places(device, out, in, layout, names));
+    const mylib_mode mode = mylib_enter_mode();
+    st = run_in_place(program, device, stream, out, layout);
+    mylib_leave_mode(mode);
 out:
     return st;
 }
@@ -201,16 +210,37 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     int64_t n = out->shape[0], stride = strides[0];
     if (n == 0)
         return MYLIB_OK;
-    if (out->device.kind == MYLIB_CUDA) {
-        if (stride == 0 && n > 1)
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is 0");
-        return mylib_cuda_arange(out->device.index, stream, out->type, n, out->data, stride, start,
-                                 step);
-    }
-    mylib_cpu_arange(out->type, n, out->data, stride, start, step);
-    return MYLIB_OK;
+    if (out->device.kind == MYLIB_CUDA && stride == 0 && n > 1)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is 0");
+    const mylib_mode mode = mylib_enter_mode();
+    if (out->device.kind == MYLIB_CUDA)
+        st = mylib_cuda_arange(out->device.index, stream, out->type, n, out->data, stride, start,
+                               step);
+    else
+        mylib_cpu_arange(out->type, n, out->data, stride, start, step);
+    mylib_leave_mode(mode);
 out:
     return st;
+}
+
+/* One dimension on the CPU, in the order of the elements where they overlap. */
+static mylib_status run1(mylib_op op, mylib_type type, const mylib_program *program,
+                         mylib_layout *layout)
+{
+    if (find_overlap(program, layout) != MYLIB_OVERLAP) {
+        mylib_layout_simplify(layout);
+        return mylib_cpu_execute(program, layout);
+    }
+    if (op == MYLIB_OP_add && layout->data[0] == layout->data[1] && layout->strides[0][0] == 0 &&
+        layout->strides[1][0] == 0 && layout->count > 1) {
+        size_t size = mylib_type_size(type);
+        if (mylib_layout_overlap(layout, 2, size, size) == MYLIB_DISJOINT) {
+            mylib_cpu_fold_sum(type, layout->count, layout->data[0], layout->data[2],
+                               layout->strides[2][0]);
+            return MYLIB_OK;
+        }
+    }
+    return mylib_cpu_execute_in_order(program, layout);
 }
 
 mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int64_t out_stride,
@@ -261,17 +291,8 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
                          : "b");
     }
 
-    if (find_overlap(program, &layout) != MYLIB_OVERLAP) {
-        mylib_layout_simplify(&layout);
-        return mylib_cpu_execute(program, &layout);
-    }
-    if (op == MYLIB_OP_add && out == a && out_stride == 0 && a_stride == 0 && n > 1) {
-        size_t size = mylib_type_size(type);
-        int in_out = mylib_layout_overlap(&layout, 2, size, size) != MYLIB_DISJOINT;
-        if (!in_out) {
-            mylib_cpu_fold_sum(type, n, out, b, b_stride);
-            return MYLIB_OK;
-        }
-    }
-    return mylib_cpu_execute_in_order(program, &layout);
+    const mylib_mode mode = mylib_enter_mode();
+    st = run1(op, type, program, &layout);
+    mylib_leave_mode(mode);
+    return st;
 }

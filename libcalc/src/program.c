@@ -150,6 +150,7 @@ static int32_t add_statement(compiler *c, int opcode, int type, int result_type,
 /* A constant of another type, converted now; flags are kept for those who run the program. */
 static int32_t convert_constant(compiler *c, mylib_value from, int type)
 {
+    const mylib_mode mode = mylib_enter_mode();
     int before = mylib_test_flags();
     char *to = (char *)c->constant[c->constants].value;
     mylib_clear_flags();
@@ -158,6 +159,7 @@ static int32_t convert_constant(compiler *c, mylib_value from, int type)
     c->flags |= mylib_test_flags();
     mylib_clear_flags();
     mylib_raise_flags(before);
+    mylib_leave_mode(mode);
     return add_node(c, MYLIB_VALUE_CONSTANT, type, c->constants++);
 }
 

@@ -349,7 +349,9 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     MYLIB_TRY(broadcast_inputs(v));
     MYLIB_TRY(check_shape(v, reduction, out));
     MYLIB_TRY(check_places(device, out, v->in, v->names, v->inputs));
+    const mylib_mode mode = mylib_enter_mode();
     st = run(reduction, v, device, stream, out);
+    mylib_leave_mode(mode);
 out:
     return st;
 }
@@ -517,8 +519,10 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         layout.strides[0][0] = 0;
         layout.strides[1][0] = stride;
         memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
-        MYLIB_TRY(mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &code, &layout,
-                                            sum_type, sum_ret));
+        const mylib_mode mode = mylib_enter_mode();
+        st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &code, &layout, sum_type,
+                                       sum_ret);
+        mylib_leave_mode(mode);
     }
 out:
     return st;

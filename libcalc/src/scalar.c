@@ -89,8 +89,9 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
     cpu->convert(type, result_type, 1, result, 0, (const char *)&value, 0);
 }
 
-mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,
-                              double *result_ret)
+/* Computes in the default mode, which it cannot enter itself: comparisons might come before. */
+__attribute__((noinline)) static mylib_status scalar_f64(mylib_op op, mylib_device device, double a,
+                                                         double b, double *result_ret)
 {
     double result;
     mylib_status st;
@@ -106,8 +107,18 @@ out:
     return explain(st, op);
 }
 
-mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],
-                               const double b[2], double result_ret[2])
+mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,
+                              double *result_ret)
+{
+    const mylib_mode mode = mylib_enter_mode();
+    mylib_status st = scalar_f64(op, device, a, b, result_ret);
+    mylib_leave_mode(mode);
+    return st;
+}
+
+__attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_device device,
+                                                          const double a[2], const double b[2],
+                                                          double result_ret[2])
 {
     double result[2];
     mylib_status st;
@@ -122,6 +133,15 @@ mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[
     return MYLIB_OK;
 out:
     return explain(st, op);
+}
+
+mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],
+                               const double b[2], double result_ret[2])
+{
+    const mylib_mode mode = mylib_enter_mode();
+    mylib_status st = scalar_c128(op, device, a, b, result_ret);
+    mylib_leave_mode(mode);
+    return st;
 }
 
 mylib_status mylib_fib(uint64_t n, uint64_t *result_ret)

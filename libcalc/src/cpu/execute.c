@@ -150,6 +150,7 @@ static void run_layout(const run *r)
     for (int t = 0; t < threads; t++) {
         int64_t begin = t * share, end = begin + share < l->count ? begin + share : l->count;
         /* Flags are the thread's own: a worker hands them over, the caller raises them. */
+        const mylib_mode mode = mylib_enter_mode();
         int before = mylib_test_flags();
         mylib_clear_flags();
         if (begin < end)
@@ -157,6 +158,7 @@ static void run_layout(const run *r)
         flags |= mylib_test_flags();
         mylib_clear_flags();
         mylib_raise_flags(before);
+        mylib_leave_mode(mode);
     }
     mylib_raise_flags(flags);
 #endif

@@ -46,6 +46,7 @@ void mylib_cpu_parallel(int threads, int64_t n, void (*task)(void *context, int6
 #pragma omp parallel num_threads(threads) reduction(| : flags)
     {
         /* Flags are the thread's own: a worker hands them over, the caller raises them. */
+        const mylib_mode mode = mylib_enter_mode();
         int before = mylib_test_flags();
         mylib_clear_flags();
 #pragma omp for schedule(dynamic, 1)
@@ -54,6 +55,7 @@ void mylib_cpu_parallel(int threads, int64_t n, void (*task)(void *context, int6
         flags |= mylib_test_flags();
         mylib_clear_flags();
         mylib_raise_flags(before);
+        mylib_leave_mode(mode);
     }
     mylib_raise_flags(flags);
 #endif
