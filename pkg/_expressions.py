@@ -421,8 +421,8 @@ class Expression(core.ExpressionBase):
         call = _Call(self, taken)
         try:
             result = self._computed(call, ordinal, order, target, casting)
-        except OverflowError:
-            # A number beyond a type: a comparison knows the answer, else it is an error again.
+        except core.OutOfRange:
+            # An int beyond a type: a comparison knows the answer, else it is an error again.
             call.with_values()
             result = self._computed(call, ordinal, order, target, casting)
         else:

@@ -154,17 +154,26 @@ def _gives_integers(kwargs: dict[str, Any]) -> bool:
     return any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
 
 
+def _is_beyond(args: tuple[Any, ...]) -> bool:
+    """Whether a Python int is compared with integers of a type that cannot hold it."""
+    for x, other in zip(args, args[1::-1], strict=False):
+        if type(x) is int and not isinstance(other, core.ArrayBase):
+            dtype = np.asarray(other).dtype if isinstance(other, list | tuple) else None
+            dtype = getattr(other, "dtype", dtype)
+            if isinstance(dtype, np.dtype) and dtype.kind in "iu":
+                info = np.iinfo(dtype)
+                return not info.min <= x <= info.max
+    return False
+
+
 def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`operation(*args, **kwargs)`, when `pkg.core` leaves it to Python."""
-    if operation.__name__ not in COMPARISONS:
-        return _call(operation, args, kwargs)
-    try:
-        return _call(operation, args, dict(kwargs))
-    except OverflowError:
-        # Integers and a number beyond their type: the answer is known, and NumPy knows it.
+    if operation.__name__ in COMPARISONS and _is_beyond(args):
+        # The answer is known, and NumPy knows it.
         return getattr(np, operation.__name__)(
             *args, **{name: x for name, x in kwargs.items() if name != "device"}
         )
+    return _call(operation, args, kwargs)
 
 
 def _call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

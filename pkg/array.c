@@ -339,7 +339,7 @@ int take_operand(core_state *state, PyObject *x, operand *o)
     return 0;
 }
 
-int take_value(operand *o, mylib_type type)
+int take_value(core_state *state, operand *o, mylib_type type)
 {
     o->a.type = type;
     if (convert_number(o->object, type, o->value))
@@ -348,8 +348,22 @@ int take_value(operand *o, mylib_type type)
     const mylib_mode mode = mylib_enter_mode();
     PyObject *converted = PyArray_FromAny(o->object, descr, 0, 0, 0, NULL); /* steals descr */
     mylib_leave_mode(mode);
-    if (converted == NULL)
+    if (converted == NULL) {
+        /* Between integers no handler of np.seterrcall is called: the exception is NumPy's own. */
+        if (o->number == KIND_INT && kind_of_type(type) <= KIND_INT &&
+            PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyObject *kind, *value, *traceback;
+            PyErr_Fetch(&kind, &value, &traceback);
+            PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
+            if (text != NULL)
+                PyErr_SetObject(state->out_of_range, text);
+            Py_XDECREF(text);
+            Py_XDECREF(kind);
+            Py_XDECREF(value);
+            Py_XDECREF(traceback);
+        }
         return -1;
+    }
     memcpy(o->value, PyArray_DATA((PyArrayObject *)converted), mylib_type_size(type));
     Py_DECREF(converted);
     return 0;
@@ -449,10 +463,10 @@ PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObj
                    kind_of_type(operands[0].a.type) == KIND_INT &&
                    kind_of_type(operands[1].a.type) == KIND_INT;
     for (int k = 0; k < nin; k++) {
-        if (operands[k].is_weak && take_value(&operands[k], type) < 0) {
-            if (result_type != MYLIB_BOOL || !PyErr_ExceptionMatches(PyExc_OverflowError))
-                return NULL;
-            PyErr_Clear(); /* compared with a number beyond the type: the general path knows */
+        if (operands[k].is_weak && take_value(state, &operands[k], type) < 0) {
+            /* The general path knows what such a comparison gives. */
+            if (result_type == MYLIB_BOOL && PyErr_ExceptionMatches(state->out_of_range))
+                PyErr_Clear();
             return NULL;
         }
         in[k] = operands[k].a;

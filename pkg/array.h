@@ -99,8 +99,11 @@ typedef struct operand {
  */
 int take_operand(core_state *state, PyObject *x, operand *o);
 
-/* Gives a weak number its value, of type `type`.  -1 and NumPy's OverflowError if it has none. */
-int take_value(operand *o, mylib_type type);
+/*
+ * Gives a weak number its value, of type `type`.  -1 and an exception on failure: OutOfRange, an
+ * OverflowError with NumPy's text, for an int that an integer type cannot hold.
+ */
+int take_value(core_state *state, operand *o, mylib_type type);
 
 /*
  * The Arrays' common device; 0 and a ValueError that names both where they have none, 0 alone where

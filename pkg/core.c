@@ -606,6 +606,10 @@ static int core_exec(PyObject *module)
     if (state->cuda_error == NULL ||
         PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0)
         return -1;
+    state->out_of_range = PyErr_NewException("pkg.core.OutOfRange", PyExc_OverflowError, NULL);
+    if (state->out_of_range == NULL ||
+        PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0)
+        return -1;
     state->default_device = PyContextVar_New("pkg.default_device", NULL);
     if (state->default_device == NULL ||
         PyModule_AddObjectRef(module, "default_device", state->default_device) < 0)
@@ -638,6 +642,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 {
     core_state *state = PyModule_GetState(module);
     Py_VISIT(state->cuda_error);
+    Py_VISIT(state->out_of_range);
     Py_VISIT(state->operation);
     Py_VISIT(state->default_device);
     Py_VISIT(state->call_general);
@@ -658,6 +663,7 @@ static int core_clear(PyObject *module)
 {
     core_state *state = PyModule_GetState(module);
     Py_CLEAR(state->cuda_error);
+    Py_CLEAR(state->out_of_range);
     Py_CLEAR(state->operation);
     Py_CLEAR(state->default_device);
     Py_CLEAR(state->call_general);

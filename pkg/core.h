@@ -36,6 +36,7 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 
 typedef struct core_state {
     PyObject *cuda_error;     /* the exception CudaError */
+    PyObject *out_of_range;   /* an OverflowError: an int beyond the type that it has to take */
     PyTypeObject *operation;  /* the type of pcd.add and its sisters */
     PyObject *default_device; /* a ContextVar; its values are None or strings */
     PyObject *call_general;   /* pkg._general.call, set when the package is imported */

@@ -13,6 +13,7 @@ from ._array import Array
 __version__: Final[str]
 
 class CudaError(RuntimeError): ...
+class OutOfRange(OverflowError): ...
 
 @final
 class Operation:

@@ -467,18 +467,39 @@ out:
     return result;
 }
 
+/*
+ * Whether an int may be beyond the integers that it is compared with: then pkg._general looks
+ * closer.  Asked before the ufunc is called: its OverflowError may be one of a handler's.
+ */
+static int may_be_beyond(operation *self, PyObject *const *args)
+{
+    for (int k = 0; k < self->nin; k++) {
+        PyObject *number = args[k], *other = args[1 - k];
+        mylib_type type = MYLIB_I8;
+        int64_t value;
+        if (!PyLong_CheckExact(number) || PyFloat_Check(other) || PyBool_Check(other))
+            continue;
+        if (PyArray_Check(other) && (!type_of_num(PyArray_TYPE((PyArrayObject *)other), &type) ||
+                                     !PyTypeNum_ISINTEGER(num_of_type(type))))
+            continue;
+        if (!convert_number(number, type, &value))
+            return 1;
+        /* Scalars, lists and the like may have any type. */
+        if (!PyArray_Check(other) && !convert_number(number, MYLIB_U8, &value))
+            return 1;
+    }
+    return 0;
+}
+
 /* The ufunc's own TypeError says little; pkg._general.explain names the supported types. */
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
+    if (self->compares && nargs >= self->nin && may_be_beyond(self, args))
+        return call_general(self, args, nargs, kwnames);
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
     mylib_leave_mode(mode);
-    if (result == NULL && self->compares && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        /* Arrays of integers compared with a number beyond their type. */
-        PyErr_Clear();
-        return call_general(self, args, nargs, kwnames);
-    }
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
         return result;
     PyObject *type, *value, *traceback;

@@ -350,7 +350,7 @@ static int place_operands(core_state *state, const program_object *p, mylib_devi
     int has_host_array = 0;
     for (int k = 0; k < p->inputs; k++) {
         operand *o = &c->operands[k];
-        if (o->is_weak && take_value(o, p->input_types[k]) < 0)
+        if (o->is_weak && take_value(state, o, p->input_types[k]) < 0)
             return 0;
         c->arrays[1 + k] = o->a;
         c->on_gpu |= o->memory != NULL;
@@ -763,7 +763,7 @@ static PyObject *call_plan(core_state *state, expression_object *self, PyObject 
         result =
             out == NULL ? compute_reduced(state, p, found->reduction, found->type, cpu, &c) : NULL;
     Py_DECREF(p);
-    if (result == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError))
+    if (result == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(state->out_of_range))
         PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
     return result;
 }
