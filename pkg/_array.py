@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _out, core
 from ._convert import warn_of_complex
-from ._operands import broadcast_shapes
+from ._operands import broadcast_shapes, plain
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -766,7 +766,7 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     """
     x = as_array(x)
     if not isinstance(x, Array):
-        host = np.asarray(x)
+        host = plain("the operand of asnumpy()", x)
         if out is None:
             return host
         np.copyto(out, host, casting="same_kind")

@@ -12,6 +12,7 @@ from . import core
 from ._array import Array, _is_fortran, as_array, asnumpy
 from ._convert import array_of, convert
 from ._mode import in_default_mode
+from ._operands import call_numpy, has_own_rules, refusal
 
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
 
@@ -56,6 +57,8 @@ def asarray(
                 raise ValueError(f"asarray(): from {obj.dtype} to {np.dtype(dtype)} takes a copy")
             result = result.astype(dtype)
         return result.copy() if copy and result is obj else result
+    if has_own_rules(obj):
+        raise refusal("the operand of asarray()", obj)
     ordinal = _ordinal(device)
     if ordinal < 0:
         return array_of(obj, dtype, copy)
@@ -100,6 +103,8 @@ def full(
     >>> full(3, 7)
     array([7, 7, 7])
     """
+    if has_own_rules(fill_value):
+        raise refusal("the fill_value of full()", fill_value)
     value = np.asarray(asnumpy(fill_value))
     if value.ndim:
         raise ValueError(
@@ -123,9 +128,24 @@ def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str
     return full(shape, 1, np.float64 if dtype is None else dtype, device, order=order)
 
 
-def _like(x: Any, shape: Any, dtype: Any, device: str | None, order: str) -> Any:
-    """An empty array after a prototype: its shape, type, order and device, unless given."""
+def _like(
+    function: Any, x: Any, shape: Any, dtype: Any, device: str | None, order: str, *value: Any
+) -> Any:
+    """Returns an array after a prototype, as NumPy's `function`, filled with a value if given."""
     x = as_array(x)
+    if has_own_rules(x):
+        return call_numpy(
+            function,
+            x,
+            *(value if function is np.full_like else ()),
+            dtype=dtype,
+            order=None if order == "K" else order,
+            shape=shape,
+            operands=[x],
+            ordinal=-1 if device is None else core.parse_device(device),
+        )
+    if has_own_rules(value):
+        raise refusal(f"the fill_value of {function.__name__}()", value[0])
     if isinstance(x, Array):
         device = x.device if device is None else device
         is_fortran = _is_fortran(x)
@@ -136,14 +156,19 @@ def _like(x: Any, shape: Any, dtype: Any, device: str | None, order: str) -> Any
     shape = x.shape if shape is None else _shape(shape)
     if order in ("A", "K"):
         order = "F" if is_fortran and len(shape) == x.ndim else "C"
-    return empty(shape, x.dtype if dtype is None else dtype, device, order=order)
+    result = empty(shape, x.dtype if dtype is None else dtype, device, order=order)
+    if value and isinstance(result, Array):
+        result.fill(*value)
+    elif value:
+        result[...] = array_of(value[0], result.dtype)
+    return result
 
 
 def empty_like(
     x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
 ) -> Any:
     """A new array of the shape, type, order and device of `x`, uninitialised."""
-    return _like(x, shape, dtype, device, order)
+    return _like(np.empty_like, x, shape, dtype, device, order)
 
 
 @in_default_mode
@@ -157,26 +182,21 @@ def full_like(
     order: str = "K",
 ) -> Any:
     """A new array of the shape, type, order and device of `x`, filled with a number."""
-    result = _like(x, shape, dtype, device, order)
-    if isinstance(result, np.ndarray):
-        result[...] = array_of(fill_value, result.dtype)
-    else:
-        result.fill(fill_value)
-    return result
+    return _like(np.full_like, x, shape, dtype, device, order, fill_value)
 
 
 def zeros_like(
     x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
 ) -> Any:
     """A new array of zeros, of the shape, type, order and device of `x`."""
-    return full_like(x, 0, dtype, device, shape=shape, order=order)
+    return _like(np.zeros_like, x, shape, dtype, device, order, 0)
 
 
 def ones_like(
     x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
 ) -> Any:
     """A new array of ones, of the shape, type, order and device of `x`."""
-    return full_like(x, 1, dtype, device, shape=shape, order=order)
+    return _like(np.ones_like, x, shape, dtype, device, order, 1)
 
 
 @in_default_mode
@@ -192,6 +212,9 @@ def arange(
     >>> arange(2, 9, 3)
     array([2, 5, 8])
     """
+    for name, x in (("start", start), ("stop", stop), ("step", step)):
+        if has_own_rules(x):
+            raise refusal(f"the {name} of arange()", x)
     ordinal = _ordinal(device)
     if ordinal < 0:
         given: Any = (0, start) if stop is None else (start, stop)
@@ -240,6 +263,10 @@ def linspace(
     if num < 0:
         raise ValueError(f"linspace(): num must be 0 or more, not {num}")
     ordinal = _ordinal(device)
+    ends = (start, stop)
+    if has_own_rules(ends):
+        more: Any = {"operands": ends, "ordinal": ordinal}
+        return call_numpy(np.linspace, *ends, num, endpoint, dtype=dtype, **more)
     if ordinal < 0:
         if dtype is None or np.dtype(dtype).kind not in "iu":
             return np.linspace(start, stop, num, endpoint, dtype=dtype)

@@ -9,13 +9,18 @@ import numpy as np
 
 from . import core
 from ._array import Array, _refuse_other_device, as_array
+from ._operands import call_numpy, has_own_rules, own_rules, refusal
 
 _operations = {operation.__name__: operation for operation in core.operations}
 
 
 def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
-    vectors = [x if isinstance(x, Array) else np.asanyarray(x) for x in map(as_array, (a, b))]
-    for given, x in zip("ab", vectors, strict=True):
+    vectors = [as_array(a), as_array(b)]
+    for k, (given, x) in enumerate(zip("ab", vectors, strict=True)):
+        if not has_own_rules(x):
+            x = vectors[k] = x if isinstance(x, Array) else np.asarray(x)
+        elif own_rules(x) is not x or not hasattr(x, "ndim"):
+            raise refusal(f"vector_{name}: {given}", x)
         if x.ndim != 1:
             raise ValueError(
                 f"vector_{name}: {given} must have one dimension, not {x.ndim} "
@@ -90,7 +95,10 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     """
     if not isinstance(matrix, Array):
         matrix = as_array(matrix)
-    array = matrix if isinstance(matrix, Array) else np.asarray(matrix)
+    if has_own_rules(matrix) and getattr(matrix, "ndim", 2) == 2:
+        ordinal = core.parse_device(device)
+        return call_numpy(np.trace, matrix, offset, operands=[matrix], ordinal=ordinal)
+    array = matrix if isinstance(matrix, Array) or has_own_rules(matrix) else np.asarray(matrix)
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "
@@ -125,6 +133,8 @@ def fib(n: int) -> int:
     >>> len(str(fib(10_000)))
     2090
     """
+    if has_own_rules(n):
+        raise refusal("the operand of fib()", n)
     n = operator.index(n)
     if n < 0:
         raise ValueError(f"fib: n must be 0 or more, not {n}")

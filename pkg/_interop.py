@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._operands import has_own_rules, refusal
 from ._streams import LEGACY, gpu_ordinal
 
 #: DLPack's kinds of devices.
@@ -305,6 +306,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     array = x if isinstance(x, core.ArrayBase) else from_foreign(x)
     if array is not None:
         return _move(array, array._ordinal if ordinal is None else ordinal, copy)
+    if has_own_rules(x):
+        raise refusal("the operand of from_dlpack()", x)
     host = np.from_dlpack(x)
     if ordinal is not None and ordinal >= 0:
         if copy is False:

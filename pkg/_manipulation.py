@@ -11,7 +11,7 @@ from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
 from ._convert import convert
 from ._mode import in_default_mode
-from ._operands import broadcast_shapes
+from ._operands import broadcast_shapes, call_numpy, has_own_rules, overrides
 
 
 def _one_device(arrays: Sequence[Any], name: str, takes_numbers: bool = False) -> int:
@@ -47,7 +47,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
     arrays = [as_array(x) for x in arrays]
     ordinal = _one_device(arrays, "concatenate")
     if ordinal < 0:
-        return np.concatenate(arrays, axis, dtype=dtype)
+        return call_numpy(np.concatenate, arrays, axis, dtype=dtype, operands=arrays)
     if axis is None:
         arrays, axis = [x.ravel() for x in arrays], 0
     if any(x.ndim == 0 for x in arrays):
@@ -83,7 +83,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
     arrays = [as_array(x) for x in arrays]
     ordinal = _one_device(arrays, "stack")
     if ordinal < 0:
-        return np.stack(arrays, axis, dtype=dtype)
+        return call_numpy(np.stack, arrays, axis, dtype=dtype, operands=arrays)
     (axis,) = _normalized_axes(axis, arrays[0].ndim + 1)
     for k, x in enumerate(arrays):
         if x.shape != arrays[0].shape:
@@ -105,7 +105,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     operands = [as_array(a) for a in (condition, x, y)]
     ordinal = _one_device(operands, "where", takes_numbers=True)
     if ordinal < 0:
-        return np.where(*operands)
+        return call_numpy(np.where, *operands, operands=operands)
     shape = broadcast_shapes(*(np.shape(a) for a in operands))
     weak = [a for a in operands[1:] if type(a) in (bool, int, float, complex)]
     dtype = _result_type(operands[1:], None)
@@ -123,6 +123,8 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     x = as_array(x)
     if isinstance(x, Array):
         return x.reshape(shape, copy=copy)
+    if has_own_rules(x):
+        return call_numpy(np.reshape, x, shape, copy=copy, operands=[x])
     x = np.asarray(x)
     if copy:
         return x.copy().reshape(shape)
@@ -135,7 +137,9 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 def transpose(x: Any, /, axes: Any = None) -> Any:
     """The axes in another order, reversed when none is given; a view."""
     x = as_array(x)
-    return x.transpose(axes) if isinstance(x, Array) else np.transpose(x, axes)
+    if isinstance(x, Array):
+        return x.transpose(axes)
+    return call_numpy(np.transpose, x, *(() if axes is None else (axes,)), operands=[x])
 
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
@@ -146,14 +150,18 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
 def matrix_transpose(x: Any, /) -> Any:
     """The last two axes exchanged; a view."""
     x = as_array(x)
-    return x.mT if isinstance(x, Array) else np.matrix_transpose(x)
+    if isinstance(x, Array):
+        return x.mT
+    if has_own_rules(x):  # Dask has no matrix_transpose()
+        return call_numpy(np.swapaxes, x, -1, -2, operands=[x])
+    return np.matrix_transpose(x)
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """Some axes moved to other places, the rest in their order; a view."""
     x = as_array(x)
     if not isinstance(x, Array):
-        return np.moveaxis(x, source, destination)
+        return call_numpy(np.moveaxis, x, source, destination, operands=[x])
     sources = _normalized_axes(source, x.ndim)
     targets = _normalized_axes(destination, x.ndim)
     if len(sources) != len(targets):
@@ -168,7 +176,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
     """With new axes of size 1; a view."""
     x = as_array(x)
     if not isinstance(x, Array):
-        return np.expand_dims(x, axis)
+        return call_numpy(np.expand_dims, x, axis, operands=[x])
     axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
     new = _normalized_axes(axes, x.ndim + len(axes))
     return x[tuple(None if d in new else slice(None) for d in range(x.ndim + len(axes)))]
@@ -177,14 +185,16 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """Without axes of size 1; a view."""
     x = as_array(x)
-    return x.squeeze(axis) if isinstance(x, Array) else np.squeeze(x, axis)
+    if isinstance(x, Array):
+        return x.squeeze(axis)
+    return call_numpy(np.squeeze, x, axis=axis, operands=[x])
 
 
 def flip(x: Any, /, axis: Any = None) -> Any:
     """The elements in reverse order along all axes, or some; a view."""
     x = as_array(x)
     if not isinstance(x, Array):
-        return np.flip(x, axis)
+        return call_numpy(np.flip, x, axis=axis, operands=[x])
     axes = range(x.ndim) if axis is None else _normalized_axes(axis, x.ndim)
     return x[tuple(slice(None, None, -1 if d in axes else 1) for d in range(x.ndim))]
 
@@ -193,7 +203,9 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
     """`x` repeated to a shape, as a view; it is read-only."""
     x = as_array(x)
     if not isinstance(x, Array):
-        return np.broadcast_to(x, shape)
+        # A quantity keeps its unit only if subok says so; masked arrays know no such argument.
+        subok = True if overrides(x) and isinstance(x, np.ndarray) else None
+        return call_numpy(np.broadcast_to, x, shape, subok=subok, operands=[x])
     shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     missing = len(shape) - x.ndim
     if missing < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[missing:], strict=True)):
@@ -208,6 +220,10 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
     """The elements converted to another type."""
     x = as_array(x)
+    if has_own_rules(x):
+        ordinal = -1 if device is None else core.parse_device(device)
+        copies = {} if copy else {"copy": False}
+        return call_numpy(np.ndarray.astype, x, dtype, **copies, operands=[x], ordinal=ordinal)
     if not isinstance(x, Array):
         x = np.asarray(x)
     if device is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._operands import has_own_rules, refusal
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -58,21 +59,26 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return bool(dtype == np.dtype(kind))
 
 
+def _typed(x: Any) -> Any:
+    """Returns what NumPy's functions of types take for `x`: the type of an array is enough."""
+    if isinstance(x, core.ArrayBase):
+        return x.dtype
+    if has_own_rules(x):
+        if not isinstance(getattr(x, "dtype", None), np.dtype):
+            raise refusal("an operand", x)
+        return x.dtype
+    return x
+
+
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The type that the operands promote to, as NumPy promotes."""
-    from ._array import Array
-
-    result: np.dtype[Any] = np.result_type(
-        *(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes)
-    )
+    result: np.dtype[Any] = np.result_type(*map(_typed, arrays_and_dtypes))
     return result
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether a type, or an array's, casts to another without loss."""
-    from ._array import Array
-
-    return np.can_cast(from_.dtype if isinstance(from_, Array) else from_, to)
+    return np.can_cast(_typed(from_), to)
 
 
 class _Info:

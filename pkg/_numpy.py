@@ -20,12 +20,8 @@ _UFUNCS: dict[Any, tuple[Any, bool]] = {
 }
 _UFUNCS.update({operation.ufunc: (operation, False) for operation in core.operations})
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "add": _reductions.sum,
-    "multiply": _reductions.prod,
-    "minimum": _reductions.min,
-    "maximum": _reductions.max,
-}
+#: The reduction that repeats each operation.
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
 
 
 def _apply(operation: Any, is_true_division: bool, inputs: tuple[Any, ...], out: Any) -> Any:
@@ -146,13 +142,24 @@ def ufunc(function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str,
     elif method == "reduce" and function in _UFUNCS:
         name = _UFUNCS[function][0].__name__
         if name in _REDUCTIONS:
-            out = kwargs.get("out")
-            given = {k: v for k, v in kwargs.items() if k != "out" and v is not None}
-            given.setdefault("axis", kwargs.get("axis", 0))
-            if out is not None:
-                given["out"] = out[0] if isinstance(out, tuple) else out
-            return _REDUCTIONS[name](inputs[0], **given)
+            return _reduced(_REDUCTIONS[name], *inputs, **kwargs)
     return NotImplemented
+
+
+def _reduced(
+    name: str,
+    x: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Any:
+    for what, is_given in (("initial", initial is not np._NoValue), ("where", where is not True)):
+        if is_given:
+            raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
+    return _reductions.reduction(name, x, axis, dtype, _out.unwrapped(name, out), keepdims)
 
 
 def _trace(a: Any, offset: int = 0) -> Any:

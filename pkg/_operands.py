@@ -9,7 +9,7 @@ to the operand's own class, or refused with a TypeError.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,11 @@ def plain(what: str, x: Any) -> np.ndarray[Any, Any]:
 # ---- NumPy's dispatch ----------------------------------------------------------------------------
 
 
+def _broadcast_masked(x: Any, shape: Any) -> Any:
+    data, mask = (np.broadcast_to(part, shape) for part in (x.data, np.ma.getmaskarray(x)))
+    return np.ma.MaskedArray(data, mask)
+
+
 def _joined_masked(join: Callable[..., Any]) -> Callable[..., Any]:
     def joined(arrays: Sequence[Any], axis: Any, dtype: Any = None) -> Any:
         if dtype is not None:
@@ -103,18 +108,18 @@ def _joined_masked(join: Callable[..., Any]) -> Callable[..., Any]:
 _MASKED: dict[Any, Callable[..., Any]] = {
     np.concatenate: _joined_masked(np.ma.concatenate),
     np.stack: _joined_masked(np.ma.stack),
+    np.broadcast_to: _broadcast_masked,
     np.where: np.ma.where,
     np.dot: np.ma.dot,
 }
 
-#: Functions that return a plain array even for a subclass of ndarray.
-_DROPS_SUBCLASS = frozenset((np.where, np.broadcast_to))
+#: Functions that NumPy leaves to the method of the same name of any class, and those that make a
+#: plain array where the method raises a TypeError.
+_REDUCTIONS = frozenset((np.sum, np.prod, np.min, np.max, np.mean))
+_BY_METHOD = frozenset((np.transpose, np.squeeze))
 
-#: Functions that NumPy leaves to the method of the same name of any class.
-_BY_METHOD = frozenset((np.sum, np.prod, np.min, np.max, np.mean, np.transpose, np.squeeze))
 
-
-def _overrides(x: Any) -> bool:
+def overrides(x: Any) -> bool:
     """Tells whether NumPy leaves its functions to the class of `x`."""
     own = getattr(type(x), "__array_function__", None)
     return own is not None and own is not np.ndarray.__array_function__
@@ -130,40 +135,44 @@ def _is_computed_at_once(function: Any, x: Any) -> bool:
 def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any] | None:
     """Returns what computes NumPy's `function` of these operands by their own rules, or None."""
     foreign = [x for x in operands if has_own_rules(x)]
+    own: Callable[..., Any] = function
+    method: Callable[..., Any] | None = getattr(type(foreign[0]), function.__name__, None)
     if any(own_rules(x) is not x for x in foreign):
         return None  # NumPy does not look into lists
-    if function is np.astype:  # which NumPy has for ndarrays alone
-        return getattr(type(foreign[0]), "astype", None)
-    if any(_overrides(x) for x in foreign):
-        return None if any(_is_computed_at_once(function, x) for x in foreign) else function
+    if function is np.ndarray.astype:
+        return method
+    if any(overrides(x) for x in foreign):
+        return None if any(_is_computed_at_once(function, x) for x in foreign) else own
     if all(isinstance(x, np.ndarray) for x in foreign):
         is_masked = any(isinstance(x, np.ma.MaskedArray) for x in foreign)
-        if is_masked and function in _MASKED:
-            return _MASKED[function]
-        return None if function in _DROPS_SUBCLASS else function
+        return _MASKED.get(function, own) if is_masked else own
     if function in _BY_METHOD:
-        return getattr(type(foreign[0]), function.__name__, None)
-    return None
+        return method
+    return own if function in _REDUCTIONS and method is not None else None
 
 
-def dispatch(
-    function: Any, *args: Any, operands: Iterable[Any], device: str | None = None, **kwargs: Any
+def call_numpy(
+    function: Any, *args: Any, operands: Sequence[Any], ordinal: int = -1, **kwargs: Any
 ) -> Any:
-    """Returns NumPy's ``function(*args, **kwargs)``, computed by the class of an operand.
+    """Returns NumPy's ``function(*args, **kwargs)``, computed by the rules of its operands.
 
-    `operands` are the arguments that are arrays; one of them has rules of its own.  Keyword
-    arguments that are None are left out.  TypeError where NumPy would make a plain array of an
-    operand, and for a GPU as `device`.
+    `operands` are the arguments that are arrays, in host memory.  Keyword arguments that are None
+    are left out.  TypeError where NumPy would make a plain array of an operand with rules of its
+    own, and where such an operand was to be computed on a GPU, `ordinal`.
     """
-    operands = list(operands)
-    name = function.__name__
-    found = next(x for x in operands if has_own_rules(x))
-    if device is not None and core.parse_device(device) >= 0:
-        raise refusal(f"{name}(device={device!r}): an operand", found)
+    kwargs = {name: x for name, x in kwargs.items() if x is not None}
+    found = next(filter(has_own_rules, operands), None)
+    if found is None:
+        return function(*args, **kwargs)
     implementation = _implementation(function, operands)
     if implementation is None:
-        raise refusal(f"an operand of {name}()", found)
-    return implementation(*args, **{k: x for k, x in kwargs.items() if x is not None})
+        raise refusal(f"an operand of {function.__name__}()", found)
+    if ordinal >= 0:
+        raise refusal(f"{function.__name__}(): device is cuda:{ordinal} and an operand", found)
+    result = implementation(*args, **kwargs)
+    if type(result) is np.ndarray and isinstance(found, np.ndarray) and not overrides(found):
+        raise refusal(f"an operand of {function.__name__}()", found)  # NumPy dropped the subclass
+    return result
 
 
 # ---- Shapes --------------------------------------------------------------------------------------

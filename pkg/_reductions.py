@@ -3,12 +3,15 @@
 The order is written down in ``mylib.h`` (`mylib_reduce`).  The bits are the same on every device,
 for every layout, and with any number of threads.
 
-The usual calls on an Array are made in `core`, whose functions say NotImplemented to all others.
+The usual calls on an Array are made in `core`, whose functions return NotImplemented for all
+others; those go to `reduction`.
 """
 
 from __future__ import annotations
 
 import math
+import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,16 +24,28 @@ from ._array import (
     _refuse_host,
     _refuse_other_device,
     as_array,
+    asnumpy,
 )
-from ._convert import convert
+from ._convert import convert, warn_of_complex
 from ._mode import in_default_mode
+from ._operands import call_numpy, has_own_rules, refusal
 from ._tracing import Traced
+
+Shape = tuple[int, ...]
 
 _SUM, _PROD, _MIN, _MAX = range(4)
 
 #: The reductions that are one call of the library, by their numbers there.
 KINDS = {"sum": _SUM, "prod": _PROD, "min": _MIN, "max": _MAX}
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
+
+_OPERATIONS = {operation.__name__: operation for operation in core.operations}
+
+#: The operation that each reduction repeats.
+_REPEATED = {"sum": "add", "mean": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
+
+#: The largest count such that float32 holds it and all smaller ones.
+_EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Values:
@@ -39,7 +54,7 @@ class Values:
     Has what the functions here ask of an array.  `_ordinal` is -1 for host arrays.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], ordinal: int) -> None:
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], ordinal: int) -> None:
         self.shape = shape
         self.ndim = len(shape)
         self.size = math.prod(shape)
@@ -51,37 +66,72 @@ class Values:
         """As `core.reduce`, but that it reports the flags itself."""
         raise NotImplementedError
 
+    def elements(self) -> Any:
+        """Returns the elements as an array."""
+        raise NotImplementedError
+
+
+# ---- Types ---------------------------------------------------------------------------------------
+
+
+def _supported(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the type in native byte order; TypeError if the library does not have it."""
+    if dtype.char not in _SUPPORTED:
+        raise TypeError(
+            f"{name}: elements of type {dtype} are not supported; supported are bool, int8 to "
+            "int64, uint8 to uint64, float16 to float64, complex64 and complex128"
+        )
+    native: np.dtype[Any] = dtype.newbyteorder("=")
+    return native
+
 
 def _operand(name: str, x: Any) -> Any:
-    """`x` as an Array or a NumPy array in native byte order, of a type that the library has."""
+    """Returns `x` as an Array or a NumPy array in native byte order, of a supported type."""
     x = as_array(x)
     if isinstance(x, Array | Values):
         return x
     x = np.asarray(x)
-    if x.dtype.char not in _SUPPORTED:
-        raise TypeError(
-            f"{name}: elements of type {x.dtype} are not supported; supported are bool, int8 to "
-            "int64, uint8 to uint64, float16 to float64, complex64 and complex128"
-        )
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    dtype = _supported(name, x.dtype)
+    return x if x.dtype.isnative else x.astype(dtype)
 
 
 def _carrying_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of a sum or product of elements of a type."""
+    """Returns the type of a sum or product of elements of a type."""
     if dtype.kind in "bi":
         return np.dtype(np.int64)
     return np.dtype(np.uint64) if dtype.kind == "u" else dtype
 
 
+def _mean_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
+
+
 def result_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of the reduction `name` of elements of a type."""
+    """Returns the type of the reduction `name` of elements of a type."""
     if name in ("sum", "prod"):
         return _carrying_type(dtype)
     return _mean_type(dtype) if name == "mean" else dtype
 
 
-def _mean_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
+def _chosen_type(name: str, x: Any, dtype: Any, target: Any) -> np.dtype[Any]:
+    """Returns the type that a reduction is computed in, which NumPy lets an output choose too."""
+    if dtype is not None:
+        return _supported(name, np.dtype(dtype))
+    if target is None:
+        return result_type(name, x.dtype)
+    if name == "mean" and (x.dtype.kind in "biu" or x.dtype == np.float16):
+        return np.dtype(np.float32 if x.dtype == np.float16 else np.float64)
+    ufunc: Any = getattr(np, _REPEATED[name])
+    types = (target.dtype, x.dtype, None)
+    return _supported(name, ufunc.resolve_dtypes(types, reduction=True, casting="unsafe")[1])
+
+
+# ---- The way of a reduction ----------------------------------------------------------------------
+
+
+def _gpu(x: Any) -> int:
+    """Returns the GPU that the elements are on; -1 in host memory."""
+    return x._ordinal if isinstance(x, Array | Values) else -1
 
 
 def _new(x: Any, shape: Any, dtype: Any) -> Any:
@@ -91,65 +141,123 @@ def _new(x: Any, shape: Any, dtype: Any) -> Any:
     return np.empty(shape, dtype)
 
 
-def _gpu(x: Any) -> int:
-    """The GPU that the elements are on; -1 in host memory."""
-    return x._ordinal if isinstance(x, Array | Values) else -1
+def _reduced_axes(name: str, axis: Any, x: Any) -> Shape:
+    if axis is None:
+        return tuple(range(x.ndim))
+    if isinstance(axis, bool | np.bool_):
+        raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
+    if x.ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
+        axis = () if operator.index(axis) in (0, -1) else axis  # which NumPy allows
+    return _normalized_axes(axis, x.ndim)
+
+
+def _shapes(x: Any, axes: Shape, keepdims: bool) -> tuple[Shape, Shape]:
+    """Returns the shape with size 1 where it is reduced, and the shape of the result."""
+    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
+    shape = kept if keepdims else tuple(n for d, n in enumerate(x.shape) if d not in axes)
+    return kept, shape
 
 
 def _reduce(
-    name: str,
-    kind: int,
-    x: Any,
-    axis: Any,
-    dtype: Any,
-    result_dtype: Any,
-    out: Any,
-    keepdims: bool,
-    device: str | None,
+    name: str, x: Any, axes: Shape, kept: Shape, dtype: Any, result_dtype: Any, ordinal: int
 ) -> Any:
-    """Reduces `x`, converted to `dtype`, to a result of `result_dtype`."""
-    ordinal = core.parse_device(device)
-    on_gpu = _gpu(x) >= 0
-    if on_gpu:
-        _refuse_other_device(name, x, device)
-    kept: tuple[int, ...]
-    shape: tuple[int, ...]
-    if axis is None and not keepdims:
-        kept = shape = ()
-        is_empty = x.size == 0
-    else:
-        sizes = x.shape
-        axes = tuple(range(x.ndim)) if axis is None else _normalized_axes(axis, x.ndim)
-        if len(axes) == 1:
-            before, after = sizes[: axes[0]], sizes[axes[0] + 1 :]
-            kept, shape = (*before, 1, *after), before + after
-        else:
-            kept = tuple(1 if d in axes else n for d, n in enumerate(sizes))
-            shape = tuple(n for d, n in enumerate(sizes) if d not in axes)
-        if keepdims:
-            shape = kept
-        is_empty = x.size == 0 and 0 not in shape
-    if is_empty and kind in (_MIN, _MAX):
-        raise ValueError(f"{name}: no elements along axis {axis}, and no identity to start from")
+    """Returns `x`, converted to `dtype`, reduced to a new array of the shape `kept`."""
+    kind = KINDS[name]
+    if kind in (_MIN, _MAX) and any(x.shape[d] == 0 for d in axes):
+        raise ValueError(
+            f"{name}: no elements along axes {axes} of the shape {x.shape}, and no identity to "
+            "start from"
+        )
+    if dtype == np.bool_:  # True is 1, and any number but 0 is True
+        carrier = np.dtype(np.int64 if kind in (_SUM, _PROD) else np.uint8)
+        x = x if x.dtype == np.bool_ else x.astype(np.bool_)
+        return _reduce(name, x, axes, kept, carrier, carrier, ordinal).astype(np.bool_)
+    warn_of_complex(x.dtype, dtype)
     result = _new(x, kept, result_dtype)
     if isinstance(x, Values):
         x.reduce(kind, dtype, ordinal, result)
-    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and not on_gpu:
-        operations = {_SUM: "add", _PROD: "multiply", _MIN: "minimum", _MAX: "maximum"}
-        _operation(operations[kind]).report_flags(flags)
-    return _finished(name, result if shape == kept else result.reshape(shape), out)
+    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and _gpu(x) < 0:
+        _OPERATIONS[_REPEATED[name]].report_flags(flags)
+    if dtype.kind == "c" and kind in (_MIN, _MAX):
+        _put_first_nans(result, x, axes)
+    return result
 
 
-def _finished(name: str, result: Any, out: Any) -> Any:
-    if out is None:
+def _put_first_nans(result: Any, x: Any, axes: Shape) -> None:
+    """Replaces a complex minimum or maximum that is NaN by the first NaN in C order, as NumPy does.
+
+    The parts of complex NaNs differ, and the order of a reduction finds another one first.
+    """
+    found = np.isnan(asnumpy(result))
+    if not found.any():
+        return
+    host = asnumpy(x.elements() if isinstance(x, Values) else x)
+    terms = np.moveaxis(host, axes, range(len(axes))).reshape(-1, found.size)
+    first = np.isnan(terms).argmax(axis=0)
+    values = terms[first, np.arange(found.size)].astype(result.dtype).reshape(found.shape)
+    _out.store(result, np.where(found, values, asnumpy(result)))
+
+
+def _converted(x: Any, dtype: Any) -> Any:
+    return x.astype(dtype) if isinstance(x, Array) else convert(np.asarray(x), dtype)
+
+
+def _quotient(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
+    """Returns total / count in a type, complex numbers divided in complex128 as NumPy does."""
+    if count == 0:
+        warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=4)
+    with np.errstate(all="ignore"):
+        if dtype.kind == "f" and count <= _EXACT_IN_FLOAT32:
+            return total / dtype.type(count)
+        return _converted(total / np.float64(count), dtype)
+
+
+@in_default_mode
+def reduction(
+    name: str, x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, device: str | None = None
+) -> Any:
+    """Returns the reduction `name` of anything that the functions here take."""
+    if isinstance(x, Traced):
+        return x._reduced(name, axis, dtype, out, keepdims)
+    ordinal = core.parse_device(device)
+    x = as_array(x)
+    if has_own_rules(x):
+        given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
+        return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
+    x = _operand(name, x)
+    if _gpu(x) >= 0:
+        _refuse_other_device(name, x, device)
+    axes = _reduced_axes(name, axis, x)
+    kept, shape = _shapes(x, axes, keepdims)
+    if has_own_rules(out):
+        raise refusal(f"out of {name}()", out)
+    chosen = _chosen_type(name, x, dtype, None if out is None else _out.target(name, out))
+    target = out
+    if out is not None:
+        target = _out.check(name, out, shape, chosen, _gpu(x), exact=True)
+    if name == "mean":
+        result = _mean(x, axes, kept, chosen, target, ordinal).reshape(shape)
+    else:
+        result = _reduce(name, x, axes, kept, chosen, chosen, ordinal).reshape(shape)
+    if target is None:
         return result[()] if isinstance(result, np.ndarray) else result
-    found = _out.check(name, out, result.shape, result.dtype, _gpu(result), exact=True)
-    _out.store(found, result)
+    _out.store(target, result)
     return out
 
 
-def _operation(name: str) -> Any:
-    return next(operation for operation in core.operations if operation.__name__ == name)
+def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, ordinal: int) -> Any:
+    """Returns the mean, computed in a type."""
+    count = math.prod(x.shape[d] for d in axes)
+    carrier = np.dtype(np.float32) if dtype == np.float16 else dtype
+    total = _reduce("sum", x, axes, kept, dtype, carrier, ordinal)
+    if target is None:
+        return _converted(_quotient(total, count, carrier), dtype)
+    # NumPy rounds the sum to the type of the output, and divides there.
+    own = target.dtype.newbyteorder("=")
+    return _quotient(_converted(total, own), count, own)
+
+
+# ---- The functions -------------------------------------------------------------------------------
 
 
 def sum(  # noqa: A001  NumPy's name
@@ -174,11 +282,7 @@ def sum(  # noqa: A001  NumPy's name
         result = core.reduce_new(_SUM, x, axis, keepdims)
         if result is not NotImplemented:
             return result
-    if isinstance(x, Traced):
-        return x._reduced("sum", axis, dtype, out, keepdims)
-    x = _operand("sum", x)
-    chosen = _carrying_type(x.dtype) if dtype is None else np.dtype(dtype)
-    return _reduce("sum", _SUM, x, axis, chosen, chosen, out, keepdims, device)
+    return reduction("sum", x, axis, dtype, out, keepdims, device)
 
 
 def prod(
@@ -199,27 +303,17 @@ def prod(
         result = core.reduce_new(_PROD, x, axis, keepdims)
         if result is not NotImplemented:
             return result
-    if isinstance(x, Traced):
-        return x._reduced("prod", axis, dtype, out, keepdims)
-    x = _operand("prod", x)
-    chosen = _carrying_type(x.dtype) if dtype is None else np.dtype(dtype)
-    return _reduce("prod", _PROD, x, axis, chosen, chosen, out, keepdims, device)
+    return reduction("prod", x, axis, dtype, out, keepdims, device)
 
 
 def _extremum(
     name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
 ) -> Any:
-    if type(x) is Array and out is None and device is None:
+    if type(x) is Array and out is None and device is None and x.dtype.kind != "c":
         result = core.reduce_new(kind, x, axis, keepdims)
         if result is not NotImplemented:
             return result
-    if isinstance(x, Traced):
-        return x._reduced(name, axis, None, out, keepdims)
-    x = _operand(name, x)
-    if x.dtype == np.bool_:
-        small = _reduce(name, kind, x, axis, np.uint8, np.uint8, None, keepdims, device)
-        return _finished(name, small.astype(np.bool_), out)
-    return _reduce(name, kind, x, axis, x.dtype, x.dtype, out, keepdims, device)
+    return reduction(name, x, axis, None, out, keepdims, device)
 
 
 def min(  # noqa: A001  NumPy's name
@@ -254,17 +348,6 @@ def max(  # noqa: A001  NumPy's name
     return _extremum("max", _MAX, x, axis, out, keepdims, device)
 
 
-@in_default_mode
-def _quotient(total: Any, count: int, carrier: np.dtype[Any], dtype: np.dtype[Any]) -> Any:
-    """A mean from its sum, divided in the type that carried it."""
-    with np.errstate(all="ignore"):
-        result = total / carrier.type(count) if carrier.kind in "fc" else total / count
-    if result.dtype == dtype:
-        return result
-    on_gpu = isinstance(result, Array)
-    return result.astype(dtype) if on_gpu else convert(np.asarray(result), dtype)[()]
-
-
 def mean(
     x: Any,
     axis: Any = None,
@@ -284,28 +367,21 @@ def mean(
     """
     if type(x) is Array and dtype is None and out is None and device is None:
         own = x.dtype
-        if own.char in "fdFD":  # which carry their own sums
+        if own.char in "fdD" and x.size <= _EXACT_IN_FLOAT32:  # which carry their own sums
             total = core.reduce_new(_SUM, x, axis, keepdims)
             if total is not NotImplemented:
-                return _quotient(total, x.size // total.size, own, own)
-    if isinstance(x, Traced):
-        return x._reduced("mean", axis, dtype, out, keepdims)
-    x = _operand("mean", x)
-    chosen = _mean_type(x.dtype) if dtype is None else np.dtype(dtype)
-    carrier = np.dtype(np.float32) if chosen == np.float16 else chosen
-    axes = tuple(range(x.ndim)) if axis is None else _normalized_axes(axis, x.ndim)
-    count = 1
-    for d in axes:
-        count *= x.shape[d]
-    if count == 0:
-        import warnings
+                return total / own.type(x.size // total.size)
+    return reduction("mean", x, axis, dtype, out, keepdims, device)
 
-        warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=2)
-    total = _reduce("mean", _SUM, x, axis, chosen, carrier, None, keepdims, device)
-    result = _quotient(total, count, carrier, chosen)
-    if isinstance(result, np.generic):
-        return result if out is None else _finished("mean", np.asarray(result), out)
-    return _finished("mean", result, out)
+
+def _finished(name: str, result: Any, out: Any) -> Any:
+    if out is None:
+        return result[()] if isinstance(result, np.ndarray) else result
+    if has_own_rules(out):
+        raise refusal(f"out of {name}()", out)
+    found = _out.check(name, out, result.shape, result.dtype, _gpu(result), exact=True)
+    _out.store(found, result)
+    return out
 
 
 def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
@@ -322,6 +398,7 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
         if result is not NotImplemented:
             return result
     a, b = as_array(a), as_array(b)
+    ordinal = core.parse_device(device)
     on_gpu = isinstance(a, Array) or isinstance(b, Array)
     if on_gpu:
         found = a if isinstance(a, Array) else b
@@ -333,6 +410,8 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
                     f"dot: a is on {a.device} and b is on {b.device}: move one of them with "
                     "to_device() first"
                 )
+    elif has_own_rules(a) or has_own_rules(b):
+        return call_numpy(np.dot, a, b, out=out, operands=[a, b], ordinal=ordinal)
     else:
         a, b = _operand("dot", a), _operand("dot", b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
@@ -346,11 +425,10 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     dtype = a.dtype if a.dtype is b.dtype else np.result_type(a.dtype, b.dtype)
     if dtype == np.bool_:
         dtype = np.dtype(np.int8)
-    ordinal = core.parse_device(device)
     if on_gpu and device is not None and ordinal != a._ordinal:
         raise ValueError(f"dot: the arrays are on {a.device}, and device is {device!r}")
     result = _new(a, (), dtype)
     flags = core.dot(dtype, ordinal, result, a, b)
     if flags and not on_gpu:
-        _operation("add").report_flags(flags)
+        _OPERATIONS["add"].report_flags(flags)
     return _finished("dot", result, out)

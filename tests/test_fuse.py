@@ -192,7 +192,7 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda a: int(a), "there is no number"),
     (lambda a: range(a), "there is no number"),
     (lambda a: np.asarray(a), "function of arrays is not possible"),
-    (lambda a: pcd.trace(a), "function of arrays is not possible"),
+    (lambda a: pcd.trace(a), "trace cannot be fused"),
     (lambda a: a & 1, "operators & | ^ ~ are not possible"),
     (lambda a: ~a, "operators & | ^ ~ are not possible"),
     (lambda a: a @ a, "operator @ is not possible"),

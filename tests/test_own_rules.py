@@ -1,0 +1,295 @@
+"""Operands with rules of their own are dispatched as NumPy does, or refused; never unwrapped.
+
+The table is every public function by every kind of operand, in every argument that takes one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pkg as pcd
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+# ---- The table: functions ------------------------------------------------------------------------
+
+#: Parameters that take arrays, and those that take sequences of them.
+OPERANDS = ("x", "a", "b", "obj", "matrix", "condition", "y", "fill_value", "start", "stop", "n")
+SEQUENCES = ("arrays", "arrays_and_dtypes")
+
+#: Values of the other parameters, where one is needed.
+OTHERS = {
+    **{"shape": (1, 3), "dtype": "f8", "axis": 0, "axes": (0,), "source": 0, "destination": 0},
+    **{"from_": "f4", "to": "f8", "kind": "integral", "expr": "a + 1", "function": abs},
+}
+
+#: Values beside the operand that is of a certain kind.
+PLAIN = {"fill_value": 2.0, "start": 0, "stop": 3, "n": 3}
+
+#: Functions without operands: of devices, streams and memory, texts and types.
+WITHOUT = frozenset(
+    "config cuda_is_available default_device device_count free_cached_memory get_include "
+    "get_library_dir helloworld memory_info set_memory_limit show_config stream synchronize "
+    "empty ones zeros Expression MemoryInfo Stream CudaError Array finfo iinfo isdtype "
+    "__array_namespace_info__ fuse evaluate".split()
+)
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    if type(function) is type(pcd.add):
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        return [inspect.Parameter(name, kind) for name in "ab"[: function.nin]]
+    return list(inspect.signature(function).parameters.values())
+
+
+def _calls() -> Iterator[tuple[str, str]]:
+    """Yields each public function with each of its parameters that takes an operand."""
+    for name in pcd.__all__:
+        function = getattr(pcd, name)
+        if not callable(function) or isinstance(function, np.dtype) or name in WITHOUT:
+            continue
+        names = [parameter.name for parameter in _parameters(function)]
+        found = [one for one in names if one in (*OPERANDS, *SEQUENCES, "from_")]
+        assert found, f"which parameters of {name}() take operands? Add them to OPERANDS"
+        yield from ((name, one) for one in found)
+
+
+def _call(name: str, target: str, x: Any, two_dimensional: Any, **more: Any) -> Any:
+    """Calls a function with `x` as one of its operands, and plain values as the others."""
+    function = getattr(pcd, name)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = dict(more)
+    plain = np.arange(1.0, 4.0)
+    x = two_dimensional if name in ("trace", "matrix_transpose") else x
+    for parameter in _parameters(function):
+        one = parameter.name
+        if one == target:
+            value = [x, x] if one in SEQUENCES else x
+        elif one in PLAIN:
+            value = PLAIN[one]
+        elif one in OPERANDS:
+            value = plain
+        elif parameter.default is parameter.empty or (name, one) == ("arange", "stop"):
+            value = OTHERS[one]
+        else:
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            kwargs[one] = value
+        else:
+            args.append(value)
+    return function(*args, **kwargs)
+
+
+CALLS = sorted(set(_calls()))
+EACH_CALL = pytest.mark.parametrize(("name", "target"), CALLS, ids=lambda x: str(x))
+
+#: Functions of the types of their operands alone, which have nothing to lose.
+OF_TYPES = ("result_type", "can_cast")
+
+
+# ---- The table: kinds ----------------------------------------------------------------------------
+
+
+class Unwrapped(AssertionError):
+    """Raised when an operand is made a plain array."""
+
+
+class Own:
+    """Has nothing of an array but the protocol of ufuncs; must not be made a plain array."""
+
+    shape, ndim, dtype, size = (3,), 1, np.dtype(float), 3
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise Unwrapped
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self
+
+
+class OwnFunctions(Own):
+    """Answers all of NumPy's functions with itself."""
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        return self
+
+
+class OwnSquare(OwnFunctions):
+    shape, ndim, size = (3, 3), 2, 9
+
+
+class Opposed(Own):
+    """Takes part in no ufunc."""
+
+    __array_ufunc__ = None  # type: ignore[assignment]
+
+
+class Masked:
+    """Has no protocol, but a mask."""
+
+    def __init__(self) -> None:
+        self._data = np.arange(3.0)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {**self._data.__array_interface__, "mask": np.array([True, False, False])}
+
+
+def _library(name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name)
+
+
+def _never(block: Any) -> Any:
+    raise Unwrapped
+
+
+def _dask(shape: tuple[int, ...]) -> Any:
+    da = _library("dask.array")
+    return da.ones(shape, chunks=2).map_blocks(
+        _never, dtype=float, meta=np.empty((0,) * len(shape))
+    )
+
+
+def _masked(shape: tuple[int, ...]) -> Any:
+    data = np.full(shape, 1e30)
+    data.flat[1:] = 1
+    mask = np.zeros(shape, bool)
+    mask.flat[0] = True
+    return np.ma.array(data, mask=mask)
+
+
+def _matrix(shape: tuple[int, ...]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        return np.asmatrix(np.ones(shape))
+
+
+def _quantity(shape: tuple[int, ...]) -> Any:
+    units = _library("astropy.units")
+    return np.ones(shape) * units.m
+
+
+def _dataarray(shape: tuple[int, ...]) -> Any:
+    xr = _library("xarray")
+    return xr.DataArray(np.ones(shape), dims="xy"[: len(shape)])
+
+
+def _lazy_dataarray(shape: tuple[int, ...]) -> Any:
+    xr = _library("xarray")
+    return xr.DataArray(_dask(shape), dims="xy"[: len(shape)])
+
+
+def _pandas(make: str) -> Callable[[Any], Any]:
+    def made(shape: tuple[int, ...]) -> Any:
+        pd = _library("pandas")
+        if make == "DataFrame" or len(shape) == 2:
+            return pd.DataFrame({"x": [1.0, np.nan], "y": [2.0, 3.0]}, index=["r", "s"])
+        values = [1, None, 3]
+        if make == "Series":
+            return pd.Series(values, index=list("abc"))
+        return pd.Index([1, 2, 3]) if make == "Index" else pd.array(values, dtype="Int64")
+
+    return made
+
+
+#: Each kind: makes one of a shape.
+KINDS: dict[str, Callable[[tuple[int, ...]], Any]] = {
+    "own": lambda shape: Own(),
+    "own functions": lambda shape: OwnFunctions() if len(shape) == 1 else OwnSquare(),
+    "opposed": lambda shape: Opposed(),
+    "masked interface": lambda shape: Masked(),
+    "masked": _masked,
+    "matrix": _matrix,
+    "quantity": _quantity,
+    "Series": _pandas("Series"),
+    "DataFrame": _pandas("DataFrame"),
+    "Index": _pandas("Index"),
+    "extension": _pandas("extension"),
+    "DataArray": _dataarray,
+    "Dataset": lambda shape: _library("xarray").Dataset({"v": _dataarray(shape)}),
+    "dask": _dask,
+    "DataArray of dask": _lazy_dataarray,
+}
+EACH_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+def _is_lost(result: Any) -> bool:
+    """Tells whether a result is a plain array, so that what an operand meant is lost."""
+    return type(result) is np.ndarray or isinstance(result, pcd.Array)
+
+
+#: Where the class itself gives a plain array.
+BY_THEIR_OWN_RULES = {
+    ("extension", "astype"),
+    *(("Index", name) for name in "equal not_equal less less_equal greater greater_equal".split()),
+}
+
+
+@EACH_KIND
+@EACH_CALL
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_nothing_is_unwrapped(name: str, target: str, kind: str) -> None:
+    make = KINDS[kind]
+    if kind == "masked interface" and type(getattr(pcd, name)) is type(pcd.add):
+        pytest.skip("the operations are ufuncs, and NumPy's know no such mask")
+    x = make((3,))
+    try:
+        result = _call(name, target, x, make((3, 3)))
+    except Unwrapped:
+        raise
+    except Exception as error:  # noqa: BLE001  a refusal, or the class's own error
+        assert not isinstance(error, AttributeError | RecursionError | Warning)
+        return
+    if name in OF_TYPES:
+        assert isinstance(result, np.dtype | bool)
+        return
+    if (kind, name) in BY_THEIR_OWN_RULES:
+        return
+    assert not _is_lost(result), f"{name}({target}=...) of {kind}: {result!r}"
+    if kind == "masked" and not isinstance(result, np.ma.MaskedArray):
+        assert isinstance(result, np.generic) and abs(result) < 1e29
+    elif kind == "masked":
+        assert np.ma.getmaskarray(result).any() or not (np.ma.getdata(result) == 1e30).any()
+    elif kind == "quantity" and not isinstance(result, np.ndarray):
+        assert isinstance(result, bool)
+    elif "dask" in kind:
+        assert getattr(result, "chunks", None) is not None
+
+
+@EACH_KIND
+@pytest.mark.parametrize(("name", "target"), [c for c in CALLS if c[0] not in OF_TYPES])
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_the_error_says_what_was_given(name: str, target: str, kind: str) -> None:
+    """Where this package refuses, the text names the class and what to pass instead."""
+    x = KINDS[kind]((3,))
+    try:
+        _call(name, target, x, KINDS[kind]((3, 3)))
+    except TypeError as error:
+        if "rules of its own" in str(error):
+            assert re.search("pass|use ", str(error))
+            assert type(x).__qualname__ in str(error) or "DataFrame" in str(error)
+    except Exception:  # noqa: BLE001  the class's own error
+        return
+
+
+#: What has no rules of its own stays an operand everywhere.
+ACCEPTED: dict[str, Callable[[], Any]] = {
+    "memmap": lambda: np.ones(3).view(np.memmap),
+    "list": lambda: [1.0, 1.0, 1.0],
+    "tuple": lambda: (1.0, 1.0, 1.0),
+    "list of scalars": lambda: [np.float64(1), 1, np.ones(())],
+    "buffer": lambda: memoryview(np.ones(3)),
+}

@@ -1,0 +1,232 @@
+"""Reductions are NumPy's in types, shapes, outputs and errors, for every combination of arguments.
+
+The values are small integers, whose sums and products are exact in all types but float16's
+products, so that the order does not matter and NumPy's bits are the only right ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import cases
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pkg as pcd
+
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning"),
+]
+
+DTYPES = "?bhilBHILefdFD"
+NAMES = ("sum", "prod", "min", "max", "mean")
+SHAPES = [(), (1,), (0,), (5,), (2, 3), (0, 3), (3, 0), (0, 0), (2, 0, 3), (1, 2, 1), (2, 1, 3, 2)]
+
+
+def _data(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    values = np.random.default_rng(seed).choice([1, 2, 1, 0, 3, 1, 2], math.prod(shape))
+    return values.reshape(shape).astype(dtype)
+
+
+def _in(place: str, host: np.ndarray) -> Any:
+    return pcd.asarray(host, device="cuda") if place == "array" else host
+
+
+def _outcome(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Returns what a call returns, or the kind of its error."""
+    try:
+        return function(*args, **kwargs)
+    except np.exceptions.AxisError:
+        return "AxisError"
+    except (TypeError, ValueError) as error:
+        return type(error).__name__ if type(error) in (TypeError, ValueError) else "TypeError"
+
+
+def _computed_type(name: str, dtype: Any, given: Any, out: Any) -> Any:
+    """The type in which NumPy computes, before it casts to `out`."""
+    if given is not None:
+        return np.dtype(given)
+    if name == "mean" and np.dtype(dtype).kind in "biu":
+        return np.dtype("f8")
+    return np.result_type(dtype, out)
+
+
+def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kwargs: Any) -> None:
+    note = f"{name} of {host.dtype}{host.shape} in {place}, {kwargs}, out {out}"
+    ours, theirs = getattr(pcd, name), getattr(np, name)
+    if name == "mean" and host.size == 0 and np.dtype(kwargs.get("dtype", "f8")).kind in "biu":
+        return  # an integer for NaN
+    device: Any = {"device": "cuda"} if place == "cuda" else {}
+    x = _in(place, host)
+    if out is None:
+        wanted = _outcome(theirs, host, **kwargs)
+        result = _outcome(ours, x, **kwargs, **device)
+        if isinstance(wanted, str) or isinstance(result, str):
+            assert isinstance(result, str) and isinstance(wanted, str), (
+                f"{note}: {result}, {wanted}"
+            )
+            assert result == wanted, note
+            return
+        assert isinstance(result, pcd.Array) is (place == "array"), note
+        assert place == "array" or isinstance(result, type(wanted)), note
+        result = pcd.asnumpy(result)
+        oracle.assert_same(result, np.asarray(wanted), note)
+        return
+    shape = _outcome(theirs, host, **{k: v for k, v in kwargs.items() if k != "dtype"})
+    if isinstance(shape, str):
+        return
+    wanted_out = np.full(np.shape(shape), 1, out)
+    given_out = _in(place, np.full(np.shape(shape), 1, out))
+    result = _outcome(ours, x, out=given_out, **kwargs, **device)
+    if not np.can_cast(
+        _computed_type(name, host.dtype, kwargs.get("dtype"), out), out, "same_kind"
+    ):
+        assert result == "TypeError", note  # NumPy casts in silence
+        return
+    assert _outcome(theirs, host, out=wanted_out, **kwargs) is wanted_out, note
+    assert result is given_out, f"{note}: {result}"
+    oracle.assert_same(pcd.asnumpy(given_out), wanted_out, note)
+
+
+# ---- The table -----------------------------------------------------------------------------------
+
+
+@cases.each_place()
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_axes(name: str, shape: tuple[int, ...], place: str) -> None:
+    axes: list[Any] = [
+        None,
+        (),
+        0,
+        -1,
+        1,
+        -2,
+        2,
+        (0,),
+        (-1,),
+        (0, 1),
+        (1, 0),
+        (0, 0),
+        (0, -1),
+        (0, 2),
+    ]
+    axes += [1.0, "a", np.int64(0), (0, 1, 2), -5, 7, *([] if name == "mean" else [True])]
+    for axis, keepdims, dtype in itertools.product(axes, (False, True), "ldD?"):
+        _check(place, name, _data(dtype, shape), axis=axis, keepdims=keepdims)
+
+
+@cases.each_place()
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_types(name: str, dtype: str, place: str) -> None:
+    for shape in ((), (3,), (2, 3), (0,)):
+        host = _data(dtype, shape)
+        for out in (None, *DTYPES):
+            _check(place, name, host, out)
+            if shape == (2, 3):
+                _check(place, name, host, out, axis=0)
+                _check(place, name, host, out, axis=-1, keepdims=True)
+        if name in ("sum", "prod", "mean"):
+            for given_dtype, out in itertools.product(DTYPES, (None, "d", "D")):
+                _check(place, name, host, out, dtype=given_dtype)
+
+
+@given(st.data())
+@cases.each_place()
+def test_generated(place: str, data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=5)))
+    name = data.draw(st.sampled_from(NAMES))
+    host = _data(data.draw(st.sampled_from(DTYPES)), shape, data.draw(st.integers(0, 99)))
+    host = host.transpose(data.draw(st.permutations(range(host.ndim))))
+    some = st.integers(-host.ndim - 1, host.ndim)
+    axis = data.draw(st.none() | some | st.lists(some, max_size=3).map(tuple))
+    kwargs: Any = {"axis": axis, "keepdims": data.draw(st.booleans())}
+    if name in ("sum", "prod", "mean"):
+        kwargs["dtype"] = data.draw(st.none() | st.sampled_from(DTYPES))
+    _check(place, name, host, data.draw(st.none() | st.sampled_from(DTYPES)), **kwargs)
+
+
+# ---- Examples ------------------------------------------------------------------------------------
+
+
+@cases.each_place()
+def test_an_output_chooses_the_type(place: str) -> None:
+    device: Any = {"device": "cuda"} if place == "cuda" else {}
+    x = _in(place, np.full(4, 2**62))
+    wide = _in(place, np.empty(()))
+    assert pcd.asnumpy(pcd.sum(x, out=wide, **device)) == 2.0**64
+    small = _in(place, np.full(300, 100, "i1"))
+    assert pcd.asnumpy(pcd.sum(small, out=_in(place, np.empty((), "i4")), **device)) == 30000
+    half = _in(place, np.full(4, 60000, "e"))
+    assert pcd.asnumpy(pcd.sum(half, out=_in(place, np.empty((), "f")), **device)) == 240000
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", ["F", "D"])
+def test_the_first_complex_nan(dtype: str, place: str) -> None:
+    """Of several NaNs a minimum or maximum is the first one, at any length and along any axis."""
+    device: Any = {"device": "cuda"} if place == "cuda" else {}
+    nans = np.array([complex(np.nan, 1), complex(2, np.nan), complex(np.nan, -3)], dtype)
+    rng = np.random.default_rng(5)
+    for shape in ((3,), (700,), (5000,), (40, 50), (3, 4, 5)):
+        host = _data(dtype, shape)
+        where = rng.random(shape) < 0.1
+        where.flat[[-2, -1]] = True
+        host[where] = rng.choice(nans, np.count_nonzero(where))
+        for name, axis in itertools.product(("min", "max"), (None, *range(len(shape)))):
+            result = getattr(pcd, name)(_in(place, host), axis=axis, **device)
+            wanted = getattr(np, name)(host, axis=axis)
+            part = "f4" if dtype == "F" else "f8"
+            np.testing.assert_array_equal(
+                np.atleast_1d(pcd.asnumpy(result)).view(part), np.atleast_1d(wanted).view(part)
+            )
+
+
+@cases.each_place()
+def test_the_first_complex_nan_of_an_expression(place: str) -> None:
+    device: Any = {"device": "cuda"} if place == "cuda" else {}
+    host = np.array([1, 2, complex(np.nan, 1), complex(2, np.nan)] * 300)
+    x = _in(place, host)
+    expression = pcd.Expression("max(x + 0)")
+    for _ in range(3):  # the second call may take a shorter way
+        result = complex(pcd.asnumpy(expression(x, **device))[()])
+        assert math.isnan(result.real) and result.imag == 1
+
+
+def test_means_of_many_elements_divide_by_their_exact_number() -> None:
+    count = 2**24 + 1
+    x = np.broadcast_to(np.float32(1.5), count)
+    assert pcd.mean(x) == np.mean(x, dtype="f8").astype("f4")
+
+
+@cases.each_place()
+def test_outputs_that_do_not_fit(place: str) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        out = np.zeros(())
+        out.flags.writeable = False
+        pcd.sum(np.ones(3), out=out)
+    x = _in(place, np.ones((2, 3)))
+    for out in (np.zeros(2), np.zeros((1, 3)), np.zeros(())):
+        with pytest.raises(ValueError, match="shape"):
+            pcd.sum(x, axis=0, out=_in(place, out))
+    for out in ([0, 0, 0], (_in(place, np.zeros(3)),), 5):
+        with pytest.raises(TypeError, match="out must be"):
+            pcd.sum(x, axis=0, out=out)
+
+
+@cases.each_place()
+def test_an_output_that_is_the_input(place: str) -> None:
+    device: Any = {"device": "cuda"} if place == "cuda" else {}
+    host = np.arange(12.0).reshape(3, 4)
+    x = _in(place, host.copy())
+    assert pcd.sum(x, axis=0, out=x[1], **device) is not None
+    wanted = host.copy()
+    np.sum(host, axis=0, out=wanted[1])
+    oracle.assert_same(pcd.asnumpy(x), wanted)
