@@ -45,6 +45,7 @@ from ._device import (
     show_config,
 )
 from ._docs import document as _document
+from ._docs import signature as _signature
 from ._expressions import Expression, evaluate
 from ._functions import (
     fib,
@@ -94,6 +95,7 @@ operations: tuple[str, ...] = tuple(operation.__name__ for operation in core.ope
 
 for _operation in core.operations:
     _operation.__doc__ = _document(_operation)
+    _operation.__signature__ = _signature(_operation.nin)
     globals()[_operation.__name__] = _operation
 del _operation
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar, Token
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,31 @@ import numpy as np
 
 from . import core
 
+#: The settings that this context has entered and not left yet, the latest last.
+_entered: ContextVar[tuple[Token[Any], ...]] = ContextVar("pkg.entered", default=())
 
-class default_device:  # noqa: N801  a context manager is named like a function
+
+class Setting:
+    """A context manager that gives a context variable a value.
+
+    An object may be entered again, and by several threads and tasks at once: what a context
+    restores is kept in that context.
+    """
+
+    def _enter(self, variable: ContextVar[Any], value: Any) -> None:
+        _entered.set((*_entered.get(), variable.set(value)))
+
+    def __exit__(self, *exc_info: object) -> None:
+        entered = _entered.get()
+        if not entered:
+            raise RuntimeError(
+                f"this thread or task leaves a {type(self).__name__} that it has not entered"
+            )
+        entered[-1].var.reset(entered[-1])
+        _entered.set(entered[:-1])
+
+
+class default_device(Setting):  # noqa: N801  a context manager is named like a function
     """Within ``with default_device(device):`` operations compute on `device` unless told otherwise.
 
     `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  The setting belongs to the context: other
@@ -30,14 +54,10 @@ class default_device:  # noqa: N801  a context manager is named like a function
         if ordinal >= 0:
             core.check_device(ordinal)
         self.device = "cpu" if ordinal < 0 else f"cuda:{ordinal}"
-        self._tokens: list[Any] = []
 
     def __enter__(self) -> str:
-        self._tokens.append(core.default_device.set(self.device))
+        self._enter(core.default_device, self.device)
         return self.device
-
-    def __exit__(self, *exc_info: object) -> None:
-        core.default_device.reset(self._tokens.pop())
 
 
 def device_count() -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from inspect import Parameter, Signature
 from typing import Any
 
 _ORDER = (
@@ -142,4 +144,22 @@ def document(operation: Any) -> str:
         more=more,
         types=", ".join(types),
         example=example,
+    )
+
+
+@cache
+def signature(nin: int) -> Signature:
+    """How an operation of `nin` inputs is called."""
+    options = {
+        "where": True,
+        "dtype": None,
+        "casting": "same_kind",
+        "order": "K",
+        "subok": True,
+        "device": None,
+    }
+    return Signature(
+        [Parameter(name, Parameter.POSITIONAL_ONLY) for name in "ab"[:nin]]
+        + [Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
+        + [Parameter(name, Parameter.KEYWORD_ONLY, default=x) for name, x in options.items()]
     )

@@ -357,6 +357,8 @@ class Expression(core.ExpressionBase):
 
     @in_default_mode
     def __init__(self, text: str) -> None:
+        if hasattr(self, "_graph"):
+            raise TypeError("an Expression does not change: make a new one")
         if not isinstance(text, str):
             raise TypeError(f"an expression is a str, not {type(text).__name__}")
         self._set(text.strip(), parse(text), False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from . import core
+from ._device import Setting
 
 #: The legacy default stream, as CUDA's runtime and DLPack number it; 0 in `core`.
 LEGACY = 1
@@ -125,7 +126,7 @@ class Stream:
         return f"<pkg.Stream {self.handle:#x} of {self.device}>"
 
 
-class stream:  # noqa: N801  a context manager is named like a function
+class stream(Setting):  # noqa: N801  a context manager is named like a function
     """Within ``with stream(s):`` operations on the GPU of `s` are given to `s`.
 
     `s` is a `Stream`, any object with ``__cuda_stream__`` (streams of PyTorch, CuPy, cuda.core), or
@@ -136,14 +137,10 @@ class stream:  # noqa: N801  a context manager is named like a function
 
     def __init__(self, s: Any, device: str | None = None) -> None:
         self.stream = Stream._of(core_stream(s, None if device is None else gpu_ordinal(device)))
-        self._tokens: list[Any] = []
 
     def __enter__(self) -> Stream:
-        self._tokens.append(core.current_stream.set(self.stream._stream))
+        self._enter(core.current_stream, self.stream._stream)
         return self.stream
-
-    def __exit__(self, *exc_info: object) -> None:
-        core.current_stream.reset(self._tokens.pop())
 
 
 def synchronize(device: str | None = None) -> None:

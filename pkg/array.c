@@ -64,7 +64,7 @@ static void end_uses(memory_object *m)
     PyErr_Restore(exception_type, exception, traceback);
 }
 
-/* Called before the collector takes a cycle apart, in which the owner may release the memory. */
+/* Called before the collector takes a cycle apart: the list of users, or the owner, may go first. */
 static void memory_finalize(PyObject *object) { end_uses((memory_object *)object); }
 
 static int memory_traverse(PyObject *object, visitproc visit, void *arg)
@@ -127,11 +127,16 @@ static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes,
     if (memory == NULL)
         return NULL;
     void *data;
-    mylib_status status = mylib_alloc(device, nbytes, stream_handle(stream), &data);
-    if (status == MYLIB_ERR_NO_MEMORY) {
+    mylib_status status;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        Py_BEGIN_ALLOW_THREADS
+            status = mylib_alloc(device, nbytes, stream_handle(stream), &data);
+        Py_END_ALLOW_THREADS
+        if (status != MYLIB_ERR_NO_MEMORY)
+            break;
         /* Arrays in reference cycles may hold what is missing. */
-        PyGC_Collect();
-        status = mylib_alloc(device, nbytes, stream_handle(stream), &data);
+        if (attempt == 0)
+            PyGC_Collect();
     }
     if (status != MYLIB_OK) {
         Py_DECREF(memory);
@@ -840,7 +845,10 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         }
         return (PyObject *)stream;
     }
-    mylib_status status = mylib_stream_create(stream->device, &stream->handle);
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_stream_create(stream->device, &stream->handle);
+    Py_END_ALLOW_THREADS
     if (status != MYLIB_OK) {
         Py_DECREF(stream);
         return raise_status(core_state_of(type), status);
@@ -1436,7 +1444,10 @@ static PyObject *pointer_device_function(PyObject *module, PyObject *object)
     void *pointer = PyLong_AsVoidPtr(object);
     if (pointer == NULL && PyErr_Occurred())
         return NULL;
-    mylib_status status = mylib_pointer_device(pointer, &device);
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_pointer_device(pointer, &device);
+    Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
@@ -1451,7 +1462,10 @@ static PyObject *memory_info_function(PyObject *module, PyObject *object)
     long ordinal = PyLong_AsLong(object);
     if (ordinal == -1 && PyErr_Occurred())
         return NULL;
-    mylib_status status = mylib_cuda_memory_info((int)ordinal, &info);
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_memory_info((int)ordinal, &info);
+    Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     PyObject *limit = info.limit_nbytes == UINT64_MAX
@@ -1477,7 +1491,10 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
         if (limit == (uint64_t)-1 && PyErr_Occurred())
             return NULL;
     }
-    mylib_status status = mylib_cuda_set_memory_limit(ordinal, limit);
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_set_memory_limit(ordinal, limit);
+    Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     Py_RETURN_NONE;

@@ -442,8 +442,10 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     long ordinal = PyLong_AsLong(object);
     if (ordinal == -1 && PyErr_Occurred())
         return NULL;
-    mylib_device device = {MYLIB_CUDA, ordinal < 0 || ordinal > INT32_MAX ? -1 : (int32_t)ordinal};
-    mylib_status status = mylib_synchronize(device, (void *)0);
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_check_device(ordinal > INT32_MAX ? -1 : (int)ordinal);
+    Py_END_ALLOW_THREADS
     return status == MYLIB_OK ? Py_NewRef(Py_None)
                               : raise_status(PyModule_GetState(module), status);
 }
@@ -609,6 +611,9 @@ static int core_exec(PyObject *module)
     state->out_of_range = PyErr_NewException("pkg.core.OutOfRange", PyExc_OverflowError, NULL);
     if (state->out_of_range == NULL ||
         PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0)
+        return -1;
+    state->program_flags = new_flags_ufunc("evaluate");
+    if (state->program_flags == NULL)
         return -1;
     state->default_device = PyContextVar_New("pkg.default_device", NULL);
     if (state->default_device == NULL ||

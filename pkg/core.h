@@ -117,12 +117,13 @@ int needs_copy(const mylib_array *out, const mylib_array *in);
  */
 int overlaps_itself(const mylib_array *a);
 
+/* A ufunc through which report_flags() reports under a name, which must be static. */
+PyObject *new_flags_ufunc(const char *name);
+
 /*
- * Floating-point flags were raised that NumPy's error state may want to hear of: reported under
- * `name`, by a ufunc that is made once and kept in *ufunc.  0, or -1 with an exception, as
- * np.errstate says.
+ * Reports floating-point flags that were raised.  0, or -1 with an exception, as np.errstate says.
  */
-int report_flags(PyObject **ufunc, const char *name, int flags);
+int report_flags(PyObject *ufunc, int flags);
 
 /* array.c: see there. */
 PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObject *const *args,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from inspect import Signature
 from typing import Any, Final, final, overload
 
 import numpy as np
@@ -21,6 +22,7 @@ class Operation:
     def __name__(self) -> str: ...
     @property
     def __qualname__(self) -> str: ...
+    __signature__: Signature
     @property
     def index(self) -> int: ...
     @property

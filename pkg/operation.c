@@ -33,9 +33,9 @@ typedef struct operation {
     int nin;
     int compares; /* the result is bool */
     PyObject *name;
-    PyObject *doc;
+    PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
-    PyObject *flags_ufunc; /* raises flags under this operation's name; see report_flags_of() */
+    PyObject *flags_ufunc; /* raises flags under this operation's name; see report_flags() */
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
@@ -153,30 +153,22 @@ static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *
     }
 }
 
-int report_flags(PyObject **ufunc, const char *name, int flags)
+PyObject *new_flags_ufunc(const char *name)
 {
     static PyUFuncGenericFunction loops[] = {raise_flags_loop};
     static const char types[] = {NPY_INT64, NPY_INT64};
     static void *const data[] = {NULL};
+    return PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1, PyUFunc_None, name, NULL,
+                                   0);
+}
 
-    if (*ufunc == NULL) {
-        *ufunc = PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1, PyUFunc_None, name,
-                                         NULL, 0);
-        if (*ufunc == NULL)
-            return -1;
-    }
+int report_flags(PyObject *ufunc, int flags)
+{
     PyObject *argument = PyLong_FromLong(flags);
-    PyObject *result = argument != NULL ? PyObject_CallOneArg(*ufunc, argument) : NULL;
+    PyObject *result = argument != NULL ? PyObject_CallOneArg(ufunc, argument) : NULL;
     Py_XDECREF(argument);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
-}
-
-/* Under the operation's name. */
-static int report_flags_of(operation *self, int flags)
-{
-    const char *name = PyUnicode_AsUTF8(self->name);
-    return name != NULL ? report_flags(&self->flags_ufunc, name, flags) : -1;
 }
 
 /*
@@ -430,7 +422,7 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
         Py_DECREF(result);
         return raise_status(self->state, status);
     }
-    if (flags != 0 && report_flags_of(self, flags) < 0) {
+    if (flags != 0 && report_flags(self->flags_ufunc, flags) < 0) {
         Py_DECREF(result);
         return NULL;
     }
@@ -629,16 +621,17 @@ PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
     self->compares =
         mylib_op_result_type(op, MYLIB_F64, &result_type) == MYLIB_OK && result_type == MYLIB_BOOL;
     self->name = PyUnicode_FromString(mylib_op_name(op));
-    self->doc = NULL;
+    self->dict = PyDict_New();
     self->ufunc = Py_NewRef(ufunc);
-    self->flags_ufunc = NULL;
+    self->flags_ufunc = new_flags_ufunc(mylib_op_name(op));
     self->weakrefs = NULL;
     self->state = state;
     PyObject_GC_Track(self);
-    if (self->name == NULL) {
-        Py_DECREF(self);
-        return NULL;
-    }
+    PyObject *module = PyUnicode_FromString("pkg");
+    if (self->name == NULL || self->dict == NULL || self->flags_ufunc == NULL || module == NULL ||
+        PyDict_SetItemString(self->dict, "__module__", module) < 0)
+        Py_CLEAR(self);
+    Py_XDECREF(module);
     return (PyObject *)self;
 }
 
@@ -646,7 +639,7 @@ static int operation_traverse(PyObject *object, visitproc visit, void *arg)
 {
     operation *self = (operation *)object;
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->doc);
+    Py_VISIT(self->dict);
     Py_VISIT(self->ufunc);
     Py_VISIT(self->flags_ufunc);
     return 0;
@@ -655,7 +648,7 @@ static int operation_traverse(PyObject *object, visitproc visit, void *arg)
 static int operation_clear(PyObject *object)
 {
     operation *self = (operation *)object;
-    Py_CLEAR(self->doc);
+    Py_CLEAR(self->dict);
     Py_CLEAR(self->ufunc);
     Py_CLEAR(self->flags_ufunc);
     return 0;
@@ -714,7 +707,8 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
 {
     long flags = PyLong_AsLong(argument);
-    if ((flags == -1 && PyErr_Occurred()) || report_flags_of((operation *)object, (int)flags) < 0)
+    if ((flags == -1 && PyErr_Occurred()) ||
+        report_flags(((operation *)object)->flags_ufunc, (int)flags) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -725,27 +719,6 @@ static PyObject *get_name(PyObject *object, void *unused)
     return Py_NewRef(((operation *)object)->name);
 }
 
-static PyObject *get_doc(PyObject *object, void *unused)
-{
-    operation *self = (operation *)object;
-    (void)unused;
-    return Py_NewRef(self->doc != NULL ? self->doc : Py_None);
-}
-
-static int set_doc(PyObject *object, PyObject *value, void *unused)
-{
-    operation *self = (operation *)object;
-    (void)unused;
-    Py_XSETREF(self->doc, Py_XNewRef(value));
-    return 0;
-}
-
-static PyObject *get_module(PyObject *object, void *unused)
-{
-    (void)object, (void)unused;
-    return PyUnicode_FromString("pkg");
-}
-
 static PyMemberDef operation_members[] = {
     {"ufunc", T_OBJECT_EX, offsetof(operation, ufunc), READONLY,
      "The NumPy ufunc of the operation, which computes on the CPU."},
@@ -754,14 +727,14 @@ static PyMemberDef operation_members[] = {
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(operation, vectorcall), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(operation, weakrefs), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(operation, dict), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef operation_getset[] = {
     {"__name__", get_name, NULL, NULL, NULL},
     {"__qualname__", get_name, NULL, NULL, NULL},
-    {"__module__", get_module, NULL, NULL, NULL},
-    {"__doc__", get_doc, set_doc, NULL, NULL},
+    {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
 #define OF_UFUNC(name, get) {#name, get, NULL, "The ufunc's; see numpy.ufunc." #name ".", #name},
     OF_UFUNC(types, get_of_ufunc) OF_UFUNC(ntypes, get_of_ufunc) OF_UFUNC(nout, get_of_ufunc)
         OF_UFUNC(nargs, get_of_ufunc) OF_UFUNC(identity, get_of_ufunc)
@@ -782,6 +755,7 @@ static PyMethodDef operation_methods[] = {
 };
 
 static PyType_Slot operation_slots[] = {
+    {Py_tp_doc, "An element-wise operation, as pkg.add."},
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_repr, operation_repr},
     {Py_tp_members, operation_members},

@@ -470,7 +470,7 @@ static PyObject *compute(core_state *state, const program_object *p, mylib_devic
         Py_CLEAR(result);
         goto out;
     }
-    if (flags != 0 && !c->on_gpu && report_flags(&state->program_flags, "evaluate", flags) < 0)
+    if (flags != 0 && !c->on_gpu && report_flags(state->program_flags, flags) < 0)
         Py_CLEAR(result);
     else if (out == NULL && !c->on_gpu)
         result = PyArray_Return((PyArrayObject *)result);
@@ -549,7 +549,7 @@ static int reduce_placed(core_state *state, const program_object *p, long reduct
         raise_status(state, status);
         return -1;
     }
-    return flags != 0 && !c->on_gpu ? report_flags(&state->program_flags, "evaluate", flags) : 0;
+    return flags != 0 && !c->on_gpu ? report_flags(state->program_flags, flags) : 0;
 }
 
 PyDoc_STRVAR(program_reduce_doc,

@@ -175,6 +175,9 @@ typedef struct mylib_device_info {
 /* Describes the CUDA GPU 'index'.  MYLIB_ERR_NO_DEVICE when it is not there. */
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
+/* Checks that the CUDA GPU 'index' can be used, with the same errors.  Waits for no GPU. */
+MYLIB_API mylib_status mylib_cuda_check_device(int index);
+
 /* How the library was built, and what it chose on this machine.  Strings are static. */
 typedef struct mylib_config {
     const char *version;

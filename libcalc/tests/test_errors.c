@@ -570,6 +570,8 @@ static void test_devices(void)
     memset(&info, POISON, sizeof info);
     EXPECT(mylib_cuda_device_info(-1, &info), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_cuda_device_info(4711, &info), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_cuda_check_device(-1), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_cuda_check_device(4711), MYLIB_ERR_NO_DEVICE);
     CHECK(is_poison(&info, sizeof info), "the info was written");
 
     if (!CHECK_OK(mylib_get_config(&config)))
@@ -591,6 +593,7 @@ static void test_devices(void)
         EXPECT(mylib_cuda_device_info(0, NULL), MYLIB_ERR_ARGUMENT);
         EXPECT(mylib_alloc_pinned(8, NULL), MYLIB_ERR_ARGUMENT);
         CHECK_OK(mylib_cuda_device_info(0, &info));
+        CHECK_OK(mylib_cuda_check_device(0));
         CHECK(info.name[0] != '\0' && info.total_nbytes >= info.free_nbytes, "strange info");
         return;
     }

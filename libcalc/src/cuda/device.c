@@ -139,6 +139,8 @@ static mylib_status check_index(int device)
     return MYLIB_OK;
 }
 
+mylib_status mylib_cuda_check_device(int index) { return check_index(index); }
+
 mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
     mylib_status st;

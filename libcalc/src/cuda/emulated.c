@@ -60,6 +60,8 @@ mylib_status mylib_cuda_device_count(int *count_ret)
     return MYLIB_OK;
 }
 
+mylib_status mylib_cuda_check_device(int index) { return check_index(index); }
+
 mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
 {
     mylib_status st = check_index(index);

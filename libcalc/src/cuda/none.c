@@ -31,6 +31,12 @@ mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
     return no_cuda();
 }
 
+mylib_status mylib_cuda_check_device(int index)
+{
+    (void)index;
+    return no_cuda();
+}
+
 mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
 {
     (void)nbytes, (void)ptr_ret;
