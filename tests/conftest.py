@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,52 @@ def _gpus() -> list[str]:
 
 def pytest_report_header() -> str:
     return f"GPUs: {', '.join(_gpus()) or f'none ({pcd.core.device_count()[1]})'}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if pcd.core.device_count()[0] == 0 and os.environ.get("MYLIB_REQUIRE_GPU") != "1":
+        _deselect_gpu_tests(config, items)
+    if getattr(config.option, "loadgroup", False):  # of a process of pytest-xdist
+        _group(items)
+
+
+def _deselect_gpu_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a GPU leaves one test for a GPU in each file, which is skipped and says why.
+
+    To skip twenty thousand takes half a minute.
+    """
+    kept, left = [], []
+    files = set()
+    for item in items:
+        needs_gpu = item.get_closest_marker("gpu") is not None
+        (left if needs_gpu and item.path in files else kept).append(item)
+        if needs_gpu:
+            files.add(item.path)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+def _group(items: list[pytest.Item]) -> None:
+    """Keeps together what pytest-xdist's `--dist loadgroup` runs in one process.
+
+    The tests of a file share what they prepare, and those of packaging/ their wheels; each of the
+    checks in scripts/ stands for itself.  What takes longest comes first, so that the processes
+    end together.
+    """
+    tests = Path(__file__).parent
+    packaging = tests / "packaging"
+
+    def order(item: pytest.Item) -> int:
+        folders = item.path.parents
+        return 0 if packaging in folders else 2 if tests in folders else 1
+
+    for item in items:
+        if order(item) != 1:
+            name = "packaging" if order(item) == 0 else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(key=order)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

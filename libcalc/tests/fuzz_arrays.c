@@ -551,7 +551,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 
 int main(int argc, char **argv)
 {
-    int64_t count = argc > 1 ? atoll(argv[1]) : 100000;
+    int64_t count = argc > 1 ? atoll(argv[1]) : test_rounds(100000);
     test_begin("fuzz_arrays");
     rng r = rng_make(0);
     for (int64_t i = 0; i < count; i++) {

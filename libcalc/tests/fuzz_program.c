@@ -181,7 +181,7 @@ static size_t make_input(rng *r, uint8_t *bytes, size_t room, int64_t spoilt)
 
 int main(int argc, char **argv)
 {
-    int64_t count = argc > 1 ? atoll(argv[1]) : 100000;
+    int64_t count = argc > 1 ? atoll(argv[1]) : test_rounds(100000);
     uint8_t bytes[4096];
     test_begin("fuzz_program");
     rng r = rng_make(0);

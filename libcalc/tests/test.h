@@ -46,6 +46,9 @@ extern int test_quick, test_gpu_count;
 /* MYLIB_TEST_LONG=1: all cases, for minutes; else some of them, which the seed chooses. */
 extern int test_is_long;
 
+/* Returns n, or with MYLIB_TEST_SHORT=1 a fifth of it: an emulated processor is slow. */
+int test_rounds(int n);
+
 /* Last in main(): the exit status. */
 int test_end(void);
 

@@ -84,7 +84,7 @@ static void test_select(const char *level, rng *r)
     static const int64_t lengths[] = {0, 1, 2, 3, 17, 63, 64, 65, 300, 511, 512, 513, 1025, 2999};
     for (const test_type *to = test_types; to < test_types + MYLIB_TYPE_COUNT; to++) {
         for (const test_type *from = test_types; from < test_types + MYLIB_TYPE_COUNT; from++) {
-            for (int k = 0; k < 12; k++) {
+            for (int k = 0; k < test_rounds(12); k++) {
                 int64_t n = lengths[k < 8 ? rng_below(r, 7) : rng_below(r, 14)];
                 out.t = to;
                 in[0].t = rng_once_in(r, 2) ? &test_types[MYLIB_BOOL] : any_type(r);
@@ -157,7 +157,7 @@ static void test_map_as(const char *level, rng *r)
 static void test_layouts(rng *r)
 {
     char texts[3][90];
-    for (int k = 0; k < 400; k++) {
+    for (int k = 0; k < test_rounds(400); k++) {
         layout shapes[3];
         const test_type *t[3] = {&test_types[rng_below(r, TEST_COMPUTED_COUNT)], any_type(r),
                                  any_type(r)};
@@ -261,7 +261,7 @@ static int is_nan(mylib_type type, const void *value)
 static void test_overlap(rng *r)
 {
     static unsigned char memory[4 * MAX_LENGTH], expected[4 * MAX_LENGTH];
-    for (int k = 0; k < 3000; k++) {
+    for (int k = 0; k < test_rounds(3000); k++) {
         const test_type *t = &test_types[rng_below(r, TEST_COMPUTED_COUNT)], *from = any_type(r);
         int64_t n = rng_below(r, 60);
         int64_t strides[2] = {any_stride(r, t->size), any_stride(r, from->size)};
@@ -309,7 +309,7 @@ static void test_ranges(rng *r)
 {
     static const int64_t lengths[] = {0, 1, 2, 7, 100, 511, 513, 2999};
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
-        for (int k = 0; k < 80; k++) {
+        for (int k = 0; k < test_rounds(80); k++) {
             mylib_type given = t->type == MYLIB_F16 ? MYLIB_F32 : t->type;
             int64_t n = lengths[rng_below(r, 8)];
             unsigned char start[TEST_MAX_SIZE], step[TEST_MAX_SIZE], right[TEST_MAX_SIZE];

@@ -98,7 +98,7 @@ static void run_map1(const test_op *op, const test_type *t, int64_t n, int64_t o
 static void test_random_map1(const test_op *op, const test_type *t, rng *r)
 {
     int64_t out_size = test_size(test_result_type(op, t->type)), unit = unit_of(t->type);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < test_rounds(60); i++) {
         int64_t n = 1 + (i % 10 == 0 ? rng_below(r, 300) : rng_below(r, 40));
         int64_t so = random_stride(r, test_result_type(op, t->type)), sa, sb;
         int64_t out, a, b, room = BUFFER_SIZE - 1, near = n * t->size;
@@ -165,7 +165,7 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
     int64_t unit = unit_of(t->type);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < test_rounds(40); i++) {
         layout out, in[2];
         int64_t index[MYLIB_MAX_NDIM] = {0}, at[3], spread;
         char texts[3][90];

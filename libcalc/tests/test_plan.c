@@ -153,7 +153,7 @@ static void test_random(const test_type *t, rng *r)
 {
     mylib_code program;
     mylib_layout given;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < test_rounds(400); i++) {
         layout l[3];
         int compares = rng_once_in(r, 4);
         int64_t size = compares ? 1 : t->size;
@@ -171,7 +171,7 @@ static void test_matrices(const test_type *t, rng *r)
 {
     mylib_code program;
     mylib_layout given;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < test_rounds(300); i++) {
         layout l[3] = {{.ndim = 2 + (int)rng_below(r, 2)}};
         int rows = l[0].ndim - 2, columns = l[0].ndim - 1;
         int64_t pad = rng_below(r, 3), compares = rng_once_in(r, 4);

@@ -1087,9 +1087,9 @@ int main(void)
         rng r = rng_make((uint64_t)level);
         if (!test_use_level(level))
             continue;
-        test_random(&r, test_levels[level], 2500 / PART);
-        test_overlap(&r, test_levels[level], 2000 / PART);
-        test_reductions(&r, test_levels[level], 700 / PART);
+        test_random(&r, test_levels[level], test_rounds(2500 / PART));
+        test_overlap(&r, test_levels[level], test_rounds(2000 / PART));
+        test_reductions(&r, test_levels[level], test_rounds(700 / PART));
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
     test_limits();

@@ -488,7 +488,7 @@ int main(void)
             continue;
         test_lengths(&r);
         test_dot(&r);
-        test_random(&r, 400, 20000, test_levels[level]);
+        test_random(&r, test_rounds(400), 20000, test_levels[level]);
         test_accuracy(&r);
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
@@ -496,7 +496,7 @@ int main(void)
         if (set_threads != NULL)
             set_threads(threads[i]);
         test_large(&r, threads[i]);
-        test_random(&r, 20, 1000000, "large");
+        test_random(&r, test_rounds(20), 1000000, "large");
         test_flags();
     }
     return test_end();

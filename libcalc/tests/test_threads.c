@@ -52,7 +52,7 @@ static void test_every_element(mylib_type type, int threads, rng *r)
         CHECK_OK(mylib_map1(MYLIB_OP_subtract, type, m, piecewise + i * size, size, t.a + i * size,
                             size, t.b + i * size, size));
     }
-    for (int k = 0; k < 24; k++) {
+    for (int k = 0; k < test_rounds(24); k++) {
         int64_t n = (most - rng_below(r, 40) * unit) / (threads * unit) * (threads * unit);
         n += k < threads + 2 ? k : rng_below(r, 3 * unit) - 2 * unit;
         test_set_case("subtract of %s, n = %lld, %d threads", test_types[type].name, (long long)n,
@@ -125,7 +125,7 @@ static void test_flags(rng *r)
     double *a = (double *)t.a, *b = (double *)t.b;
     fill_ordinary(r, MYLIB_F64, n, a);
     fill_ordinary(r, MYLIB_F64, n, b);
-    for (int k = 0; k < 60; k++) {
+    for (int k = 0; k < test_rounds(60); k++) {
         int64_t at = k == 0 ? 0 : k == 1 ? n - 1 : rng_below(r, n), other = rng_below(r, n);
         double x = a[at], y = b[at];
         int kept, expected;
@@ -203,7 +203,7 @@ static void *call_many(void *argument)
     double *large_out = test_malloc(LARGE * sizeof *large_out);
     char message[256];
     reference right;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < test_rounds(400); round++) {
         const test_op *op = &test_ops[rng_below(&r, MYLIB_OP_COUNT)];
         const test_type *t = &test_types[rng_below(&r, TEST_COMPUTED_COUNT)];
         mylib_type type = test_result_type(op, t->type);

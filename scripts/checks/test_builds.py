@@ -50,7 +50,9 @@ def test_preset(preset: str) -> None:
     options = ["-DMYLIB_CUDA=OFF"] if preset == "debug" else []
     run("cmake", "--preset", preset, *options)
     run("cmake", "--build", "--preset", preset, *JOBS)
-    output = run("ctest", "--preset", preset, "--no-tests=error", *JOBS)
+    # Without CUDA the kernels are those that `make test` has tested; other files differ.
+    which = ["-R", "^(mylib|options|errors|copy|convert|scalar)$"] if preset == "no-cuda" else []
+    output = run("ctest", "--preset", preset, "--no-tests=error", *which, *JOBS)
     assert "100% tests passed" in output
 
 
@@ -118,7 +120,8 @@ on_x86 = pytest.mark.skipif(
 )
 
 
-def build_kernels(build: Path, *options: str) -> Path:
+def build_kernels(name: str, *options: str) -> Path:
+    build = ROOT / "build" / name
     flags = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", *options]
     run("cmake", "-S", ".", "-B", build, *flags)
     run("cmake", "--build", build, *JOBS)
@@ -126,12 +129,12 @@ def build_kernels(build: Path, *options: str) -> Path:
 
 
 @on_x86
-def test_kernels_are_vector_code(tmp_path: Path) -> None:
-    run(sys.executable, "scripts/check_vectorized.py", build_kernels(tmp_path))
+def test_kernels_are_vector_code() -> None:
+    run(sys.executable, "scripts/check_vectorized.py", build_kernels("vectorized"))
 
 
 @on_x86
-def test_the_vectorization_check_notices_scalar_code(tmp_path: Path) -> None:
-    build = build_kernels(tmp_path, "-DCMAKE_C_FLAGS_RELEASE=-O3 -DNDEBUG -fno-tree-vectorize")
+def test_the_vectorization_check_notices_scalar_code() -> None:
+    build = build_kernels("scalar", "-DCMAKE_C_FLAGS_RELEASE=-O3 -DNDEBUG -fno-tree-vectorize")
     output = run(sys.executable, "scripts/check_vectorized.py", build, status=1)
     assert "v3: add_kernel_f64 has 0 loops in ymm, not 3" in output
