@@ -350,10 +350,15 @@ class Expression(core.ExpressionBase):
     it must cast by ``casting`` (as `numpy.can_cast`); ``order``, "C", "F", "A" or "K", of a new
     result; ``device``, where host arrays are computed.
 
+    Its ``__name__`` is "expression", or the name of the function that was fused.
+
     The calls of one Expression from many threads do not disturb each other.
     """
 
-    __slots__ = ("__weakref__", "_graph", "_is_traced", "_programs", "_regions", "_text")
+    __slots__ = (
+        *("__name__", "__qualname__", "__weakref__"),
+        *("_graph", "_is_traced", "_programs", "_regions", "_text"),
+    )
 
     @in_default_mode
     def __init__(self, text: str) -> None:
@@ -363,7 +368,9 @@ class Expression(core.ExpressionBase):
             raise TypeError(f"an expression is a str, not {type(text).__name__}")
         self._set(text.strip(), parse(text), False)
 
-    def _set(self, text: str, graph: Graph, is_traced: bool) -> None:
+    def _set(self, text: str, graph: Graph, is_traced: bool, name: str = "expression") -> None:
+        # Dask and xarray build names of tasks from it, and take it apart at what is no identifier.
+        self.__name__ = self.__qualname__ = name if name.isidentifier() else "expression"
         self._text = text
         self._graph = graph
         self._is_traced = is_traced
@@ -528,14 +535,14 @@ class Expression(core.ExpressionBase):
 
     def __reduce__(self) -> Any:
         if self._is_traced:
-            return of_graph, (self._graph,)
+            return of_graph, (self._graph, self.__name__)
         return Expression, (self._text,)
 
 
-def of_graph(graph: Graph) -> Expression:
+def of_graph(graph: Graph, name: str = "expression") -> Expression:
     """The expression of a graph that is not from a text."""
     expression = Expression.__new__(Expression)
-    expression._set(text_of(graph), _graph.Graph(*graph), True)
+    expression._set(text_of(graph), _graph.Graph(*graph), True, name)
     return expression
 
 

@@ -210,7 +210,8 @@ def fuse(function: _F) -> _F:
             f"{function.__name__}() returned a {type(result).__name__}, not a value computed from "
             "its arguments"
         )
-    expression = of_graph(builder.graph(result._node, result._reduction))
+    graph = builder.graph(result._node, result._reduction)
+    expression = of_graph(graph, getattr(function, "__name__", ""))
     names = tuple(stand_ins)
     used = expression.inputs
     is_direct = used == names and not any(
