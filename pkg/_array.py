@@ -25,6 +25,9 @@ Shape = tuple[int, ...]
 
 _NUMBERS = (bool, int, float, complex)
 
+#: The types of elements that there are, as NumPy's characters.
+_ELEMENTS = frozenset("?bhilqBHILQefdFD")
+
 #: The operations whose results are bool.
 COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
@@ -633,23 +636,17 @@ def compares_beyond(name: str, number: int, number_is_first: bool) -> bool:
     }[name]
 
 
-def _compare_beyond(name: str, args: tuple[Any, ...]) -> Any:
-    """A comparison of an integer array with a Python int that its type cannot hold."""
-    array, number = args if isinstance(args[0], Array) else args[::-1]
-    answer = compares_beyond(name, number, args[0] is not array)
-    result = core.empty(array.shape, np.bool_, array._ordinal, _is_fortran(array))
-    core.copy(result, np.asarray(answer))
-    return result
+def is_number(x: Any) -> bool:
+    """Returns whether `x` is a Python number, perhaps of a subclass (an enum, ...)."""
+    return isinstance(x, _NUMBERS) and not isinstance(x, np.generic)
 
 
-def _plain_number(x: Any) -> Any:
-    """An instance of a subclass of int, float or complex (an enum, ...) as one of those."""
-    if type(x) not in _NUMBERS and not isinstance(x, np.generic):
-        kinds: tuple[Any, ...] = (int, float, complex)
-        for kind in kinds:
-            if isinstance(x, kind):
-                return kind(x)
-    return x
+def typed_number(x: Any) -> Any:
+    """Returns an instance of a subclass of int, float or complex as the NumPy scalar it becomes.
+
+    As for NumPy, only the numbers of Python itself are weak.
+    """
+    return np.asarray(x)[()] if is_number(x) and type(x) not in _NUMBERS else x
 
 
 def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> Any:
@@ -659,7 +656,7 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
     """
     operation = core.operations[index]
     name = operation.__name__
-    args = tuple(_plain_number(as_array(x)) for x in args)
+    args = tuple(typed_number(as_array(x)) for x in args)
     arrays = [x for x in args if isinstance(x, Array)]
     if not arrays:
         place = _out.target(name, out).device
@@ -668,7 +665,7 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
         )
     for x in args:
         if isinstance(x, Array) or _is_scalar(x):
-            if x is not None and getattr(x, "dtype", np.dtype(bool)).kind not in "biufc":
+            if getattr(x, "dtype", np.dtype(np.bool_)).char not in _ELEMENTS:
                 return NotImplemented
         elif isinstance(x, np.ndarray | list | tuple):
             raise _refuse_host(x, arrays[0].device)
@@ -680,13 +677,11 @@ def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> 
             f"the operands are on {' and '.join(places)}: move one of them with to_device() first"
         )
     broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
-    if name in COMPARISONS and any(type(x) is int for x in args):
-        (number,) = (x for x in args if type(x) is int)
-        if arrays[0].dtype.kind in "iub":
-            info = np.iinfo(arrays[0].dtype if arrays[0].dtype.kind in "iu" else np.int8)
-            if not info.min <= number <= info.max:
-                result = _compare_beyond(name, args)
-                return result if out is None else _stored(name, out, result)
+    answer = _general.known_answer(operation, args)
+    if answer is not None:
+        result = core.empty(arrays[0].shape, np.bool_, arrays[0]._ordinal, _is_fortran(arrays[0]))
+        core.copy(result, np.asarray(answer))
+        return result if out is None else _stored(name, out, result)
     # Foreign operands have become arrays by now.
     result = core.map_arrays(index, is_true_division, args, None)
     return result if out is None else _stored(name, out, result)
@@ -792,4 +787,4 @@ def asnumpy(x: Any, out: Any = None) -> Any:
 core.set_array_hooks(Array, call)
 
 # They need what is above; an import in each call of a method would take longer than the call.
-from . import _functions, _reductions  # noqa: E402
+from . import _functions, _general, _reductions  # noqa: E402

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from . import _graph, _out, _reductions, core
-from ._array import COMPARISONS, Array, _plain_number, _refuse_host, as_array
-from ._graph import Graph, on_numbers, operands, text_of
+from ._array import Array, _refuse_host, as_array, is_number, typed_number
+from ._graph import Graph, of_numbers, on_numbers, operands, text_of
 from ._lowering import Lowered, Static, describe, lower
 from ._mode import in_default_mode
 from ._operands import broadcast_shapes, has_own_rules, plain, refusal
@@ -28,6 +28,9 @@ _WEAK = (int, float, complex)
 
 #: Element types, as NumPy's characters.
 _SUPPORTED = _reductions._SUPPORTED
+
+#: The arguments of a call besides the inputs, with their defaults.
+_OPTIONS: dict[str, Any] = {"out": None, "order": "K", "casting": "safe", "device": None}
 
 #: How many programs an expression keeps, beside those of `core.ExpressionBase`.
 _MAX_PROGRAMS = 64
@@ -45,13 +48,11 @@ _lock = threading.Lock()
 def _taken(name: str, x: Any) -> Any:
     """An input as a Python number, a NumPy scalar or array, or an Array; else TypeError."""
     kind = type(x)
-    if kind in _WEAK or isinstance(x, Array):
+    if is_number(x) or isinstance(x, Array):
         return x
-    if kind is bool:
-        return np.bool_(x)
     if kind is not np.ndarray and not isinstance(x, np.generic):
-        x = _plain_number(as_array(x))
-        if type(x) in _WEAK or isinstance(x, Array):
+        x = as_array(x)
+        if isinstance(x, Array):
             return x
         x = plain(f"the input {name!r}", x)
     if x.dtype.char not in _SUPPORTED:
@@ -145,8 +146,7 @@ class _Region:
                 weak |= {k} if is_weak[node[1]] else set()
             elif node[0] != "where" and parts & weak and parts <= weak | numbers:
                 self.inside.append(k)
-                # What a comparison gives has a type, bool.
-                (frontier if node[0] in COMPARISONS else weak).add(k)
+                weak.add(k)
             else:
                 frontier |= parts & weak
                 if node[0] == "power" and graph.nodes[node[2]][0] not in ("number", "value"):
@@ -172,24 +172,22 @@ class _Call:
         self.graph = graph = expression._graph
         self.names = graph.inputs
         self.values = list(inputs)
-        if all(type(x) in _WEAK for x in inputs):
-            # Numbers alone have NumPy's default types.
-            self.values = [np.dtype(type(x)).type(x) for x in inputs]
-        self.region = expression._region(tuple(type(x) in _WEAK for x in self.values))
+        self.region = expression._region(tuple(map(is_number, self.values)))
         self.nodes: dict[int, Any] = {
             k: self.values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"
         }
         if self.region.frontier:
-            numbers = self.region.numbers(graph, self.values)
-            self.nodes |= {k: np.bool_(x) if type(x) is bool else x for k, x in numbers.items()}
+            # Where a number meets an array, it is weak, or what NumPy makes of it.
+            for k, x in self.region.numbers(graph, self.values).items():
+                self.nodes[k] = np.bool_(x) if type(x) is bool else typed_number(x)
         self.kinds: dict[int, Any] = {
-            k: type(x) if type(x) in _WEAK else x.dtype for k, x in self.nodes.items()
+            k: type(x) if is_number(x) else x.dtype for k, x in self.nodes.items()
         }
         for k in self.region.exponents & self.nodes.keys():
             x = self.nodes[k]
             if type(x) in _WEAK:
                 self.kinds[k] = Static(x)
-            elif np.ndim(x) == 0 and x.dtype.kind in "iuf":
+            elif np.ndim(x) == 0 and x.dtype.kind in "biuf":
                 self.kinds[k] = Static(x.item(), x.dtype)
 
     def _key(self, out_dtype: Any) -> tuple[Any, ...]:
@@ -230,7 +228,9 @@ class _Call:
 
 
 def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
-    """The result of a call without a reduction, in `target` or new."""
+    """The result of a call, in `target` or new."""
+    if call.graph.reduction is not None:
+        return _reduced(call, ordinal, target, casting)
     lowered, program = call.lowered()
     on_gpu = any(isinstance(x, Array) for x in call.values)
     if target is not None:
@@ -322,6 +322,37 @@ def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
     return target
 
 
+def _is_of_numbers(graph: Graph, values: Sequence[Any]) -> bool:
+    """Returns whether an expression is of Python numbers alone."""
+    return all(map(is_number, values)) and not any(node[0] == "value" for node in graph.nodes)
+
+
+def _of_numbers(
+    graph: Graph, values: Sequence[Any], ordinal: int, target: Any, casting: Any
+) -> Any:
+    """An expression of Python numbers alone, which Python computes: a Python number.
+
+    A reduction of it, and what goes to `target`, have NumPy's type of that number.
+    """
+    if ordinal >= 0:
+        core.check_device(ordinal)
+    result = of_numbers(graph, values)
+    reduction = graph.reduction
+    if reduction is None and target is None:
+        return result
+    kind = bool if type(result) is bool else next(k for k in _WEAK if isinstance(result, k))
+    typed = np.asarray(result, kind)  # or OverflowError
+    if reduction is not None:
+        function = getattr(_reductions, reduction.name)
+        typed = np.asarray(function(typed, axis=reduction.axis, keepdims=reduction.keepdims))
+        if target is None:
+            return typed[()]
+    name, exact = "evaluate", reduction is not None
+    _out.check(name, target, typed.shape, typed.dtype, -1, casting, exact=exact)
+    _out.store(target, typed)
+    return target
+
+
 # ---- Expressions ---------------------------------------------------------------------------------
 
 
@@ -336,6 +367,7 @@ class Expression(core.ExpressionBase):
     A call takes the inputs by position, in the order in which they appear, or by name: NumPy
     arrays and what NumPy takes for one, Arrays, foreign GPU arrays, and numbers.  The result has
     the type, shape and bits that the operations give one after the other, on every device.
+    Python computes what is made of Python numbers alone: exactly, with its errors.
 
     >>> import numpy as np
     >>> e = Expression("(a - b) / (a + b)")
@@ -344,7 +376,7 @@ class Expression(core.ExpressionBase):
     >>> e(np.array([3.0, 1.0]), 1)
     array([0.5, 0. ])
     >>> e(b=1, a=3)
-    np.float64(0.5)
+    0.5
 
     Call arguments besides the inputs, all by name: ``out``, an array for the result, to whose type
     it must cast by ``casting`` (as `numpy.can_cast`); ``order``, "C", "F", "A" or "K", of a new
@@ -416,27 +448,30 @@ class Expression(core.ExpressionBase):
             raise TypeError(f"the inputs of the expression are {wanted}: {problem}")
         return [*args, *(named[name] for name in names[len(args) :])]
 
-    def _call(
-        self,
-        *args: Any,
-        out: Any = None,
-        order: str = "K",
-        casting: str = "safe",
-        device: str | None = None,
-        **named: Any,
-    ) -> Any:
+    def _call(self, /, *args: Any, **named: Any) -> Any:
         """A call that `core.ExpressionBase` leaves."""
-        inputs = self._bound(args, named)
+        # A name is that of an input, until the input has been given by position.
+        open_names = self.inputs[len(args) :]
+        given = {name: named.pop(name) for name in named.keys() & _OPTIONS.keys() - {*open_names}}
+        return self._computed(self._bound(args, named), **{**_OPTIONS, **given})
+
+    def _computed(
+        self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
+    ) -> Any:
         taken = [_taken(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
         ordinal = _place(taken, device)
+        order = _order(order, taken)
         target = None if out is None else _target(out)
+        if _is_of_numbers(self._graph, taken):
+            result = _of_numbers(self._graph, taken, ordinal, target, casting)
+            return result if out is None else out
         call = _Call(self, taken)
         try:
-            result = self._computed(call, ordinal, order, target, casting)
+            result = _run(call, ordinal, order, target, casting)
         except core.OutOfRange:
             # An int beyond a type: a comparison knows the answer, else it is an error again.
             call.with_values()
-            result = self._computed(call, ordinal, order, target, casting)
+            result = _run(call, ordinal, order, target, casting)
         else:
             self._note(call, inputs)
         return result if out is None else out
@@ -458,39 +493,38 @@ class Expression(core.ExpressionBase):
             if kind is not None and dtype != np.bool_ and (dtype.kind != "c" or kind < 2):
                 self._remember(tuple(inputs), sources, program, kind, dtype)
 
-    def _computed(self, call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
-        if self._graph.reduction is not None:
-            return _reduced(call, ordinal, target, casting)
-        return _run(call, ordinal, _order(order, call.values), target, casting)
-
     # ---- About it ----
 
-    def _sample(self, dtypes: tuple[Any, ...], named: Mapping[str, Any]) -> _Call:
-        """A call on inputs of types alone; int, float and complex stand for Python numbers."""
+    def _samples(self, dtypes: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        """Returns inputs of types alone; int, float, ... stand for Python numbers."""
         samples = [
             kind(3 + 2 * k)
-            if isinstance(kind, type) and kind in _WEAK  # a dtype may be equal to one of them
+            if isinstance(kind, type) and kind in (bool, *_WEAK)  # a dtype may be equal to one
             else np.ones((), np.dtype(kind).newbyteorder("="))
             for k, kind in enumerate(self._bound(dtypes, named))
         ]
-        return _Call(self, [_taken(n, x) for n, x in zip(self.inputs, samples, strict=True)])
+        return [_taken(name, x) for name, x in zip(self.inputs, samples, strict=True)]
 
-    def dtype_for(self, *dtypes: Any, **named: Any) -> np.dtype[Any]:
+    def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """The type of the result for inputs of types, given by position or name.
 
-        `int`, `float` and `complex` stand for Python numbers.
+        `bool`, `int`, `float` and `complex` stand for Python numbers.
 
         >>> import numpy as np
         >>> Expression("a / b").dtype_for(np.int32, b=np.float32)
         dtype('float64')
         """
-        dtype = self._sample(dtypes, named).lowered()[0].dtype
+        samples = self._samples(dtypes, named)
+        if _is_of_numbers(self._graph, samples):
+            dtype = np.dtype(type(of_numbers(self._graph, samples)))
+        else:
+            dtype = _Call(self, samples).lowered()[0].dtype
         reduction = self._graph.reduction
         if reduction is None:
             return dtype
         return _reductions.result_type(reduction.name, dtype)
 
-    def disassemble(self, *dtypes: Any, **named: Any) -> str:
+    def disassemble(self, /, *dtypes: Any, **named: Any) -> str:
         """The program for inputs of types, one step on a line; types as for `dtype_for`.
 
         >>> print(Expression("a * b + 1").disassemble("float32", "int16"))
@@ -500,7 +534,10 @@ class Expression(core.ExpressionBase):
         %1 = add float32 %0, 1.0
         -> float32
         """
-        lowered, _ = self._sample(dtypes, named).lowered()
+        samples = self._samples(dtypes, named)
+        if _is_of_numbers(self._graph, samples):
+            samples = [np.asarray(x)[()] for x in samples]  # NumPy's types for Python's numbers
+        lowered, _ = _Call(self, samples).lowered()
         text = describe(self._graph, lowered)
         reduction = self._graph.reduction
         if reduction is None:
@@ -514,10 +551,9 @@ class Expression(core.ExpressionBase):
         parameters = [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.inputs
         ]
-        options = {"out": None, "order": "K", "casting": "safe", "device": None}
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, default in options.items()
+            for name, default in _OPTIONS.items()
             if name not in self.inputs
         ]
         return inspect.Signature(parameters)

@@ -8,12 +8,13 @@ element types; the types of the inputs come with a call.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import core
+from ._array import typed_number
 
 OPERATIONS = {operation.__name__: operation for operation in core.operations}
 
@@ -28,6 +29,9 @@ MAX_INPUTS = 32
 
 #: Ints of more bits are no number of any element type.
 MAX_INT_BITS = 1024
+
+#: Ints of more bits are not computed of numbers that come with a call, to save memory and time.
+MAX_COMPUTED_BITS = 1 << 16
 
 #: ("input", index), ("number", x) with a Python number, which takes the type of what it meets,
 #: ("value", x) with a NumPy scalar, or (function, *operands) with numbers of nodes.
@@ -69,9 +73,19 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int):
-        if abs(base) > 1 and base.bit_length() * exponent > MAX_INT_BITS:
-            raise OverflowError(f"{base} ** {exponent} is too large")
+        # The power has one bit more than this, or more.
+        if abs(base) > 1 and (base.bit_length() - 1) * exponent >= MAX_COMPUTED_BITS:
+            raise OverflowError(f"an int of more than {MAX_COMPUTED_BITS} bits is too large")
     return base**exponent
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    """The one that is chosen, as a number of the kind that both have together."""
+    chosen = a if condition else b
+    for kind in (complex, float):
+        if isinstance(a, kind) or isinstance(b, kind):
+            return kind(chosen)
+    return chosen if type(a) is type(b) else int(chosen)
 
 
 _ON_NUMBERS: dict[str, Callable[..., Any]] = {
@@ -93,16 +107,35 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def on_numbers(function: str, *numbers: Any) -> Any:
+def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> Any:
     """A function of Python numbers, as Python computes it, or for want of that the package.
 
-    ZeroDivisionError, OverflowError, ValueError or TypeError where it has no result.
+    An int has at most `most` bits.  ZeroDivisionError, OverflowError, ValueError or TypeError where
+    it has no result.
     """
+    if function == "where":
+        return _where(*numbers)
     known = _ON_NUMBERS.get(function) or OPERATIONS[function]
     result = known(*numbers)
-    if isinstance(result, int) and result.bit_length() > MAX_INT_BITS:
+    if isinstance(result, int) and result.bit_length() > most:
         raise OverflowError(f"an int of {result.bit_length()} bits is too large")
     return result
+
+
+def of_numbers(graph: Graph, values: Sequence[Any]) -> Any:
+    """The value of an expression whose inputs are Python numbers, as Python computes it.
+
+    Errors as `on_numbers`.
+    """
+    known: list[Any] = []
+    for node in graph.nodes:
+        if node[0] == "input":
+            known.append(values[node[1]])
+        elif node[0] == "number":
+            known.append(node[1])
+        else:
+            known.append(on_numbers(node[0], *(known[k] for k in node[1:])))
+    return known[graph.root]
 
 
 # ---- Building ------------------------------------------------------------------------------------
@@ -134,8 +167,7 @@ class Builder:
 
     def number(self, x: Any) -> int:
         """A Python number, or a NumPy scalar; OverflowError for huge ints."""
-        if isinstance(x, bool):
-            x = np.bool_(x)
+        x = typed_number(x)
         if isinstance(x, np.generic):
             return self._node(("value", x))
         if isinstance(x, int) and x.bit_length() > MAX_INT_BITS:
@@ -145,7 +177,8 @@ class Builder:
     def call(self, function: str, *operands: int) -> int:
         """A function of nodes; of numbers alone it is computed here.  Errors as `on_numbers`."""
         if function != "where" and all(self.nodes[k][0] == "number" for k in operands):
-            return self.number(on_numbers(function, *(self.nodes[k][1] for k in operands)))
+            numbers = (self.nodes[k][1] for k in operands)
+            return self.number(on_numbers(function, *numbers, most=MAX_INT_BITS))
         return self._node((function, *operands))
 
     def graph(self, root: int, reduction: Reduction | None = None) -> Graph:

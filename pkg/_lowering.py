@@ -225,7 +225,7 @@ class _Lowering:
         kind, node = self.kinds.get(k), self.graph.nodes[k]
         if isinstance(kind, Static):
             return kind
-        if node[0] == "number" or (node[0] == "value" and node[1].dtype.kind in "iuf"):
+        if node[0] == "number" or (node[0] == "value" and node[1].dtype.kind in "biuf"):
             return Static(node[1].item(), node[1].dtype) if node[0] == "value" else Static(node[1])
         raise TypeError("the exponent of ** must be a number: an integer from -64 to 64, or 0.5")
 
@@ -240,6 +240,8 @@ class _Lowering:
                 kind = kind.dtype
             return _Weak(kind, node=k) if isinstance(kind, type) else self.source(k, _c_type(kind))
         if node[0] == "number":
+            if type(node[1]) is bool:
+                return self.constant(node[1], BOOL)
             return _Weak(type(node[1]), node[1])
         if node[0] == "value":
             return self.constant(node[1], _c_type(node[1].dtype))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _creation, _manipulation, _namespace, _out, _reductions, core
-from ._array import Array, _stored, as_array, call, power
+from . import _creation, _general, _manipulation, _namespace, _out, _reductions, core
+from ._array import COMPARISONS, Array, _stored, as_array, call, power
 from ._convert import convert
 from ._operands import broadcast_shapes
 
@@ -29,28 +29,31 @@ def _apply(operation: Any, is_true_division: bool, inputs: tuple[Any, ...], out:
 
 
 def operate(operation: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`operation(*inputs, **kwargs)` where an Array is among the operands."""
-    return _computed(operation, False, inputs, dict(kwargs))
+    """`operation(*inputs, **kwargs)` where an Array is among the arguments.
+
+    The arguments come from `_general.normalized`.
+    """
+    return _computed(operation, False, inputs, kwargs)
 
 
 def _computed(
     operation: Any, is_true_division: bool, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     name = operation.__name__
-    if len(inputs) == operation.nin + 1 and "out" not in kwargs:
-        inputs, kwargs["out"] = inputs[:-1], inputs[-1]
-    if len(inputs) != operation.nin:
-        raise TypeError(f"{name}() takes {operation.nin} operands, not {len(inputs)}")
+    if name in COMPARISONS:
+        kwargs = _general.check_comparison(operation, inputs, kwargs)
+    kwargs = dict(kwargs)
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
     device = kwargs.pop("device", None)
     casting = kwargs.pop("casting", "same_kind")
-    kwargs.pop("subok", None)
     order = kwargs.pop("order", "K")
+    kwargs.pop("subok", None)
     if kwargs:
         raise TypeError(f"{name}() does not take {', '.join(kwargs)} with arrays on a GPU")
-    out = _out.unwrapped(name, out)
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f'{name}(): order must be "C", "F", "A" or "K", not {order!r}')
     if not any(isinstance(as_array(x), Array) for x in inputs):
         for what, x in (("out", as_array(out)), ("where", where)):
             if isinstance(x, Array):
@@ -67,42 +70,39 @@ def _computed(
                     "data is computed where it is; move it with to_device() first"
                 )
     if dtype is not None or casting != "same_kind":
-        inputs = _cast(
-            np.divide if is_true_division else operation.ufunc, inputs, out, dtype, casting
-        )
-    if where is not True:
-        result = _apply(operation, is_true_division, inputs, None)
-        if result is NotImplemented:
-            return result
-        return _masked(name, result, where, out, casting)
-    if out is not None and casting != "same_kind":
-        result = _apply(operation, is_true_division, inputs, None)
-        if result is not NotImplemented:
-            return _stored(name, out, result, casting)
+        ufunc = np.divide if is_true_division else operation.ufunc
+        inputs = _cast(operation, ufunc, inputs, out, dtype, casting)
+    in_place = where is True and casting == "same_kind" and out is not None
+    result = call(operation.index, is_true_division, inputs, out if in_place else None)
+    if in_place or result is NotImplemented:
         return result
-    result = _apply(operation, is_true_division, inputs, out)
+    if where is not True:
+        return _masked(name, result, where, out, casting, order)
+    if out is not None:
+        return _stored(name, out, result, casting)
     if order == "A":
         is_fortran = all(x._is_f_contiguous for x in inputs if isinstance(x, Array))
         order = "F" if is_fortran else "C"
-    if out is None and order in ("C", "F") and result is not NotImplemented:
-        return result.copy(order) if not result.flags[f"{order}_CONTIGUOUS"] else result
-    return result
+    if order == "K" or result.flags[f"{order}_CONTIGUOUS"]:
+        return result
+    return result.copy(order)
 
 
 def _cast(
-    ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, dtype: Any, casting: Any
+    operation: Any,
+    ufunc: np.ufunc,
+    inputs: tuple[Any, ...],
+    out: Any,
+    dtype: Any,
+    casting: Any,
 ) -> tuple[Any, ...]:
-    """The operands in the types that the ufunc would compute in; TypeError as NumPy's."""
+    """Returns the operands in the types that the ufunc would compute in; TypeError as NumPy's."""
     kinds = [
         type(x) if type(x) in (int, float, complex) else getattr(x, "dtype", np.dtype(np.bool_))
         for x in inputs
     ]
-    signature: Any = (
-        {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
-    )
-    dtypes = ufunc.resolve_dtypes(
-        (*kinds, getattr(out, "dtype", None)), casting=casting, **signature
-    )
+    kind = getattr(out, "dtype", None)
+    dtypes = _general.resolve(operation, kinds, kind, dtype, casting, ufunc)
     return tuple(
         x.astype(to.newbyteorder("="), copy=False)
         if isinstance(x, Array)
@@ -113,16 +113,17 @@ def _cast(
     )
 
 
-def _masked(name: str, result: Array, where: Any, out: Any, casting: str) -> Any:
+def _masked(name: str, result: Array, where: Any, out: Any, casting: str, order: str) -> Any:
     """`result` where the mask is true, what was in `out` elsewhere."""
     mask = where if isinstance(where, Array) else np.asarray(where)
     if mask.dtype != np.bool_:
-        raise TypeError(f"where must be an array of bool, not {mask.dtype}")
+        raise TypeError(f"{name}(): where must be an array of bool, not of {mask.dtype}")
     if isinstance(mask, np.ndarray) and mask.ndim:
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
     shape = broadcast_shapes(mask.shape, result.shape)
     if out is None:
-        out = found = core.empty(shape, result.dtype, result._ordinal, False)
+        is_fortran = order == "F" or (order in "AK" and not result._is_c_contiguous)
+        out = found = core.empty(shape, result.dtype, result._ordinal, is_fortran)
     else:
         found = _out.check(name, out, shape, result.dtype, result._ordinal, casting)
     core.select(found, mask, result, found)
@@ -132,13 +133,17 @@ def _masked(name: str, result: Array, where: Any, out: Any, casting: str) -> Any
 def ufunc(function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What ``__array_ufunc__`` returns."""
     if method == "__call__":
-        if function is np.positive:
-            return inputs[0].copy()
-        if function is np.power and not kwargs:
-            return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
         if function in _UFUNCS:
             operation, is_true_division = _UFUNCS[function]
-            return _computed(operation, is_true_division, inputs, dict(kwargs))
+            inputs, kwargs = _general.normalized(operation, inputs, kwargs)
+            return _computed(operation, is_true_division, inputs, kwargs)
+        if function is np.positive:
+            x, out = inputs[0], _out.unwrapped("positive", kwargs.pop("out", None))
+            if kwargs or not isinstance(x, Array):
+                return NotImplemented
+            return x.copy("K") if out is None else _stored("positive", out, x)
+        if function is np.power and not kwargs:
+            return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
     elif method == "reduce" and function in _UFUNCS:
         name = _UFUNCS[function][0].__name__
         if name in _REDUCTIONS:

@@ -46,7 +46,10 @@ _FUNCTIONS: dict[str, tuple[str, int]] = {
 _HINTS: list[tuple[tuple[type[ast.AST], ...], str]] = [
     ((ast.Attribute,), "attributes are not allowed; expressions have names, numbers and functions"),
     ((ast.Subscript,), "indexing is not supported; index the array before"),
-    ((ast.BoolOp,), "'and' and 'or' are not supported; multiply comparisons, or use where()"),
+    (
+        (ast.BoolOp,),
+        "'and' and 'or' are not supported; use where(), or (m != 0) * (n != 0) for m and n",
+    ),
     ((ast.IfExp,), "'if' is not supported; use where(condition, x, y)"),
     ((ast.NamedExpr,), "assignment is not supported"),
     (
@@ -65,6 +68,7 @@ class _Parser:
         self.text = text
         self.lines = text.splitlines() or [""]
         self.builder = Builder()
+        self.is_of_numbers = False
 
     def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
         """A SyntaxError that points at a node."""
@@ -96,12 +100,19 @@ class _Parser:
                 error.text = error.text.rstrip("\n")
             raise error from None
         except (RecursionError, MemoryError):
-            raise self.error("the expression is nested too deeply") from None
+            raise self.error(
+                "Python's parser has no room for the expression: it is nested too deeply, or a "
+                "chain of operators is too long; put parentheses around parts of the chain"
+            ) from None
         except ValueError as error:  # null characters, lone surrogates
             raise self.error(str(error)) from None
 
     def graph(self) -> Graph:
         root = self.tree()
+        called = {id(tree.func) for tree in ast.walk(root) if isinstance(tree, ast.Call)}
+        self.is_of_numbers = all(
+            id(tree) in called for tree in ast.walk(root) if isinstance(tree, ast.Name)
+        )
         if (
             isinstance(root, ast.Call)
             and isinstance(root.func, ast.Name)
@@ -169,6 +180,8 @@ class _Parser:
         try:
             return self.builder.call(function, *operands)
         except (ArithmeticError, ValueError, TypeError) as error:
+            if self.is_of_numbers:  # Python would compute it
+                raise error from None
             raise self.error(str(error), tree) from None
 
     @staticmethod
@@ -206,7 +219,7 @@ class _Parser:
         elif isinstance(tree, ast.Compare):
             if len(tree.ops) > 1:
                 raise self.error(
-                    "comparisons cannot be chained; multiply them: (a < b) * (b < c)", tree
+                    "comparisons cannot be chained; write ((a < b) * (b < c)) != 0", tree
                 )
             function = _COMPARISONS.get(type(tree.ops[0]))
             if function is None:

@@ -95,7 +95,8 @@ class Traced:
     __int__ = __float__ = __complex__ = __index__ = _refusal("there is no number")
     __array__ = _refusal("this function of arrays is not possible")
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = __invert__ = _refusal(
-        "the operators & | ^ ~ are not possible", "multiply comparisons, or use where()"
+        "the operators & | ^ ~ are not possible",
+        "use where(), or (m * n) != 0 for the masks m and n",
     )
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 

@@ -51,6 +51,71 @@ static int is_number(PyObject *x)
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
+/* Compares an int or float with another, exactly.  0 or 1; -1 and an exception on failure. */
+static int compare_reals(PyObject *a, PyObject *b, int comparison)
+{
+    static const int swapped[] = {[Py_LT] = Py_GT, [Py_LE] = Py_GE, [Py_EQ] = Py_EQ,
+                                  [Py_NE] = Py_NE, [Py_GT] = Py_LT, [Py_GE] = Py_LE};
+    /* The methods of the types themselves: a subclass of int has no say. */
+    PyObject *result = PyLong_Check(a) && PyLong_Check(b)
+                           ? PyLong_Type.tp_richcompare(a, b, comparison)
+                       : PyFloat_Check(a) ? PyFloat_Type.tp_richcompare(a, b, comparison)
+                                          : PyFloat_Type.tp_richcompare(b, a, swapped[comparison]);
+    int answer = result != NULL ? result == Py_True : -1;
+    Py_XDECREF(result);
+    return answer;
+}
+
+/*
+ * Compares two Python numbers, one of them an int, as Python does: exactly.  Complex numbers are
+ * ordered by their real parts, then by their imaginary parts.
+ */
+static PyObject *compare_exactly(operation *self, mylib_device device, PyObject *const *args)
+{
+    int comparison = self->op == MYLIB_OP_equal        ? Py_EQ
+                     : self->op == MYLIB_OP_not_equal  ? Py_NE
+                     : self->op == MYLIB_OP_less       ? Py_LT
+                     : self->op == MYLIB_OP_less_equal ? Py_LE
+                     : self->op == MYLIB_OP_greater    ? Py_GT
+                                                       : Py_GE;
+    PyObject *real[2] = {NULL, NULL};
+    double imaginary[2] = {0, 0};
+    int answer = -1;
+    int64_t unused;
+    if (device.kind != MYLIB_CPU) { /* which has to be there */
+        mylib_status status = mylib_scalar_i64(self->op, device, 0, 0, &unused);
+        if (status != MYLIB_OK)
+            return raise_status(self->state, status);
+    }
+    for (int k = 0; k < 2; k++) {
+        if (PyComplex_CheckExact(args[k])) {
+            real[k] = PyFloat_FromDouble(PyComplex_RealAsDouble(args[k]));
+            imaginary[k] = PyComplex_ImagAsDouble(args[k]);
+        } else {
+            real[k] = Py_NewRef(args[k]);
+        }
+        if (real[k] == NULL)
+            goto out;
+    }
+    int is_equal = compare_reals(real[0], real[1], Py_EQ);
+    if (is_equal < 0)
+        goto out;
+    double a = imaginary[0], b = imaginary[1];
+    if (comparison == Py_EQ || comparison == Py_NE)
+        answer = (is_equal && a == b) == (comparison == Py_EQ);
+    else if (!is_equal)
+        answer = isnan(a) || isnan(b) ? 0 : compare_reals(real[0], real[1], comparison);
+    else
+        answer = comparison == Py_LT   ? a < b
+                 : comparison == Py_LE ? a <= b
+                 : comparison == Py_GT ? a > b
+                                       : a >= b;
+out:
+    Py_XDECREF(real[0]);
+    Py_XDECREF(real[1]);
+    return answer >= 0 ? PyBool_FromLong(answer) : NULL;
+}
+
 static PyObject *call_int(operation *self, mylib_device device, PyObject *const *args)
 {
     long long values[MAX_INPUTS] = {0, 0};
@@ -59,6 +124,8 @@ static PyObject *call_int(operation *self, mylib_device device, PyObject *const 
         int overflow;
         values[k] = PyLong_AsLongLongAndOverflow(args[k], &overflow);
         if (overflow != 0) {
+            if (self->compares)
+                return compare_exactly(self, device, args);
             PyErr_Format(
                 PyExc_OverflowError,
                 "%U(): the int argument %d does not fit in 64 bits; use floats or NumPy arrays",
@@ -132,6 +199,8 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
         floats += PyFloat_CheckExact(args[k]);
         complexes += PyComplex_CheckExact(args[k]);
     }
+    if (self->compares && floats + complexes == 1) /* with an int, which a double may not hold */
+        return compare_exactly(self, device, args);
     if (complexes > 0)
         return call_complex(self, device, args);
     if (floats > 0 || mylib_op_result_type(self->op, MYLIB_I64, NULL) != MYLIB_OK)
@@ -499,8 +568,13 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
-    PyObject *better =
-        PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value, NULL);
+    PyObject *better = NULL, *operands = PyTuple_New(nargs);
+    for (Py_ssize_t k = 0; k < nargs && operands != NULL; k++)
+        PyTuple_SET_ITEM(operands, k, Py_NewRef(args[k]));
+    if (operands != NULL)
+        better = PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value,
+                                              operands, NULL);
+    Py_XDECREF(operands);
     if (better != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
         Py_DECREF(better);
@@ -534,14 +608,31 @@ static int is_large(PyObject *const *args, Py_ssize_t nargs)
     return 0;
 }
 
+static int is_name(PyObject *name, const char *text)
+{
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+/* Returns whether a keyword argument means the same as leaving it out. */
+static int is_default(PyObject *name, PyObject *value)
+{
+    if (value == Py_None)
+        return is_name(name, "out") || is_name(name, "dtype") || is_name(name, "order") ||
+               is_name(name, "device");
+    if (value == Py_True)
+        return is_name(name, "where") || is_name(name, "subok");
+    return PyUnicode_Check(value) && ((is_name(name, "casting") && is_name(value, "same_kind")) ||
+                                      (is_name(name, "order") && is_name(value, "K")));
+}
+
 static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames)
 {
     operation *self = (operation *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
                nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *out = NULL, *default_device = NULL;
-    int is_cpu, only_numbers = nargs == self->nin;
+    PyObject *out = NULL, *device = NULL, *default_device = NULL;
+    int is_cpu, only_numbers = nargs >= self->nin, is_general = 0, others = 0;
 
     if (PyContextVar_Get(self->state->default_device, Py_None, &default_device) < 0)
         return NULL;
@@ -550,60 +641,57 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                                       PyUnicode_CompareWithASCIIString(default_device, "cpu") == 0);
     Py_DECREF(default_device);
 
-    for (Py_ssize_t k = 0; k < nargs && only_numbers; k++)
-        only_numbers = is_number(args[k]);
-    if (only_numbers && nkw <= 1) {
-        mylib_device device = {MYLIB_CPU, 0};
-        int takes_numbers = nkw == 0;
-        if (nkw == 1 &&
-            PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "device") == 0)
-            takes_numbers = 1;
-        if (takes_numbers) {
-            if ((nkw == 1 || !is_cpu) &&
-                parse_device(self->state, nkw == 1 ? args[nargs] : NULL, &device) < 0)
-                return NULL;
-            return call_numbers(self, device, args);
-        }
-    }
-
-    if (nargs == self->nin + 1 && nkw == 0)
-        out = args[self->nin];
-    else if (nargs == self->nin && nkw == 1 &&
-             PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "out") == 0)
-        out = args[nargs];
-    if (out == Py_None)
-        out = NULL;
-
-    for (Py_ssize_t k = 0; k < nargs + nkw; k++) {
-        if (is_array(self->state, args[k])) {
-            if (nargs < self->nin || nargs + nkw > self->nin + (out != NULL))
-                return call_general(self, args, nargs, kwnames);
-            PyObject *result = map_arrays(self->state, self->op, 0, args, out);
-            return result != NULL || PyErr_Occurred() ? result
-                                                      : call_general(self, args, nargs, kwnames);
-        }
-        if (has_device_protocol(args[k]))
-            return call_general(self, args, nargs, kwnames);
-    }
-
     for (Py_ssize_t i = 0; i < nkw; i++) {
-        PyObject *name = PyTuple_GET_ITEM(kwnames, i);
-        /* The ufunc does not know the first; with the other it may convert floats to integers. */
-        if (PyUnicode_CompareWithASCIIString(name, "device") == 0 ||
-            PyUnicode_CompareWithASCIIString(name, "casting") == 0)
-            return call_general(self, args, nargs, kwnames);
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
+        is_general |= is_name(name, "device"); /* which the ufunc does not know */
+        if (PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 1 && is_name(name, "out"))
+            value = PyTuple_GET_ITEM(value, 0); /* as ufuncs allow */
+        if (is_default(name, value))
+            continue;
+        if (is_name(name, "device"))
+            device = value;
+        else if (is_name(name, "out") && nargs == self->nin)
+            out = value;
+        else
+            others++;
+        is_general |= is_name(name, "casting"); /* NumPy may convert floats to integers */
     }
-    if (!is_cpu)
+    if (nargs == self->nin + 1 && args[self->nin] != Py_None)
+        out = args[self->nin];
+    int is_usual = others == 0 && nargs >= self->nin && nargs <= self->nin + 1;
+
+    for (Py_ssize_t k = 0; k < self->nin && only_numbers; k++)
+        only_numbers = is_number(args[k]);
+    if (only_numbers && is_usual && out == NULL) {
+        mylib_device place = {MYLIB_CPU, 0};
+        if ((device != NULL || !is_cpu) && parse_device(self->state, device, &place) < 0)
+            return NULL;
+        return call_numbers(self, place, args);
+    }
+    int is_foreign = out != NULL && has_device_protocol(out),
+        on_gpu = out != NULL && is_array(self->state, out);
+    for (Py_ssize_t k = 0; k < nargs + nkw; k++) {
+        on_gpu |= is_array(self->state, args[k]);
+        is_foreign |= !on_gpu && has_device_protocol(args[k]);
+    }
+    if (on_gpu && is_usual && !is_foreign && device == NULL) {
+        PyObject *result = map_arrays(self->state, self->op, 0, args, out);
+        if (result != NULL || PyErr_Occurred())
+            return result;
+    }
+    if (on_gpu || is_foreign || device != NULL || !is_cpu)
         return call_general(self, args, nargs, kwnames);
 
-    if (nargs >= self->nin && nargs <= self->nin + 1 && nkw <= 1 &&
-        (nargs + nkw == self->nin || out != NULL)) {
+    if (is_usual) {
         PyObject *result = call_arrays(self, args, out);
         if (result != NULL || PyErr_Occurred())
             return result;
         if (is_large(args, nargs))
             return call_general(self, args, nargs, kwnames);
     }
+    /* The general path knows the default keywords of numbers, and the casting of comparisons. */
+    if (is_general || only_numbers || (self->compares && others > 0))
+        return call_general(self, args, nargs, kwnames);
     return call_ufunc(self, args, nargs, kwnames);
 }
 

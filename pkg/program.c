@@ -672,7 +672,7 @@ PyType_Spec program_spec = {
 /* ---- Expressions --------------------------------------------------------------------------- */
 
 /* What an input is: a NumPy type number, or a Python number. */
-enum { KEY_INT = 64, KEY_FLOAT, KEY_COMPLEX, KEY_NONE = 255 };
+enum { KEY_INT = 64, KEY_FLOAT, KEY_COMPLEX, KEY_BOOL, KEY_NONE = 255 };
 
 #define MAX_PLANS 8
 
@@ -709,7 +709,7 @@ static uint8_t key_of(core_state *state, PyObject *x)
     if (PyComplex_CheckExact(x))
         return KEY_COMPLEX;
     if (PyBool_Check(x))
-        return NPY_BOOL;
+        return KEY_BOOL;
     if (is_array(state, x))
         return (uint8_t)num_of_type(((array_object *)x)->a.type);
     if (PyArray_IsScalar(x, Number) || PyArray_IsScalar(x, Bool)) {

@@ -93,12 +93,12 @@ def expected(name: str, *operands: Any) -> Any:
 
 def expected_number(name: str, *numbers: Any) -> Any:
     """What the operation gives for Python numbers, in Python; exceptions as Python's."""
+    if name in COMPARISONS:
+        return COMPARISONS[name](*numbers)
     if all(isinstance(x, int) for x in numbers) and name != "sqrt":
         if any(not -(2**63) <= x < 2**63 for x in numbers):
             raise OverflowError
         a, b = (*numbers, 0)[:2]
-        if name in COMPARISONS:
-            return COMPARISONS[name](a, b)
         result = int(_PYTHON_INT[name](a, b))
         if not -(2**63) <= result < 2**63:
             raise OverflowError

@@ -32,7 +32,7 @@ def test_random_expressions(place: str, tree: Any, inputs: dict[str, Any]) -> No
         return
     if error is not None:
         raise AssertionError(f"{text} of {used}") from error
-    oracle.assert_same(actual, wanted, text, list(used.values()))
+    trees.assert_same(actual, wanted, text, used)
 
 
 @cases.each_place()
@@ -50,7 +50,7 @@ def test_random_expressions_over_many_elements(place: str, data: Any) -> None:
     actual, error = trees.outcome(trees.call, text, place, used)
     assert (error is None) == (refused is None), f"{text}: {error!r}, {refused!r}"
     if error is None:
-        oracle.assert_same(actual, wanted, text, list(used.values()))
+        trees.assert_same(actual, wanted, text, used)
 
 
 @cases.each(array=False, cuda=False)
@@ -131,16 +131,91 @@ def test_numbers_are_computed_by_python() -> None:
 
 
 @pytest.mark.parametrize(
-    "inputs", [{"a": 7, "b": 2}, {"a": 1.5, "b": 2}, {"a": True, "b": 1j}, {"a": 0, "b": 0}]
+    ("text", "inputs"),
+    [
+        ("a / b + a", {"a": 7, "b": 2}),
+        ("a / b + a", {"a": 1.5, "b": 2}),
+        ("a / b + a", {"a": True, "b": 1j}),
+        ("a / b + a", {"a": 0, "b": 0}),
+        ("a // b", {"a": 1, "b": 0}),
+        ("a % b", {"a": 1.5, "b": 0.0}),
+        ("a * b", {"a": 2**40, "b": 2**40}),
+        ("a * b", {"a": 10**400, "b": 10**400}),
+        ("a ** b", {"a": 2, "b": 80}),
+        ("a ** b", {"a": 2, "b": -2}),
+        ("a ** b", {"a": 3, "b": 2.5}),
+        ("a < b", {"a": 2**53, "b": 2.0**53 + 2}),
+        ("(a < b) * 3 - b", {"a": 1, "b": 2}),
+        ("-(a == a)", {"a": 1}),
+        ("a + a", {"a": True}),
+        ("2 ** 80", {}),
+        ("1 + 2", {}),
+        ("2 * 3.5", {}),
+        ("1 // 0", {}),
+        ("1.0 % 0", {}),
+        ("a < 1j", {"a": 1}),
+    ],
 )
-def test_numbers_alone(inputs: dict[str, Any]) -> None:
-    """They have NumPy's default types, and the result is a NumPy scalar."""
-    with np.errstate(all="ignore"):
-        result = evaluate("a / b + a", inputs)
-        a, b = (np.asarray(x)[()] for x in inputs.values())
-        assert isinstance(result, np.generic)
-        oracle.assert_same(result, a / b + a)
-    assert evaluate("1 + 2") == 3 and type(evaluate("2 * 3.5")) is np.float64
+def test_numbers_alone(text: str, inputs: dict[str, Any]) -> None:
+    """Python computes them: the same number, or the same error."""
+    try:
+        wanted = eval(text, dict(inputs))
+    except (ArithmeticError, TypeError) as error:
+        for call in (lambda: evaluate(text, inputs), lambda: Expression(text)(**inputs)):
+            with pytest.raises(type(error)):
+                call()
+        return
+    for result in (evaluate(text, inputs), Expression(text)(**inputs)):
+        assert type(result) is type(wanted) and result == wanted
+
+
+def test_functions_of_numbers_alone() -> None:
+    """The package's operations of Python numbers, and `where`."""
+    given = {"a": -7, "b": 2, "c": 2.5}
+    assert evaluate("divide(a, b)", given) == -3
+    assert type(evaluate("where(a < b, a, c)", given)) is float
+    assert evaluate("where(a < b, b, a)", given) == 2
+    assert evaluate("sqrt(b + b)", given) == 2.0
+    with pytest.raises(ValueError, match="negative"):
+        evaluate("sqrt(a)", given)
+    with pytest.raises(OverflowError):
+        evaluate("square(a)", {"a": 2**40})
+    with pytest.raises(OverflowError):
+        evaluate("sum(a)", {"a": 2**70})
+    with pytest.raises(OverflowError):
+        evaluate("a * a", {"a": 2**40}, out=np.empty(()))
+    with pytest.raises(OverflowError, match="too large"):
+        evaluate("a ** a ** a", {"a": 99})
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "c8"])
+def test_numbers_stay_weak(dtype: str) -> None:
+    """What Python computes of Python numbers has the type that Python's number gives."""
+    x = np.array([0, 1, 1], dtype)
+    numbers = {"k": 3, "b": True, "f": 1.5, "z": 0}
+    for text in (
+        *["x + (k < 2) * 3", "x + (k < 5) * 3", "x + (1 < 2) * 3", "x + (k < 2)", "x * (k == 3)"],
+        *["x - (b + b)", "x + b * 2", "x * -b", "x + (k > f) * f", "x + (k > 2) / 2", "x * b"],
+        *["(k < 2) * 3 + x", "x * ((k < 5) + (f < 2))", "x + abs(b)", "(x < k) + (b < k) * 1"],
+    ):
+        given = {"x": x, **numbers}
+        if dtype in ("?", "u2") and "-" in text:
+            continue
+        wanted = eval(text, {"abs": abs}, given)
+        for _ in range(2):
+            actual = evaluate(text, given)
+            if dtype != "?":
+                oracle.assert_same(actual, wanted, text)
+            elif actual.dtype != np.int8:  # arithmetic of bool alone
+                assert actual.dtype == wanted.dtype and (actual == wanted).all(), text
+
+
+def test_a_bool_and_numpys_bool_are_two_kinds() -> None:
+    """Of which each has its program."""
+    x, e = np.ones(3, "i1"), Expression("x + k * 2")
+    for _ in range(2):
+        assert e(x, True).dtype == np.int8
+        assert e(x, np.True_).dtype == (x + np.True_ * 2).dtype
 
 
 def test_results_without_dimensions() -> None:
@@ -460,7 +535,8 @@ def test_dtype_for(tree: Any, inputs: dict[str, Any]) -> None:
     if error is None:
         kinds = [type(x) if trees._is_number(x) else np.asarray(x).dtype for x in values]
         wanted, error = trees.outcome(expression.dtype_for, *kinds)
-        assert error is not None or wanted == result.dtype
+        result_dtype = np.dtype(type(result)) if trees.of_numbers({"": result}) else result.dtype
+        assert error is not None or wanted == result_dtype
 
 
 def test_a_thousand_terms() -> None:

@@ -78,10 +78,16 @@ def names(tree: Tree) -> set[str]:
 
 
 def _is_number(x: Any) -> bool:
-    return type(x) in (int, float, complex)
+    return type(x) in (bool, int, float, complex)
+
+
+def of_numbers(inputs: dict[str, Any]) -> bool:
+    """Whether Python computes an expression of these inputs."""
+    return all(map(_is_number, inputs.values()))
 
 
 def _operation(name: str, *operands: Any) -> Any:
+    operands = tuple(np.bool_(x) if type(x) is bool else x for x in operands)
     dtype = np.result_type(*operands)
     if name in ("minimum", "maximum") or (dtype.kind == "c" and name in ("absolute", "sqrt")):
         # Of which the oracle leaves some bits open.
@@ -123,29 +129,34 @@ def _power(base: Any, exponent: Any) -> Any:
     return result
 
 
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    """What `where` gives for Python numbers alone."""
+    kinds = [kind for kind in (complex, float, int) if kind in (type(a), type(b))]
+    return (a if condition else b) if type(a) is type(b) else kinds[0](a if condition else b)
+
+
 def value(tree: Tree, inputs: dict[str, Any]) -> Any:
-    """The value of a tree, step by step; numbers alone have NumPy's default types."""
-    if all(_is_number(x) for x in inputs.values()):
-        inputs = {name: np.dtype(type(x)).type(x) for name, x in inputs.items()}
-    result = _value(tree, inputs)
+    """The value of a tree, step by step: an array, or of numbers alone a Python number."""
+    alone = of_numbers(inputs)
+    result = _value(tree, inputs, alone)
+    if alone:
+        return result
     result = np.asarray(result, np.dtype(type(result)) if _is_number(result) else None)
     return result.astype(result.dtype.newbyteorder("="))
 
 
-def _value(tree: Tree, inputs: dict[str, Any]) -> Any:
+def _value(tree: Tree, inputs: dict[str, Any], alone: bool) -> Any:
     kind, *parts = tree
     if kind == "input":
-        x = inputs[parts[0]]
-        return np.bool_(x) if isinstance(x, bool) else x
+        return inputs[parts[0]]
     if kind == "number":
         return parts[0]
-    values = [_value(part, inputs) for part in parts]
+    values = [_value(part, inputs, alone) for part in parts]
     if kind == "where":
-        return _where(*values)
+        return _chosen(*values) if alone else _where(*values)
     if all(map(_is_number, values)):
         known = _PYTHON.get(kind) or getattr(pcd, kind)
-        result = known(*values)
-        return np.bool_(result) if isinstance(result, bool) else result
+        return known(*values)
     if kind == "power":
         return _power(np.asarray(values[0]), values[1])
     return _operation("absolute" if kind == "abs" else kind, *values)
@@ -171,9 +182,19 @@ def call(text: str, place: str, inputs: dict[str, Any], **kwargs: Any) -> Any:
         return cases.on_arrays(expression, *values, **kwargs)
 
     result = once()
-    if "out" not in kwargs:
+    if _is_number(result):
+        assert repr(once()) == repr(result), f"{text}, the second time"
+    elif "out" not in kwargs:
         oracle.assert_same(once(), result, f"{text}, the second time")
     return result
+
+
+def assert_same(actual: Any, wanted: Any, text: str, inputs: dict[str, Any]) -> None:
+    """Of numbers alone the same Python number, else the same array."""
+    if of_numbers(inputs):
+        assert (type(actual), repr(actual)) == (type(wanted), repr(wanted)), text
+    else:
+        oracle.assert_same(actual, wanted, text, list(inputs.values()))
 
 
 def outcome(function: Any, *args: Any) -> tuple[Any, Exception | None]:
