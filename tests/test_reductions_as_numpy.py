@@ -44,6 +44,8 @@ def _outcome(function: Any, *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     except np.exceptions.AxisError:
         return "AxisError"
+    except IndexError:
+        return "IndexError"
     except (TypeError, ValueError) as error:
         return type(error).__name__ if type(error) in (TypeError, ValueError) else "TypeError"
 
@@ -230,3 +232,22 @@ def test_an_output_that_is_the_input(place: str) -> None:
     wanted = host.copy()
     np.sum(host, axis=0, out=wanted[1])
     oracle.assert_same(pcd.asnumpy(x), wanted)
+
+
+@pytest.mark.parametrize(
+    "name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_repeated_comparisons(name: str, dtype: str) -> None:
+    """`reduce`, `accumulate` and `reduceat` of comparisons: of bool, or as bool."""
+    ours, theirs = getattr(pcd, name), getattr(np, name)
+    for shape in ((5,), (0,), (2, 3), (1001,)):
+        host = _data(dtype, shape)
+        for kwargs in ({}, {"dtype": bool}, {"dtype": bool, "axis": -1}):
+            for method, args in (("reduce", ()), ("accumulate", ()), ("reduceat", ([0, 1],))):
+                result = _outcome(getattr(ours, method), host, *args, **kwargs)
+                wanted = _outcome(getattr(theirs, method), host, *args, **kwargs)
+                if isinstance(wanted, str):
+                    assert result == wanted, (method, shape, kwargs)
+                else:
+                    oracle.assert_same(result, wanted, (method, shape, kwargs))
