@@ -622,6 +622,9 @@ def evaluate(
         local_dict = frame.f_locals if local_dict is None else local_dict
         global_dict = frame.f_globals if global_dict is None else global_dict
         del frame
+    for what, names in (("local_dict", local_dict), ("global_dict", global_dict)):
+        if not hasattr(type(names), "__contains__") or isinstance(names, str | bytes):
+            raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
     for name in expression.inputs:
         if name in local_dict:
             values.append(local_dict[name])

@@ -387,3 +387,10 @@ def test_operands_are_named_in_errors(place: str) -> None:
     for keywords in ({"bogus": 1}, {"axis": 0}):
         with pytest.raises(TypeError, match=next(iter(keywords))):
             pcd.add(x, 1, **keywords, **device)
+
+
+@pytest.mark.parametrize("wrong", [1, "ab", 2.5, print])
+def test_variables_that_are_no_mapping(wrong: Any) -> None:
+    for given in ({"local_dict": wrong}, {"local_dict": {}, "global_dict": wrong}):
+        with pytest.raises(TypeError, match="mapping of names to values"):
+            pcd.evaluate("a + b", **given)
