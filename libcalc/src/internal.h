@@ -472,6 +472,13 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                        const mylib_program *program, mylib_type type,
                                        mylib_layout *layout, int kept_ndim, mylib_type out_type);
 /*
+ * The same for host arrays, of any size: their elements go to the GPU in pieces that are whole
+ * subtrees of the order.  Waits.
+ */
+mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
+                                    const mylib_program *program, mylib_type type,
+                                    mylib_layout *layout, int kept_ndim, mylib_type out_type);
+/*
  * Copies between host memory and a GPU: operand 0 of the layout, which is simplified, from operand
  * 1, converted.  Exactly one of the two is in host memory; ordered on 'stream', and complete on
  * return.

@@ -163,18 +163,6 @@ static mylib_status check_places(mylib_device device, const mylib_array *out, co
     return MYLIB_OK;
 }
 
-/* An array in GPU memory of the shape of a host array, without gaps. */
-static mylib_status make_like(mylib_device device, const mylib_array *host, mylib_array *made)
-{
-    size_t nbytes = mylib_type_size(host->type);
-    *made = *host;
-    made->device = device;
-    made->strides = NULL;
-    for (int d = 0; d < host->ndim; d++)
-        nbytes *= (size_t)host->shape[d];
-    return mylib_cuda_alloc(device.index, nbytes, NULL, &made->data);
-}
-
 /* ---- What is reduced ----------------------------------------------------------------------- */
 
 /*
@@ -273,34 +261,6 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-static mylib_status run(mylib_reduction reduction, const values *v, mylib_device device,
-                        void *stream, const mylib_array *out);
-
-/* Host arrays on a GPU: copied there whole, and the result back. */
-static mylib_status run_host(mylib_reduction reduction, const values *v, mylib_device device,
-                             const mylib_array *out)
-{
-    mylib_array there[MYLIB_PROGRAM_MAX_INPUTS], result = {.data = NULL};
-    values copied = *v;
-    mylib_status st;
-    int count = v->inputs;
-    for (int k = 0; k < count; k++)
-        there[k].data = NULL;
-    copied.in = there;
-    for (int k = 0; k < count; k++) {
-        MYLIB_TRY(make_like(device, &v->in[k], &there[k]));
-        MYLIB_TRY(mylib_copy_array(NULL, &there[k], &v->in[k]));
-    }
-    MYLIB_TRY(make_like(device, out, &result));
-    MYLIB_TRY(run(reduction, &copied, device, NULL, &result));
-    MYLIB_TRY(mylib_copy_array(NULL, out, &result));
-out:
-    for (int k = 0; k < count; k++)
-        mylib_cuda_discard(device.index, there[k].data, NULL);
-    mylib_cuda_discard(device.index, result.data, NULL);
-    return st;
-}
-
 /* Arrays in one place, of sizes that fit. */
 static mylib_status run(mylib_reduction reduction, const values *v, mylib_device device,
                         void *stream, const mylib_array *out)
@@ -309,8 +269,7 @@ static mylib_status run(mylib_reduction reduction, const values *v, mylib_device
     mylib_status st;
     int kept_ndim;
 
-    if (device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU)
-        return run_host(reduction, v, device, out);
+    const int is_streamed = device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU;
     MYLIB_TRY(make_layout(v, out, &layout));
 
     for (int d = 0; d < v->ndim && layout.count != 0; d++)
@@ -324,8 +283,11 @@ static mylib_status run(mylib_reduction reduction, const values *v, mylib_device
 
     for (int d = 0; d < v->ndim; d++)
         if (v->extent[d] == 0)
-            return MYLIB_OK;
+            return is_streamed ? mylib_cuda_check_device(device.index) : MYLIB_OK;
     arrange(&arranged, &layout, v->extent, &kept_ndim);
+    if (is_streamed)
+        return mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &arranged,
+                                      kept_ndim, out->type);
     if (out->device.kind == MYLIB_CPU && layout.count != 0)
         mylib_raise_flags(v->program->flags);
     if (device.kind == MYLIB_CPU)

@@ -144,6 +144,15 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     return no_cuda();
 }
 
+mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
+                                    const mylib_program *program, mylib_type type,
+                                    mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    (void)device, (void)reduction, (void)program, (void)type, (void)layout, (void)kept_ndim;
+    (void)out_type;
+    return no_cuda();
+}
+
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)

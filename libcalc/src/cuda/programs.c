@@ -24,6 +24,15 @@
 #endif
 #define LEAST_PIECE (MYLIB_TEMPORARY_NBYTES >> 12)
 
+/*
+ * Of the memory of a call that reduces host arrays.  Between two pieces the bus rests for a moment,
+ * which is about one in a hundred of the time of a piece.  Where there is not so much, less will do.
+ */
+#ifndef MYLIB_STREAMED_NBYTES
+#define MYLIB_STREAMED_NBYTES (512 << 20)
+#endif
+#define LEAST_STREAMED_NBYTES (MYLIB_STREAMED_NBYTES >> 8)
+
 #define ALIGNMENT 256
 
 /* A call, or the part of it that is being computed. */
@@ -372,6 +381,10 @@ out:
  * What a program gives goes to temporary memory and is reduced from there: some outputs at a time,
  * with all of their terms, or some terms of some outputs.  In memory the outputs lie side by side
  * where they do so in the inputs.
+ *
+ * Of host arrays each piece goes to the GPU first, in the order in which it lies in memory: what is
+ * repeated goes once, what is the same for all elements goes with the launches.  Only a program that
+ * changes nothing has its input where the values are wanted, unless that would take it apart.
  */
 typedef struct reduction_job {
     job base; /* first: a task gets it */
@@ -383,36 +396,140 @@ typedef struct reduction_job {
     int64_t most; /* elements of temporary memory */
     char *parts;  /* what some terms at a time gave, of all outputs of a piece */
     mylib_type part_type;
+    int is_on_host;                        /* the arrays are */
+    int is_straight;                       /* the values are copied to their place as they are */
+    char *input[MYLIB_PROGRAM_MAX_INPUTS]; /* elements of host arrays */
+    char *results;                         /* of a piece, for a host array */
 } reduction_job;
 
-/* Runs the program over the layout, and puts what it gives to 'values'. */
-static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
+/* Memory for the elements of a box of operand k, as they lie in its own; what is repeated once. */
+static void take_as_stored(mylib_layout *l, char *data, size_t size, const mylib_layout *box, int k)
 {
+    int order[MYLIB_MAX_NDIM], kept = 0;
+    int64_t next = (int64_t)size;
+    for (int d = 0; d < box->ndim; d++) {
+        const int64_t stride = box->strides[k][d];
+        int i = kept;
+        l->strides[k][d] = 0;
+        if (stride == 0 || box->shape[d] == 1)
+            continue;
+        for (; i > 0 && llabs(box->strides[k][order[i - 1]]) > llabs(stride); i--)
+            order[i] = order[i - 1];
+        order[i] = d;
+        kept++;
+    }
+    l->data[k] = data;
+    for (int i = 0; i < kept; i++) {
+        const int d = order[i];
+        l->strides[k][d] = box->strides[k][d] < 0 ? -next : next;
+        if (box->strides[k][d] < 0)
+            l->data[k] += next * (box->shape[d] - 1);
+        next *= box->shape[d];
+    }
+}
+
+/* Elements of operand k between the host and the GPU, where `there` has them as operand 0. */
+static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, mylib_type type)
+{
+    for (int d = 0; d < there->ndim; d++)
+        if (there->strides[0][d] == 0 && there->strides[1][d] == 0 && there->shape[d] != 1) {
+            there->count /= there->shape[d];
+            there->shape[d] = 1;
+        }
+    mylib_layout_simplify(there);
+    return mylib_cuda_copy_host(j->device, j->stream, there, type, type, to_host);
+}
+
+/* The inputs of a box to the GPU; l, a copy of the box, then has them there. */
+static mylib_status bring_inputs(const reduction_job *j, mylib_layout *l, const mylib_layout *box)
+{
+    const mylib_program *p = j->base.program;
+    mylib_layout there;
+    mylib_status st = MYLIB_OK;
+    for (int k = 1; k < box->operands && st == MYLIB_OK; k++) {
+        const mylib_type type = (mylib_type)p->input_type[k - 1];
+        if (box->is_host_scalar[k])
+            continue;
+        take_as_stored(l, j->input[k - 1], mylib_type_size(type), box, k);
+        begin_layout(&there, box, 2);
+        take_operand(&there, 0, l, k);
+        take_operand(&there, 1, box, k);
+        st = copy_host(&j->base, &there, 0, type);
+    }
+    return st;
+}
+
+/* Runs the program over the layout, and puts what it gives to 'values'. */
+static mylib_status run_to(const job *base, const mylib_layout *layout, char *values)
+{
+    const reduction_job *r = (const reduction_job *)base;
+    const job *j = base;
     mylib_layout l;
+    if (r->is_on_host && r->is_straight) {
+        const mylib_type type = (mylib_type)j->program->result_type;
+        begin_layout(&l, layout, 2);
+        take_contiguous(&l, 0, values, mylib_type_size(type));
+        take_operand(&l, 1, layout, 1);
+        return copy_host(j, &l, 0, type);
+    }
     begin_layout(&l, layout, layout->operands);
     take_contiguous(&l, 0, values, mylib_type_size((mylib_type)j->program->result_type));
     for (int k = 1; k < layout->operands; k++)
         take_operand(&l, k, layout, k);
+    if (r->is_on_host) {
+        mylib_status st = bring_inputs(r, &l, layout);
+        if (st != MYLIB_OK)
+            return st;
+    }
     mylib_layout_simplify(&l);
     return mylib_cuda_enqueue(j->device, j->stream, j->program, &l);
+}
+
+/* The outputs of a piece, where the GPU writes them. */
+static void begin_outputs(const reduction_job *j, mylib_layout *out, const mylib_layout *piece)
+{
+    begin_layout(out, piece, 1);
+    out->ndim = j->kept_ndim;
+    out->count = piece->count / j->terms;
+    if (j->is_on_host)
+        take_contiguous(out, 0, j->results, mylib_type_size(j->out_type));
+    else
+        take_operand(out, 0, piece, 0);
+}
+
+/* Results to where the host wants them. */
+static mylib_status end_outputs(const reduction_job *j, const mylib_layout *out,
+                                const mylib_layout *piece)
+{
+    mylib_layout back;
+    if (!j->is_on_host)
+        return MYLIB_OK;
+    begin_layout(&back, out, 2);
+    take_operand(&back, 1, out, 0);
+    back.data[0] = piece->data[0];
+    memcpy(back.strides[0], piece->strides[0], sizeof *back.strides[0] * (size_t)back.ndim);
+    return copy_host(&j->base, &back, 1, j->out_type);
 }
 
 /* Some outputs with all of their terms. */
 static mylib_status reduce_outputs(const job *base, mylib_layout *piece)
 {
     const reduction_job *j = (const reduction_job *)base;
-    mylib_layout l;
+    mylib_layout l, out;
     mylib_status st;
     MYLIB_TRY(run_to(base, piece, base->temporary));
-    begin_layout(&l, piece, 2);
+    begin_outputs(j, &out, piece);
+    begin_layout(&l, &out, 2);
+    l.count = piece->count;
     l.ndim = j->kept_ndim + 1;
     l.shape[j->kept_ndim] = j->terms;
-    take_operand(&l, 0, piece, 0);
+    take_operand(&l, 0, &out, 0);
     l.strides[0][j->kept_ndim] = 0;
     take_contiguous(&l, 1, base->temporary,
                     mylib_type_size((mylib_type)base->program->result_type));
-    st = mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l, j->kept_ndim,
-                           j->out_type);
+    MYLIB_TRY(mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l,
+                                j->kept_ndim, j->out_type));
+    st = end_outputs(j, &out, piece);
 out:
     return st;
 }
@@ -486,10 +603,7 @@ static mylib_status reduce_terms(const job *base, mylib_layout *piece)
     mylib_layout turned, l, out;
     mylib_status st;
     turn_round(&turned, piece, j->kept_ndim);
-    begin_layout(&out, piece, 1);
-    out.ndim = j->kept_ndim;
-    out.count = outputs;
-    take_operand(&out, 0, piece, 0);
+    begin_outputs(j, &out, piece);
     for (int64_t begin = 0; begin < j->terms; begin += at_once, parts++) {
         int64_t n = j->terms - begin < at_once ? j->terms - begin : at_once;
         MYLIB_TRY(run_elements(base, &turned, 0, begin * outputs, (begin + n) * outputs,
@@ -509,8 +623,10 @@ static mylib_status reduce_terms(const job *base, mylib_layout *piece)
                                     j->kept_ndim, n == j->terms ? j->out_type : j->part_type));
     }
     if (parts > 1)
-        st = mylib_cuda_reduce_parts(base->device, base->stream, j->reduction,
-                                     (mylib_type)j->code.type, parts, j->parts, &out, j->out_type);
+        MYLIB_TRY(mylib_cuda_reduce_parts(base->device, base->stream, j->reduction,
+                                          (mylib_type)j->code.type, parts, j->parts, &out,
+                                          j->out_type));
+    st = end_outputs(j, &out, piece);
 out:
     return st;
 }
@@ -535,41 +651,142 @@ static int are_columns(const mylib_layout *l, int kept_ndim)
  */
 #define COLUMNS_FACTOR 4
 
+/* How a reduction is cut, and the memory that it needs. */
+typedef struct cutting {
+    int is_by_terms;
+    int64_t outputs;  /* of a piece, at most */
+    int64_t elements; /* of temporary memory */
+    int64_t parts;
+} cutting;
+
+/* Cuts a reduction whose temporary memory has room for `most` elements. */
+static cutting cut(reduction_job *j, const mylib_layout *layout, int64_t most, int has_columns)
+{
+    cutting c = {.outputs = layout->count / j->terms};
+    j->most = most;
+    /* Of columns rather some blocks of many than all of few. */
+    c.is_by_terms = has_columns || j->terms > most;
+    const int64_t least =
+        c.is_by_terms && j->terms > MYLIB_BLOCK_TERMS ? MYLIB_BLOCK_TERMS : j->terms;
+    const int64_t side_by_side = has_columns || !c.is_by_terms ? most / least : 1;
+    if (c.outputs > side_by_side)
+        c.outputs = side_by_side > 1 ? side_by_side : 1;
+    /* Pieces of fewer outputs have fewer parts. */
+    const int64_t at_once = c.is_by_terms ? terms_at_once(j, c.outputs) : j->terms;
+    if (at_once < j->terms)
+        c.parts = ((j->terms - 1) / at_once + 1) * c.outputs;
+    c.elements = least * c.outputs;
+    c.elements = c.elements > most ? c.elements : most;
+    c.elements = c.elements < layout->count ? c.elements : layout->count;
+    return c;
+}
+
 /* Runs on pieces of the kept dimensions, with all of the others. */
+static mylib_status run_cut(reduction_job *j, mylib_layout *layout, const cutting *c)
+{
+    /* The outermost dimensions are the kept ones: they are halved first. */
+    return in_pieces(&j->base, layout, c->outputs * j->terms,
+                     c->is_by_terms ? reduce_terms : reduce_outputs);
+}
+
+/* A reduction of GPU memory. */
 static mylib_status reduce_kept(reduction_job *j, mylib_layout *layout)
 {
     const size_t size = mylib_type_size((mylib_type)j->base.program->result_type);
     const int has_columns = are_columns(layout, j->kept_ndim);
-    int64_t outputs = layout->count / j->terms, parts = 0;
+    const cutting c =
+        cut(j, layout, piece_of(size) * (has_columns ? COLUMNS_FACTOR : 1), has_columns);
+    const size_t nbytes = aligned((size_t)c.elements * size);
     void *temporary = NULL;
     mylib_status st;
-
-    j->most = piece_of(size) * (has_columns ? COLUMNS_FACTOR : 1);
-    /* Of columns rather some blocks of many than all of few. */
-    const int is_by_terms = has_columns || j->terms > j->most;
-    const int64_t least =
-        is_by_terms && j->terms > MYLIB_BLOCK_TERMS ? MYLIB_BLOCK_TERMS : j->terms;
-    const int64_t side_by_side = has_columns || !is_by_terms ? j->most / least : 1;
-    if (outputs > side_by_side)
-        outputs = side_by_side > 1 ? side_by_side : 1;
-    /* Pieces of fewer outputs have fewer parts. */
-    const int64_t at_once = is_by_terms ? terms_at_once(j, outputs) : j->terms;
-    if (at_once < j->terms)
-        parts = ((j->terms - 1) / at_once + 1) * outputs;
-    int64_t elements = MYLIB_BLOCK_TERMS * outputs;
-    elements = elements > j->most ? elements : j->most;
-    elements = elements < layout->count ? elements : layout->count;
-    const size_t nbytes = aligned((size_t)elements * size);
     MYLIB_TRY(mylib_cuda_alloc(j->base.device,
-                               nbytes + (size_t)parts * mylib_type_size(j->part_type),
+                               nbytes + (size_t)c.parts * mylib_type_size(j->part_type),
                                j->base.stream, &temporary));
     j->base.temporary = temporary;
     j->parts = j->base.temporary + nbytes;
-    /* The outermost dimensions are the kept ones: they are halved first. */
-    st = in_pieces(&j->base, layout, outputs * j->terms,
-                   is_by_terms ? reduce_terms : reduce_outputs);
-    mylib_cuda_discard(j->base.device, temporary, j->base.stream);
+    st = run_cut(j, layout, &c);
 out:
+    mylib_cuda_discard(j->base.device, temporary, j->base.stream);
+    return st;
+}
+
+/* ---- Reductions of host arrays ------------------------------------------------------------- */
+
+/* Rows of so many bytes are worth a copy each. */
+#define LONG_ROW_NBYTES 1024
+
+/*
+ * Whether the program is a copy of its input, and the elements lie in the order of the values, or
+ * long rows of them do.
+ */
+static int is_straight(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
+                       int is_by_terms)
+{
+    const mylib_statement *first = p->statement;
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)p->result_type);
+    mylib_layout order = *layout;
+    if (p->statements != 1 || first->opcode != MYLIB_OPCODE_CONVERT || p->inputs != 1 ||
+        first->operand[0].kind != MYLIB_VALUE_INPUT || p->input_type[0] != p->result_type ||
+        layout->is_host_scalar[1])
+        return 0;
+    if (is_by_terms)
+        turn_round(&order, layout, kept_ndim);
+    for (int d = 0; d < order.ndim; d++)
+        if (order.strides[1][d] == 0 && order.shape[d] != 1)
+            return 0;
+    return mylib_layout_is_contiguous(&order, 1, (size_t)size) ||
+           (order.strides[1][order.ndim - 1] == size &&
+            order.shape[order.ndim - 1] * size >= LONG_ROW_NBYTES);
+}
+
+/* Room in a call's memory, if there is that. */
+static char *take_room(size_t *used, char *memory, size_t nbytes)
+{
+    char *place = memory != NULL ? memory + *used : NULL;
+    *used += aligned(nbytes);
+    return place;
+}
+
+/* Divides a call's memory, and tells how much it is: first without any, to know that. */
+static size_t divide_memory(reduction_job *j, const mylib_layout *layout, const cutting *c,
+                            char *memory)
+{
+    const mylib_program *p = j->base.program;
+    const size_t elements = (size_t)c->elements;
+    size_t used = 0;
+    j->base.temporary =
+        take_room(&used, memory, elements * mylib_type_size((mylib_type)p->result_type));
+    j->parts = take_room(&used, memory, (size_t)c->parts * mylib_type_size(j->part_type));
+    j->results = take_room(&used, memory, (size_t)c->outputs * mylib_type_size(j->out_type));
+    for (int k = 0; k < p->inputs && !j->is_straight; k++)
+        if (!layout->is_host_scalar[1 + k])
+            j->input[k] =
+                take_room(&used, memory, elements * mylib_type_size((mylib_type)p->input_type[k]));
+    return used;
+}
+
+/* A reduction of host memory, piece by piece in at most nbytes of GPU memory, or a little more. */
+static mylib_status reduce_streamed(reduction_job *j, mylib_layout *layout, size_t nbytes)
+{
+    const mylib_program *p = j->base.program;
+    const int has_columns = are_columns(layout, j->kept_ndim);
+    size_t size = mylib_type_size((mylib_type)p->result_type);
+    int64_t most = (int64_t)(nbytes / size);
+    void *memory = NULL;
+    mylib_status st;
+    j->is_straight = is_straight(p, layout, j->kept_ndim, has_columns || j->terms > most);
+    for (int k = 0; k < p->inputs && !j->is_straight; k++)
+        if (!layout->is_host_scalar[1 + k])
+            size += mylib_type_size((mylib_type)p->input_type[k]);
+    size += mylib_type_size(j->out_type) / (size_t)j->terms; /* results of short rows */
+    most = (int64_t)(nbytes / size);
+    const cutting c = cut(j, layout, most, has_columns);
+    MYLIB_TRY(mylib_cuda_alloc(j->base.device, divide_memory(j, layout, &c, NULL), j->base.stream,
+                               &memory));
+    (void)divide_memory(j, layout, &c, memory);
+    st = run_cut(j, layout, &c);
+out:
+    mylib_cuda_discard(j->base.device, memory, j->base.stream);
     return st;
 }
 
@@ -619,34 +836,41 @@ out:
 
 #endif
 
+/* Fills the job, and counts the layout's elements; false when there are no outputs. */
+static int begin_reduction(reduction_job *j, int device, void *stream, mylib_reduction reduction,
+                           const mylib_program *program, mylib_type type, mylib_layout *layout,
+                           int kept_ndim, mylib_type out_type)
+{
+    const mylib_type carrier = mylib_carrying_type(reduction, type);
+    int64_t outputs = 1;
+    memset(j, 0, sizeof *j);
+    j->base = (job){device, stream, program, NULL, 0};
+    j->reduction = reduction;
+    j->out_type = out_type;
+    j->kept_ndim = kept_ndim;
+    j->part_type = mylib_cuda_part_type(carrier);
+    j->code.type = (uint8_t)carrier;
+    j->code.result_type = (uint8_t)type;
+    j->code.inputs = j->code.instructions = 1;
+    j->code.input_type[0] = program->result_type;
+    j->code.code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
+    j->terms = 1;
+    for (int d = 0; d < layout->ndim; d++)
+        *(d < kept_ndim ? &outputs : &j->terms) *= layout->shape[d];
+    layout->count = outputs * j->terms;
+    return outputs != 0;
+}
+
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
                                        mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     int previous;
     reduction_job j;
-    const mylib_type carrier = mylib_carrying_type(reduction, type);
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
-    memset(&j, 0, sizeof j);
-    j.base = (job){device, stream, program, NULL, 0};
-    j.reduction = reduction;
-    j.out_type = out_type;
-    j.kept_ndim = kept_ndim;
-    j.part_type = mylib_cuda_part_type(carrier);
-    j.code.type = (uint8_t)carrier;
-    j.code.result_type = (uint8_t)type;
-    j.code.inputs = j.code.instructions = 1;
-    j.code.input_type[0] = program->result_type;
-    j.code.code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
-
-    int64_t outputs = 1;
-    j.terms = 1;
-    for (int d = 0; d < layout->ndim; d++)
-        *(d < kept_ndim ? &outputs : &j.terms) *= layout->shape[d];
-    layout->count = outputs * j.terms;
-    if (outputs == 0)
+    if (!begin_reduction(&j, device, stream, reduction, program, type, layout, kept_ndim, out_type))
         goto out;
     MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                       layout->strides[0]));
@@ -665,6 +889,37 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
         goto out;
 #endif
     st = reduce_kept(&j, layout);
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
+                                    const mylib_program *program, mylib_type type,
+                                    mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    int previous;
+    reduction_job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (!begin_reduction(&j, device, NULL, reduction, program, type, layout, kept_ndim, out_type))
+        goto out;
+    j.is_on_host = 1;
+    if (j.terms == 0) {
+        /* Nothing is computed: 0 or 1 is written to host memory. */
+        st = mylib_cpu_reduce(reduction, program, type, layout, kept_ndim, out_type);
+        goto out;
+    }
+    for (int k = 1; k < layout->operands; k++) {
+        layout->is_host_scalar[k] = 1;
+        for (int d = 0; d < layout->ndim; d++)
+            layout->is_host_scalar[k] &= layout->strides[k][d] == 0 || layout->shape[d] == 1;
+    }
+    size_t nbytes = MYLIB_STREAMED_NBYTES;
+    do
+        st = reduce_streamed(&j, layout, nbytes);
+    while (st == MYLIB_ERR_NO_MEMORY && (nbytes /= 4) >= LEAST_STREAMED_NBYTES);
 out:
     mylib_cuda_leave(previous);
     return st;
