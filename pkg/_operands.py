@@ -8,6 +8,7 @@ to the operand's own class, or refused with a TypeError.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -104,14 +105,20 @@ def _joined_masked(join: Callable[..., Any]) -> Callable[..., Any]:
     return joined
 
 
-#: What computes NumPy's functions of masked arrays where the functions themselves lose the mask.
-_MASKED: dict[Any, Callable[..., Any]] = {
-    np.concatenate: _joined_masked(np.ma.concatenate),
-    np.stack: _joined_masked(np.ma.stack),
-    np.broadcast_to: _broadcast_masked,
-    np.where: np.ma.where,
-    np.dot: np.ma.dot,
-}
+@functools.cache
+def _masked() -> dict[Any, Callable[..., Any]]:
+    """Returns what computes functions of masked arrays of which NumPy's own lose the mask.
+
+    The first use of `np.ma` imports it, which would make this package's import slow.
+    """
+    return {
+        np.concatenate: _joined_masked(np.ma.concatenate),
+        np.stack: _joined_masked(np.ma.stack),
+        np.broadcast_to: _broadcast_masked,
+        np.where: np.ma.where,
+        np.dot: np.ma.dot,
+    }
+
 
 #: Functions that NumPy leaves to the method of the same name of any class, and those that make a
 #: plain array where the method raises a TypeError.
@@ -145,7 +152,7 @@ def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any
         return None if any(_is_computed_at_once(function, x) for x in foreign) else own
     if all(isinstance(x, np.ndarray) for x in foreign):
         is_masked = any(isinstance(x, np.ma.MaskedArray) for x in foreign)
-        return _MASKED.get(function, own) if is_masked else own
+        return _masked().get(function, own) if is_masked else own
     if function in _BY_METHOD:
         return method
     return own if function in _REDUCTIONS and method is not None else None
