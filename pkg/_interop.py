@@ -13,6 +13,7 @@ PyTorch and CuPy are never imported here; where they have been, their current st
 from __future__ import annotations
 
 import sys
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -237,35 +238,54 @@ def _take_dlpack(x: Any, ordinal: int) -> _Taken:
     return core.from_dlpack(capsule, stream, False), stream
 
 
-def _take_interface(x: Any, interface: dict[str, Any]) -> _Taken:
+def _described(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
+    """The contents of a `__cuda_array_interface__`; BufferError where they are malformed."""
+    name = f"the __cuda_array_interface__ of {type(x).__name__}"
+    missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
+    if missing:
+        raise BufferError(f"{name} lacks {' and '.join(map(repr, missing))}")
     version = interface["version"]
     if version not in (2, 3):
-        raise BufferError(
-            f"the __cuda_array_interface__ of {type(x).__name__} is of version {version}; "
-            "versions 2 and 3 are understood"
-        )
+        raise BufferError(f"{name} is of version {version}; versions 2 and 3 are understood")
     if interface.get("mask") is not None:
         raise BufferError(f"masks are not supported, and {type(x).__name__} has one")
-    pointer, is_readonly = interface["data"]
-    shape, strides = interface["shape"], interface.get("strides")
-    dtype = np.dtype(interface["typestr"])
-    ordinal = gpu_ordinal(None)
-    if 0 not in shape:
-        ordinal = core.pointer_device(pointer)
+    shape: Any
+    shape, strides, handle = (interface.get(key) for key in ("shape", "strides", "stream"))
+    try:
+        pointer, is_readonly = interface["data"]
+        pointer = 0 if pointer is None else index(pointer)
+        shape = tuple(map(index, shape))
+        strides = None if strides is None else tuple(map(index, strides))
+        # Version 2 has no streams, and None means the same: use it at once.
+        handle = 0 if handle is None else index(handle)
+        dtype = np.dtype(interface["typestr"])
+        good = isinstance(interface["typestr"], str) and pointer >= 0 and handle >= 0
+    except (TypeError, ValueError) as error:
+        raise BufferError(f"{name} is malformed: {error}") from error
+    if not good:
+        raise BufferError(f"{name} is malformed: {interface}")
+    return pointer, shape, strides, dtype, bool(is_readonly), handle
+
+
+def _take_interface(x: Any, interface: dict[str, Any]) -> _Taken:
+    pointer, shape, strides, dtype, is_readonly, handle = _described(x, interface)
+    if 0 in shape:
+        ordinal = gpu_ordinal(None)
+        core.check_device(ordinal)
+    else:
+        ordinal = core.pointer_device(pointer) if pointer else -1
         if ordinal < 0:
             raise BufferError(
                 f"the __cuda_array_interface__ of {type(x).__name__} points to {pointer:#x}, which "
                 "is not GPU memory"
             )
         used = [stride for stride, n in zip(strides or (), shape, strict=False) if n > 1]
-        if any(offset % dtype.itemsize for offset in (pointer, *used)):
+        if any(offset % dtype.itemsize for offset in (pointer, *used) if dtype.itemsize):
             raise BufferError(
                 f"elements of {dtype} at {pointer:#x} with strides of {used} bytes are not aligned"
             )
-    # Version 2 has no streams, and None means the same: use it at once.
-    handle = interface.get("stream")
     stream = None
-    if handle not in (None, 0, LEGACY):
+    if handle not in (0, LEGACY):
         stream = core.Stream(ordinal, handle=handle, owner=x)
     return core.wrap(pointer, ordinal, dtype, shape, strides, is_readonly, x, stream), stream
 

@@ -20,18 +20,27 @@
 /* The handle of an element of `users`. */
 static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
 
-int note_use(PyObject *memory, PyObject *stream)
+/* As note_use(), while nobody else looks at the list. */
+static int add_user(memory_object *m, PyObject *stream)
 {
-    memory_object *m = (memory_object *)memory;
-    if (stream_handle(m->stream) == stream_handle(stream))
-        return 0;
-    PyObject *user = stream != NULL ? stream : Py_None;
     if (m->users == NULL && (m->users = PyList_New(0)) == NULL)
         return -1;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(m->users); i++)
         if (user_handle(PyList_GET_ITEM(m->users, i)) == stream_handle(stream))
             return 0;
-    return PyList_Append(m->users, user);
+    return PyList_Append(m->users, stream != NULL ? stream : Py_None);
+}
+
+int note_use(PyObject *memory, PyObject *stream)
+{
+    memory_object *m = (memory_object *)memory;
+    int result;
+    if (stream_handle(m->stream) == stream_handle(stream))
+        return 0;
+    Py_BEGIN_CRITICAL_SECTION(memory);
+    result = add_user(m, stream);
+    Py_END_CRITICAL_SECTION();
+    return result;
 }
 
 static void synchronize(mylib_device device, void *stream)
@@ -169,7 +178,7 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
 {
     PyTypeObject *array_kind = state->array_type != NULL ? state->array_type : state->array_base;
     array_object *array = (array_object *)array_kind->tp_alloc(array_kind, 0);
-    int64_t stride = (int64_t)mylib_type_size(type);
+    uint64_t stride = mylib_type_size(type); /* of arrays without elements it may wrap */
 
     if (array == NULL) {
         Py_DECREF(memory);
@@ -190,11 +199,33 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
     array->count = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         array->dims[d] = shape[d];
-        array->dims[ndim + d] = strides != NULL ? strides[d] : stride;
-        stride *= shape[d] != 0 ? shape[d] : 1;
-        array->count *= shape[d];
+        array->dims[ndim + d] = strides != NULL ? strides[d] : (int64_t)stride;
+        stride *= shape[d] != 0 ? (uint64_t)shape[d] : 1;
     }
+    for (int d = 0; d < ndim && array->count != 0; d++)
+        array->count = shape[d] != 0 ? array->count * shape[d] : 0;
     return (PyObject *)array;
+}
+
+int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize)
+{
+    int64_t nbytes = itemsize, extent = itemsize, reach;
+    int is_empty = 0;
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] < 0)
+            return d;
+        is_empty |= shape[d] == 0;
+    }
+    for (int d = ndim - 1; d >= 0 && !is_empty; d--) {
+        if (__builtin_mul_overflow(nbytes, shape[d], &nbytes))
+            return d;
+        if (strides != NULL &&
+            (strides[d] == INT64_MIN ||
+             __builtin_mul_overflow((int64_t)llabs(strides[d]), shape[d] - 1, &reach) ||
+             __builtin_add_overflow(extent, reach, &extent)))
+            return d;
+    }
+    return -1;
 }
 
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
@@ -1083,6 +1114,11 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
         if (strides_ndim != ndim)
             return NULL;
     }
+    int wrong = find_overflow(ndim, shape, strides_object != Py_None ? strides : NULL,
+                              (int64_t)mylib_type_size(type));
+    if (wrong >= 0)
+        return PyErr_Format(PyExc_ValueError, "the size or stride of dimension %d is out of range",
+                            wrong);
     PyObject *memory =
         new_foreign_memory(state, (mylib_device){MYLIB_CUDA, ordinal}, pointer, owner,
                            Py_TYPE(stream) == state->stream_type ? stream : NULL, 1);
@@ -1535,8 +1571,9 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
         return NULL;
     }
-    Py_XSETREF(state->array_type, (PyTypeObject *)Py_NewRef(array_type));
-    Py_XSETREF(state->array_call, Py_NewRef(array_call));
+    /* Not released when set again: other threads may be using them. */
+    state->array_type = (PyTypeObject *)Py_NewRef(array_type);
+    state->array_call = Py_NewRef(array_call);
     Py_RETURN_NONE;
 }
 

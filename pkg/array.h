@@ -58,6 +58,12 @@ static inline void *stream_handle(PyObject *stream)
 PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_type type, int ndim,
                          const int64_t *shape, const int64_t *strides, int is_readonly);
 
+/*
+ * A dimension whose size is negative, or where the bytes of all elements, or between the first and
+ * the last of them, overflow 63 bits; -1 where there is none.  NULL strides: C order.
+ */
+int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize);
+
 /* A new array with its own memory, uninitialised.  NULL strides: C order. */
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides);

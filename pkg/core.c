@@ -533,8 +533,9 @@ static PyObject *set_hooks(PyObject *module, PyObject *args)
     PyObject *call_general, *explain;
     if (!PyArg_ParseTuple(args, "OO:set_hooks", &call_general, &explain))
         return NULL;
-    Py_XSETREF(state->call_general, Py_NewRef(call_general));
-    Py_XSETREF(state->explain, Py_NewRef(explain));
+    /* Not released when set again: other threads may be using them. */
+    state->call_general = Py_NewRef(call_general);
+    state->explain = Py_NewRef(explain);
     Py_RETURN_NONE;
 }
 
@@ -692,6 +693,10 @@ static PyModuleDef_Slot core_slots[] = {
 #if PY_VERSION_HEX >= 0x030C0000
     /* As NumPy, whose types the module uses. */
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+    /* What threads share is constant, or written in critical sections. */
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif
     {0, NULL},
 };

@@ -32,6 +32,12 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 /* From this many elements on, other Python threads may run meanwhile. */
 #define RELEASE_GIL_COUNT 2048
 
+/* Where Python has no GIL, one thread at a time is between these; elsewhere they cost nothing. */
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 /* ---- The module ---------------------------------------------------------------------------- */
 
 typedef struct core_state {

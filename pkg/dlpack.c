@@ -189,22 +189,41 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
                      (int)t->ndim, MYLIB_MAX_NDIM);
         return 0;
     }
+    if (t->ndim > 0 && t->shape == NULL) {
+        PyErr_Format(PyExc_BufferError, "the tensor has %d dimensions, and its shape is NULL",
+                     (int)t->ndim);
+        return 0;
+    }
     if (!type_of_dtype(t->dtype, type_ret))
         return 0;
-    int64_t itemsize = (int64_t)mylib_type_size(*type_ret), stride = itemsize;
-    *count_ret = 1;
+    int64_t itemsize = (int64_t)mylib_type_size(*type_ret);
+    uint64_t stride = (uint64_t)itemsize; /* of C order; where it wraps, a size is out of range */
+    int wrong = -1;
     for (int d = t->ndim - 1; d >= 0; d--) {
-        if (t->shape[d] < 0 || __builtin_mul_overflow(*count_ret, t->shape[d], count_ret) ||
-            (t->strides != NULL && __builtin_mul_overflow(t->strides[d], itemsize, &stride))) {
-            PyErr_Format(PyExc_BufferError, "the size or stride of dimension %d is out of range",
-                         d);
-            return 0;
-        }
-        strides[d] = stride;
-        if (t->strides == NULL)
-            stride *= t->shape[d] != 0 ? t->shape[d] : 1;
+        strides[d] = (int64_t)stride;
+        if (t->strides != NULL && __builtin_mul_overflow(t->strides[d], itemsize, &strides[d]))
+            wrong = d;
+        stride *= t->shape[d] != 0 ? (uint64_t)t->shape[d] : 1;
     }
-    if (*count_ret != 0 && ((uintptr_t)t->data + t->byte_offset) % (uintptr_t)itemsize != 0) {
+    if (wrong < 0)
+        wrong = find_overflow(t->ndim, t->shape, t->strides != NULL ? strides : NULL, itemsize);
+    if (wrong >= 0) {
+        PyErr_Format(PyExc_BufferError, "the size or stride of dimension %d is out of range",
+                     wrong);
+        return 0;
+    }
+    *count_ret = 1;
+    for (int d = 0; d < t->ndim && *count_ret != 0; d++)
+        *count_ret = t->shape[d] != 0 ? *count_ret * t->shape[d] : 0;
+    if (*count_ret == 0)
+        return 1;
+    uintptr_t begin;
+    if (t->data == NULL || __builtin_add_overflow((uintptr_t)t->data, t->byte_offset, &begin)) {
+        PyErr_Format(PyExc_BufferError, "the tensor has elements, and begins at %p + %llu", t->data,
+                     (unsigned long long)t->byte_offset);
+        return 0;
+    }
+    if (begin % (uintptr_t)itemsize != 0) {
         PyErr_Format(PyExc_BufferError,
                      "the tensor begins at %p + %llu, which is not aligned to its elements of %lld "
                      "bytes",
@@ -212,6 +231,19 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
         return 0;
     }
     return 1;
+}
+
+/* Checks that the tensor's GPU is there; 0 and a BufferError otherwise. */
+static int check_gpu(const DLTensor *t)
+{
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_check_device(t->device.device_id);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        PyErr_Format(PyExc_BufferError, "the tensor is on cuda:%d: %s", (int)t->device.device_id,
+                     mylib_last_message());
+    return status == MYLIB_OK;
 }
 
 PyDoc_STRVAR(
@@ -258,7 +290,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
 
     mylib_type type;
     int64_t strides[MYLIB_MAX_NDIM], count;
-    if (!check_tensor(tensor, &type, strides, &count))
+    if (!check_tensor(tensor, &type, strides, &count) || !check_gpu(tensor))
         return NULL;
     PyObject *held = PyCapsule_New(managed, is_versioned ? HELD_VERSIONED : HELD, held_destructor);
     if (held == NULL)
@@ -292,13 +324,16 @@ static PyObject *streams_of(PyObject *module, PyObject *object)
         return PyErr_Format(PyExc_TypeError, "streams_of() takes an Array, not %.100s",
                             Py_TYPE(object)->tp_name);
     const memory_object *m = (memory_object *)((array_object *)object)->memory;
+    PyObject *tuple;
+    Py_BEGIN_CRITICAL_SECTION((PyObject *)m);
     Py_ssize_t users = m->users != NULL ? PyList_GET_SIZE(m->users) : 0;
-    PyObject *tuple = PyTuple_New(1 + users);
-    if (tuple == NULL)
-        return NULL;
-    PyTuple_SET_ITEM(tuple, 0, Py_NewRef(m->stream != NULL ? m->stream : Py_None));
-    for (Py_ssize_t i = 0; i < users; i++)
-        PyTuple_SET_ITEM(tuple, 1 + i, Py_NewRef(PyList_GET_ITEM(m->users, i)));
+    tuple = PyTuple_New(1 + users);
+    if (tuple != NULL) {
+        PyTuple_SET_ITEM(tuple, 0, Py_NewRef(m->stream != NULL ? m->stream : Py_None));
+        for (Py_ssize_t i = 0; i < users; i++)
+            PyTuple_SET_ITEM(tuple, 1 + i, Py_NewRef(PyList_GET_ITEM(m->users, i)));
+    }
+    Py_END_CRITICAL_SECTION();
     return tuple;
 }
 

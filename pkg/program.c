@@ -721,24 +721,29 @@ static uint8_t key_of(core_state *state, PyObject *x)
     return KEY_NONE;
 }
 
-/* NULL without an exception: pkg._expressions has to see to it. */
-static PyObject *call_plan(core_state *state, expression_object *self, PyObject *const *args,
-                           PyObject *out)
+/* Copies the plan for a key, which other threads may replace, with a new reference to its program. */
+static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret)
 {
-    uint8_t key[MAX_INPUTS];
-    program_call c;
-    PyObject *default_device, *result;
-    const plan *found = NULL;
+    int is_found = 0;
+    Py_BEGIN_CRITICAL_SECTION((PyObject *)self);
+    for (int i = 0; i < self->plans && !is_found; i++) {
+        if (memcmp(self->plan[i].key, key, (size_t)self->inputs) == 0) {
+            *plan_ret = self->plan[i];
+            Py_INCREF(plan_ret->program);
+            is_found = 1;
+        }
+    }
+    Py_END_CRITICAL_SECTION();
+    return is_found;
+}
 
-    for (int k = 0; k < self->inputs; k++)
-        if ((key[k] = key_of(state, args[k])) == KEY_NONE)
-            return NULL;
-    for (int i = 0; i < self->plans && found == NULL; i++)
-        if (memcmp(self->plan[i].key, key, (size_t)self->inputs) == 0)
-            found = &self->plan[i];
-    if (found == NULL)
-        return NULL;
-    program_object *p = found->program;
+/* As call_plan(), for a plan that was found. */
+static PyObject *follow_plan(core_state *state, const plan *found, PyObject *const *args,
+                             PyObject *out)
+{
+    const program_object *p = found->program;
+    program_call c;
+    PyObject *default_device;
     int has_array = 0;
     c.free_dims = c.dims;
     for (int k = 0; k < p->inputs; k++) {
@@ -754,15 +759,26 @@ static PyObject *call_plan(core_state *state, expression_object *self, PyObject 
         if (!is_none)
             return NULL;
     }
-    /* Another thread may replace the plan meanwhile. */
-    Py_INCREF(p);
     mylib_device cpu = {MYLIB_CPU, 0};
     if (found->reduction < 0)
-        result = compute(state, p, cpu, 'K', &c, out);
-    else
-        result =
-            out == NULL ? compute_reduced(state, p, found->reduction, found->type, cpu, &c) : NULL;
-    Py_DECREF(p);
+        return compute(state, p, cpu, 'K', &c, out);
+    return out == NULL ? compute_reduced(state, p, found->reduction, found->type, cpu, &c) : NULL;
+}
+
+/* NULL without an exception: pkg._expressions has to see to it. */
+static PyObject *call_plan(core_state *state, expression_object *self, PyObject *const *args,
+                           PyObject *out)
+{
+    uint8_t key[MAX_INPUTS];
+    plan found;
+
+    for (int k = 0; k < self->inputs; k++)
+        if ((key[k] = key_of(state, args[k])) == KEY_NONE)
+            return NULL;
+    if (!find_plan(self, key, &found))
+        return NULL;
+    PyObject *result = follow_plan(state, &found, args, out);
+    Py_DECREF(found.program);
     if (result == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(state->out_of_range))
         PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
     return result;
@@ -815,6 +831,25 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
     return (PyObject *)self;
 }
 
+/* Keeps a plan, unless there is one for its key, in place of the oldest when there are too many. */
+static void add_plan(expression_object *self, const plan *new, int inputs)
+{
+    program_object *old = NULL;
+    Py_BEGIN_CRITICAL_SECTION((PyObject *)self);
+    int is_known = 0;
+    self->inputs = inputs;
+    for (int i = 0; i < self->plans; i++)
+        is_known |= memcmp(self->plan[i].key, new->key, (size_t)inputs) == 0;
+    if (!is_known) {
+        int place = self->plans < MAX_PLANS ? self->plans++ : self->replace++ % MAX_PLANS;
+        old = self->plan[place].program;
+        self->plan[place] = *new;
+        Py_INCREF(new->program);
+    }
+    Py_END_CRITICAL_SECTION();
+    Py_XDECREF(old);
+}
+
 PyDoc_STRVAR(remember_doc,
              "_remember($self, inputs, sources, program, reduction, dtype, /)\n--\n\n"
              "Calls on inputs of the same types as these are `program` of the inputs with the "
@@ -850,15 +885,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
         }
         new.source[k] = (uint8_t)source;
     }
-    self->inputs = (int)PyTuple_GET_SIZE(inputs);
-    for (int i = 0; i < self->plans; i++)
-        if (memcmp(self->plan[i].key, new.key, (size_t)self->inputs) == 0)
-            Py_RETURN_NONE;
-    int place = self->plans < MAX_PLANS ? self->plans++ : self->replace++ % MAX_PLANS;
-    program_object *old = self->plan[place].program;
-    Py_INCREF(program);
-    self->plan[place] = new;
-    Py_XDECREF(old);
+    add_plan(self, &new, (int)PyTuple_GET_SIZE(inputs));
     Py_RETURN_NONE;
 }
 

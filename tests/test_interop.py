@@ -138,7 +138,7 @@ class Foreign:
             if isinstance(value, tuple):
                 value = (c_int64 * len(value))(*value)
                 kept.append(value)
-            setattr(owner, name, value)
+            setattr(owner, name, POINTER(c_int64)() if (name, value) == ("shape", None) else value)
         self.sources.append(source)
         _managed.append(kept)
         name = b"dltensor_versioned" if self.is_versioned else b"dltensor"
@@ -465,11 +465,70 @@ def test_interface_of_version_2() -> None:
         ({"strides": (12,)}, BufferError, "not aligned"),
         ({"strides": (8, 8)}, ValueError, "differ in length"),
         ({"shape": (-1,)}, ValueError, "negative size"),
+        ({"shape": (2**60, 2**60)}, ValueError, "out of range"),
+        ({"shape": (2,), "strides": (2**63 - 8,)}, ValueError, "out of range"),
+        ({"strides": (2**70,)}, OverflowError, "too (big|large)"),
+        ({"shape": None}, BufferError, "malformed"),
+        ({"shape": 2}, BufferError, "malformed"),
+        ({"shape": (2.0,)}, BufferError, "malformed"),
+        ({"shape": "ab"}, BufferError, "malformed"),
+        ({"shape": (1,) * 65}, ValueError, "65 dimensions"),
+        ({"strides": 8}, BufferError, "malformed"),
+        ({"strides": (None,)}, BufferError, "malformed"),
+        ({"typestr": None}, BufferError, "malformed"),
+        ({"typestr": 7}, BufferError, "malformed"),
+        ({"typestr": "no type"}, BufferError, "malformed"),
+        ({"typestr": "|V0"}, TypeError, "not dtype"),
+        ({"data": None}, BufferError, "malformed"),
+        ({"data": 16}, BufferError, "malformed"),
+        ({"data": (16,)}, BufferError, "malformed"),
+        ({"data": ("16", False)}, BufferError, "malformed"),
+        ({"data": (None, False)}, BufferError, "not GPU memory"),
+        ({"data": (0, False)}, BufferError, "not GPU memory"),
+        ({"data": (-8, False)}, BufferError, "malformed"),
+        ({"data": (2**70, False)}, OverflowError, "too (big|large)"),
+        ({"version": None}, BufferError, "version None"),
+        ({"stream": "1"}, BufferError, "malformed"),
+        ({"stream": -5}, BufferError, "malformed"),
     ],
 )
 def test_interfaces_that_are_refused(changes: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         pcd.from_dlpack(Interface(gpu([1.0, 2.0]), **changes))
+
+
+@pytest.mark.parametrize("key", ["shape", "typestr", "data", "version"])
+def test_interfaces_that_lack_something(key: str) -> None:
+    class Lacks:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            described = _interop.cuda_array_interface(gpu([1.0]))
+            del described[key]
+            return described
+
+    for call in (pcd.from_dlpack, pcd.asarray, lambda x: pcd.add(x, 1), pcd.sum):
+        with pytest.raises(BufferError, match=f"lacks '{key}'"):
+            call(Lacks())
+
+
+def test_an_empty_interface_of_a_gpu_that_is_not_there(python: Callable[..., str]) -> None:
+    """An array without elements has no pointer that would tell its GPU."""
+    code = """
+import pkg as pcd
+class Empty:
+    __cuda_array_interface__ = {
+        "shape": (0, 3), "typestr": "<f8", "data": (0, False), "version": 3
+    }
+assert pcd.from_dlpack(Empty()).shape == (0, 3)
+def missing(ordinal):
+    raise pcd.CudaError("there is no GPU")
+pcd.core.check_device = missing
+try:
+    pcd.from_dlpack(Empty())
+except pcd.CudaError as error:
+    print(error)
+"""
+    assert python(code).strip() == "there is no GPU"
 
 
 def test_interfaces_with_pointers_that_are_refused() -> None:
@@ -551,6 +610,19 @@ def test_strides_offsets_and_managed_memory() -> None:
         ({"shape": (-1,)}, "dimension 0"),
         ({"shape": (2**40, 2**40), "ndim": 2}, "dimension 0"),
         ({"strides": (2**61,)}, "dimension 0"),
+        ({"strides": (-(2**60),)}, "dimension 0"),
+        ({"shape": (2**62,), "strides": (2,)}, "dimension 0"),
+        ({"shape": (2**62, 4, 0), "ndim": 3, "strides": (2**62, 1, 1)}, "dimension 0"),
+        ({"shape": None}, "shape is NULL"),
+        ({"shape": None, "ndim": 64}, "shape is NULL"),
+        ({"ndim": 2**31 - 1}, "2147483647 dimensions"),
+        ({"ndim": -(2**31)}, "-2147483648 dimensions"),
+        ({"lanes": 0}, "0 lanes"),
+        ({"device_id": -1}, "there is no cuda:-1"),
+        ({"device_id": 4711}, "there is no cuda:4711"),
+        ({"device_id": -1, "shape": (0,)}, "there is no cuda:-1"),
+        ({"byte_offset": 2**64 - 8}, "begins at"),
+        ({"data": None}, "begins at"),
     ],
     ids=str,
 )
@@ -561,7 +633,7 @@ def test_capsules_that_are_refused(changes: dict[str, Any], match: str) -> None:
         core.from_dlpack(capsule, None, True)
     # It still belongs to whoever made it.
     assert get_name(capsule) == b"dltensor_versioned" and foreign.deleted == 0
-    Consumer(capsule).managed.deleter(0)
+    Versioned.from_address(get_pointer(capsule, b"dltensor_versioned")).deleter(0)
 
 
 @each_kind
