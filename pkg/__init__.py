@@ -42,6 +42,8 @@ from ._device import (
     device_count,
     get_include,
     get_library_dir,
+    get_num_threads,
+    set_num_threads,
     show_config,
 )
 from ._docs import document as _document
@@ -154,6 +156,7 @@ __all__ = [
     "fuse",
     "get_include",
     "get_library_dir",
+    "get_num_threads",
     "helloworld",
     "iinfo",
     "inf",
@@ -180,6 +183,7 @@ __all__ = [
     "reshape",
     "result_type",
     "set_memory_limit",
+    "set_num_threads",
     "show_config",
     "squeeze",
     "stack",

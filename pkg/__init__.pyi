@@ -27,6 +27,8 @@ from ._device import default_device as default_device
 from ._device import device_count as device_count
 from ._device import get_include as get_include
 from ._device import get_library_dir as get_library_dir
+from ._device import get_num_threads as get_num_threads
+from ._device import set_num_threads as set_num_threads
 from ._device import show_config as show_config
 from ._expressions import Expression as Expression
 from ._expressions import evaluate as evaluate
@@ -179,6 +181,7 @@ __all__ = [
     "fuse",
     "get_include",
     "get_library_dir",
+    "get_num_threads",
     "helloworld",
     "iinfo",
     "inf",
@@ -205,6 +208,7 @@ __all__ = [
     "reshape",
     "result_type",
     "set_memory_limit",
+    "set_num_threads",
     "show_config",
     "squeeze",
     "stack",

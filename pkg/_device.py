@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from contextvars import ContextVar, Token
 from pathlib import Path
@@ -96,6 +97,24 @@ def config() -> dict[str, Any]:
     }
 
 
+def get_num_threads() -> int:
+    """How many threads a large operation on the CPU uses at most; see `set_num_threads`."""
+    threads: int = core.config()["threads"]
+    return threads
+
+
+def set_num_threads(threads: int | None) -> None:
+    """Sets how many threads a large operation on the CPU uses at most, in the whole process.
+
+    None is the default: ``OMP_NUM_THREADS`` from the environment, or one thread for each processor
+    that the process may use.  Results do not depend on it.  Calls from several threads share the
+    library's, so that there are never more than this number besides their own.
+    """
+    if threads is not None and operator.index(threads) < 1:
+        raise ValueError(f"set_num_threads(): threads must be 1 or more, not {threads}")
+    core.set_threads(0 if threads is None else operator.index(threads))
+
+
 def _cuda_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
@@ -109,8 +128,7 @@ def show_config() -> None:
         ("library", f"{get_library_dir()}, built by {c['compiler']}"),
         (
             "CPU",
-            f"{c['cpu_level']}, {c['threads']} threads"
-            + ("" if c["has_openmp"] else " (built without OpenMP)"),
+            f"{c['cpu_level']}, {c['threads']} thread{'s' if c['threads'] > 1 else ''}",
         ),
     ]
     if c["has_cuda"]:

@@ -459,11 +459,10 @@ static PyObject *config_function(PyObject *module, PyObject *unused)
     mylib_status status = mylib_get_config(&c);
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
-    return Py_BuildValue("{sssssNsssssssssNsi}", "version", c.version, "compiler", c.compiler,
+    return Py_BuildValue("{sssssNsssssssssi}", "version", c.version, "compiler", c.compiler,
                          "has_cuda", PyBool_FromLong(c.has_cuda), "cuda_version", c.cuda_version,
                          "cuda_architectures", c.cuda_architectures, "cuda_searched",
-                         c.cuda_searched, "cpu_level", c.cpu_level, "has_openmp",
-                         PyBool_FromLong(c.has_openmp), "threads", c.threads);
+                         c.cuda_searched, "cpu_level", c.cpu_level, "threads", c.threads);
 }
 
 PyDoc_STRVAR(
@@ -476,6 +475,23 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     if (level != Py_None && (name = PyUnicode_AsUTF8(level)) == NULL)
         return NULL;
     mylib_status status = mylib_set_cpu_level(name);
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(set_threads_doc,
+             "set_threads(threads, /)\n--\n\n"
+             "How many threads a large operation on the CPU uses at most; 0 is the default.");
+static PyObject *set_threads_function(PyObject *module, PyObject *threads)
+{
+    int overflow;
+    long count = PyLong_AsLongAndOverflow(threads, &overflow);
+    if (count == -1 && PyErr_Occurred())
+        return NULL;
+    if (overflow != 0 || count > INT_MAX || count < INT_MIN)
+        count = overflow < 0 || (overflow == 0 && count < 0) ? -1 : INT_MAX;
+    mylib_status status = mylib_set_threads((int)count);
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     Py_RETURN_NONE;
@@ -550,6 +566,7 @@ static PyMethodDef functions[] = {
     {"check_device", check_device_function, METH_O, check_device_doc},
     {"config", config_function, METH_NOARGS, config_doc},
     {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
+    {"set_threads", set_threads_function, METH_O, set_threads_doc},
     {"enter_mode", enter_mode_function, METH_NOARGS, enter_mode_doc},
     {"leave_mode", leave_mode_function, METH_O, leave_mode_doc},
     {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},

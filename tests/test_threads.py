@@ -148,8 +148,7 @@ print(digest.hexdigest(), pcd.config()["threads"])
 def test_the_number_of_threads_changes_no_bit(python: Python) -> None:
     results = [python(_BITS, OMP_NUM_THREADS=str(n)).split() for n in (1, 2, 3, 7)]
     assert len({digest for digest, _ in results}) == 1
-    if pcd.config()["has_openmp"]:
-        assert [int(threads) for _, threads in results] == [1, 2, 3, 7]
+    assert [int(threads) for _, threads in results] == [1, 2, 3, 7]
 
 
 _FORK = """
@@ -203,3 +202,132 @@ def test_a_forked_child_may_use_cuda_first(python: Python) -> None:
         before="pass", child="good = np.array_equal(pcd.add(a, a, device='cuda'), a + a)"
     )
     assert python(code).strip() == "good"
+
+
+@pytest.mark.parametrize(
+    ("value", "threads"), [("3", 3), ("4,2", 4), (" 5 ", 5), ("junk", 0), ("-2", 0), ("9999", 256)]
+)
+def test_omp_num_threads(value: str, threads: int, python: Python) -> None:
+    code = "import os, pkg as pcd; print(pcd.get_num_threads(), len(os.sched_getaffinity(0)))"
+    found, processors = (int(word) for word in python(code, OMP_NUM_THREADS=value).split())
+    assert found == threads if threads else 1 <= found <= processors
+
+
+def test_set_num_threads() -> None:
+    before, a = pcd.get_num_threads(), np.arange(500_000.0)
+    try:
+        for n in (1, 3, np.int64(2)):
+            pcd.set_num_threads(n)
+            assert pcd.get_num_threads() == n == pcd.config()["threads"]
+            assert np.array_equal(pcd.add(a, a), 2 * a)
+        pcd.set_num_threads(None)
+        assert pcd.get_num_threads() >= 1
+        for wrong in (0, -1, -(2**70)):
+            with pytest.raises(ValueError, match="threads must be 1 or more, not"):
+                pcd.set_num_threads(wrong)
+        for untyped in ("2", 2.0):
+            with pytest.raises(TypeError):
+                pcd.set_num_threads(untyped)  # type: ignore[arg-type]
+        pcd.set_num_threads(2**70)
+        assert pcd.get_num_threads() == 256
+    finally:
+        pcd.set_num_threads(before)
+
+
+linux = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux's /proc")
+
+_POOL = """
+import os, resource, threading, time
+import numpy as np
+import pkg as pcd
+def tasks():
+    return {int(name) for name in os.listdir("/proc/self/task")}
+a = np.arange(1_000_000.0)
+out, wanted = np.empty_like(a), a + a
+before = tasks()
+"""
+
+
+@linux
+def test_callers_share_the_threads(python: Python) -> None:
+    """Twenty threads that compute at once have three workers between them, not three each."""
+    code = """
+most = [0]
+def work():
+    mine = np.empty_like(a)
+    for _ in range(5):
+        pcd.add(a, a, out=mine)
+        most[0] = max(most[0], len(tasks() - before))
+        assert np.array_equal(mine, wanted)
+callers = [threading.Thread(target=work) for _ in range(20)]
+for caller in callers: caller.start()
+for caller in callers: caller.join()
+end = time.monotonic() + 10
+while len(left := tasks() - before) > 3 and time.monotonic() < end:
+    time.sleep(0.01)  # threads are there for a moment after join()
+blocked = [int(line.split()[1], 16) for task in left
+           for line in open(f"/proc/self/task/{task}/status") if line.startswith("SigBlk")]
+print(most[0], len(left), all(mask & 1 << 14 and mask & 1 << 1 for mask in blocked))
+"""
+    most, left, blocked = python(_POOL + code, OMP_NUM_THREADS="4").split()
+    assert int(most) <= 20 + 3
+    assert int(left) == 3, "the workers stay"
+    assert blocked == "True", "a worker takes signals that are for the program"
+
+
+@linux
+def test_idle_threads_do_not_burn(python: Python) -> None:
+    code = """
+pcd.add(a, a, out=out)
+start = time.process_time()
+time.sleep(0.5)
+print(time.process_time() - start, len(tasks() - before))
+"""
+    seconds, workers = python(_POOL + code, OMP_NUM_THREADS="2").split()
+    assert int(workers) == 1
+    assert float(seconds) < 0.1
+
+
+@linux
+def test_where_no_thread_can_be_made(python: Python) -> None:
+    """The caller computes alone, and later with others, when there is room for them."""
+    code = """
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**20, hard))
+pcd.add(a, a, out=out)
+workers = len(tasks() - before)
+right, total = np.array_equal(out, wanted), pcd.sum(a)
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+time.sleep(1.1)
+pcd.add(a, a, out=out)
+print(workers, right, total == a.sum(), len(tasks() - before), np.array_equal(out, wanted))
+"""
+    text = python(_POOL + code, OMP_NUM_THREADS="4")
+    assert text.split() == ["0", "True", "True", "3", "True"]
+
+
+def test_forks_while_others_compute(python: Python) -> None:
+    """A child of a thread that forks while jobs are open has a pool of its own."""
+    code = """
+import signal
+stop = threading.Event()
+def work():
+    mine = np.empty_like(a)
+    while not stop.is_set():
+        pcd.add(a, a, out=mine)
+callers = [threading.Thread(target=work) for _ in range(3)]
+for caller in callers: caller.start()
+statuses = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        pcd.add(a, a, out=out)
+        os._exit(0 if np.array_equal(out, wanted) else 1)
+    statuses.append(os.waitpid(child, 0)[1])
+stop.set()
+for caller in callers: caller.join()
+print(*statuses)
+"""
+    assert python(_POOL + code, OMP_NUM_THREADS="3").split() == ["0"] * 20

@@ -187,11 +187,22 @@ typedef struct mylib_config {
     const char *cuda_architectures; /* "90-real;120", as given to the build; "" without CUDA */
     const char *cuda_searched;      /* without CUDA: where a toolkit was looked for */
     const char *cpu_level;          /* "x86-64-v3", "generic", ... */
-    int has_openmp;
-    int threads; /* how many a large CPU operation uses when called from this thread */
+    int threads;                    /* the most that a large CPU operation uses */
 } mylib_config;
 
 MYLIB_API mylib_status mylib_get_config(mylib_config *config_ret);
+
+/*
+ * The most threads that a large CPU operation uses, the calling one among them; for all callers,
+ * from their next call on.  0 is the number that the library begins with: OMP_NUM_THREADS, of which
+ * a list's first number counts, or one for each processor that the process may use (affinity, a
+ * container's share of time).  More than 256 are 256.  MYLIB_ERR_ARGUMENT: a negative number.
+ *
+ * The threads beside the callers belong to the process, and are shared by all callers; they are
+ * made when first needed.  Where the system refuses a thread, fewer compute.  A child made by
+ * fork() makes its own.
+ */
+MYLIB_API mylib_status mylib_set_threads(int threads);
 
 /*
  * Restricts the CPU kernels to an x86-64 level, for tests and comparisons: "generic", "x86-64-v2",
@@ -311,7 +322,7 @@ typedef struct mylib_array {
  * and a u64, in either order, and compare them exactly, which a conversion to one type would not.
  *
  * Where the arrays are, and what that means:
- * - all in host memory, device the CPU: computed there, large arrays by OpenMP threads.
+ * - all in host memory, device the CPU: computed there, large arrays by several threads.
  *   Floating-point flags are raised in the calling thread as if it had computed alone.
  * - all in host memory, device a GPU: streamed through it in pieces, of any size; returns when
  *   'out' is complete.  'stream' is ignored.  After an error the content of 'out' is undefined.

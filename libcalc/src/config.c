@@ -25,11 +25,6 @@ mylib_status mylib_get_config(mylib_config *config_ret)
     config_ret->cuda_architectures = MYLIB_BUILD_CUDA_ARCHITECTURES;
     config_ret->cuda_searched = MYLIB_BUILD_CUDA_SEARCHED;
     config_ret->cpu_level = mylib_cpu()->name;
-#ifdef _OPENMP
-    config_ret->has_openmp = 1;
-#else
-    config_ret->has_openmp = 0;
-#endif
     config_ret->threads = mylib_cpu_threads();
     return MYLIB_OK;
 }

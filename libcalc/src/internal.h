@@ -378,18 +378,16 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
  */
 void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, int64_t a_stride);
 
-/*
- * How many OpenMP threads this thread may use now; 1 in a forked child, where OpenMP's pool is
- * gone.
- */
+/* How many threads this one may use, itself among them. */
 int mylib_cpu_threads(void);
 
 /*
- * Calls task(context, i) for i = 0 to n - 1 on at most `threads` threads, in any order.  Their
- * floating-point flags are raised in the calling thread.
+ * Calls task(context, thread, i) for i = 0 to n - 1 on at most `threads` threads, 0 to threads - 1,
+ * in any order; on fewer where there are no more.  They compute in the default floating-point mode,
+ * and their flags are raised in the calling thread.
  */
-void mylib_cpu_parallel(int threads, int64_t n, void (*task)(void *context, int64_t i),
-                        void *context);
+typedef void mylib_task(void *context, int thread, int64_t i);
+void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context);
 
 /* Copies elements of 'size' bytes between two strides: packs and unpacks pieces of arrays. */
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,

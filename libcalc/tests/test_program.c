@@ -551,7 +551,7 @@ static long peak_kib(void)
     return usage.ru_maxrss;
 }
 
-/* Ranges of OpenMP threads, blocks past the cache at any alignment; callers at the same time. */
+/* Shares of threads, blocks past the cache at any alignment; callers at the same time. */
 static void test_large(rng *r)
 {
     int64_t n = 3 * MANY + 5;

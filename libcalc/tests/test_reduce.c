@@ -5,8 +5,6 @@
 #include "guard.h"
 #include "reference.h"
 
-#include <dlfcn.h>
-
 #define MAX_LENGTH 70000
 #define POISON 0xa5
 
@@ -153,18 +151,11 @@ static void test_sum_types(void)
 int main(void)
 {
     static const int threads[] = {1, 2, 3, 8};
-    void (*set_threads)(int) = NULL;
-    mylib_config config;
     test_begin("reduce");
     test_sum_types();
 
-    /* Loaded with the library, if it was built with OpenMP. */
-    *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    CHECK_OK(mylib_get_config(&config));
-    CHECK(!config.has_openmp || set_threads != NULL, "OpenMP without omp_set_num_threads()");
-    for (size_t i = 0; i < (set_threads != NULL ? sizeof threads / sizeof *threads : 1); i++) {
-        if (set_threads != NULL)
-            set_threads(threads[i]);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        CHECK_OK(mylib_set_threads(threads[i]));
         rng r = rng_make(i);
         for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
             if (!test_use_level((int)i))

@@ -4,7 +4,6 @@
  */
 #include "reduction_case.h"
 
-#include <dlfcn.h>
 #include <fenv.h>
 #include <math.h>
 
@@ -479,9 +478,7 @@ static void test_errors(void)
 int main(void)
 {
     static const int threads[] = {1, 2, 3, 8};
-    void (*set_threads)(int) = NULL;
     test_begin("reductions");
-    *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
     rng r = rng_make(0);
     test_errors();
     test_half();
@@ -494,9 +491,8 @@ int main(void)
         test_accuracy(&r);
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
-    for (size_t i = 0; i < (set_threads != NULL ? sizeof threads / sizeof *threads : 1); i++) {
-        if (set_threads != NULL)
-            set_threads(threads[i]);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        CHECK_OK(mylib_set_threads(threads[i]));
         test_large(&r, threads[i]);
         test_random(&r, test_rounds(20), 1000000, "large");
         test_flags();

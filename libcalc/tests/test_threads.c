@@ -4,15 +4,12 @@
  */
 #include "reference.h"
 
-#include <dlfcn.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define THREADS 8
-
-static void (*set_threads)(int); /* OpenMP's, when the library uses it */
 
 /* ---- Large arrays ---------------------------------------------------------------------------- */
 
@@ -303,7 +300,7 @@ static void *fork_from(void *argument)
     const int64_t n = 1 << 20;
     double *a = (double *)t->a, *b = (double *)t->b;
     for (int round = 0; round < 3; round++) {
-        /* Now OpenMP's threads exist here, and will not in the child. */
+        /* Now the library's threads exist here, and will not in the child. */
         CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, n, t->out, 8, a, 8, b, 8));
         fflush(NULL);
         pid_t child = fork();
@@ -360,23 +357,27 @@ int main(void)
     mylib_config config;
     test_begin("threads");
     CHECK_OK(mylib_get_config(&config));
-    *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    CHECK(!config.has_openmp || set_threads != NULL, "OpenMP without omp_set_num_threads()");
-    printf("threads: %d by OpenMP's own choice\n", config.threads);
+    printf("threads: %d by the library's own choice\n", config.threads);
+    CHECK_STATUS(mylib_set_threads(-1), MYLIB_ERR_ARGUMENT);
+    test_thread_count(config.threads);
 
     rng r = rng_make(1);
-    for (size_t i = 0; i < (config.has_openmp ? sizeof counts / sizeof *counts : 1); i++) {
-        int threads = config.has_openmp ? counts[i] : 1;
-        if (config.has_openmp)
-            set_threads(threads);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int threads = counts[i];
+        CHECK_OK(mylib_set_threads(threads));
         test_thread_count(threads);
         for (size_t k = 0; k < sizeof types / sizeof *types; k++)
             test_every_element(types[k], threads, &r);
     }
+    CHECK_OK(mylib_set_threads(100000));
+    test_thread_count(256);
+    CHECK_OK(mylib_set_threads(4));
     test_large_unaligned(&r);
     test_flags(&r);
     test_environment(&r);
     test_callers();
     test_fork(&r);
+    CHECK_OK(mylib_set_threads(0));
+    test_thread_count(config.threads);
     return test_end();
 }

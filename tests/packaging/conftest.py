@@ -81,7 +81,7 @@ def cpu_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory, machine: Ma
     """From the sdist, on a machine where no CUDA toolkit can be found."""
     env = machine.env(
         without=["nvcc"],
-        CMAKE_ARGS="-DMYLIB_CUDA_PLACES=/nowhere/cuda -DMYLIB_OPENMP=OFF",
+        CMAKE_ARGS="-DMYLIB_CUDA_PLACES=/nowhere/cuda",
         CMAKE_BUILD_PARALLEL_LEVEL="2",
     )
     return build_wheel(sdist, tmp_path_factory.mktemp("cpu-wheel"), env)

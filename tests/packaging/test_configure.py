@@ -249,18 +249,6 @@ def test_fast_math_is_refused(configure: Configure) -> None:
     assert "The C flags contain -ffast-math, which changes results" in log.words
 
 
-def test_openmp_on_without_it(configure: Configure, tmp_path: Path) -> None:
-    """A compiler that cannot do OpenMP."""
-    cc = program(
-        tmp_path / "cc",
-        'for word; do case "$word" in *openmp*) exit 1;; esac; done; exec /usr/bin/env gcc "$@"',
-    )
-    log = configure("-DMYLIB_OPENMP=ON", fails=True, CC=cc)
-    assert "cannot build OpenMP programs" in log.words
-    log = configure("-DMYLIB_OPENMP=AUTO", CC=cc)
-    assert "OpenMP not found: large arrays are computed by one thread" in log.words
-
-
 def test_presets_exist(unpacked: Path, machine: Machine) -> None:
     log = run(["cmake", "--list-presets"], machine.env(), cwd=unpacked).output
     assert re.findall(r'^ +"(\S+)"', log, re.MULTILINE) == [

@@ -4,26 +4,27 @@
  * The elements are numbered in the layout's order and cut into ranges, one for each thread.  A
  * range is walked row by row; evaluate.c computes the rows.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "evaluate.h"
-#include "flags.h"
 
 /* A thread that is woken for less than this much traffic costs more than it brings. */
 #define THREAD_MIN_NBYTES (1024 * 1024)
 
-/* The most threads of one call, for the arrays on the stack; beyond, memory is the limit anyway. */
-#define MAX_THREADS 256
+/* Parts of the work for each thread. */
+#define SHARES 4
 
 /*
  * A program over a layout, whose operands have the strides that `e` was made for in the innermost
- * dimension.  `memory` has a share for each thread, if registers need it.
+ * dimension.  `memory` has a share for each of at most `threads` threads, if registers need it.
  */
 typedef struct run {
     const mylib_evaluator *e;
     const mylib_layout *layout;
     char *memory;
+    int threads;
 } run;
 
 /* Elements [begin, end) in the layout's order, by thread `t`. */
@@ -81,13 +82,15 @@ static void run_range(const run *r, int t, int64_t begin, int64_t end, int bypas
 
 static int64_t cache_nbytes(void)
 {
-    static int64_t known; /* every thread writes the same value */
+    static _Atomic int64_t known_nbytes; /* every thread writes the same value */
+    int64_t known = atomic_load_explicit(&known_nbytes, memory_order_relaxed);
     if (known == 0) {
         long size = -1;
 #ifdef _SC_LEVEL3_CACHE_SIZE
         size = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
         known = size > 0 && size < MOST_CACHE_NBYTES ? size : MOST_CACHE_NBYTES;
+        atomic_store_explicit(&known_nbytes, known, memory_order_relaxed);
     }
     return known;
 }
@@ -123,10 +126,23 @@ static int choose_threads(int64_t nbytes)
 {
     if (nbytes < 2 * THREAD_MIN_NBYTES)
         return 1;
-    int64_t most =
-        nbytes / THREAD_MIN_NBYTES < MAX_THREADS ? nbytes / THREAD_MIN_NBYTES : MAX_THREADS;
+    int64_t most = nbytes / THREAD_MIN_NBYTES;
     int threads = mylib_cpu_threads();
     return threads < most ? threads : (int)most;
+}
+
+/* Elements that a thread takes at once. */
+typedef struct shares {
+    const run *r;
+    int64_t size;
+    int bypass;
+} shares;
+
+static void run_share(void *context, int thread, int64_t i)
+{
+    const shares *s = context;
+    int64_t begin = i * s->size, rest = s->r->layout->count - begin;
+    run_range(s->r, thread, begin, begin + (s->size < rest ? s->size : rest), s->bypass);
 }
 
 /* All elements, on as many threads as pay. */
@@ -135,33 +151,18 @@ static void run_layout(const run *r)
     const mylib_layout *l = r->layout;
     int64_t nbytes = traffic(r->e->program, l);
     int bypass = pays_to_bypass(r->e->program, l, nbytes), threads = choose_threads(nbytes);
+    threads = threads < r->threads ? threads : r->threads;
     if (threads <= 1) {
         run_range(r, 0, 0, l->count, bypass);
         return;
     }
-#ifdef _OPENMP
     /*
-     * Multiples of 4096 elements, so that no two threads store to one cache line of a contiguous
-     * output.
+     * Several for each thread, as one may come late; multiples of 4096 elements, so that no two
+     * threads store to one cache line of a contiguous output.
      */
-    int64_t share = ((l->count + threads - 1) / threads + 4095) / 4096 * 4096;
-    int flags = 0;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(| : flags)
-    for (int t = 0; t < threads; t++) {
-        int64_t begin = t * share, end = begin + share < l->count ? begin + share : l->count;
-        /* Flags are the thread's own: a worker hands them over, the caller raises them. */
-        const mylib_mode mode = mylib_enter_mode();
-        int before = mylib_test_flags();
-        mylib_clear_flags();
-        if (begin < end)
-            run_range(r, t, begin, end, bypass);
-        flags |= mylib_test_flags();
-        mylib_clear_flags();
-        mylib_raise_flags(before);
-        mylib_leave_mode(mode);
-    }
-    mylib_raise_flags(flags);
-#endif
+    int64_t wanted = (int64_t)threads * SHARES;
+    shares s = {r, ((l->count + wanted - 1) / wanted + 4095) / 4096 * 4096, bypass};
+    mylib_cpu_parallel(threads, (l->count + s.size - 1) / s.size, run_share, &s);
 }
 
 /*
@@ -212,7 +213,7 @@ static void run_tiles(const run *whole, int d)
     int64_t rows = l->shape[d], columns = l->shape[inner];
     int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
     mylib_layout part = *l;
-    const run r = {whole->e, &part, whole->memory};
+    const run r = {whole->e, &part, whole->memory, whole->threads};
     take_part(&part, d, 0, whole_rows);
     take_part(&part, inner, 0, whole_columns);
     split_dimension(&part, d);
@@ -237,7 +238,7 @@ static mylib_status begin_run(run *r, mylib_evaluator *e, const mylib_program *p
 {
     int64_t strides[MYLIB_MAX_OPERANDS];
     void *memory = NULL;
-    *r = (run){e, l, NULL};
+    *r = (run){e, l, NULL, threads};
     for (int k = 0; k < l->operands; k++)
         strides[k] = l->strides[k][l->ndim - 1];
     mylib_status st = mylib_evaluator_init(e, p, strides);

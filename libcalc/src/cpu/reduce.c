@@ -470,8 +470,9 @@ static void reduce_along(const reducer *r, source *s, int64_t g, char *result)
 }
 
 /* Task i: one group of blocks of a share of the outputs. */
-static void task_along(void *context, int64_t i)
+static void task_along(void *context, int thread, int64_t i)
 {
+    (void)thread;
     reducer *r = context;
     const mylib_layout *l = r->layout;
     int64_t g = i % r->groups, output = i / r->groups * r->share;
@@ -596,8 +597,9 @@ static row reduce_narrow(const strip *s)
 }
 
 /* Task i: one group of blocks of one strip. */
-static void task_across(void *context, int64_t i)
+static void task_across(void *context, int thread, int64_t i)
 {
+    (void)thread;
     _Alignas(64) char room[ROOM_NBYTES];
     reducer *r = context;
     const mylib_layout *l = r->layout;

@@ -236,6 +236,7 @@ typedef struct job {
     int zero_copy; /* the GPU uses the pinned memory of the slot itself */
     int can_raise; /* floating-point flags */
     int device;
+    slot *slots; /* SLOTS_PER_WORKER for each worker */
     _Atomic int64_t next;
     atomic_int failed;
     pthread_mutex_t lock; /* of what follows */
@@ -497,8 +498,12 @@ out:
     return st;
 }
 
-static void work(job *j, slot *slots)
+/* One worker of a job: pieces as long as there are any, through slots of its own. */
+static void work(void *context, int thread, int64_t worker)
 {
+    job *j = context;
+    slot *slots = &j->slots[worker * SLOTS_PER_WORKER];
+    (void)thread;
     int previous = -1, turn = 0;
     mylib_status st = mylib_cuda_enter(j->device, &previous);
     if (st == MYLIB_OK) {
@@ -660,15 +665,8 @@ static mylib_status run(job *j, unsigned *flags_ret)
         *r->slot[i].flags = 0;
     if (j->pieces < workers)
         workers = (int)j->pieces;
-    if (workers == 1) {
-        work(j, r->slot);
-    } else {
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(workers) schedule(static, 1)
-#endif
-        for (int w = 0; w < workers; w++)
-            work(j, &r->slot[w * SLOTS_PER_WORKER]);
-    }
+    j->slots = r->slot;
+    mylib_cpu_parallel(workers, workers, work, j);
     pthread_mutex_destroy(&j->lock);
     if (j->st != MYLIB_OK)
         MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
