@@ -19,7 +19,7 @@ def type_name(char: str) -> str:
 
 def type_chars(operation: Any) -> dict[str, str]:
     """The input types of an operation: the library's names and NumPy's characters."""
-    return {type_name(types[0]): types[0] for types in operation.types}
+    return {type_name(types[0]): types[0] for types in operation.types if types[0] != "?"}
 
 
 # ---- Values --------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeE
     no_loop = type(error).__name__ == "_UFuncNoLoopError"
     if not no_loop and "not supported for the input types" not in str(error):
         return error
-    supported = ", ".join(np.dtype(types[0]).name for types in operation.types)
+    supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
     given = " and ".join(_described(x) for x in args[: operation.nin]) or "these operands"
     better = TypeError(
         f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
@@ -98,6 +98,8 @@ def resolve(
             ufunc(*samples, out if out is None else np.empty(0, out), casting=casting, dtype=dtype)
             casting = "safe"
         dtypes: tuple[Any, ...] = ufunc.resolve_dtypes((*kinds, out), casting=casting, **signature)
+        if dtypes[0] == np.bool_:  # a comparison; the library's are of int8
+            dtypes = (*[np.dtype(np.int8)] * (len(dtypes) - 1), dtypes[-1])
         return dtypes
     except TypeError as error:
         raise explain(operation, error, args) from error.__cause__
@@ -128,10 +130,8 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
         shape = broadcast_shapes(*(x.shape for x in arrays))
         _out.check(operation.__name__, out, shape, dtypes[-1], -1, casting)
         target = np.empty_like(out, dtypes[-1])
-    given: Any = [
-        target,
-        *arrays,
-    ]  # NumPy's stub of nditer knows neither None nor flags per operand
+    # NumPy's stub of nditer knows neither None nor flags per operand.
+    given: Any = [target, *arrays]
     op_flags: Any = [
         ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
         *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
@@ -152,7 +152,7 @@ def _map(operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, 
     if out is None:
         return result if result.ndim else result[()]
     if target is not out:
-        out[...] = convert(result, out.dtype)
+        _out.store(out, result)
     return out
 
 
@@ -189,10 +189,14 @@ def _map_where(
     return out if is_given or out.ndim else out[()]
 
 
-def _gives_integers(kwargs: dict[str, Any]) -> bool:
+def _may_saturate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Tells whether floats may have to be converted to integers, which NumPy's buffers must not."""
     types = (getattr(kwargs.get("out"), "dtype", None), kwargs.get("dtype"))
-    return any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
+    return (
+        kwargs.get("casting") == "unsafe"
+        and any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
+        and all(np.can_cast(np.asarray(x).dtype, np.complex128) for x in args)
+    )
 
 
 # ---- Comparisons ---------------------------------------------------------------------------------
@@ -276,6 +280,8 @@ def normalized(
     if len(args) == nin + 1:
         if kwargs.get("out") is not None:
             raise TypeError(f"{name}() got out by position and by name")
+        if args[nin] is ...:
+            raise TypeError("out=... is only allowed as a keyword argument.")
         args, kwargs["out"] = args[:nin], args[nin]
     if "out" in kwargs:
         kwargs["out"] = _out.unwrapped(name, kwargs["out"])
@@ -322,7 +328,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 return _fill(operation, answer, args, kwargs)
     is_regular = kwargs.keys() <= _KNOWN and (out is None or isinstance(out, np.ndarray))
     if ordinal < 0:
-        if is_regular and kwargs.get("casting") == "unsafe" and _gives_integers(kwargs):
+        if is_regular and _may_saturate(args, kwargs):
             return _map(operation, ordinal, args, kwargs)
         # One type, and only the layout in the way of threads; NumPy converts in small pieces, which
         # is better than the whole copies made here.

@@ -22,6 +22,8 @@ def unwrapped(name: str, out: Any) -> Any:
         return out
     if len(out) != 1:
         raise ValueError(f"{name}(): out must be one array, not a tuple of {len(out)}")
+    if out[0] is ...:
+        raise TypeError(f"{name}(): must use `...` as `out=...` and not per-operand/in a tuple")
     return out[0]
 
 

@@ -207,7 +207,7 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     }
 }
 
-/* One for each type, and for comparisons of i64 with u64 and of u64 with i64. */
+/* One for each type, and for comparisons one of i64 with u64 and one of u64 with i64. */
 #define MAX_LOOPS (MYLIB_TYPE_COUNT + 2)
 
 /* NumPy keeps pointers to these arrays for as long as the ufunc lives. */
@@ -222,28 +222,30 @@ typedef struct ufunc_tables {
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
 {
     /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
-    static const mylib_type first[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
-                                       MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_I64, MYLIB_U64,
-                                       MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
-    static const mylib_type second[] = {MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32,
-                                        MYLIB_U32, MYLIB_I64, MYLIB_U64, MYLIB_U64, MYLIB_I64,
-                                        MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    static const mylib_type first[] = {
+        MYLIB_BOOL, MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
+        MYLIB_U64,  MYLIB_I64, MYLIB_U64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    static const mylib_type second[] = {
+        MYLIB_BOOL, MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
+        MYLIB_U64,  MYLIB_U64, MYLIB_I64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
     int nin = mylib_op_arity(op), loops = 0, identity = PyUFunc_None;
     ufunc_tables *t = PyArray_malloc(sizeof *t);
     if (t == NULL)
         return PyErr_NoMemory();
     memset(t, 0, sizeof *t);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
-        const mylib_type type[2] = {first[i], second[i]};
-        mylib_type result;
+        mylib_type type[2] = {first[i], second[i]}, result;
+        int is_bool = type[0] == MYLIB_BOOL;
+        if (is_bool)
+            type[0] = type[1] = MYLIB_I8; /* the bytes of a bool, 0 and 1 */
         if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
-            (type[0] != type[1] && result != MYLIB_BOOL))
+            ((is_bool || type[0] != type[1]) && result != MYLIB_BOOL))
             continue;
         t->info[loops] = (loop_info){PyModule_GetState(module), op, {type[0], type[1]}, device};
         t->data[loops] = &t->info[loops];
         t->loops[loops] = ufunc_loop;
         for (int k = 0; k < nin; k++)
-            t->types[loops * (nin + 1) + k] = (char)num_of_type(type[k]);
+            t->types[loops * (nin + 1) + k] = (char)num_of_type(is_bool ? MYLIB_BOOL : type[k]);
         t->types[loops * (nin + 1) + nin] = (char)num_of_type(result);
         loops++;
     }

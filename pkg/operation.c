@@ -789,16 +789,7 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
             "%U.%s computes on the CPU, and the default device is a GPU: call it under "
             "pkg.default_device(\"cpu\")",
             self->name, (const char *)name);
-    int repeats = strcmp(name, "accumulate") == 0 || strncmp(name, "reduce", 6) == 0;
-    if (!self->compares || !repeats)
-        return PyObject_GetAttrString(self->ufunc, name);
-    /* They repeat comparisons of bool, which are NumPy's alone; the results are the same. */
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    PyObject *ufunc = numpy != NULL ? PyObject_GetAttr(numpy, self->name) : NULL;
-    PyObject *method = ufunc != NULL ? PyObject_GetAttrString(ufunc, name) : NULL;
-    Py_XDECREF(ufunc);
-    Py_XDECREF(numpy);
-    return method;
+    return PyObject_GetAttrString(self->ufunc, name);
 }
 
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)

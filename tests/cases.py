@@ -157,7 +157,8 @@ def _all(device: str) -> list[Case]:
         Case(operation, np.dtype(types[0]), np.dtype(types[-1]), device)
         for operation in pcd.core.operations
         for types in operation.types
-        if len(set(types[: operation.nin])) == 1  # not a comparison of int64 with uint64
+        # Without comparisons of int64 with uint64 and of bool, which are no types to compute in.
+        if len(set(types[: operation.nin])) == 1 and types[0] != "?"
     ]
 
 

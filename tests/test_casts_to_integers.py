@@ -252,6 +252,15 @@ def test_casting_is_still_asked_for() -> None:
         pcd.add(x, x, out=np.broadcast_to(np.zeros(1, "i4"), 3), casting="unsafe")
 
 
+def test_other_types_are_numpys() -> None:
+    """What the library has no type for is converted by NumPy, with NumPy's errors."""
+    for x in (np.array([1, "two"], object), np.array(["1", "two"]), [3, "two"]):
+        with pytest.raises(ValueError, match="two"):
+            pcd.add(x, 1, dtype="i8", casting="unsafe")
+    assert pcd.add(np.array([1, 2.5], object), 1, dtype="i8", casting="unsafe").tolist() == [2, 3]
+    assert pcd.add(np.ones(2, "g"), 1, dtype="i8", casting="unsafe").tolist() == [2, 2]
+
+
 def test_imaginary_parts_are_missed_once() -> None:
     """NumPy's ComplexWarning stays."""
     z = np.array([1.5 + 2j, 1e30 - 1j])

@@ -308,3 +308,27 @@ def test_buffers_of_other_owners(dtype: np.dtype) -> None:
     a = array.array(dtype.char, [1, 2, 3])
     result = pcd.add(a, memoryview(a))
     assert result.dtype == dtype and result.tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize("name", [op.__name__ for op in pcd.core.operations[-6:]])
+def test_methods_of_comparisons(name: str) -> None:
+    """They have loops of bool, in which reduce and accumulate compute."""
+    numbers, flags = np.array([[0, 1, 1], [2, 0, 2]]), np.array([[True, False], [True, True]])
+    ours, theirs = getattr(pcd, name), getattr(np, name)
+    for call in (
+        lambda f: f.accumulate(numbers, dtype=bool),
+        lambda f: f.accumulate(flags, axis=1),
+        lambda f: f.reduce(numbers, dtype=bool),
+        lambda f: f.reduce(flags, axis=1),
+        lambda f: f.reduceat(flags[0], [0, 1]),
+        lambda f: f.outer(flags, flags),
+        lambda f: f(flags, flags[::-1], where=flags, out=np.zeros((2, 2), bool)),
+        lambda f: f.resolve_dtypes((np.dtype(bool), np.dtype(bool), None)),
+    ):
+        try:
+            wanted = call(theirs)
+        except TypeError:
+            with pytest.raises(TypeError):
+                call(ours)
+            continue
+        np.testing.assert_array_equal(call(ours), wanted, strict=True)

@@ -1,0 +1,195 @@
+"""NumPy's own tests of its ufuncs, with this package's operations in the place of NumPy's.
+
+Each test that fails is listed here, with a reason from the README's table of differences or from
+what an operation is.  A failure that is not listed is a difference that nobody knows of; a listed
+test that passes no longer belongs to the list.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: The lists below are those of this version: others have other tests.
+TESTED = "2.4.6"
+
+FILES = ("test_umath.py", "test_ufunc.py", "test_umath_complex.py")
+
+#: It counts the references that the process has to a number, some of which other tests leave to the
+#: garbage collector when they fail.
+LEFT_OUT = "test_reduce_casterrors"
+
+#: Reason -> tests that fail for it; without parameters, all that have the name.
+OF_BOTH = {
+    "object, longdouble, times, strings and user-defined types are a TypeError that names the "
+    "supported types, and the ufuncs have no loops for them": """
+        test_ufunc.py::TestLowlevelAPIAccess::test_weird_dtypes
+        test_ufunc.py::TestUfunc::test_at_negative_indexes[add-g]
+        test_ufunc.py::TestUfunc::test_at_negative_indexes[maximum-g]
+        test_ufunc.py::TestUfunc::test_at_negative_indexes[minimum-g]
+        test_ufunc.py::TestUfunc::test_at_negative_indexes[subtract-g]
+        test_ufunc.py::TestUfunc::test_at_no_loop_for_op
+        test_ufunc.py::TestUfunc::test_cast_safety_scalar
+        test_ufunc.py::TestUfunc::test_forced_dtype_times
+        test_ufunc.py::TestUfunc::test_initial_reduction
+        test_ufunc.py::TestUfunc::test_invalid_args
+        test_ufunc.py::TestUfunc::test_object_array_accumulate_failure
+        test_ufunc.py::TestUfunc::test_object_array_accumulate_inplace
+        test_ufunc.py::TestUfunc::test_object_array_reduceat_failure
+        test_ufunc.py::TestUfunc::test_object_array_reduceat_inplace
+        test_ufunc.py::TestUfunc::test_object_comparison
+        test_ufunc.py::TestUfunc::test_reduce_identity_depends_on_loop
+        test_ufunc.py::TestUfunc::test_signature_dtype_instances_allowed
+        test_ufunc.py::TestUfunc::test_ufunc_at_basic[a1]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops[add-g]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops[floor_divide-g]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops[maximum-g]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops[minimum-g]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops[multiply-g]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops[subtract-g]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops_complex[add-G]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops_complex[multiply-G]
+        test_ufunc.py::TestUfunc::test_ufunc_at_inner_loops_complex[subtract-G]
+        test_ufunc.py::TestUfuncGenericLoops::test_binary_PyUFunc_OO_O
+        test_ufunc.py::TestUfuncGenericLoops::test_unary_PyUFunc_O_O
+        test_ufunc.py::test_addition_string_types
+        test_ufunc.py::test_ufunc_out_casterrors
+        test_umath.py::TestAVXUfuncs::test_avx_based_ufunc
+        test_umath.py::TestAttributes::test_attributes
+        test_umath.py::TestBool::test_truth_table_logical
+        test_umath.py::TestComparisons::test_comparison_functions[eq-equal-longdouble]
+        test_umath.py::TestComparisons::test_comparison_functions[ge-greater_equal-longdouble]
+        test_umath.py::TestComparisons::test_comparison_functions[gt-greater-longdouble]
+        test_umath.py::TestComparisons::test_comparison_functions[le-less_equal-longdouble]
+        test_umath.py::TestComparisons::test_comparison_functions[lt-less-longdouble]
+        test_umath.py::TestComparisons::test_comparison_functions[ne-not_equal-longdouble]
+        test_umath.py::TestComparisons::test_ignore_object_identity_in_equal
+        test_umath.py::TestComparisons::test_ignore_object_identity_in_not_equal
+        test_umath.py::TestComparisons::test_object_dtype
+        test_umath.py::TestComplexFunctions::test_loss_of_precision[clongdouble]
+        test_umath.py::TestComplexFunctions::test_precisions_consistent
+        test_umath.py::TestDivision::test_floor_division_corner_cases[g]
+        test_umath.py::TestDivision::test_floor_division_errors[g]
+        test_umath.py::TestMaximum::test_object_array
+        test_umath.py::TestMaximum::test_object_nans
+        test_umath.py::TestMaximum::test_precision
+        test_umath.py::TestMaximum::test_reduce
+        test_umath.py::TestMinimum::test_object_array
+        test_umath.py::TestMinimum::test_object_nans
+        test_umath.py::TestMinimum::test_precision
+        test_umath.py::TestMinimum::test_reduce
+        test_umath.py::TestRemainder::test_float_remainder_corner_cases
+        test_umath.py::TestRemainder::test_float_remainder_errors[remainder-g]
+        test_umath.py::TestRemainder::test_float_remainder_exact
+        test_umath.py::TestRemainder::test_float_remainder_roundoff
+        test_umath.py::TestRemainder::test_remainder_basic
+        test_umath.py::TestSpecialFloats::test_abs_values
+        test_umath.py::TestSpecialFloats::test_sqrt_values[g]
+        test_umath.py::TestSpecialFloats::test_square_values
+    """,
+    "bool arrays count as int8 in arithmetic: their negative and difference are no errors": """
+        test_umath.py::TestBool::test_exceptions
+    """,
+    "names and documentation are this package's": """
+        test_umath.py::TestSpecialMethods::test_ufunc_docstring
+    """,
+}
+
+OF_OPERATIONS = {
+    "longdouble, as above": """
+        test_ufunc.py::TestUfunc::test_at_negative_indexes[divide-g]
+    """,
+    "floats become integers without a warning": """
+        test_ufunc.py::test_ufunc_input_floatingpoint_error
+    """,
+    "an operation is no ufunc but has one, which classes with rules of their own are given": """
+        test_umath.py::TestSpecialMethods::test_ufunc_override
+        test_umath.py::TestSpecialMethods::test_ufunc_override_methods
+        test_umath.py::TestSpecialMethods::test_wrap
+    """,
+    "an operation has what is public of a ufunc": """
+        test_ufunc.py::TestLowlevelAPIAccess::test__get_strided_loop_errors_bad_call_info
+        test_ufunc.py::TestLowlevelAPIAccess::test__get_strided_loop_errors_bad_strides
+        test_ufunc.py::TestLowlevelAPIAccess::test_loop_access
+        test_umath.py::TestAdd_newdoc_ufunc::test_ufunc_arg
+    """,
+    "documentation and signature are this package's": """
+        test_ufunc.py::TestUFuncInspectSignature::test_params_common_ufunc[add]
+        test_umath.py::TestAttributes::test_doc
+    """,
+}
+
+OF_UFUNCS = {
+    "longdouble, as above": """
+        test_ufunc.py::TestUfunc::test_at_negative_indexes[trunc_divide-g]
+    """,
+    "the operations answer comparisons with Python ints beyond a type, not their ufuncs": """
+        test_ufunc.py::TestUfunc::test_cast_safety_scalar_special
+        test_umath.py::TestRationalFunctions::test_huge_integers
+        test_umath.py::TestComparisons::test_unsigned_signed_direct_comparison
+    """,
+}
+
+LISTED = {"operations": OF_BOTH | OF_OPERATIONS, "ufuncs": OF_BOTH | OF_UFUNCS}
+for _lists in (OF_OPERATIONS, OF_UFUNCS):
+    assert not set(_lists) & set(OF_BOTH)
+
+
+def _folder() -> Path:
+    """The folder of NumPy's tests; skips where there is none, or none that is known here."""
+    if np.__version__ != TESTED:
+        pytest.skip(f"the lists are those of NumPy {TESTED}, and this is {np.__version__}")
+    folder = Path(np.__file__).parent / "_core" / "tests"
+    if not all((folder / name).exists() for name in FILES):
+        pytest.skip(f"NumPy is installed without its tests ({folder})")
+    pytest.importorskip("hypothesis", reason="NumPy's tests need hypothesis")
+    return folder
+
+
+@pytest.mark.parametrize("what", LISTED)
+def test_numpys_tests(what: str, tmp_path: Path) -> None:
+    folder, result = _folder(), tmp_path / "outcomes.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "numpys_tests", "-p", "no:cacheprovider", "-q",
+         "-W", "ignore", "--tb=line", "-k", f"not {LEFT_OUT}",
+         *(str(folder / name) for name in FILES)],
+        cwd=tmp_path,
+        env={
+            **os.environ, "NUMPYS_TESTS_OF": what, "NUMPYS_TESTS_RESULT": str(result),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "scripts" / "checks"), str(ROOT)]),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    output = done.stdout[-10000:]
+    assert result.exists(), output
+    passed: dict[str, bool] = json.loads(result.read_text())
+    assert len(passed) > 5000, f"only {len(passed)} tests ran\n{output}"
+
+    listed = {test for tests in LISTED[what].values() for test in tests.split()}
+    unlisted, needless = [], []
+    for test, has_passed in passed.items():
+        is_listed = test in listed or test.partition("[")[0] in listed
+        if not has_passed and not is_listed:
+            unlisted.append(test)
+        elif has_passed and is_listed:
+            needless.append(test)
+    missing = listed - set(passed) - {test.partition("[")[0] for test in passed}
+    assert not (unlisted or needless or missing), "\n".join(
+        [
+            f"{len(unlisted)} tests fail that are not listed:", *unlisted,
+            f"{len(needless)} listed tests pass:", *needless,
+            f"{len(missing)} listed tests did not run:", *sorted(missing),
+            output,
+        ]
+    )  # fmt: skip
