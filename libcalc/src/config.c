@@ -64,7 +64,8 @@ void mylib_cuda_discard(int device, void *ptr, void *stream)
     if (ptr == NULL)
         return;
     mylib_begin_cleanup();
-    (void)mylib_cuda_free(device, ptr, stream);
+    if (mylib_cuda_free(device, ptr, stream) != MYLIB_OK) /* and nobody else will: once more */
+        (void)mylib_cuda_free(device, ptr, stream);
     mylib_end_cleanup();
 }
 

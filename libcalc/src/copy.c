@@ -67,7 +67,7 @@ out:
         (void)mylib_synchronize(dst_device, stream); /* it may still read what is freed now */
     mylib_cuda_discard(src_device.index, packed, side);
     mylib_cuda_discard(dst_device.index, received, stream);
-    if (side != NULL)
+    if (side != NULL && mylib_stream_destroy(src_device, side) != MYLIB_OK) /* once more */
         (void)mylib_stream_destroy(src_device, side);
     mylib_end_cleanup();
     return st;

@@ -3,6 +3,8 @@
  */
 #include "on_cpu.h"
 
+#include "cuda_standin/cuda_standin.h"
+
 static cudaError_t launch_on_cpu(const void *kernel, dim3 grid, dim3 block, void **parameters,
                                  size_t shared_nbytes, cudaStream_t stream);
 #define cudaLaunchKernel launch_on_cpu
@@ -42,15 +44,10 @@ static cudaError_t launch_on_cpu(const void *kernel, dim3 grid, dim3 block, void
 {
     const mylib_fused_args *args = (const mylib_fused_args *)parameters[0];
     (void)stream;
+    if (int error = cuda_standin_launch())
+        return (cudaError_t)error;
     if (shared_nbytes > MYLIB_FUSED_SHARED_NBYTES || block.x > MYLIB_FUSED_MOST_THREADS)
         return cudaErrorInvalidConfiguration;
     used_nbytes = shared_nbytes;
     return run_grid(kernel, grid, block, args, args->is_reduced, poison_shared, is_rest_poison);
-}
-
-mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line)
-{
-    if (error == cudaSuccess)
-        return MYLIB_OK;
-    return mylib_fail(MYLIB_ERR_CUDA, "error %d in %s (%s:%d)", (int)error, call, file, line);
 }

@@ -1,8 +1,10 @@
 /*
- * reductions_on_cpu.cpp - the kernels of reductions (reduce.cu) compiled for the CPU, and what
- * reductions.c asks of the CUDA runtime; see on_cpu.h.
+ * reductions_on_cpu.cpp - the kernels of reductions (reduce.cu) compiled for the CPU; see
+ * on_cpu.h.
  */
 #include "on_cpu.h"
+
+#include "cuda_standin/cuda_standin.h"
 
 static cudaError_t launch_on_cpu(const cudaLaunchConfig_t *config, const void *kernel,
                                  void **parameters);
@@ -19,23 +21,9 @@ static cudaError_t launch_on_cpu(const cudaLaunchConfig_t *config, const void *k
 {
     const mylib_reduce_args *args = (const mylib_reduce_args *)parameters[0];
     const bool is_together = args->terms != 0 || args->way != MYLIB_REDUCE_COLUMNS;
+    if (int error = cuda_standin_launch())
+        return (cudaError_t)error;
     if (config->gridDim.x == 0 || config->gridDim.y == 0 || config->gridDim.y > 65535)
         return cudaErrorInvalidConfiguration;
     return run_grid(kernel, config->gridDim, config->blockDim, args, is_together, NULL, NULL);
-}
-
-extern "C" {
-
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, cudaMemcpyKind, cudaStream_t)
-{
-    memcpy(to, from, nbytes);
-    return cudaSuccess;
-}
-cudaError_t cudaHostAlloc(void **memory, size_t nbytes, unsigned)
-{
-    *memory = calloc(1, nbytes);
-    return *memory != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
-}
 }

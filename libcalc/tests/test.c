@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/wait.h>
@@ -151,6 +152,14 @@ int test_rounds(int n)
 {
     const char *is_short = getenv("MYLIB_TEST_SHORT");
     return is_short != NULL && strcmp(is_short, "1") == 0 ? (n + 4) / 5 : n;
+}
+
+void *test_driver(void)
+{
+    void *self = dlopen(NULL, RTLD_NOW);
+    if (self != NULL && dlsym(self, "cuda_standin_count") != NULL)
+        return self;
+    return dlopen("libcuda.so.1", RTLD_NOW);
 }
 
 int test_end(void)

@@ -426,7 +426,7 @@ static struct driver {
 
 static void load_driver(void)
 {
-    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+    void *handle = test_driver();
     if (handle == NULL)
         test_give_up("libcuda.so.1 cannot be loaded, and there is a GPU");
     *(void **)&driver.stream_create = dlsym(handle, "cuStreamCreate");

@@ -143,7 +143,7 @@ static void test_partly_pinned(void)
 {
     const size_t nbytes = 4 << 20, half = nbytes / 2;
     int (*host_register)(void *, size_t, unsigned), (*host_unregister)(void *);
-    void *handle = dlopen("libcuda.so.1", RTLD_NOW), *data = NULL;
+    void *handle = test_driver(), *data = NULL;
     int64_t n = (int64_t)nbytes;
     unsigned char *x = NULL, *back = test_malloc(nbytes);
     if (handle == NULL || posix_memalign((void **)&x, 65536, nbytes) != 0)

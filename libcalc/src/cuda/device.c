@@ -608,6 +608,9 @@ out:
     return st;
 }
 
+/* A spare event of each device: one that a stream has been told to wait for can be used again. */
+static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];
+
 mylib_status mylib_free_cached(void)
 {
     mylib_status st = MYLIB_OK;
@@ -616,7 +619,10 @@ mylib_status mylib_free_cached(void)
     mylib_stream_free_cached();
     for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES && st == MYLIB_OK; i++) {
         cudaMemPool_t pool = atomic_load(&pools[i]);
+        cudaEvent_t event = atomic_exchange(&spare_event[i], NULL);
         int previous;
+        if (event != NULL)
+            CUDA_CLEANUP(cudaEventDestroy(event));
         if (pool == NULL || (st = mylib_cuda_enter(i, &previous)) != MYLIB_OK)
             continue;
         if (free_spare(i)) /* the pool has them back when that has been seen to be done */
@@ -630,9 +636,6 @@ mylib_status mylib_free_cached(void)
 }
 
 /* ---- Streams and events -------------------------------------------------------------------- */
-
-/* A spare event of each device: one that a stream has been told to wait for can be used again. */
-static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];
 
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret)
 {

@@ -1,0 +1,581 @@
+/*
+ * emulated_kernels.c - what the kernels of the GPU do, by the CPU: the entry points of the .cu files
+ * over the host memory that the stand-in for the CUDA runtime gives out.  All else in src/cuda runs
+ * as it does with a GPU.  A launch is done as its arguments say, which the tests so test too.
+ *
+ * With MYLIB_EMULATED_KERNELS the kernels of fused programs and reductions themselves are compiled
+ * for the CPU instead (on_cpu.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/cuda/cuda_internal.h"
+#include "../src/flags.h"
+#include "cuda_standin/cuda_standin.h"
+#ifdef MYLIB_CUDA_FUSED
+#include "../src/cuda/fused.h"
+#endif
+
+/* A GPU raises no floating-point flags: they are as they were when a launch has ended. */
+static cudaError_t end_launch(int flags, mylib_status st)
+{
+    mylib_clear_flags();
+    mylib_raise_flags(flags);
+    return st == MYLIB_OK ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+/*
+ * A code as the steps that it stands for.  `first_type` is the type to which inputs are converted
+ * before anything else; of a map it is the accumulator's.
+ */
+static mylib_status program_of_code(const mylib_code *code, mylib_type first_type,
+                                    mylib_program **program_ret)
+{
+    mylib_type types[MYLIB_CODE_MAX_INPUTS];
+    mylib_step step[MYLIB_CODE_MAX_INPUTS + MYLIB_CODE_MAX_INSTRUCTIONS];
+    int steps = 0, inputs = code->inputs, acc = 0, mask = 0;
+    for (int k = 0; k < inputs; k++) {
+        mylib_type read = mylib_operand_read_type(code, 1 + k);
+        types[k] = (mylib_type)code->input_type[k];
+        step[steps++] = (mylib_step){
+            MYLIB_STEP_CONVERT, (int32_t)(read == MYLIB_BOOL ? read : first_type), {k, 0, 0}};
+    }
+    for (int i = 0; i < code->instructions; i++) {
+        int opcode = code->code[i].opcode, operand = inputs + code->code[i].operand;
+        int result = inputs + steps;
+        if (opcode == MYLIB_OPCODE_MASK) {
+            mask = operand;
+            continue;
+        }
+        if (opcode == MYLIB_OPCODE_LOAD)
+            step[steps++] = (mylib_step){MYLIB_STEP_CONVERT, code->type, {operand, 0, 0}};
+        else if (opcode == MYLIB_OPCODE_SELECT)
+            step[steps++] = (mylib_step){MYLIB_STEP_SELECT, code->type, {mask, acc, operand}};
+        else
+            step[steps++] = (mylib_step){
+                opcode, code->type, {acc, mylib_op_arity((mylib_op)opcode) == 2 ? operand : 0, 0}};
+        acc = result;
+    }
+    return mylib_program_create(inputs, types, 0, NULL, steps, step, program_ret);
+}
+
+static mylib_status execute(const mylib_code *code, mylib_layout *layout)
+{
+    mylib_program *program;
+    mylib_status st = program_of_code(code, (mylib_type)code->type, &program);
+    if (st != MYLIB_OK)
+        return st;
+    mylib_layout_simplify(layout);
+    st = mylib_cpu_execute(program, layout);
+    mylib_program_free(program);
+    return st;
+}
+
+int mylib_direct_takes(mylib_type type, mylib_type input_type)
+{
+    return input_type == type || mylib_type_size(input_type) <= mylib_type_size(type);
+}
+
+/* Adds an input of the code and operand of the layout; `row` and `column` are its strides. */
+static void add_input(mylib_code *code, mylib_layout *l, mylib_type type, const void *data,
+                      int64_t row, int64_t column)
+{
+    code->input_type[code->inputs++] = (uint8_t)type;
+    l->data[l->operands] = (char *)(uintptr_t)data;
+    l->strides[l->operands][0] = row;
+    l->strides[l->operands][1] = column;
+    l->operands++;
+}
+
+static void add_instruction(mylib_code *code, int opcode, int operand)
+{
+    code->code[code->instructions++] = (mylib_instruction){(uint8_t)opcode, (uint8_t)operand};
+}
+
+cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    const int64_t vector = 16 / (int64_t)mylib_type_size((mylib_type)args->computed_type);
+    const int64_t columns = args->row_vectors != 0 ? args->row_vectors * vector : args->n;
+    mylib_code code = {.type = args->computed_type, .result_type = args->result_type};
+    mylib_layout l = {.ndim = 2, .operands = 1, .count = args->n, .data = {args->out}};
+    int is_select = args->condition != NULL, flags = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    l.shape[0] = args->n / columns;
+    l.shape[1] = columns;
+    l.strides[0][0] = args->out_stride;
+    l.strides[0][1] = (int64_t)mylib_type_size((mylib_type)args->result_type);
+    if (is_select) {
+        add_input(&code, &l, MYLIB_BOOL, args->condition, args->condition_stride, 1);
+        add_instruction(&code, MYLIB_OPCODE_MASK, 0);
+    }
+    int arity = args->opcode == MYLIB_OPCODE_NONE ? 1
+                : is_select                       ? 2
+                                                  : mylib_op_arity((mylib_op)args->opcode);
+    for (int k = 0; k < arity; k++) {
+        int is_vector =
+            args->kind[k] == MYLIB_DIRECT_VECTOR || args->kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR;
+        if (args->kind[k] == MYLIB_DIRECT_CONSTANT)
+            add_input(&code, &l, (mylib_type)args->computed_type, args->constant[k], 0, 0);
+        else
+            add_input(&code, &l, (mylib_type)args->type[k], args->in[k], args->stride[k],
+                      is_vector ? (int64_t)1 << args->shift[k] : 0);
+    }
+    add_instruction(&code, MYLIB_OPCODE_LOAD, is_select);
+    if (args->opcode != MYLIB_OPCODE_NONE)
+        add_instruction(&code, args->opcode, arity == 2 ? is_select + 1 : MYLIB_NO_OPERAND);
+    return end_launch(flags, execute(&code, &l));
+}
+
+cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)plan->program.type);
+    mylib_code code = plan->program;
+    mylib_layout l = {.ndim = plan->ndim, .operands = plan->operands, .count = 1};
+    int flags = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    for (int d = 0; d < plan->ndim; d++) {
+        l.shape[d] = plan->shape[d];
+        l.count *= plan->shape[d];
+    }
+    for (int k = 0; k < plan->operands; k++) {
+        int is_constant = k > 0 && plan->access[k - 1] == MYLIB_ACCESS_CONSTANT;
+        l.data[k] = is_constant ? (char *)(uintptr_t)plan->constant[k - 1] : plan->data[k];
+        if (k > 0 && plan->is_reversed[k - 1])
+            l.data[k] += (MYLIB_PLAN_VECTOR(size) - 1) * size;
+        if (is_constant)
+            code.input_type[k - 1] = (uint8_t)mylib_operand_read_type(&plan->program, k);
+        for (int d = 0; d < plan->ndim; d++)
+            l.strides[k][d] = is_constant ? 0 : plan->strides[d][k];
+    }
+    return end_launch(flags, execute(&code, &l));
+}
+
+/* Computes once more, and looks at the flags that the CPU raises. */
+cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    mylib_code code = args->program;
+    mylib_layout l = {.ndim = 1, .operands = 1, .count = args->n, .shape = {args->n}};
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)code.result_type);
+    int before = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    char *again = malloc((size_t)(args->n * size));
+    if (again == NULL)
+        return cudaErrorMemoryAllocation;
+    l.data[0] = again;
+    l.strides[0][0] = size;
+    code.inputs = 0;
+    for (int k = 0; k < args->program.inputs; k++) {
+        mylib_type type = (mylib_type)args->program.input_type[k];
+        if (args->in[k] == NULL)
+            add_input(&code, &l, (mylib_type)code.type, args->constant[k], 0, 0);
+        else
+            add_input(&code, &l, type, args->in[k], (int64_t)mylib_type_size(type), 0);
+    }
+    mylib_clear_flags();
+    mylib_status st = execute(&code, &l);
+    int raised = mylib_test_flags();
+    *flags |= (raised & FE_INVALID ? MYLIB_FLAG_INVALID : 0u) |
+              (raised & FE_DIVBYZERO ? MYLIB_FLAG_DIVBYZERO : 0u) |
+              (raised & FE_OVERFLOW ? MYLIB_FLAG_OVERFLOW : 0u);
+    free(again);
+    return end_launch(before, st);
+}
+
+cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
+                                const void *start, const void *step, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    int flags = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    mylib_cpu_arange(type, n, out, stride, start, step);
+    return end_launch(flags, MYLIB_OK);
+}
+
+cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    const mylib_device cpu = {MYLIB_CPU, 0};
+    const mylib_op op = (mylib_op)args->op;
+    mylib_scalar_result *result = args->result;
+    union {
+        int64_t i64;
+        double f64[2];
+    } a, b, value;
+    int flags = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    memcpy(&a, args->a, sizeof a);
+    memcpy(&b, args->b, sizeof b);
+    mylib_begin_cleanup(); /* what fails is the result here, and no message */
+    if (args->type == MYLIB_I64)
+        result->status = (int32_t)mylib_scalar_i64(op, cpu, a.i64, b.i64, &value.i64);
+    else if (args->type == MYLIB_F64)
+        result->status = (int32_t)mylib_scalar_f64(op, cpu, a.f64[0], b.f64[0], value.f64);
+    else
+        result->status = (int32_t)mylib_scalar_c128(op, cpu, a.f64, b.f64, value.f64);
+    mylib_end_cleanup();
+    if (result->status == MYLIB_OK)
+        memcpy(result->value, &value, mylib_type_size((mylib_type)args->type));
+    return end_launch(flags, MYLIB_OK);
+}
+
+/* ---- Reductions ---------------------------------------------------------------------------- */
+
+#ifndef MYLIB_EMULATED_KERNELS
+
+cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
+{
+    *blocks_ret = MYLIB_MAX_CLUSTER;
+    return cudaSuccess;
+}
+
+/* Blocks of terms that one partial result stands for. */
+static int64_t blocks_of_part(const mylib_reduce_args *args)
+{
+    if (args->way == MYLIB_REDUCE_COLUMNS)
+        return 1;
+    return args->way == MYLIB_REDUCE_ROWS ? 8 * args->group : args->group;
+}
+
+/* The terms: input 0, or the product of both, cut down and widened as the arguments say. */
+static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **program_ret)
+{
+    mylib_type types[2];
+    mylib_step step[5];
+    int steps = 0, value[2] = {0, 0};
+    for (int k = 0; k < args->inputs; k++) {
+        types[k] = (mylib_type)args->input_type[k];
+        value[k] = k;
+        if (args->narrow[k] != MYLIB_NOT_NARROWED) {
+            step[steps] = (mylib_step){MYLIB_STEP_CONVERT, args->narrow[k], {value[k], 0, 0}};
+            value[k] = args->inputs + steps++;
+        }
+    }
+    for (int k = 0; k < args->inputs; k++) {
+        step[steps] = (mylib_step){MYLIB_STEP_CONVERT, args->carrier, {value[k], 0, 0}};
+        value[k] = args->inputs + steps++;
+    }
+    if (args->inputs == 2)
+        step[steps++] = (mylib_step){MYLIB_OP_multiply, args->carrier, {value[0], value[1], 0}};
+    return mylib_program_create(args->inputs, types, 0, NULL, steps, step, program_ret);
+}
+
+/* Outputs side by side, in C order. */
+static void set_contiguous(mylib_layout *l, int ndim, char *data, int64_t size)
+{
+    l->data[0] = data;
+    for (int d = ndim - 1; d >= 0; d--) {
+        l->strides[0][d] = size;
+        size *= l->shape[d];
+    }
+}
+
+/* Copies the inputs so that all terms of an output are one dimension; the copies, to be freed. */
+static mylib_status line_up(const mylib_reduce_args *args, mylib_layout *l, char *copies[2])
+{
+    mylib_status st = MYLIB_OK;
+    for (int k = 0; k < args->inputs && st == MYLIB_OK; k++) {
+        mylib_layout copy = {.ndim = l->ndim, .operands = 2, .count = l->count};
+        mylib_operation as_is;
+        mylib_type type = (mylib_type)args->input_type[k];
+        if ((copies[k] = malloc((size_t)(l->count * args->input_size[k]))) == NULL)
+            return MYLIB_ERR_NO_MEMORY;
+        memcpy(copy.shape, l->shape, sizeof copy.shape);
+        memcpy(copy.strides[1], l->strides[1 + k], sizeof *copy.strides);
+        copy.data[1] = l->data[1 + k];
+        set_contiguous(&copy, copy.ndim, copies[k], args->input_size[k]);
+        memcpy(l->strides[1 + k], copy.strides[0], sizeof *copy.strides);
+        l->strides[1 + k][args->kept_ndim] = args->input_size[k];
+        l->data[1 + k] = copies[k];
+        mylib_layout_simplify(&copy);
+        mylib_operation_of_conversion(&as_is, type, type);
+        st = mylib_cpu_execute(&as_is.program, &copy);
+    }
+    l->ndim = args->kept_ndim + 1;
+    l->shape[args->kept_ndim] = args->terms;
+    return st;
+}
+
+/* Combines pairwise, part 2k with part 2k + 1, an odd last one kept. */
+static mylib_status combine_parts(const mylib_reduce_args *args)
+{
+    static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
+                                   MYLIB_OP_maximum};
+    const mylib_type carrier = (mylib_type)args->carrier;
+    const ptrdiff_t size = (ptrdiff_t)mylib_type_size(carrier), row = args->outputs * size;
+    char *part = args->partial;
+    for (int64_t parts = args->parts; parts > 1; parts = (parts + 1) / 2) {
+        for (int64_t k = 0; k < parts / 2; k++)
+            mylib_cpu()->kernel(ops[args->reduction], carrier)(args->outputs, part + k * row, size,
+                                                               part + 2 * k * row, size,
+                                                               part + (2 * k + 1) * row, size);
+        if (parts % 2 == 1)
+            memmove(part + parts / 2 * row, part + (parts - 1) * row, (size_t)row);
+    }
+    for (int64_t i = 0; i < args->outputs; i++) {
+        char *p = args->out;
+        int64_t rest = i;
+        for (int d = args->kept_ndim - 1; d >= 0; d--) {
+            p += rest % args->shape[d] * args->out_strides[d];
+            rest /= args->shape[d];
+        }
+        mylib_cpu()->convert((mylib_type)args->out_type, carrier, 1, p, 0, part + i * size, 0);
+    }
+    return MYLIB_OK;
+}
+
+/* All terms, or part by part to where the launch that combines them expects it. */
+static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_program *terms)
+{
+    const mylib_type carrier = (mylib_type)args->carrier;
+    const mylib_reduction reduction = (mylib_reduction)args->reduction;
+    const int kept = args->kept_ndim;
+    char *copies[2] = {NULL, NULL};
+    mylib_layout l = {.ndim = args->ndim, .operands = 1 + args->inputs};
+    mylib_status st = MYLIB_OK;
+    l.count = args->outputs * args->terms;
+    l.data[0] = args->out;
+    memcpy(l.shape, args->shape, sizeof *l.shape * (size_t)args->ndim);
+    memcpy(l.strides[0], args->out_strides, sizeof *l.shape * (size_t)kept);
+    for (int k = 0; k < args->inputs; k++) {
+        l.data[1 + k] = (char *)(uintptr_t)args->in[k];
+        memcpy(l.strides[1 + k], args->in_strides[k], sizeof *l.shape * (size_t)args->ndim);
+    }
+    if (args->parts == 1 || args->cluster_bits != 0)
+        return mylib_cpu_reduce(reduction, terms, carrier, &l, kept, (mylib_type)args->out_type);
+    if (args->ndim > kept + 1)
+        st = line_up(args, &l, copies);
+    const int64_t size = (int64_t)mylib_type_size(carrier);
+    const int64_t most = blocks_of_part(args) * MYLIB_BLOCK_TERMS;
+    for (int64_t p = 0; p < args->parts && st == MYLIB_OK; p++) {
+        int64_t n = args->terms - p * most;
+        l.shape[kept] = n < most ? n : most;
+        l.count = args->outputs * l.shape[kept];
+        set_contiguous(&l, kept, args->partial + p * args->outputs * size, size);
+        st = mylib_cpu_reduce(reduction, terms, carrier, &l, kept, carrier);
+        for (int k = 1; k <= args->inputs; k++)
+            l.data[k] += most * l.strides[k][kept];
+    }
+    free(copies[0]);
+    free(copies[1]);
+    return st;
+}
+
+cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    mylib_program *terms = NULL;
+    int flags = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    if (args->way == MYLIB_REDUCE_PARTS)
+        return end_launch(flags, combine_parts(args));
+    mylib_status st = terms_of(args, &terms);
+    if (st == MYLIB_OK)
+        st = reduce_terms(args, terms);
+    mylib_program_free(terms);
+    return end_launch(flags, st);
+}
+
+#endif
+
+/* ---- Fused launches ------------------------------------------------------------------------ */
+
+/* Without the kernels: what their arguments say, by the CPU's own kernels. */
+#if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)
+
+/* A thread: its values, as elements without gaps, one after the other. */
+typedef struct thread {
+    const mylib_fused_args *args;
+    int64_t first;
+    int group;
+    _Alignas(16) char value[MYLIB_FUSED_MAX_REGISTERS][2 * MYLIB_FUSED_REGISTER_NBYTES];
+} thread;
+
+static int elements_of(const thread *t) { return t->group * MYLIB_FUSED_GROUPS; }
+
+/* The address of element i of operand k, or NULL beyond the end of a row. */
+static char *element_of(const thread *t, int k, int i)
+{
+    const mylib_fused_args *args = t->args;
+    int32_t row;
+    int64_t column, number = t->first + i / t->group * args->threads;
+    int n = mylib_fused_group(args, number, t->group, &row, &column);
+    if (i % t->group >= n)
+        return NULL;
+    column = args->access[k] == MYLIB_FUSED_SINGLE ? 0 : column + i % t->group;
+    return args->data[k] + mylib_fused_row(args, k, row) +
+           column * args->strides[args->ndim - 1][k];
+}
+
+/* All elements of an operand, as type `to`. */
+static void read_fused(const thread *t, int operand, mylib_type from, mylib_type to,
+                       const char *forwarded, char *values)
+{
+    const mylib_fused_args *args = t->args;
+    int n = elements_of(t);
+    int input = mylib_fused_input(operand);
+    ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size;
+    if (input >= 0)
+        from = (mylib_type)args->input_type[input];
+    from_size = (ptrdiff_t)mylib_type_size(from);
+    for (int i = 0; i < n; i++) {
+        const char *p;
+        if (input >= 0)
+            p = element_of(t, 1 + input, i);
+        else if (operand == MYLIB_FUSED_FORWARDED)
+            p = forwarded + i * from_size;
+        else if (operand >= MYLIB_FUSED_REGISTER)
+            p = t->value[operand - MYLIB_FUSED_REGISTER] + i * from_size;
+        else
+            p = (const char *)args->constant[operand - MYLIB_FUSED_CONSTANT];
+        if (p != NULL)
+            mylib_cpu()->convert(to, from, 1, values + i * size, 0, p, 0);
+    }
+}
+
+static void run_fused_thread(thread *t)
+{
+    const mylib_fused_args *args = t->args;
+    int is_mixed = args->computed_type == MYLIB_FUSED_MIXED, n = elements_of(t);
+    _Alignas(16) char x[2 * MYLIB_FUSED_REGISTER_NBYTES] = {0}, y[sizeof x] = {0};
+    _Alignas(16) char result[sizeof x], mask[sizeof x] = {0};
+    const mylib_type only = (mylib_type)args->computed_type;
+    memset(t->value, 0, sizeof t->value);
+    for (int i = 0; i < args->statements; i++) {
+        const mylib_fused_statement *s = &args->statement[i];
+        mylib_type type = is_mixed ? (mylib_type)s->type : only;
+        mylib_type result_type = is_mixed ? (mylib_type)s->result_type : only;
+        mylib_type from[2] = {is_mixed ? (mylib_type)s->operand_type[0] : only,
+                              is_mixed ? (mylib_type)s->operand_type[1] : only};
+        ptrdiff_t size = (ptrdiff_t)mylib_type_size(type);
+        if (s->opcode == MYLIB_FUSED_MASK) {
+            read_fused(t, s->operand[1], from[1], MYLIB_BOOL, x, mask);
+            continue;
+        }
+        memset(y, 0, sizeof y);
+        if (s->operand[1] != MYLIB_FUSED_ABSENT)
+            read_fused(t, s->operand[1], from[1], type, x, y);
+        memset(result, 0, sizeof result);
+        read_fused(t, s->operand[0], from[0], type, x, result);
+        memcpy(x, result, sizeof x);
+        if (s->opcode == MYLIB_FUSED_TEST) {
+            mylib_cpu()->convert(MYLIB_BOOL, type, n, y, 1, x, size);
+            mylib_cpu()->convert(type, MYLIB_BOOL, n, x, size, y, 1);
+        } else if (s->opcode == MYLIB_OPCODE_SELECT) {
+            mylib_cpu()->selection(type)(n, x, size, mask, 1, x, size, y, size);
+        } else if (s->opcode != MYLIB_OPCODE_LOAD) {
+            mylib_type own;
+            (void)mylib_op_result_type((mylib_op)s->opcode, type, &own);
+            mylib_cpu()->kernel((mylib_op)s->opcode,
+                                type)(n, result, (ptrdiff_t)mylib_type_size(own), x, size, y, size);
+            mylib_cpu()->convert(result_type, own, n, x, (ptrdiff_t)mylib_type_size(result_type),
+                                 result, (ptrdiff_t)mylib_type_size(own));
+        }
+        if (s->target != MYLIB_FUSED_ABSENT)
+            memcpy(t->value[s->target - MYLIB_FUSED_REGISTER], x, sizeof x);
+    }
+    mylib_type last = is_mixed ? (mylib_type)args->result_type : only;
+    for (int i = 0; i < n; i++) {
+        char *p = element_of(t, 0, i);
+        if (p != NULL)
+            mylib_cpu()->convert((mylib_type)args->result_type, last, 1, p, 0,
+                                 x + i * (ptrdiff_t)mylib_type_size(last), 0);
+    }
+}
+
+static void run_fused(const mylib_fused_args *args)
+{
+    thread t = {.args = args};
+    t.group = args->computed_type == MYLIB_FUSED_MIXED
+                  ? MYLIB_FUSED_MIXED_GROUP
+                  : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
+    for (int64_t b = 0; b < mylib_fused_blocks(args); b++) {
+        for (int i = 0; i < args->threads; i++) {
+            t.first = b * args->threads * MYLIB_FUSED_GROUPS + i;
+            if (t.first < args->groups)
+                run_fused_thread(&t);
+        }
+    }
+}
+
+/* The terms of one output, to 'values'. */
+static void run_terms(const mylib_fused_args *args, int64_t output, char *values)
+{
+    mylib_fused_args map = *args;
+    const int size = (int)mylib_type_size((mylib_type)args->computed_type);
+    map.is_reduced = 0;
+    map.ndim = map.rows = 1;
+    map.groups = (args->columns - 1) / MYLIB_FUSED_GROUP(size) + 1;
+    for (int k = 1; k <= args->inputs; k++) {
+        map.strides[0][k] = args->strides[args->ndim - 1][k];
+        if (args->ndim == 2)
+            map.data[k] += output * args->strides[0][k];
+    }
+    map.data[0] = values;
+    map.strides[0][0] = size;
+    run_fused(&map);
+}
+
+/* Each part of each output. */
+static mylib_status reduce_fused(const mylib_fused_args *args)
+{
+    const mylib_type type = (mylib_type)args->computed_type;
+    const int64_t size = (int64_t)mylib_type_size(type);
+    const int64_t most = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
+    const mylib_code code = {(uint8_t)type,   (uint8_t)type,           1, 1,
+                             {(uint8_t)type}, {{MYLIB_OPCODE_LOAD, 0}}};
+    mylib_layout l = {.ndim = 1, .operands = 2, .strides = {{0}, {size}}};
+    mylib_program *load = NULL;
+    mylib_status st = program_of_code(&code, type, &load);
+    char *values = malloc((size_t)(args->columns * size));
+    if (st == MYLIB_OK && values == NULL)
+        st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the terms of an output");
+    for (int64_t output = 0; output < args->rows && st == MYLIB_OK; output++) {
+        run_terms(args, output, values);
+        for (int64_t p = 0; p < mylib_fused_parts(args) && st == MYLIB_OK; p++) {
+            l.count = l.shape[0] =
+                args->columns - p * most < most ? args->columns - p * most : most;
+            l.data[0] = args->data[0] + p * args->part_stride + output * args->strides[0][0];
+            l.data[1] = values + p * most * size;
+            st = mylib_cpu_reduce((mylib_reduction)args->reduction, load, type, &l, 0, type);
+        }
+    }
+    free(values);
+    mylib_program_free(load);
+    return st;
+}
+
+mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
+{
+    int flags = mylib_test_flags();
+    mylib_status st = MYLIB_OK;
+    (void)stream;
+    CUDA_TRY((cudaError_t)cuda_standin_launch());
+    if (args->is_reduced)
+        st = reduce_fused(args);
+    else
+        run_fused(args);
+    CUDA_TRY(end_launch(flags, st));
+out:
+    return st;
+}
+
+void mylib_cuda_load_fused(void) {}
+
+#endif
