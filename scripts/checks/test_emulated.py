@@ -57,22 +57,14 @@ def _cuda_headers() -> Path:
     return headers
 
 
-@pytest.mark.parametrize("way", ["statements", "fused", "kernels"])
-def test_programs_on_emulated_gpus(way: str, tmp_path: Path) -> None:
-    """How programs are split and launched, and what the kernels do, under sanitizers."""
-    fused = "OFF" if way == "statements" else "ON"
-    options = [
-        "-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_EMULATED_GPUS=1", f"-DMYLIB_CUDA_FUSED={fused}",
-        "-DMYLIB_WERROR=ON", "-DMYLIB_SANITIZE=address;undefined",
-    ]  # fmt: skip
-    if way == "kernels":
-        options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
+def _run_c_tests(folder: Path, options: list[str], names: list[str]) -> None:
+    """Builds the library in a folder with options for CMake, and runs some of its tests."""
     for command in (
-        ["cmake", "-S", str(ROOT), "-B", str(tmp_path), *options],
-        ["cmake", "--build", str(tmp_path), "--target", "test_gpu_program", "test_gpu_empty",
-         "--parallel", str(os.cpu_count() or 1)],
-        ["ctest", "--test-dir", str(tmp_path), "--output-on-failure", "-R",
-         "^gpu_(program|empty)$"],
+        ["cmake", "-S", str(ROOT), "-B", str(folder), *options],
+        ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count() or 1), "--target",
+         *(f"test_{name}" for name in names)],
+        ["ctest", "--test-dir", str(folder), "--output-on-failure", "-R",
+         f"^({'|'.join(names)})$"],
     ):  # fmt: skip
         done = subprocess.run(
             command,
@@ -84,6 +76,25 @@ def test_programs_on_emulated_gpus(way: str, tmp_path: Path) -> None:
         )
         if done.returncode != 0:
             pytest.fail(f"{' '.join(command)}\n{done.stdout[-20000:]}", pytrace=False)
+
+
+@pytest.mark.parametrize("way", ["statements", "fused", "kernels"])
+def test_programs_on_emulated_gpus(way: str, tmp_path: Path) -> None:
+    """How programs are split and launched, and what the kernels do, under sanitizers."""
+    fused = "OFF" if way == "statements" else "ON"
+    options = [
+        "-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_EMULATED_GPUS=1", f"-DMYLIB_CUDA_FUSED={fused}",
+        "-DMYLIB_WERROR=ON", "-DMYLIB_SANITIZE=address;undefined",
+    ]  # fmt: skip
+    if way == "kernels":
+        options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
+    _run_c_tests(tmp_path, options, ["gpu_program", "gpu_empty"])
+
+
+def test_failures_on_emulated_gpus(tmp_path: Path) -> None:
+    """Each call of the CUDA runtime fails in turn; memory and streams of other owners."""
+    options = ["-DMYLIB_EMULATED_GPUS=2", "-DMYLIB_WERROR=ON"]
+    _run_c_tests(tmp_path, options, ["cuda_faults", "errors", "gpu_places"])
 
 
 def test_arrays_on_emulated_gpus() -> None:
