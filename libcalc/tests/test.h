@@ -49,6 +49,9 @@ extern int test_is_long;
 /* Returns n, or with MYLIB_TEST_SHORT=1 a fifth of it: an emulated processor is slow. */
 int test_rounds(int n);
 
+/* True when the GPUs are emulated ones. */
+int test_is_emulated(void);
+
 /* The handle of the CUDA driver for dlsym(), or of the library that stands in for it; or NULL. */
 void *test_driver(void);
 
