@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if pcd.core.device_count()[0] == 0 and os.environ.get("MYLIB_REQUIRE_GPU") != "1":
         _deselect_gpu_tests(config, items)
-    if getattr(config.option, "loadgroup", False):  # of a process of pytest-xdist
-        _group(items)
+    if hasattr(config, "workerinput"):  # a process of pytest-xdist
+        items.sort(key=lambda item: _rank(item.nodeid))
 
 
 def _deselect_gpu_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -60,25 +60,28 @@ def _deselect_gpu_tests(config: pytest.Config, items: list[pytest.Item]) -> None
         items[:] = kept
 
 
-def _group(items: list[pytest.Item]) -> None:
-    """Keeps together what pytest-xdist's `--dist loadgroup` runs in one process.
+def _rank(nodeid: str) -> int:
+    """What takes longest comes first, so that processes side by side end together."""
+    return 0 if nodeid.startswith("tests/packaging/") else 2 if nodeid.startswith("tests/") else 1
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Replaces `--dist loadscope` of pytest-xdist, which runs a scope in one process.
 
     The tests of a file share what they prepare, and those of packaging/ their wheels; each of the
-    checks in scripts/ stands for itself.  What takes longest comes first, so that the processes
-    end together.
+    checks in scripts/ stands for itself.
     """
-    tests = Path(__file__).parent
-    packaging = tests / "packaging"
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
 
-    def order(item: pytest.Item) -> int:
-        folders = item.path.parents
-        return 0 if packaging in folders else 2 if tests in folders else 1
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scopes = "tests/packaging", nodeid, nodeid.partition("::")[0]
+            return scopes[_rank(nodeid)]
 
-    for item in items:
-        if order(item) != 1:
-            name = "packaging" if order(item) == 0 else item.path.stem
-            item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=order)
+    return Scheduling(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
