@@ -96,8 +96,7 @@ from . import _general, ufuncs  # noqa: F401  isort: skip  (installs the general
 operations: tuple[str, ...] = tuple(operation.__name__ for operation in core.operations)
 
 for _operation in core.operations:
-    _operation.__doc__ = _document(_operation)
-    _operation.__signature__ = _signature(_operation.nin)
+    _operation.describe(_document(_operation), _signature(_operation.nin))
     globals()[_operation.__name__] = _operation
 del _operation
 

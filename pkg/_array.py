@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _out, core
 from ._convert import warn_of_complex
-from ._operands import broadcast_shapes, plain
+from ._operands import broadcast_shapes, has_own_rules, plain, refusal
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -544,10 +544,14 @@ def _formatted(array: Array, host: Any, prefix: str, separator: str = ", ") -> s
 
 
 def _is_scalar(x: Any) -> bool:
-    return isinstance(x, (*_NUMBERS, np.generic)) or (isinstance(x, np.ndarray) and x.ndim == 0)
+    if isinstance(x, np.ndarray):
+        return x.ndim == 0 and not has_own_rules(x)
+    return isinstance(x, (*_NUMBERS, np.generic))
 
 
 def _refuse_host(x: Any, device: str) -> TypeError:
+    if has_own_rules(x):
+        return refusal(f"one operand is on {device} and another", x)
     return TypeError(
         f"one operand is a {type(x).__module__}.{type(x).__name__} in host memory, another is on "
         f"{device}, and nothing is moved in silence: use pkg.asarray(x, device={device!r}) or "
@@ -696,6 +700,8 @@ def _stored(name: str, out: Any, result: Array, casting: str = "same_kind") -> A
 
 def power(base: Any, exponent: Any) -> Any:
     """base ** exponent for a number as exponent: an integer of small size, or one half."""
+    if isinstance(exponent, np.ndarray) and has_own_rules(exponent):
+        raise refusal("an exponent", exponent)
     if isinstance(exponent, Array | np.ndarray) and exponent.ndim == 0:
         exponent = exponent.item()
     if isinstance(exponent, np.generic):
@@ -760,6 +766,8 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     array([1, 2])
     """
     x = as_array(x)
+    if has_own_rules(out):
+        raise refusal("out of asnumpy()", out)
     if not isinstance(x, Array):
         host = plain("the operand of asnumpy()", x)
         if out is None:

@@ -21,7 +21,7 @@ from ._array import Array, _refuse_host, as_array, is_number, typed_number
 from ._graph import Graph, of_numbers, on_numbers, operands, text_of
 from ._lowering import Lowered, Static, describe, lower
 from ._mode import in_default_mode
-from ._operands import broadcast_shapes, has_own_rules, plain, refusal
+from ._operands import broadcast_shapes, plain
 from ._parsing import parse
 
 _WEAK = (int, float, complex)
@@ -109,11 +109,8 @@ def _order(order: str, values: Iterable[Any]) -> str:
 
 
 def _target(out: Any) -> Any:
-    """Returns `out` as a NumPy array or an Array; raises TypeError for what has its own rules."""
-    out = _out.unwrapped("evaluate", out)
-    if has_own_rules(out):
-        raise refusal("out", out)
-    found = _out.target("evaluate", out)
+    """Returns `out` as a NumPy array or an Array of a supported type."""
+    found = _out.target("evaluate", _out.unwrapped("evaluate", out))
     if isinstance(found, np.memmap):
         found = found.view(np.ndarray)
     if found.dtype.char not in _SUPPORTED:

@@ -15,7 +15,7 @@ import numpy as np
 from . import _interop, _out, core, ufuncs
 from ._array import COMPARISONS, compares_beyond, is_number
 from ._convert import convert, saturates
-from ._operands import broadcast_shapes, has_own_rules
+from ._operands import broadcast_shapes, check_ufunc, has_own_rules
 
 #: Keyword arguments that this path understands; anything else is the ufunc's to judge.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -283,10 +283,10 @@ def normalized(
         if args[nin] is ...:
             raise TypeError("out=... is only allowed as a keyword argument.")
         args, kwargs["out"] = args[:nin], args[nin]
-    if "out" in kwargs:
-        kwargs["out"] = _out.unwrapped(name, kwargs["out"])
     if len(args) != nin:
         raise TypeError(f"{name}() takes {nin} operand{'s' * (nin > 1)} and out, not {len(args)}")
+    if "out" in kwargs:
+        kwargs["out"] = _out.unwrapped(name, kwargs["out"])
     signature = kwargs.get("signature")
     if type(signature) is tuple and len(signature) == nin + 1 and not any(signature[:nin]):
         kwargs["dtype"] = kwargs.pop("signature")[nin]
@@ -348,6 +348,7 @@ def _call_with_rules(
     operation: Any, ordinal: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """As `call`, where an argument has rules of its own: by a ufunc, which knows them."""
+    check_ufunc(operation.__name__, args, kwargs.get("out"), kwargs.get("where", True))
     ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
     try:
         return _call_ufunc(operation, ufunc, args, kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from . import _creation, _general, _manipulation, _namespace, _out, _reductions, core
 from ._array import COMPARISONS, Array, _stored, as_array, call, power
 from ._convert import convert
-from ._operands import broadcast_shapes
+from ._operands import broadcast_shapes, has_own_rules, own_ufuncs, refusal
 
 _operations = {operation.__name__: operation for operation in core.operations}
 
@@ -24,8 +24,9 @@ _UFUNCS.update({operation.ufunc: (operation, False) for operation in core.operat
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
 
 
-def _apply(operation: Any, is_true_division: bool, inputs: tuple[Any, ...], out: Any) -> Any:
-    return call(operation.index, is_true_division, inputs, out)
+def _foreign(inputs: Iterable[Any], *others: Any) -> list[Any]:
+    """Returns the operands with rules of their own; GPU memory of other libraries has none."""
+    return [x for x in map(as_array, (*inputs, *others)) if has_own_rules(x)]
 
 
 def operate(operation: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -40,6 +41,8 @@ def _computed(
     operation: Any, is_true_division: bool, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     name = operation.__name__
+    for x in _foreign(inputs, kwargs.get("out"), kwargs.get("where")):
+        raise refusal(f"{name}(): one operand is an Array and another", x)
     if name in COMPARISONS:
         kwargs = _general.check_comparison(operation, inputs, kwargs)
     kwargs = dict(kwargs)
@@ -132,6 +135,8 @@ def _masked(name: str, result: Array, where: Any, out: Any, casting: str, order:
 
 def ufunc(function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What ``__array_ufunc__`` returns."""
+    if any(map(own_ufuncs, _foreign(inputs, *kwargs.get("out", ()), kwargs.get("where")))):
+        return NotImplemented
     if method == "__call__":
         if function in _UFUNCS:
             operation, is_true_division = _UFUNCS[function]

@@ -81,6 +81,32 @@ def refusal(what: str, x: Any) -> TypeError:
     )
 
 
+def own_ufuncs(x: Any) -> bool:
+    """Tells whether NumPy leaves its ufuncs to the class of `x`, or the class opposes them."""
+    own = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return own is not np.ndarray.__array_ufunc__
+
+
+def check_ufunc(name: str, inputs: Sequence[Any], out: Any, where: Any) -> None:
+    """Raises TypeError where NumPy's ufunc would drop the rules of an operand.
+
+    A ufunc asks the classes that have rules for ufuncs, and lets a subclass of ndarray wrap the
+    result.  It does not look into lists, nor at the mask of another object or of `where`, and it
+    writes the elements behind a mask to a plain `out`.
+    """
+    for x in filter(has_own_rules, inputs):
+        if not isinstance(x, np.ndarray) and not own_ufuncs(x):
+            raise refusal(f"an operand of {name}()", x)
+    if any(map(own_ufuncs, (*inputs, out, where))):
+        return
+    if has_own_rules(where):
+        raise refusal(f"where of {name}()", where)
+    if isinstance(out, np.ndarray) and not has_own_rules(out):
+        for x in filter(has_own_rules, inputs):
+            if isinstance(x, np.ma.MaskedArray):
+                raise refusal(f"{name}(): out has no mask and an operand", x)
+
+
 def plain(what: str, x: Any) -> np.ndarray[Any, Any]:
     """Returns `x` as a NumPy array; TypeError if it has rules of its own."""
     if has_own_rules(x):

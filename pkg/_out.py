@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _interop, core
 from ._convert import convert, warn_of_complex
+from ._operands import has_own_rules, refusal
 
 Shape = tuple[int, ...]
 
@@ -30,11 +31,13 @@ def unwrapped(name: str, out: Any) -> Any:
 def target(name: str, out: Any) -> Any:
     """Returns `out` as a NumPy array, or as an Array also if it is foreign GPU memory.
 
-    Raises TypeError if it is neither, and ValueError if it is read-only.
+    Raises TypeError if it is neither or has rules of its own, and ValueError if it is read-only.
     """
     found = out
     if not isinstance(out, np.ndarray | core.ArrayBase):
         found = _interop.from_foreign(out)
+    if not isinstance(found, core.ArrayBase) and has_own_rules(out):
+        raise refusal(f"out of {name}()", out)
     if isinstance(found, core.ArrayBase):
         is_readonly = found._is_readonly
     elif isinstance(found, np.ndarray):

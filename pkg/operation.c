@@ -6,7 +6,8 @@
  *   2. NumPy arrays of one type on the CPU: mylib_map, without NumPy's ufunc machinery around it;
  *   3. everything else on the CPU: the NumPy ufunc, which knows all of NumPy's rules and protocols;
  *   4. Arrays that live on a GPU: array.c;
- *   5. a device, large arrays that need conversion or reordering: pkg._general.call, in Python.
+ *   5. a device, large arrays that need conversion or reordering, operands that are neither arrays
+ *      nor numbers: pkg._general.call, in Python.
  */
 #include "array.h"
 
@@ -599,6 +600,29 @@ static int has_device_protocol(PyObject *x)
            PyObject_HasAttrString(type, "__cuda_array_interface__");
 }
 
+/*
+ * Returns whether an argument may have rules of its own, or hold what has: pkg._general looks
+ * closer.
+ */
+static int may_have_rules(PyObject *x, int depth)
+{
+    int may = 0;
+    if (PyArray_CheckExact(x) || is_number(x) || PyArray_IsScalar(x, Generic) || x == Py_None ||
+        PyUnicode_Check(x) || PyType_Check(x) || PyArray_DescrCheck(x))
+        return 0;
+    if (!(PyList_CheckExact(x) || PyTuple_CheckExact(x)) || depth == NPY_MAXDIMS)
+        return 1;
+    Py_ssize_t size = PySequence_Size(x);
+    for (Py_ssize_t i = 0; i < size && !may; i++) {
+        PyObject *item = PySequence_GetItem(x, i);
+        if (item == NULL) /* another thread has shortened the list */
+            PyErr_Clear();
+        may = item == NULL || may_have_rules(item, depth + 1);
+        Py_XDECREF(item);
+    }
+    return may;
+}
+
 /* Whether an argument is an array so large that threads pay. */
 static int is_large(PyObject *const *args, Py_ssize_t nargs)
 {
@@ -689,6 +713,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         if (is_large(args, nargs))
             return call_general(self, args, nargs, kwnames);
     }
+    for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
+        is_general = may_have_rules(args[k], 0);
     /* The general path knows the default keywords of numbers, and the casting of comparisons. */
     if (is_general || only_numbers || (self->compares && others > 0))
         return call_general(self, args, nargs, kwnames);
@@ -807,6 +833,32 @@ static PyObject *get_name(PyObject *object, void *unused)
     return Py_NewRef(((operation *)object)->name);
 }
 
+/* Returns a read-only view, so that operations stay as they are. */
+static PyObject *get_dict(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyDictProxy_New(((operation *)object)->dict);
+}
+
+static int operation_setattro(PyObject *object, PyObject *name, PyObject *value)
+{
+    (void)value;
+    PyErr_Format(PyExc_AttributeError, "operations are immutable: cannot change %R of pkg.%U", name,
+                 ((operation *)object)->name);
+    return -1;
+}
+
+static PyObject *operation_describe(PyObject *object, PyObject *args)
+{
+    operation *self = (operation *)object;
+    PyObject *doc, *signature;
+    if (!PyArg_ParseTuple(args, "OO:describe", &doc, &signature) ||
+        PyDict_SetItemString(self->dict, "__doc__", doc) < 0 ||
+        PyDict_SetItemString(self->dict, "__signature__", signature) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMemberDef operation_members[] = {
     {"ufunc", T_OBJECT_EX, offsetof(operation, ufunc), READONLY,
      "The NumPy ufunc of the operation, which computes on the CPU."},
@@ -822,7 +874,7 @@ static PyMemberDef operation_members[] = {
 static PyGetSetDef operation_getset[] = {
     {"__name__", get_name, NULL, NULL, NULL},
     {"__qualname__", get_name, NULL, NULL, NULL},
-    {"__dict__", PyObject_GenericGetDict, NULL, NULL, NULL},
+    {"__dict__", get_dict, NULL, NULL, NULL},
 #define OF_UFUNC(name, get) {#name, get, NULL, "The ufunc's; see numpy.ufunc." #name ".", #name},
     OF_UFUNC(types, get_of_ufunc) OF_UFUNC(ntypes, get_of_ufunc) OF_UFUNC(nout, get_of_ufunc)
         OF_UFUNC(nargs, get_of_ufunc) OF_UFUNC(identity, get_of_ufunc)
@@ -836,6 +888,9 @@ static PyGetSetDef operation_getset[] = {
 
 static PyMethodDef operation_methods[] = {
     {"__reduce__", operation_reduce, METH_NOARGS, NULL},
+    {"describe", operation_describe, METH_VARARGS,
+     "describe($self, doc, signature, /)\n--\n\nSets what help() and inspect.signature() show; "
+     "called when the package is imported."},
     {"report_flags", operation_report_flags, METH_O,
      "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the "
      "operation raised."},
@@ -846,6 +901,7 @@ static PyType_Slot operation_slots[] = {
     {Py_tp_doc, "An element-wise operation, as pkg.add."},
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_repr, operation_repr},
+    {Py_tp_setattro, operation_setattro},
     {Py_tp_members, operation_members},
     {Py_tp_getset, operation_getset},
     {Py_tp_methods, operation_methods},
