@@ -73,7 +73,9 @@ static void end_uses(memory_object *m)
     PyErr_Restore(exception_type, exception, traceback);
 }
 
-/* Called before the collector takes a cycle apart: the list of users, or the owner, may go first. */
+/*
+ * Called before the collector takes a cycle apart: the list of users, or the owner, may go first.
+ */
 static void memory_finalize(PyObject *object) { end_uses((memory_object *)object); }
 
 static int memory_traverse(PyObject *object, visitproc visit, void *arg)
@@ -388,13 +390,13 @@ int take_value(core_state *state, operand *o, mylib_type type)
         /* Between integers no handler of np.seterrcall is called: the exception is NumPy's own. */
         if (o->number == KIND_INT && kind_of_type(type) <= KIND_INT &&
             PyErr_ExceptionMatches(PyExc_OverflowError)) {
-            PyObject *kind, *value, *traceback;
-            PyErr_Fetch(&kind, &value, &traceback);
+            PyObject *exception, *value, *traceback;
+            PyErr_Fetch(&exception, &value, &traceback);
             PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
             if (text != NULL)
                 PyErr_SetObject(state->out_of_range, text);
             Py_XDECREF(text);
-            Py_XDECREF(kind);
+            Py_XDECREF(exception);
             Py_XDECREF(value);
             Py_XDECREF(traceback);
         }
@@ -750,7 +752,9 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return NULL;
 }
 
-/* Nothing to clear: a cycle through an Array passes through an object that was changed to make it. */
+/*
+ * Nothing to clear: a cycle through an Array passes through an object that was changed to make it.
+ */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));

@@ -244,9 +244,11 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         t->info[loops] = (loop_info){PyModule_GetState(module), op, {type[0], type[1]}, device};
         t->data[loops] = &t->info[loops];
         t->loops[loops] = ufunc_loop;
-        for (int k = 0; k < nin; k++)
-            t->types[loops * (nin + 1) + k] = (char)num_of_type(is_bool ? MYLIB_BOOL : type[k]);
-        t->types[loops * (nin + 1) + nin] = (char)num_of_type(result);
+        char *types = &t->types[loops * (nin + 1)];
+        *types++ = (char)num_of_type(is_bool ? MYLIB_BOOL : type[0]);
+        if (nin == 2)
+            *types++ = (char)num_of_type(is_bool ? MYLIB_BOOL : type[1]);
+        *types = (char)num_of_type(result);
         loops++;
     }
     if (op == MYLIB_OP_add)

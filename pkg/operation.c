@@ -439,12 +439,12 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
         shape[d] = 1;
     for (int k = 0; k < self->nin; k++) {
         int missing = ndim - in[k].ndim;
-        for (int d = missing; d < ndim; d++) {
-            int64_t size = in[k].shape[d - missing];
-            if (size != 1 && shape[d] != 1 && size != shape[d])
+        for (int d = 0; d < in[k].ndim; d++) {
+            int64_t size = in[k].shape[d], *broadcast = &shape[missing + d];
+            if (size != 1 && *broadcast != 1 && size != *broadcast)
                 return NULL;
             if (size != 1)
-                shape[d] = size;
+                *broadcast = size;
         }
     }
     for (int d = 0; d < ndim; d++)

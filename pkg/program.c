@@ -26,8 +26,8 @@ typedef struct program_object {
 } program_object;
 
 /*
- * A sequence's items as a tuple of at most `most`; NULL and an exception on failure.  Python code of
- * an item cannot change it.
+ * A sequence's items as a tuple of at most `most`; NULL and an exception on failure.  Python code
+ * of an item cannot change it.
  */
 static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
 {
@@ -291,8 +291,8 @@ static int run_program(core_state *state, const program_object *program, mylib_d
 /* ---- Operands ------------------------------------------------------------------------------ */
 
 /*
- * As take_operand(), and NumPy arrays of any dimensions in native byte order, whose dimensions go to
- * *dims; True and False have the type bool.
+ * As take_operand(), and NumPy arrays of any dimensions in native byte order, whose dimensions go
+ * to *dims; True and False have the type bool.
  */
 static int take_input(core_state *state, PyObject *x, operand *o, int64_t **dims)
 {
@@ -721,7 +721,9 @@ static uint8_t key_of(core_state *state, PyObject *x)
     return KEY_NONE;
 }
 
-/* Copies the plan for a key, which other threads may replace, with a new reference to its program. */
+/*
+ * Copies the plan for a key, which other threads may replace, with a new reference to its program.
+ */
 static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret)
 {
     int is_found = 0;

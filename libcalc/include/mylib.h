@@ -495,8 +495,8 @@ typedef enum mylib_reduction {
  *
  * Places, statuses and the host input of no dimensions are mylib_map()'s, and host arrays with
  * device a GPU too: they go there in pieces, in at most half a gibibyte or so of its memory, less
- * where there is less; what is repeated (stride 0) goes once for each piece.  'out' must not overlap
- * 'in'.
+ * where there is less; what is repeated (stride 0) goes once for each piece.  'out' must not
+ * overlap 'in'.
  */
 MYLIB_API mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
                                     void *stream, const mylib_array *out, const mylib_array *in);

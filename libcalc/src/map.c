@@ -264,17 +264,15 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
                                       : "b");
 
     layout.ndim = 1;
-    layout.operands = 1 + program->inputs;
+    layout.operands = program->inputs == 2 ? 3 : 2;
     layout.count = layout.shape[0] = n;
     memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
     layout.data[0] = out;
     layout.data[1] = (char *)a;
     layout.strides[0][0] = out_stride;
     layout.strides[1][0] = a_stride;
-    if (program->inputs == 2) {
-        layout.data[2] = (char *)b;
-        layout.strides[2][0] = b_stride;
-    }
+    layout.data[2] = (char *)b;
+    layout.strides[2][0] = b_stride;
     for (int k = 0; k < layout.operands; k++) {
         if (n == 1)
             layout.strides[k][0] = 0; /* leads nowhere, and may be anything */

@@ -1,7 +1,8 @@
 /*
- * emulated_kernels.c - what the kernels of the GPU do, by the CPU: the entry points of the .cu files
- * over the host memory that the stand-in for the CUDA runtime gives out.  All else in src/cuda runs
- * as it does with a GPU.  A launch is done as its arguments say, which the tests so test too.
+ * emulated_kernels.c - what the kernels of the GPU do, by the CPU: the entry points of the .cu
+ * files over the host memory that the stand-in for the CUDA runtime gives out.  All else in
+ * src/cuda runs as it does with a GPU.  A launch is done as its arguments say, which the tests so
+ * test too.
  *
  * With MYLIB_EMULATED_KERNELS the kernels of fused programs and reductions themselves are compiled
  * for the CPU instead (on_cpu.h).

@@ -17,7 +17,9 @@ static const int64_t wild = (int64_t)1 << 40;
 
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
-/* Shapes of out; the axes marked with -1 are reduced, and empty or, some of them, of one element. */
+/*
+ * Shapes of out; the axes marked with -1 are reduced, and empty or, some of them, of one element.
+ */
 static const struct {
     int ndim;
     int64_t shape[5];

@@ -71,9 +71,13 @@ static int processors(void)
         count = CPU_COUNT_S(sizeof set, (cpu_set_t *)set);
     for (int k = 0; k < 3; k++) {
         FILE *file = fopen(files[k], "re");
+        char line[64] = "", *rest = line;
         if (file == NULL)
             continue;
-        (void)!fscanf(file, "%ld %ld", &numbers[k == 0 ? 0 : 1 + k], &numbers[1]);
+        if (fgets(line, sizeof line, file) != NULL)
+            numbers[k == 0 ? 0 : 1 + k] = strtol(line, &rest, 10);
+        if (k == 0)
+            numbers[1] = strtol(rest, NULL, 10);
         fclose(file);
     }
     for (int k = 0; k < 4; k += 2)

@@ -26,7 +26,8 @@
 
 /*
  * Of the memory of a call that reduces host arrays.  Between two pieces the bus rests for a moment,
- * which is about one in a hundred of the time of a piece.  Where there is not so much, less will do.
+ * which is about one in a hundred of the time of a piece.  Where there is not so much, less will
+ * do.
  */
 #ifndef MYLIB_STREAMED_NBYTES
 #define MYLIB_STREAMED_NBYTES (512 << 20)
@@ -383,8 +384,8 @@ out:
  * where they do so in the inputs.
  *
  * Of host arrays each piece goes to the GPU first, in the order in which it lies in memory: what is
- * repeated goes once, what is the same for all elements goes with the launches.  Only a program that
- * changes nothing has its input where the values are wanted, unless that would take it apart.
+ * repeated goes once, what is the same for all elements goes with the launches.  Only a program
+ * that changes nothing has its input where the values are wanted, unless that would take it apart.
  */
 typedef struct reduction_job {
     job base; /* first: a task gets it */

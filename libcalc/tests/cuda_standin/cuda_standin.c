@@ -1,8 +1,8 @@
 /*
- * cuda_standin.c - a stand-in for the CUDA runtime, over host memory: GPUs that are not there.  With
- * it the library's own files run on machines without a GPU, and any of their calls can be made to
- * fail (cuda_standin.h).  Never part of a release: CMake's MYLIB_EMULATED_GPUS, 0 unless given, says
- * how many GPUs there are.
+ * cuda_standin.c - a stand-in for the CUDA runtime, over host memory: GPUs that are not there.
+ * With it the library's own files run on machines without a GPU, and any of their calls can be made
+ * to fail (cuda_standin.h).  Never part of a release: CMake's MYLIB_EMULATED_GPUS, 0 unless given,
+ * says how many GPUs there are.
  *
  * All work is done when it is enqueued, so streams have nothing to wait for.  As in CUDA, an error
  * stays set in its thread until cudaGetLastError() takes it, and that of a lost context in all.

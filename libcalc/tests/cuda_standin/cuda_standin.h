@@ -13,8 +13,8 @@ extern "C" {
 
 /*
  * Lets the n-th call of the runtime from now on (1 is the next) fail with a CUDA error, and all
- * later ones if for_ever; n == 0 takes that back.  An error of a lost context stays: every call then
- * gives it, until cuda_standin_restart().
+ * later ones if for_ever; n == 0 takes that back.  An error of a lost context stays: every call
+ * then gives it, until cuda_standin_restart().
  */
 CUDA_STANDIN_API void cuda_standin_fail(long n, int error, int for_ever);
 
