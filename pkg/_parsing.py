@@ -16,6 +16,9 @@ MAX_TEXT = 1 << 16
 
 _FILENAME = "<expression>"
 
+#: A text of fewer characters fits the stack of Python's parser, which raises MemoryError otherwise.
+_SURE_OF_ROOM = 100
+
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",
@@ -99,7 +102,9 @@ class _Parser:
             if error.text is not None:
                 error.text = error.text.rstrip("\n")
             raise error from None
-        except (RecursionError, MemoryError):
+        except (RecursionError, MemoryError) as error:
+            if isinstance(error, MemoryError) and len(self.text) < _SURE_OF_ROOM:
+                raise  # there is no memory
             raise self.error(
                 "Python's parser has no room for the expression: it is nested too deeply, or a "
                 "chain of operators is too long; put parentheses around parts of the chain"

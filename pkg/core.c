@@ -635,7 +635,10 @@ static int core_exec(PyObject *module)
         PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0)
         return -1;
     state->program_flags = new_flags_ufunc("evaluate");
-    if (state->program_flags == NULL)
+    state->dlpack_device_name = PyUnicode_InternFromString("__dlpack_device__");
+    state->cuda_interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
+    if (state->program_flags == NULL || state->dlpack_device_name == NULL ||
+        state->cuda_interface_name == NULL)
         return -1;
     state->default_device = PyContextVar_New("pkg.default_device", NULL);
     if (state->default_device == NULL ||
@@ -704,6 +707,8 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->program_type);
     Py_CLEAR(state->expression_base);
     Py_CLEAR(state->program_flags);
+    Py_CLEAR(state->dlpack_device_name);
+    Py_CLEAR(state->cuda_interface_name);
     return 0;
 }
 

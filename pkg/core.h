@@ -53,6 +53,8 @@ typedef struct core_state {
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base; /* program.c */
     PyObject *program_flags;                      /* reports flags; see report_flags() */
+    /* The names "__dlpack_device__" and "__cuda_array_interface__". */
+    PyObject *dlpack_device_name, *cuda_interface_name;
 } core_state;
 
 extern struct PyModuleDef core_module;

@@ -419,8 +419,8 @@ static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *o
             if (PyArray_IsScalar(args[k], Number)) {
                 /* A NumPy scalar has a type as an array has. */
                 PyArray_Descr *descr = PyArray_DescrFromScalar(args[k]);
-                int is_same = descr->type_num == type_num;
-                Py_DECREF(descr);
+                int is_same = descr != NULL && descr->type_num == type_num;
+                Py_XDECREF(descr);
                 if (!is_same)
                     return NULL;
                 PyArray_ScalarAsCtype(args[k], constants[k]);
@@ -588,16 +588,17 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
 
 /*
  * Whether an object may be foreign GPU memory (a tensor of PyTorch, an array of CuPy or Numba);
- * pkg._general finds out.
+ * pkg._general finds out.  Asked with names that are made once: for want of memory for one the
+ * answer would be no.
  */
-static int has_device_protocol(PyObject *x)
+static int has_device_protocol(const core_state *state, PyObject *x)
 {
     PyObject *type = (PyObject *)Py_TYPE(x);
     if (PyArray_Check(x) || is_number(x) || PyArray_IsScalar(x, Generic) || PyList_CheckExact(x) ||
         PyTuple_CheckExact(x))
         return 0;
-    return PyObject_HasAttrString(type, "__dlpack_device__") ||
-           PyObject_HasAttrString(type, "__cuda_array_interface__");
+    return PyObject_HasAttr(type, state->dlpack_device_name) ||
+           PyObject_HasAttr(type, state->cuda_interface_name);
 }
 
 /*
@@ -692,11 +693,11 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             return NULL;
         return call_numbers(self, place, args);
     }
-    int is_foreign = out != NULL && has_device_protocol(out),
-        on_gpu = out != NULL && is_array(self->state, out);
+    int on_gpu = out != NULL && is_array(self->state, out),
+        is_foreign = out != NULL && !on_gpu && has_device_protocol(self->state, out);
     for (Py_ssize_t k = 0; k < nargs + nkw; k++) {
         on_gpu |= is_array(self->state, args[k]);
-        is_foreign |= !on_gpu && has_device_protocol(args[k]);
+        is_foreign |= !on_gpu && has_device_protocol(self->state, args[k]);
     }
     if (on_gpu && is_usual && !is_foreign && device == NULL) {
         PyObject *result = map_arrays(self->state, self->op, 0, args, out);

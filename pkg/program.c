@@ -714,8 +714,8 @@ static uint8_t key_of(core_state *state, PyObject *x)
         return (uint8_t)num_of_type(((array_object *)x)->a.type);
     if (PyArray_IsScalar(x, Number) || PyArray_IsScalar(x, Bool)) {
         PyArray_Descr *descr = PyArray_DescrFromScalar(x);
-        uint8_t key = (uint8_t)descr->type_num;
-        Py_DECREF(descr);
+        uint8_t key = descr != NULL ? (uint8_t)descr->type_num : KEY_NONE;
+        Py_XDECREF(descr);
         return key;
     }
     return KEY_NONE;
@@ -876,7 +876,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
     new.program = (program_object *)program;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++)
         if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
-            Py_RETURN_NONE;
+            return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(sources); k++) {
         long source = PyLong_AsLong(PyTuple_GET_ITEM(sources, k));
         if (source == -1 && PyErr_Occurred())
