@@ -74,9 +74,18 @@ static void end_uses(memory_object *m)
 }
 
 /*
- * Called before the collector takes a cycle apart: the list of users, or the owner, may go first.
+ * Called before the collector takes a cycle apart: the list of users, or an owner, may go first, and
+ * with its owner a foreign stream.  The default stream, after it, then has the memory.
  */
-static void memory_finalize(PyObject *object) { end_uses((memory_object *)object); }
+static void memory_finalize(PyObject *object)
+{
+    memory_object *m = (memory_object *)object;
+    end_uses(m);
+    if (m->stream != NULL && ((stream_object *)m->stream)->owner != NULL) {
+        (void)mylib_stream_wait(m->device, NULL, m->device, stream_handle(m->stream));
+        Py_CLEAR(m->stream);
+    }
+}
 
 static int memory_traverse(PyObject *object, visitproc visit, void *arg)
 {

@@ -227,6 +227,35 @@ cudaError_t cudaMemGetInfo(size_t *free_nbytes, size_t *total_nbytes)
     return cudaSuccess;
 }
 
+/* ---- Streams that are there ---------------------------------------------------------------- */
+
+struct CUstream_st {
+    int device;
+    struct CUstream_st *next;
+};
+
+static struct CUstream_st *streams;
+
+/* The error of a call on a stream, which may have been destroyed: CUDA need not even say so. */
+static cudaError_t check_stream(cudaStream_t stream)
+{
+    int is_there = stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+    pthread_mutex_lock(&lock);
+    for (const struct CUstream_st *s = streams; s != NULL && !is_there; s = s->next)
+        is_there = s == stream;
+    pthread_mutex_unlock(&lock);
+    return set_error(is_there ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+
+/* First in each function that is given a stream. */
+#define BEGIN_ON(stream)                                                                           \
+    do {                                                                                           \
+        BEGIN();                                                                                   \
+        cudaError_t stream_error_ = check_stream(stream);                                          \
+        if (stream_error_ != cudaSuccess)                                                          \
+            return stream_error_;                                                                  \
+    } while (0)
+
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 struct CUmemPoolHandle_st {
@@ -381,15 +410,13 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t nbytes)
 cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t nbytes, cudaMemPool_t pool,
                                     cudaStream_t stream)
 {
-    BEGIN();
-    (void)stream;
+    BEGIN_ON(stream);
     return add_block(pool->device, pool, ptr, nbytes);
 }
 
 cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream)
 {
-    BEGIN();
-    (void)stream;
+    BEGIN_ON(stream);
     return remove_block(ptr, 0, 0);
 }
 
@@ -446,8 +473,8 @@ static int is_within(const void *ptr, size_t nbytes)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    BEGIN();
-    (void)kind, (void)stream;
+    BEGIN_ON(stream);
+    (void)kind;
     if (!is_within(to, nbytes) || !is_within(from, nbytes))
         return set_error(cudaErrorInvalidValue);
     memcpy(to, from, nbytes);
@@ -457,8 +484,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, cudaMemcp
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                 size_t nbytes, cudaStream_t stream)
 {
-    BEGIN();
-    (void)stream;
+    BEGIN_ON(stream);
     if (!is_device(to_device) || !is_device(from_device))
         return set_error(cudaErrorInvalidDevice);
     memcpy(to, from, nbytes);
@@ -467,9 +493,6 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 
 /* ---- Streams and events -------------------------------------------------------------------- */
 
-struct CUstream_st {
-    int device;
-};
 struct CUevent_st {
     int is_recorded;
 };
@@ -499,28 +522,38 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
     if (made == NULL)
         return set_error(cudaErrorMemoryAllocation);
     made->device = current;
+    pthread_mutex_lock(&lock);
+    made->next = streams;
+    streams = made;
+    pthread_mutex_unlock(&lock);
     *stream = made;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    BEGIN();
+    BEGIN_ON(stream);
+    pthread_mutex_lock(&lock);
+    struct CUstream_st **link = &streams;
+    while (*link != NULL && *link != stream)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = stream->next;
+    pthread_mutex_unlock(&lock);
     free_handle(stream, &counts.streams);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    BEGIN();
-    (void)stream;
+    BEGIN_ON(stream);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    BEGIN();
-    (void)stream, (void)flags;
+    BEGIN_ON(stream);
+    (void)flags;
     return set_error(event->is_recorded ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
@@ -544,8 +577,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    BEGIN();
-    (void)stream;
+    BEGIN_ON(stream);
     event->is_recorded = 1;
     return cudaSuccess;
 }
