@@ -74,8 +74,8 @@ static void end_uses(memory_object *m)
 }
 
 /*
- * Called before the collector takes a cycle apart: the list of users, or an owner, may go first, and
- * with its owner a foreign stream.  The default stream, after it, then has the memory.
+ * Called before the collector takes a cycle apart: the list of users, or an owner, may go first,
+ * and with its owner a foreign stream.  The default stream, after it, then has the memory.
  */
 static void memory_finalize(PyObject *object)
 {

@@ -210,6 +210,52 @@ static void test_repeated(void)
     free(sums);
 }
 
+/* ---- Any limit ----------------------------------------------------------------------------- */
+
+/*
+ * From little more than one block of terms of each array on any limit is enough, for the temporary
+ * memory of the kernels too, and for what the many pieces of one output give.
+ */
+static void test_limits(rng *r)
+{
+    static const struct {
+        mylib_reduction reduction;
+        mylib_type stored, type, out_type;
+        int64_t shape[2];
+        int is_reduced[2], is_transposed, is_repeated;
+    } cases[] = {
+        {MYLIB_SUM, MYLIB_F64, MYLIB_F64, MYLIB_F64, {401, 301}, {1, 1}, 1, 0},
+        {MYLIB_SUM, MYLIB_U32, MYLIB_U32, MYLIB_U64, {7002, 21}, {1, 1}, 1, 0},
+        {MYLIB_MIN, MYLIB_I8, MYLIB_U16, MYLIB_U16, {350, 350}, {0, 1}, 1, 0},
+        {MYLIB_MAX, MYLIB_I8, MYLIB_I8, MYLIB_I8, {2, 100003}, {1, 0}, 0, 0},
+        {MYLIB_PROD, MYLIB_I32, MYLIB_I32, MYLIB_I64, {3, 50001}, {0, 1}, 0, 0},
+        {MYLIB_SUM, MYLIB_C128, MYLIB_C128, MYLIB_C128, {50001, 3}, {1, 0}, 0, 0},
+        {MYLIB_SUM, MYLIB_I64, MYLIB_I64, MYLIB_I64, {7003, 3203}, {1, 1}, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reduction_case c = {cases[i].reduction, cases[i].stored, cases[i].type,
+                            cases[i].out_type,  {.ndim = 2},     {.ndim = 2}};
+        const int64_t size = test_size(c.stored), out_size = test_size(c.out_type);
+        for (int d = 0; d < 2; d++) {
+            c.in.shape[d] = cases[i].shape[d];
+            c.out.shape[d] = cases[i].is_reduced[d] ? 1 : c.in.shape[d];
+        }
+        c.in.strides[0] = cases[i].is_repeated     ? 0
+                          : cases[i].is_transposed ? size
+                                                   : size * c.in.shape[1];
+        c.in.strides[1] = cases[i].is_transposed ? size * c.in.shape[0] : size;
+        c.out.strides[0] = out_size * c.out.shape[1];
+        c.out.strides[1] = out_size;
+        layout_measure(&c.in, size);
+        layout_measure(&c.out, out_size);
+        /* What is repeated has more parts than the least limit has room for. */
+        const uint64_t least = cases[i].is_repeated ? 100000 : 120000;
+        const uint64_t most = test_quick || cases[i].is_repeated ? least : 5000000;
+        for (uint64_t limit = least; limit <= most; limit = limit * 3 / 2)
+            run_case(&c, r, "any limit", limit);
+    }
+}
+
 /* ---- Dot products and traces --------------------------------------------------------------- */
 
 static void test_others(rng *r)
@@ -301,6 +347,7 @@ int main(int argc, char **argv)
     test_middle(&r);
     test_shapes(&r);
     test_random(&r);
+    test_limits(&r);
     CHECK(used_nbytes() == 0, "%llu bytes are still in use", (unsigned long long)used_nbytes());
     return test_end();
 }

@@ -22,17 +22,19 @@
 #ifndef MYLIB_TEMPORARY_NBYTES
 #define MYLIB_TEMPORARY_NBYTES (32 << 20)
 #endif
-#define LEAST_PIECE (MYLIB_TEMPORARY_NBYTES >> 12)
 
 /*
  * Of the memory of a call that reduces host arrays.  Between two pieces the bus rests for a moment,
  * which is about one in a hundred of the time of a piece.  Where there is not so much, less will
- * do.
+ * do, down to a byte for each term of a block: then a piece is the least that there is.
  */
 #ifndef MYLIB_STREAMED_NBYTES
-#define MYLIB_STREAMED_NBYTES (512 << 20)
+#define MYLIB_STREAMED_NBYTES (560 << 20) /* 512 MiB of elements, and what they need beside */
 #endif
-#define LEAST_STREAMED_NBYTES (MYLIB_STREAMED_NBYTES >> 8)
+#define LEAST_STREAMED_NBYTES MYLIB_BLOCK_TERMS
+
+/* A program's temporary memory may always be so large there: shorter pieces spare little. */
+#define LEAST_ROOM (64 << 10)
 
 #define ALIGNMENT 256
 
@@ -43,6 +45,7 @@ typedef struct job {
     const mylib_program *program;
     char *temporary; /* registers, or packed inputs, of place_nbytes each */
     size_t place_nbytes;
+    size_t room; /* of temporary memory, at most, unless pieces would be too short */
 } job;
 
 typedef mylib_status task(const job *j, mylib_layout *piece);
@@ -50,10 +53,10 @@ typedef mylib_status task(const job *j, mylib_layout *piece);
 /* ---- Pieces -------------------------------------------------------------------------------- */
 
 /* How many elements a piece may have that needs 'nbytes' of temporary memory for each. */
-static int64_t piece_of(size_t nbytes)
+static int64_t piece_of(size_t room, size_t nbytes)
 {
-    int64_t most = (int64_t)(MYLIB_TEMPORARY_NBYTES / nbytes);
-    return most > LEAST_PIECE ? most : LEAST_PIECE;
+    int64_t most = (int64_t)(room / nbytes), least = (int64_t)(room >> 12);
+    return most > least ? most : least;
 }
 
 static size_t aligned(size_t nbytes) { return (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -222,14 +225,20 @@ static mylib_status run_statements(const job *j, mylib_layout *piece)
     return st;
 }
 
+/* The elements of a piece of 'count' elements that has 'places' of temporary memory. */
+static int64_t elements_at_once(const job *j, int64_t count, int places, size_t size)
+{
+    const int64_t most = piece_of(j->room, (size_t)places * size);
+    return most < count ? most : count;
+}
+
 /* Calls the task for pieces with 'places' of temporary memory of elements of 'size' bytes. */
 static mylib_status run_with_temporaries(job *j, mylib_layout *layout, int places, size_t size,
                                          task *run)
 {
-    int64_t most = piece_of((size_t)places * size);
+    const int64_t most = elements_at_once(j, layout->count, places, size);
     void *temporary = NULL;
     mylib_status st;
-    most = most < layout->count ? most : layout->count;
     j->place_nbytes = aligned((size_t)most * size);
     MYLIB_TRY(mylib_cuda_alloc(j->device, (size_t)places * j->place_nbytes, j->stream, &temporary));
     j->temporary = temporary;
@@ -245,6 +254,7 @@ out:
 
 /* Inputs are packed if neighbours in a row would be read from so many rows of memory. */
 #define TRANSPOSE_MIN 16
+#define PACKED_SIZE 16 /* the room for an element of any type */
 
 /*
  * Whether an input is contiguous along another dimension than the columns: then threads that
@@ -318,7 +328,7 @@ static int try_fused(job *j, mylib_layout *layout, mylib_status *st_ret)
     for (int k = 1; k < layout->operands && layout->ndim > 1; k++)
         transposed += is_transposed(layout, k, input_size(j, k));
     if (transposed > 0)
-        *st_ret = run_with_temporaries(j, layout, transposed, 16, run_packed);
+        *st_ret = run_with_temporaries(j, layout, transposed, PACKED_SIZE, run_packed);
     else if (fit == MYLIB_FUSED_FITS)
         *st_ret = mylib_cuda_launch_fused(&args, j->stream);
     else
@@ -330,19 +340,49 @@ static int try_fused(job *j, mylib_layout *layout, mylib_status *st_ret)
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
+/* Runs the job's program over the layout; changes the temporary memory that it notes. */
+static mylib_status enqueue(job *j, mylib_layout *layout)
+{
+    const mylib_program *p = j->program;
+    if (p->statements == 1)
+        return run_statement(j, 0, layout);
+#ifdef MYLIB_CUDA_FUSED
+    mylib_status st;
+    if (try_fused(j, layout, &st))
+        return st;
+#endif
+    return run_with_temporaries(j, layout, p->registers, p->max_register_size, run_statements);
+}
+
+/* The most temporary memory that enqueue() takes for so many elements. */
+static size_t room_of(const job *j, int64_t count)
+{
+    const mylib_program *p = j->program;
+    size_t most = 0;
+    if (p->statements == 1)
+        return 0;
+    for (int is_fused = 0; is_fused < 2; is_fused++) {
+#ifdef MYLIB_CUDA_FUSED
+        const int places = is_fused ? p->inputs : p->registers;
+        const size_t size = is_fused ? PACKED_SIZE : p->max_register_size;
+#else
+        const int places = p->registers;
+        const size_t size = p->max_register_size;
+#endif
+        if (places == 0)
+            continue;
+        const int64_t elements = elements_at_once(j, count, places, size);
+        const size_t nbytes = (size_t)places * aligned((size_t)elements * size);
+        most = nbytes > most ? nbytes : most;
+    }
+    return most;
+}
+
 mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
                                 mylib_layout *layout)
 {
-    job j = {device, stream, program, NULL, 0};
-    if (program->statements == 1)
-        return run_statement(&j, 0, layout);
-#ifdef MYLIB_CUDA_FUSED
-    mylib_status st;
-    if (try_fused(&j, layout, &st))
-        return st;
-#endif
-    return run_with_temporaries(&j, layout, program->registers, program->max_register_size,
-                                run_statements);
+    job j = {device, stream, program, NULL, 0, MYLIB_TEMPORARY_NBYTES};
+    return enqueue(&j, layout);
 }
 
 static mylib_status check_operands(int device, const mylib_program *program,
@@ -395,7 +435,7 @@ typedef struct reduction_job {
     int kept_ndim;
     int64_t terms;
     int64_t most; /* elements of temporary memory */
-    char *parts;  /* what some terms at a time gave, of all outputs of a piece */
+    char *parts;  /* what some terms at a time gave, of all outputs of a piece: levels of them */
     mylib_type part_type;
     int is_on_host;                        /* the arrays are */
     int is_straight;                       /* the values are copied to their place as they are */
@@ -483,7 +523,8 @@ static mylib_status run_to(const job *base, const mylib_layout *layout, char *va
             return st;
     }
     mylib_layout_simplify(&l);
-    return mylib_cuda_enqueue(j->device, j->stream, j->program, &l);
+    job own = *j; /* whose temporary memory is another than that of the reduction */
+    return enqueue(&own, &l);
 }
 
 /* The outputs of a piece, where the GPU writes them. */
@@ -593,43 +634,92 @@ static int64_t terms_at_once(const reduction_job *j, int64_t outputs)
     return terms;
 }
 
-/* Some outputs, some terms at a time: aligned groups of blocks, combined by one more launch. */
+/*
+ * What some terms at a time give is combined PARTS at a time, and what that gives again: with one
+ * level of parts for all their memory could be larger than the pieces.  A power of two, so that all
+ * are whole subtrees of the order.
+ */
+#define PARTS 64
+
+/* Levels of parts that so many terms need, so many at once. */
+static int levels_of(int64_t terms, int64_t at_once)
+{
+    int levels = 0;
+    for (int64_t parts = (terms - 1) / at_once + 1; parts > 1; parts = (parts - 1) / PARTS + 1)
+        levels++;
+    return levels;
+}
+
+/* Some outputs of which some terms are reduced at a time. */
+typedef struct terms_job {
+    const reduction_job *j;
+    mylib_layout turned; /* its outputs side by side */
+    int64_t outputs, at_once;
+} terms_job;
+
+/* Terms [begin, end), which fit the temporary memory, to `target`, operand 0. */
+static mylib_status reduce_some(terms_job *t, int64_t begin, int64_t end,
+                                const mylib_layout *target, mylib_type type)
+{
+    const reduction_job *j = t->j;
+    const job *base = &j->base;
+    const int64_t value_size = (int64_t)mylib_type_size((mylib_type)base->program->result_type);
+    mylib_layout l;
+    mylib_status st =
+        run_elements(base, &t->turned, 0, begin * t->outputs, end * t->outputs, base->temporary);
+    if (st != MYLIB_OK)
+        return st;
+    begin_layout(&l, target, 2);
+    l.count = t->outputs * (end - begin);
+    take_operand(&l, 0, target, 0);
+    take_contiguous(&l, 1, base->temporary, (size_t)value_size);
+    l.ndim++;
+    l.shape[j->kept_ndim] = end - begin;
+    l.strides[0][j->kept_ndim] = 0;
+    l.strides[1][j->kept_ndim] = t->outputs * value_size;
+    return mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l, j->kept_ndim,
+                             type);
+}
+
+/* Terms [begin, end), with so many levels of parts below them, to `target`. */
+static mylib_status reduce_levels(terms_job *t, int levels, int64_t begin, int64_t end,
+                                  const mylib_layout *target, mylib_type type)
+{
+    const reduction_job *j = t->j;
+    const size_t size = mylib_type_size(j->part_type);
+    const int64_t nbytes = t->outputs * (int64_t)size;
+    int64_t step = t->at_once, parts = 0;
+    mylib_layout part;
+    mylib_status st = MYLIB_OK;
+    if (levels == 0)
+        return reduce_some(t, begin, end, target, type);
+    for (int i = 1; i < levels; i++)
+        step *= PARTS;
+    char *const first = j->parts + (levels - 1) * PARTS * nbytes;
+    begin_layout(&part, target, 1);
+    for (; begin < end && st == MYLIB_OK; begin += step, parts++) {
+        take_contiguous(&part, 0, first + parts * nbytes, size);
+        st = reduce_levels(t, levels - 1, begin, end - begin < step ? end : begin + step, &part,
+                           j->part_type);
+    }
+    if (st == MYLIB_OK)
+        st = mylib_cuda_reduce_parts(j->base.device, j->base.stream, j->reduction,
+                                     (mylib_type)j->code.type, parts, first, target, type);
+    return st;
+}
+
+/* Some outputs, some terms at a time: aligned groups of blocks, combined level by level. */
 static mylib_status reduce_terms(const job *base, mylib_layout *piece)
 {
     const reduction_job *j = (const reduction_job *)base;
-    const int64_t outputs = piece->count / j->terms, at_once = terms_at_once(j, outputs);
-    const int64_t value_size = (int64_t)mylib_type_size((mylib_type)base->program->result_type);
-    const int64_t part_size = (int64_t)mylib_type_size(j->part_type);
-    int64_t parts = 0;
-    mylib_layout turned, l, out;
-    mylib_status st;
-    turn_round(&turned, piece, j->kept_ndim);
+    terms_job t = {.j = j, .outputs = piece->count / j->terms};
+    mylib_layout out;
+    t.at_once = terms_at_once(j, t.outputs);
+    turn_round(&t.turned, piece, j->kept_ndim);
     begin_outputs(j, &out, piece);
-    for (int64_t begin = 0; begin < j->terms; begin += at_once, parts++) {
-        int64_t n = j->terms - begin < at_once ? j->terms - begin : at_once;
-        MYLIB_TRY(run_elements(base, &turned, 0, begin * outputs, (begin + n) * outputs,
-                               base->temporary));
-        begin_layout(&l, &out, 2);
-        l.count = outputs * n;
-        if (n == j->terms)
-            take_operand(&l, 0, &out, 0);
-        else
-            take_contiguous(&l, 0, j->parts + parts * outputs * part_size, (size_t)part_size);
-        take_contiguous(&l, 1, base->temporary, (size_t)value_size);
-        l.ndim++;
-        l.shape[j->kept_ndim] = n;
-        l.strides[0][j->kept_ndim] = 0;
-        l.strides[1][j->kept_ndim] = outputs * value_size;
-        MYLIB_TRY(mylib_cuda_reduce(base->device, base->stream, j->reduction, &j->code, &l,
-                                    j->kept_ndim, n == j->terms ? j->out_type : j->part_type));
-    }
-    if (parts > 1)
-        MYLIB_TRY(mylib_cuda_reduce_parts(base->device, base->stream, j->reduction,
-                                          (mylib_type)j->code.type, parts, j->parts, &out,
-                                          j->out_type));
-    st = end_outputs(j, &out, piece);
-out:
-    return st;
+    const mylib_status st =
+        reduce_levels(&t, levels_of(j->terms, t.at_once), 0, j->terms, &out, j->out_type);
+    return st == MYLIB_OK ? end_outputs(j, &out, piece) : st;
 }
 
 /* Whether the outputs lie closer together than their terms, in the first input that tells. */
@@ -657,7 +747,8 @@ typedef struct cutting {
     int is_by_terms;
     int64_t outputs;  /* of a piece, at most */
     int64_t elements; /* of temporary memory */
-    int64_t parts;
+    int64_t parts;    /* of all levels and outputs */
+    int64_t partial;  /* results of a piece that the kernels may have to combine */
 } cutting;
 
 /* Cuts a reduction whose temporary memory has room for `most` elements. */
@@ -674,11 +765,12 @@ static cutting cut(reduction_job *j, const mylib_layout *layout, int64_t most, i
         c.outputs = side_by_side > 1 ? side_by_side : 1;
     /* Pieces of fewer outputs have fewer parts. */
     const int64_t at_once = c.is_by_terms ? terms_at_once(j, c.outputs) : j->terms;
-    if (at_once < j->terms)
-        c.parts = ((j->terms - 1) / at_once + 1) * c.outputs;
+    const int levels = levels_of(j->terms, at_once);
+    c.parts = c.outputs * (levels > 1 ? levels * PARTS : (j->terms - 1) / at_once + 1);
     c.elements = least * c.outputs;
     c.elements = c.elements > most ? c.elements : most;
     c.elements = c.elements < layout->count ? c.elements : layout->count;
+    c.partial = j->terms > MYLIB_BLOCK_TERMS ? c.elements / MYLIB_BLOCK_TERMS + c.outputs : 0;
     return c;
 }
 
@@ -695,8 +787,8 @@ static mylib_status reduce_kept(reduction_job *j, mylib_layout *layout)
 {
     const size_t size = mylib_type_size((mylib_type)j->base.program->result_type);
     const int has_columns = are_columns(layout, j->kept_ndim);
-    const cutting c =
-        cut(j, layout, piece_of(size) * (has_columns ? COLUMNS_FACTOR : 1), has_columns);
+    const cutting c = cut(
+        j, layout, piece_of(j->base.room, size) * (has_columns ? COLUMNS_FACTOR : 1), has_columns);
     const size_t nbytes = aligned((size_t)c.elements * size);
     void *temporary = NULL;
     mylib_status st;
@@ -766,22 +858,34 @@ static size_t divide_memory(reduction_job *j, const mylib_layout *layout, const 
     return used;
 }
 
-/* A reduction of host memory, piece by piece in at most nbytes of GPU memory, or a little more. */
-static mylib_status reduce_streamed(reduction_job *j, mylib_layout *layout, size_t nbytes)
+/*
+ * Cuts a reduction of host memory so that all that it holds at once is at most nbytes, the memory of
+ * the kernels that it calls too; into the least pieces, if it need be.
+ */
+static cutting cut_streamed(reduction_job *j, const mylib_layout *layout, size_t nbytes)
 {
     const mylib_program *p = j->base.program;
     const int has_columns = are_columns(layout, j->kept_ndim);
-    size_t size = mylib_type_size((mylib_type)p->result_type);
-    int64_t most = (int64_t)(nbytes / size);
+    int64_t most = (int64_t)(nbytes / mylib_type_size((mylib_type)p->result_type));
+    j->base.room = nbytes / 4 > LEAST_ROOM ? nbytes / 4 : LEAST_ROOM;
+    if (j->base.room > MYLIB_TEMPORARY_NBYTES)
+        j->base.room = MYLIB_TEMPORARY_NBYTES;
+    for (most = most < layout->count ? most : layout->count;; most -= most / 8 + 1) {
+        const cutting c = cut(j, layout, most, has_columns);
+        j->is_straight = is_straight(p, layout, j->kept_ndim, c.is_by_terms);
+        const size_t held = divide_memory(j, layout, &c, NULL) + room_of(&j->base, c.elements) +
+                            (size_t)c.partial * mylib_type_size(j->part_type);
+        if (held <= nbytes || most <= MYLIB_BLOCK_TERMS)
+            return c;
+    }
+}
+
+/* A reduction of host memory, piece by piece in at most nbytes of GPU memory. */
+static mylib_status reduce_streamed(reduction_job *j, mylib_layout *layout, size_t nbytes)
+{
     void *memory = NULL;
     mylib_status st;
-    j->is_straight = is_straight(p, layout, j->kept_ndim, has_columns || j->terms > most);
-    for (int k = 0; k < p->inputs && !j->is_straight; k++)
-        if (!layout->is_host_scalar[1 + k])
-            size += mylib_type_size((mylib_type)p->input_type[k]);
-    size += mylib_type_size(j->out_type) / (size_t)j->terms; /* results of short rows */
-    most = (int64_t)(nbytes / size);
-    const cutting c = cut(j, layout, most, has_columns);
+    const cutting c = cut_streamed(j, layout, nbytes);
     MYLIB_TRY(mylib_cuda_alloc(j->base.device, divide_memory(j, layout, &c, NULL), j->base.stream,
                                &memory));
     (void)divide_memory(j, layout, &c, memory);
@@ -845,7 +949,7 @@ static int begin_reduction(reduction_job *j, int device, void *stream, mylib_red
     const mylib_type carrier = mylib_carrying_type(reduction, type);
     int64_t outputs = 1;
     memset(j, 0, sizeof *j);
-    j->base = (job){device, stream, program, NULL, 0};
+    j->base = (job){device, stream, program, NULL, 0, MYLIB_TEMPORARY_NBYTES};
     j->reduction = reduction;
     j->out_type = out_type;
     j->kept_ndim = kept_ndim;
