@@ -299,9 +299,6 @@ class _Values(_reductions.Values):
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
 
-    def elements(self) -> Any:
-        return self._program.call(self._ordinal, "C", None, self._inputs)
-
 
 def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
     reduction = call.graph.reduction
@@ -486,8 +483,7 @@ class Expression(core.ExpressionBase):
         elif reduction.axis is None and not reduction.keepdims:
             kind = _reductions.KINDS.get(reduction.name)
             dtype = _reductions.result_type(reduction.name, lowered.dtype)
-            # Complex minima and maxima that are NaN are looked at once more.
-            if kind is not None and dtype != np.bool_ and (dtype.kind != "c" or kind < 2):
+            if kind is not None and dtype != np.bool_:
                 self._remember(tuple(inputs), sources, program, kind, dtype)
 
     # ---- About it ----

@@ -24,7 +24,6 @@ from ._array import (
     _refuse_host,
     _refuse_other_device,
     as_array,
-    asnumpy,
 )
 from ._convert import convert, warn_of_complex
 from ._mode import in_default_mode
@@ -64,10 +63,6 @@ class Values:
 
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         """As `core.reduce`, but that it reports the flags itself."""
-        raise NotImplementedError
-
-    def elements(self) -> Any:
-        """Returns the elements as an array."""
         raise NotImplementedError
 
 
@@ -178,24 +173,7 @@ def _reduce(
         x.reduce(kind, dtype, ordinal, result)
     elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and _gpu(x) < 0:
         _OPERATIONS[_REPEATED[name]].report_flags(flags)
-    if dtype.kind == "c" and kind in (_MIN, _MAX):
-        _put_first_nans(result, x, axes)
     return result
-
-
-def _put_first_nans(result: Any, x: Any, axes: Shape) -> None:
-    """Replaces a complex minimum or maximum that is NaN by the first NaN in C order, as NumPy does.
-
-    The parts of complex NaNs differ, and the order of a reduction finds another one first.
-    """
-    found = np.isnan(asnumpy(result))
-    if not found.any():
-        return
-    host = asnumpy(x.elements() if isinstance(x, Values) else x)
-    terms = np.moveaxis(host, axes, range(len(axes))).reshape(-1, found.size)
-    first = np.isnan(terms).argmax(axis=0)
-    values = terms[first, np.arange(found.size)].astype(result.dtype).reshape(found.shape)
-    _out.store(result, np.where(found, values, asnumpy(result)))
 
 
 def _converted(x: Any, dtype: Any) -> Any:
@@ -307,7 +285,7 @@ def prod(
 def _extremum(
     name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
 ) -> Any:
-    if type(x) is Array and out is None and device is None and x.dtype.kind != "c":
+    if type(x) is Array and out is None and device is None:
         result = core.reduce_new(kind, x, axis, keepdims)
         if result is not NotImplemented:
             return result

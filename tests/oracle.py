@@ -144,30 +144,35 @@ _PYTHON_FLOAT: dict[str, Any] = {
 }
 
 
-def ordered_sum(terms: Array) -> Any:
-    """The sum of one dimension in the order that mylib.h fixes, in the type of the terms."""
-    carrier = np.float32 if terms.dtype == np.float16 else terms.dtype
-    terms = terms.astype(carrier)
-    if terms.size == 0:
-        return carrier(0) if carrier is np.float32 else carrier.type(0)
+def ordered_fold(combine: Any, terms: Array) -> Any:
+    """The terms of one dimension, at least one, combined in the order that mylib.h fixes."""
     blocks = []
     for start in range(0, terms.size, 2048):
         block = terms[start : start + 2048]
         lanes = block[:256].copy()
         for row in range(256, block.size, 256):
             part = block[row : row + 256]
-            lanes[: part.size] = lanes[: part.size] + part
+            lanes[: part.size] = combine(lanes[: part.size], part)
         half = 128
         while half:
             upper = lanes[half : 2 * half].copy()
             lanes = lanes[:half].copy()
-            lanes[: upper.size] = lanes[: upper.size] + upper
+            lanes[: upper.size] = combine(lanes[: upper.size], upper)
             half //= 2
         blocks.append(lanes[0])
     while len(blocks) > 1:
-        pairs = [blocks[i] + blocks[i + 1] for i in range(0, len(blocks) - 1, 2)]
+        pairs = [combine(blocks[i], blocks[i + 1]) for i in range(0, len(blocks) - 1, 2)]
         blocks = pairs + blocks[len(pairs) * 2 :]
     return blocks[0]
+
+
+def ordered_sum(terms: Array) -> Any:
+    """The sum of one dimension in the order that mylib.h fixes, in the type of the terms."""
+    carrier = np.float32 if terms.dtype == np.float16 else terms.dtype
+    terms = terms.astype(carrier)
+    if terms.size == 0:
+        return carrier(0) if carrier is np.float32 else carrier.type(0)
+    return ordered_fold(np.add, terms)
 
 
 def exact_sum(terms: Array) -> Any:
