@@ -354,28 +354,27 @@ static mylib_status enqueue(job *j, mylib_layout *layout)
     return run_with_temporaries(j, layout, p->registers, p->max_register_size, run_statements);
 }
 
+/* The temporary memory of run_with_temporaries(). */
+static size_t temporary_nbytes(const job *j, int64_t count, int places, size_t size)
+{
+    if (places == 0)
+        return 0;
+    return (size_t)places * aligned((size_t)elements_at_once(j, count, places, size) * size);
+}
+
 /* The most temporary memory that enqueue() takes for so many elements. */
-static size_t room_of(const job *j, int64_t count)
+static size_t most_temporary_nbytes(const job *j, int64_t count)
 {
     const mylib_program *p = j->program;
-    size_t most = 0;
     if (p->statements == 1)
         return 0;
-    for (int is_fused = 0; is_fused < 2; is_fused++) {
+    const size_t registers = temporary_nbytes(j, count, p->registers, p->max_register_size);
 #ifdef MYLIB_CUDA_FUSED
-        const int places = is_fused ? p->inputs : p->registers;
-        const size_t size = is_fused ? PACKED_SIZE : p->max_register_size;
+    const size_t packed = temporary_nbytes(j, count, p->inputs, PACKED_SIZE);
+    return packed > registers ? packed : registers;
 #else
-        const int places = p->registers;
-        const size_t size = p->max_register_size;
+    return registers;
 #endif
-        if (places == 0)
-            continue;
-        const int64_t elements = elements_at_once(j, count, places, size);
-        const size_t nbytes = (size_t)places * aligned((size_t)elements * size);
-        most = nbytes > most ? nbytes : most;
-    }
-    return most;
 }
 
 mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
@@ -873,7 +872,8 @@ static cutting cut_streamed(reduction_job *j, const mylib_layout *layout, size_t
     for (most = most < layout->count ? most : layout->count;; most -= most / 8 + 1) {
         const cutting c = cut(j, layout, most, has_columns);
         j->is_straight = is_straight(p, layout, j->kept_ndim, c.is_by_terms);
-        const size_t held = divide_memory(j, layout, &c, NULL) + room_of(&j->base, c.elements) +
+        const size_t held = divide_memory(j, layout, &c, NULL) +
+                            most_temporary_nbytes(&j->base, c.elements) +
                             (size_t)c.partial * mylib_type_size(j->part_type);
         if (held <= nbytes || most <= MYLIB_BLOCK_TERMS)
             return c;
