@@ -34,7 +34,7 @@
 #define LEAST_STREAMED_NBYTES MYLIB_BLOCK_TERMS
 
 /* A program's temporary memory may always be so large there: shorter pieces spare little. */
-#define LEAST_ROOM (64 << 10)
+#define LEAST_ROOM (16 << 10)
 
 #define ALIGNMENT 256
 
