@@ -858,8 +858,8 @@ static size_t divide_memory(reduction_job *j, const mylib_layout *layout, const 
 }
 
 /*
- * Cuts a reduction of host memory so that all that it holds at once is at most nbytes, the memory of
- * the kernels that it calls too; into the least pieces, if it need be.
+ * Cuts a reduction of host memory so that all that it holds at once is at most nbytes, the memory
+ * of the kernels that it calls too; into the least pieces, if need be.
  */
 static cutting cut_streamed(reduction_job *j, const mylib_layout *layout, size_t nbytes)
 {
