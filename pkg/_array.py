@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _out, core
 from ._convert import warn_of_complex
-from ._operands import broadcast_shapes, has_own_rules, plain, refusal
+from ._operands import broadcast_shapes, has_own_rules, integers, plain, refusal
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -35,10 +35,11 @@ COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", 
 _MOST_POWER = 64
 
 
-def _normalized_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+def _normalized_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> tuple[int, ...]:
     if type(axes) is int and -ndim <= axes < ndim:
         return (axes % ndim,)
-    return tuple(np.lib.array_utils.normalize_axis_tuple(axes, ndim))
+    given = integers(name, what, axes)
+    return tuple(np.lib.array_utils.normalize_axis_tuple(given, ndim, f"{name}()"))
 
 
 class Array(core.ArrayBase):
@@ -267,10 +268,10 @@ class Array(core.ArrayBase):
     def transpose(self, *axes: Any) -> Array:
         """The array with its axes in another order, as a view; reversed when none is given."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
-            axes = () if axes[0] is None else tuple(axes[0])
+            axes = () if axes[0] is None else integers("transpose", "axes", axes[0])
         if not axes:
             return self.T
-        order = _normalized_axes(axes, self.ndim)
+        order = _normalized_axes("transpose", axes, self.ndim, "axes")
         if len(order) != self.ndim:
             raise ValueError(f"axes {axes} do not match an array of {self.ndim} dimensions")
         shape, strides = self.shape, self.strides
@@ -281,9 +282,8 @@ class Array(core.ArrayBase):
 
         One size may be -1.  `copy`: True always copies, False raises ValueError where it must.
         """
-        if len(shape) == 1 and not hasattr(shape[0], "__index__"):
-            shape = tuple(shape[0])
-        sizes = _resolved_shape(self.size, tuple(operator.index(size) for size in shape))
+        given = shape[0] if len(shape) == 1 else shape
+        sizes = _resolved_shape(self.size, integers("reshape", "shape", given))
         strides = None if copy else _reshaped_strides(self, sizes)
         if strides is None:
             if copy is False:
@@ -306,7 +306,7 @@ class Array(core.ArrayBase):
         if axis is None:
             drop = tuple(d for d, size in enumerate(self.shape) if size == 1)
         else:
-            drop = _normalized_axes(axis, self.ndim)
+            drop = _normalized_axes("squeeze", axis, self.ndim)
         for d in drop:
             if self.shape[d] != 1:
                 raise ValueError(f"cannot squeeze axis {d}: its size is {self.shape[d]}, not 1")
@@ -330,7 +330,7 @@ class Array(core.ArrayBase):
         dtype = np.dtype(dtype)
         if not np.can_cast(self.dtype, dtype, casting=casting):  # type: ignore[arg-type]
             raise TypeError(
-                f"cannot cast array from {self.dtype} to {dtype} according to the rule {casting!r}"
+                f"astype(): cannot cast from {self.dtype} to {dtype} with casting rule {casting!r}"
             )
         if dtype == self.dtype and not copy:
             return self
@@ -755,6 +755,12 @@ def _index(name: str) -> int:
 # ---- To the host ---------------------------------------------------------------------------------
 
 
+def _check_host(name: str, out: Any, x: Any) -> None:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{name}(): out must be a NumPy array, not {type(out).__name__}")
+    _out.check(name, out, x.shape, x.dtype, -1, exact=True)
+
+
 def asnumpy(x: Any, out: Any = None) -> Any:
     """The elements as a NumPy array in host memory; waits for them.
 
@@ -766,25 +772,17 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     array([1, 2])
     """
     x = as_array(x)
-    if has_own_rules(out):
-        raise refusal("out of asnumpy()", out)
     if not isinstance(x, Array):
         host = plain("the operand of asnumpy()", x)
         if out is None:
             return host
+        _check_host("asnumpy", out, host)
         np.copyto(out, host, casting="same_kind")
         return out
     if out is None:
         out = np.empty(x.shape, x.dtype, order="F" if _is_fortran(x) else "C")
     else:
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be a NumPy array, not {type(out).__name__}")
-        if out.shape != x.shape:
-            raise ValueError(f"out has shape {out.shape}, but the array has {x.shape}")
-        if not np.can_cast(x.dtype, out.dtype, casting="same_kind"):
-            raise TypeError(f"cannot cast {x.dtype} to {out.dtype} with casting rule 'same_kind'")
-        if not out.flags.writeable:
-            raise ValueError("out is read-only")
+        _check_host("asnumpy", out, x)
         if not out.dtype.isnative:
             out[...] = asnumpy(x)
             return out

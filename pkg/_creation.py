@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,9 @@ from . import core
 from ._array import Array, _is_fortran, as_array, asnumpy
 from ._convert import array_of, convert
 from ._mode import in_default_mode
-from ._operands import call_numpy, has_own_rules, refusal
+from ._operands import call_numpy, has_own_rules, integer, integers, number, refusal
 
 _SUPPORTED = frozenset("?bhilqBHILQefdFD")
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
-    return tuple(operator.index(size) for size in sizes)
 
 
 def _ordinal(device: str | None) -> int:
@@ -89,9 +83,10 @@ def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: st
         raise ValueError(f'order must be "C" or "F", not {order!r}')
     ordinal = _ordinal(device)
     dtype = np.float64 if dtype is None else dtype
+    sizes = integers("empty", "shape", shape)
     if ordinal < 0:
-        return np.empty(_shape(shape), dtype, order)  # type: ignore[call-overload]
-    return core.empty(_shape(shape), dtype, ordinal, order == "F")
+        return np.empty(sizes, dtype, order)  # type: ignore[call-overload]
+    return core.empty(sizes, dtype, ordinal, order == "F")
 
 
 @in_default_mode
@@ -103,14 +98,21 @@ def full(
     >>> full(3, 7)
     array([7, 7, 7])
     """
+    return _filled("full", shape, fill_value, dtype, device, order)
+
+
+def _filled(
+    name: str, shape: Any, fill_value: Any, dtype: Any, device: str | None, order: str
+) -> Any:
     if has_own_rules(fill_value):
-        raise refusal("the fill_value of full()", fill_value)
+        raise refusal(f"the fill_value of {name}()", fill_value)
     value = np.asarray(asnumpy(fill_value))
     if value.ndim:
         raise ValueError(
-            f"full(): fill_value must be a number, not an array of shape {value.shape}"
+            f"{name}(): fill_value must be a number, not an array of shape {value.shape}"
         )
-    result = empty(shape, value.dtype if dtype is None else dtype, device, order=order)
+    sizes = integers(name, "shape", shape)
+    result = empty(sizes, value.dtype if dtype is None else dtype, device, order=order)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
     else:
@@ -120,12 +122,12 @@ def full(
 
 def zeros(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """A new array of zeros; `dtype` is float64 unless given."""
-    return full(shape, 0, np.float64 if dtype is None else dtype, device, order=order)
+    return _filled("zeros", shape, 0, np.float64 if dtype is None else dtype, device, order)
 
 
 def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """A new array of ones; `dtype` is float64 unless given."""
-    return full(shape, 1, np.float64 if dtype is None else dtype, device, order=order)
+    return _filled("ones", shape, 1, np.float64 if dtype is None else dtype, device, order)
 
 
 def _like(
@@ -153,7 +155,7 @@ def _like(
         x = np.asarray(x)
         device = "cpu" if device is None else device
         is_fortran = bool(x.flags.f_contiguous and not x.flags.c_contiguous)
-    shape = x.shape if shape is None else _shape(shape)
+    shape = x.shape if shape is None else integers(function.__name__, "shape", shape)
     if order in ("A", "K"):
         order = "F" if is_fortran and len(shape) == x.ndim else "C"
     result = empty(shape, x.dtype if dtype is None else dtype, device, order=order)
@@ -215,6 +217,8 @@ def arange(
     for name, x in (("start", start), ("stop", stop), ("step", step)):
         if has_own_rules(x):
             raise refusal(f"the {name} of arange()", x)
+        if x is not None or name != "stop":
+            number("arange", name, x)
     ordinal = _ordinal(device)
     if ordinal < 0:
         given: Any = (0, start) if stop is None else (start, stop)
@@ -259,7 +263,7 @@ def linspace(
     >>> linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    num = operator.index(num)
+    num = integer("linspace", "num", num)
     if num < 0:
         raise ValueError(f"linspace(): num must be 0 or more, not {num}")
     ordinal = _ordinal(device)

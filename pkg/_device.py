@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from contextvars import ContextVar, Token
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._operands import integer
 
 #: The settings that this context has entered and not left yet, the latest last.
 _entered: ContextVar[tuple[Token[Any], ...]] = ContextVar("pkg.entered", default=())
@@ -110,9 +110,10 @@ def set_num_threads(threads: int | None) -> None:
     that the process may use.  Results do not depend on it.  Calls from several threads share the
     library's, so that there are never more than this number besides their own.
     """
-    if threads is not None and operator.index(threads) < 1:
+    count = 0 if threads is None else integer("set_num_threads", "threads", threads)
+    if threads is not None and count < 1:
         raise ValueError(f"set_num_threads(): threads must be 1 or more, not {threads}")
-    core.set_threads(0 if threads is None else operator.index(threads))
+    core.set_threads(count)
 
 
 def _cuda_version(number: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -350,6 +350,18 @@ def _of_numbers(
 # ---- Expressions ---------------------------------------------------------------------------------
 
 
+class _OfInstances:
+    """A property that the class itself does not have: `inspect.signature` asks both."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def __get__(self, x: Any, kind: Any = None) -> Any:
+        if x is None:
+            raise AttributeError("only instances have this attribute")
+        return self._function(x)
+
+
 class Expression(core.ExpressionBase):
     """An expression over arrays, which a call computes in one pass, without temporaries.
 
@@ -539,7 +551,7 @@ class Expression(core.ExpressionBase):
         dtype = _reductions.result_type(reduction.name, lowered.dtype)
         return f"{text}\n{reduction.name}{axis}\n-> {dtype}"
 
-    @property
+    @_OfInstances
     def __signature__(self) -> inspect.Signature:
         parameters = [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.inputs
@@ -616,7 +628,9 @@ def evaluate(
         global_dict = frame.f_globals if global_dict is None else global_dict
         del frame
     for what, names in (("local_dict", local_dict), ("global_dict", global_dict)):
-        if not hasattr(type(names), "__contains__") or isinstance(names, str | bytes):
+        if not hasattr(type(names), "__contains__") or isinstance(
+            names, str | bytes | list | tuple | set | frozenset
+        ):
             raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
     for name in expression.inputs:
         if name in local_dict:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from . import core
 from ._array import Array, _refuse_other_device, as_array
-from ._operands import call_numpy, has_own_rules, own_rules, refusal
+from ._operands import call_numpy, has_own_rules, integer, own_rules, refusal
 
 _operations = {operation.__name__: operation for operation in core.operations}
 
@@ -93,6 +92,7 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     >>> trace(np.arange(9).reshape(3, 3))
     np.int64(12)
     """
+    offset = integer("trace", "offset", offset)
     if not isinstance(matrix, Array):
         matrix = as_array(matrix)
     if has_own_rules(matrix) and getattr(matrix, "ndim", 2) == 2:
@@ -110,7 +110,6 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
         return core.trace_new(array, offset)
     if array.dtype == np.bool_:
         array = array.view(np.int8)
-    offset = operator.index(offset)
     array = array[:, offset:] if offset >= 0 else array[-offset:, :]
     if array.dtype.char not in "bhilqBHILQefdFD":
         supported = "int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
@@ -135,7 +134,7 @@ def fib(n: int) -> int:
     """
     if has_own_rules(n):
         raise refusal("the operand of fib()", n)
-    n = operator.index(n)
+    n = integer("fib", "n", n)
     if n < 0:
         raise ValueError(f"fib: n must be 0 or more, not {n}")
     if n <= 93:

@@ -51,12 +51,14 @@ def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeE
     """Returns a TypeError that names the operands, if an operation lacks their types."""
     no_loop = type(error).__name__ == "_UFuncNoLoopError"
     if not no_loop and "not supported for the input types" not in str(error):
-        return error
+        # The ufunc of divide has a name of its own, lest pandas takes it for NumPy's.
+        text = str(error).replace("'trunc_divide'", "'divide'")
+        return error if text == str(error) else TypeError(text)
     supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
     given = " and ".join(_described(x) for x in args[: operation.nin]) or "these operands"
     better = TypeError(
         f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
-        f"and what casts to them safely ({error})"
+        f"and what casts to them safely ({error})".replace("'trunc_divide'", "'divide'")
     )
     better.__cause__ = error
     return better

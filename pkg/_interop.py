@@ -328,6 +328,11 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         return _move(array, array._ordinal if ordinal is None else ordinal, copy)
     if has_own_rules(x):
         raise refusal("the operand of from_dlpack()", x)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(
+            "from_dlpack(): x must have __dlpack__ or __cuda_array_interface__, and "
+            f"{type(x).__name__} has neither"
+        )
     host = np.from_dlpack(x)
     if ordinal is not None and ordinal >= 0:
         if copy is False:

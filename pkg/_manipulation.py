@@ -11,7 +11,15 @@ from . import core
 from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
 from ._convert import convert
 from ._mode import in_default_mode
-from ._operands import broadcast_shapes, call_numpy, has_own_rules, overrides
+from ._operands import (
+    broadcast_shapes,
+    call_numpy,
+    has_own_rules,
+    integer,
+    integers,
+    overrides,
+    sequence,
+)
 
 
 def _one_device(arrays: Sequence[Any], name: str, takes_numbers: bool = False) -> int:
@@ -44,7 +52,8 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
     >>> concatenate([[1, 2], [3]])
     array([1, 2, 3])
     """
-    arrays = [as_array(x) for x in arrays]
+    arrays = [as_array(x) for x in sequence("concatenate", arrays)]
+    axis = axis if axis is None else integer("concatenate", "axis", axis)
     ordinal = _one_device(arrays, "concatenate")
     if ordinal < 0:
         return call_numpy(np.concatenate, arrays, axis, dtype=dtype, operands=arrays)
@@ -52,7 +61,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
         arrays, axis = [x.ravel() for x in arrays], 0
     if any(x.ndim == 0 for x in arrays):
         raise ValueError("arrays without dimensions cannot be concatenated")
-    (axis,) = _normalized_axes(axis, arrays[0].ndim)
+    (axis,) = _normalized_axes("concatenate", axis, arrays[0].ndim)
     shape = list(arrays[0].shape)
     for k, x in enumerate(arrays):
         if x.ndim != len(shape) or any(
@@ -80,11 +89,12 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
     array([[1, 3],
            [2, 4]])
     """
-    arrays = [as_array(x) for x in arrays]
+    arrays = [as_array(x) for x in sequence("stack", arrays)]
+    axis = integer("stack", "axis", axis)
     ordinal = _one_device(arrays, "stack")
     if ordinal < 0:
         return call_numpy(np.stack, arrays, axis, dtype=dtype, operands=arrays)
-    (axis,) = _normalized_axes(axis, arrays[0].ndim + 1)
+    (axis,) = _normalized_axes("stack", axis, arrays[0].ndim + 1)
     for k, x in enumerate(arrays):
         if x.shape != arrays[0].shape:
             raise ValueError(
@@ -121,6 +131,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """The elements, in C order, in another shape; see `Array.reshape`."""
     x = as_array(x)
+    shape = integers("reshape", "shape", shape)
     if isinstance(x, Array):
         return x.reshape(shape, copy=copy)
     if has_own_rules(x):
@@ -137,6 +148,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 def transpose(x: Any, /, axes: Any = None) -> Any:
     """The axes in another order, reversed when none is given; a view."""
     x = as_array(x)
+    axes = axes if axes is None else integers("transpose", "axes", axes)
     if isinstance(x, Array):
         return x.transpose(axes)
     return call_numpy(np.transpose, x, *(() if axes is None else (axes,)), operands=[x])
@@ -144,7 +156,7 @@ def transpose(x: Any, /, axes: Any = None) -> Any:
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
     """The axes in another order; a view."""
-    return transpose(x, axes)
+    return transpose(x, integers("permute_dims", "axes", axes))
 
 
 def matrix_transpose(x: Any, /) -> Any:
@@ -160,10 +172,12 @@ def matrix_transpose(x: Any, /) -> Any:
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """Some axes moved to other places, the rest in their order; a view."""
     x = as_array(x)
+    source = integers("moveaxis", "source", source)
+    destination = integers("moveaxis", "destination", destination)
     if not isinstance(x, Array):
         return call_numpy(np.moveaxis, x, source, destination, operands=[x])
-    sources = _normalized_axes(source, x.ndim)
-    targets = _normalized_axes(destination, x.ndim)
+    sources = _normalized_axes("moveaxis", source, x.ndim, "source")
+    targets = _normalized_axes("moveaxis", destination, x.ndim, "destination")
     if len(sources) != len(targets):
         raise ValueError("moveaxis(): source and destination must have as many axes")
     order = [d for d in range(x.ndim) if d not in sources]
@@ -175,16 +189,17 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 def expand_dims(x: Any, /, axis: Any) -> Any:
     """With new axes of size 1; a view."""
     x = as_array(x)
+    axes = integers("expand_dims", "axis", axis)
     if not isinstance(x, Array):
-        return call_numpy(np.expand_dims, x, axis, operands=[x])
-    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
-    new = _normalized_axes(axes, x.ndim + len(axes))
+        return call_numpy(np.expand_dims, x, axes, operands=[x])
+    new = _normalized_axes("expand_dims", axes, x.ndim + len(axes))
     return x[tuple(None if d in new else slice(None) for d in range(x.ndim + len(axes)))]
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """Without axes of size 1; a view."""
     x = as_array(x)
+    axis = axis if axis is None else integers("squeeze", "axis", axis)
     if isinstance(x, Array):
         return x.squeeze(axis)
     return call_numpy(np.squeeze, x, axis=axis, operands=[x])
@@ -193,23 +208,26 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
 def flip(x: Any, /, axis: Any = None) -> Any:
     """The elements in reverse order along all axes, or some; a view."""
     x = as_array(x)
+    axis = axis if axis is None else integers("flip", "axis", axis)
     if not isinstance(x, Array):
         return call_numpy(np.flip, x, axis=axis, operands=[x])
-    axes = range(x.ndim) if axis is None else _normalized_axes(axis, x.ndim)
+    axes = range(x.ndim) if axis is None else _normalized_axes("flip", axis, x.ndim)
     return x[tuple(slice(None, None, -1 if d in axes else 1) for d in range(x.ndim))]
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """`x` repeated to a shape, as a view; it is read-only."""
     x = as_array(x)
+    shape = integers("broadcast_to", "shape", shape)
     if not isinstance(x, Array):
         # A quantity keeps its unit only if subok says so; masked arrays know no such argument.
         subok = True if overrides(x) and isinstance(x, np.ndarray) else None
         return call_numpy(np.broadcast_to, x, shape, subok=subok, operands=[x])
-    shape = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     missing = len(shape) - x.ndim
     if missing < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[missing:], strict=True)):
-        raise ValueError(f"an array of shape {x.shape} does not broadcast to {shape}")
+        raise ValueError(
+            f"broadcast_to(): an array of shape {x.shape} does not broadcast to {shape}"
+        )
     strides = [0] * missing + [
         s if n == m else 0 for n, m, s in zip(x.shape, shape[missing:], x.strides, strict=True)
     ]

@@ -34,6 +34,9 @@ def operate(operation: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
     The arguments come from `_general.normalized`.
     """
+    others = _foreign(inputs, kwargs.get("out"), kwargs.get("where"))
+    if "device" not in kwargs and any(map(own_ufuncs, others)):
+        return operation.ufunc(*inputs, **kwargs)  # NumPy asks their classes
     return _computed(operation, False, inputs, kwargs)
 
 

@@ -9,6 +9,8 @@ to the operand's own class, or refused with a TypeError.
 from __future__ import annotations
 
 import functools
+import numbers
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -206,6 +208,62 @@ def call_numpy(
     if type(result) is np.ndarray and isinstance(found, np.ndarray) and not overrides(found):
         raise refusal(f"an operand of {function.__name__}()", found)  # NumPy dropped the subclass
     return result
+
+
+# ---- Other arguments -----------------------------------------------------------------------------
+
+
+def _kind(x: Any) -> str:
+    """Describes an argument for an error: its type, and the types in a sequence."""
+    if isinstance(x, list | tuple):
+        kinds = ", ".join(dict.fromkeys(type(one).__name__ for one in x)) or "nothing"
+        return f"a {type(x).__name__} of {kinds}"
+    if isinstance(x, np.ndarray):
+        return f"an array of {x.dtype} of shape {x.shape}"
+    return "None" if x is None else f"an instance of {type(x).__name__}"
+
+
+def integer(name: str, what: str, x: Any) -> int:
+    """Returns the argument `what` of the function `name` as an int; TypeError if it is none."""
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise TypeError(f"{name}(): {what} must be an int, not {_kind(x)}") from None
+
+
+def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
+    """Returns an argument, an int or a sequence of ints, as a tuple; TypeError for another."""
+    try:
+        return (operator.index(x),)
+    except TypeError:
+        pass
+    try:
+        if not isinstance(x, str | bytes | dict | set):
+            return tuple(map(operator.index, x))
+    except TypeError:
+        pass
+    raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, not {_kind(x)}")
+
+
+def sequence(name: str, x: Any) -> list[Any]:
+    """Returns an argument that is a sequence of arrays as a list; TypeError for another."""
+    try:
+        if not isinstance(x, str | bytes | dict | set):
+            return list(x)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}(): arrays must be a sequence of arrays, not {_kind(x)}")
+
+
+def number(name: str, what: str, x: Any) -> Any:
+    """Returns an argument that is a number, or an array without dimensions; TypeError for another.
+
+    Strings are left to NumPy: they may be dates.
+    """
+    is_number = isinstance(x, numbers.Number | np.generic | str)
+    if not is_number and (not hasattr(x, "dtype") or np.ndim(x) != 0):
+        raise TypeError(f"{name}(): {what} must be a number, not {_kind(x)}")
+    return x
 
 
 # ---- Shapes --------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def _reduced_axes(name: str, axis: Any, x: Any) -> Shape:
         raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
     if x.ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
         axis = () if operator.index(axis) in (0, -1) else axis  # which NumPy allows
-    return _normalized_axes(axis, x.ndim)
+    return _normalized_axes(name, axis, x.ndim)
 
 
 def _shapes(x: Any, axes: Shape, keepdims: bool) -> tuple[Shape, Shape]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from . import core
 from ._device import Setting
+from ._operands import integer
 
 #: The legacy default stream, as CUDA's runtime and DLPack number it; 0 in `core`.
 LEGACY = 1
@@ -60,8 +61,9 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
                 "expected a Stream, an object with __cuda_stream__, or a cudaStream_t as an int, "
                 f"not {type(stream).__name__}"
             )
-    if handle < 0:
-        raise ValueError(f"a stream's handle cannot be negative: {handle}")
+    if not 0 <= handle < 2**64:
+        problem = "be negative" if handle < 0 else "have more than 64 bits"
+        raise ValueError(f"a stream's handle cannot {problem}: {handle}")
     if ordinal is None:
         ordinal = _foreign_ordinal(stream) if owner is not None else None
     if ordinal is None:
@@ -177,7 +179,10 @@ def memory_info(device: str | None = None) -> MemoryInfo:
 
 def set_memory_limit(nbytes: int | None, device: str | None = None) -> None:
     """Allocating more than `nbytes` on a GPU raises MemoryError; None takes the limit away."""
-    core.set_memory_limit(gpu_ordinal(device), nbytes)
+    limit = None if nbytes is None else integer("set_memory_limit", "nbytes", nbytes)
+    if limit is not None and not 0 <= limit < 2**64:
+        raise ValueError(f"set_memory_limit(): nbytes must be from 0 to 2**64 - 1, not {limit}")
+    core.set_memory_limit(gpu_ordinal(device), limit)
 
 
 def free_cached_memory() -> None:

@@ -196,7 +196,13 @@ def fuse(function: _F) -> _F:
     """
     from ._expressions import of_graph
 
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        kind = type(function).__name__
+        raise TypeError(
+            f"fuse(): function must be a Python function with a signature, not a {kind}"
+        ) from None
     builder = Builder()
     stand_ins: dict[str, Traced] = {}
     for name, parameter in signature.parameters.items():

@@ -1,0 +1,70 @@
+"""Arguments of the wrong kind: the error names the function, the argument and what was passed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pkg as pcd
+
+#: A call, what it expects, and what it got.
+CALLS: list[tuple[Any, str, str]] = [
+    (lambda x: pcd.broadcast_to(x, "abc"), r"broadcast_to\(\): shape .* tuple of ints", "str"),
+    (lambda x: pcd.broadcast_to(x, 1.5), r"broadcast_to\(\): shape .* tuple of ints", "float"),
+    (lambda x: pcd.reshape(x, (1.5, 2)), r"reshape\(\): shape .* tuple of ints", "tuple of float"),
+    (lambda x: pcd.reshape(x, None), r"reshape\(\): shape .* tuple of ints", "None"),
+    (lambda x: pcd.empty(object()), r"empty\(\): shape .* tuple of ints", "object"),
+    (lambda x: pcd.zeros({}), r"zeros\(\): shape .* tuple of ints", "dict"),
+    (lambda x: pcd.ones(np.ones(2)), r"ones\(\): shape .* tuple of ints", "float64"),
+    (lambda x: pcd.full(1j, 0), r"full\(\): shape .* tuple of ints", "complex"),
+    (lambda x: pcd.empty_like(x, shape="3"), r"empty_like\(\): shape .* tuple of ints", "str"),
+    (lambda x: pcd.concat([x, x], axis="y"), r"concatenate\(\): axis .* int", "str"),
+    (lambda x: pcd.concat(3), r"concatenate\(\): arrays .* sequence of arrays", "int"),
+    (lambda x: pcd.stack([x, x], axis=(0,)), r"stack\(\): axis .* int", "tuple of int"),
+    (lambda x: pcd.flip(x, axis=0.0), r"flip\(\): axis .* tuple of ints", "float"),
+    (lambda x: pcd.squeeze(x, axis="x"), r"squeeze\(\): axis .* tuple of ints", "str"),
+    (lambda x: pcd.expand_dims(x, axis=None), r"expand_dims\(\): axis .* tuple of ints", "None"),
+    (lambda x: pcd.moveaxis(x, "x", 0), r"moveaxis\(\): source .* tuple of ints", "str"),
+    (lambda x: pcd.transpose(x, "xy"), r"transpose\(\): axes .* tuple of ints", "str"),
+    (lambda x: pcd.permute_dims(x, 1.0), r"permute_dims\(\): axes .* tuple of ints", "float"),
+    (lambda x: pcd.sum(x, axis=1.5), r"sum\(\): axis .* tuple of ints", "float"),
+    (lambda x: pcd.mean(x, axis="x"), r"mean\(\): axis .* tuple of ints", "str"),
+    (lambda x: pcd.trace(x, offset=1.5), r"trace\(\): offset .* int", "float"),
+    (lambda x: pcd.asnumpy(x, out=[0.0]), r"asnumpy\(\): out must be a NumPy array", "list"),
+    (lambda x: pcd.arange([1]), r"arange\(\): start must be a number", "list of int"),
+    (lambda x: pcd.linspace(0, 1, 2.0), r"linspace\(\): num must be an int", "float"),
+    (lambda x: pcd.fib(1.5), r"fib\(\): n must be an int", "float"),
+    (lambda x: pcd.set_num_threads("2"), r"set_num_threads\(\): threads must be an int", "str"),
+    (lambda x: pcd.set_memory_limit("1 GB"), r"set_memory_limit\(\): nbytes must be an", "str"),
+    (lambda x: pcd.from_dlpack([1]), r"from_dlpack\(\): x must have __dlpack__", "list"),
+    (lambda x: pcd.fuse("a + 1"), r"fuse\(\): function must be a Python function", "str"),
+    (lambda x: pcd.evaluate("a", (1, "a"), {}), "local_dict is a mapping", "tuple"),
+    (lambda x: pcd.evaluate(1), "is a str or an Expression", "int"),
+]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("call", "expected", "passed"), CALLS)
+def test_wrong_kinds_of_arguments(call: Any, expected: str, passed: str, device: str) -> None:
+    x = pcd.asarray(np.arange(6.0).reshape(2, 3), device=device)
+    with pytest.raises(TypeError) as info, pcd.default_device(device):
+        call(x)
+    assert re.search(f"{expected}.*{re.escape(passed)}", str(info.value)), info.value
+
+
+def test_divide_has_its_own_name() -> None:
+    """Not that of its ufunc."""
+    a = np.ones(3, "i4")
+    for kwargs in ({"out": np.ones(3, "i2"), "casting": "safe"}, {"dtype": "f4", "casting": "no"}):
+        with pytest.raises(TypeError) as info:
+            pcd.divide(a, a, **kwargs)
+        assert "divide" in str(info.value) and "trunc_divide" not in str(info.value)
+
+
+def test_the_class_of_expressions_has_a_signature() -> None:
+    assert list(inspect.signature(pcd.Expression).parameters) == ["text"]
+    assert "a" in inspect.signature(pcd.Expression("a + 1")).parameters
