@@ -1,0 +1,521 @@
+/*
+ * Memory of the C library that cannot be had: each call of malloc() and its sisters that an entry
+ * point makes fails in turn, once and for ever.  The entry point then gives MYLIB_ERR_NO_MEMORY with
+ * a message, or the right result; it leaks nothing, and the next call is right.
+ *
+ * The functions that this program defines take the place of the C library's, for libmylib.so too.
+ */
+#include "test.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* glibc's functions have second names; the sanitizers have a malloc() of their own. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CAN_REPLACE_MALLOC 0
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#undef CAN_REPLACE_MALLOC
+#define CAN_REPLACE_MALLOC 0
+#endif
+#ifndef CAN_REPLACE_MALLOC
+#define CAN_REPLACE_MALLOC 1
+#endif
+
+enum { MESSAGE_SIZE = 1024 };
+
+/* ---- Memory that fails ----------------------------------------------------------------------- */
+
+static atomic_int is_counting; /* allocations fail, and are counted */
+static atomic_long made, failed, living;
+static long fail_from, fail_to; /* of the numbers that `made` counts, from 1 */
+
+#if CAN_REPLACE_MALLOC
+extern void *__libc_malloc(size_t nbytes);
+extern void *__libc_calloc(size_t count, size_t nbytes);
+extern void *__libc_realloc(void *ptr, size_t nbytes);
+extern void *__libc_memalign(size_t alignment, size_t nbytes);
+extern void __libc_free(void *ptr);
+
+/* Whether this allocation is one that fails. */
+static int fails(void)
+{
+    if (!atomic_load(&is_counting))
+        return 0;
+    long n = atomic_fetch_add(&made, 1) + 1;
+    if (n < fail_from || n >= fail_to)
+        return 0;
+    atomic_fetch_add(&failed, 1);
+    return 1;
+}
+
+static void *counted(void *ptr)
+{
+    if (ptr != NULL)
+        atomic_fetch_add(&living, 1);
+    else
+        errno = ENOMEM;
+    return ptr;
+}
+
+void *malloc(size_t nbytes) { return counted(fails() ? NULL : __libc_malloc(nbytes)); }
+
+void *calloc(size_t count, size_t nbytes)
+{
+    return counted(fails() ? NULL : __libc_calloc(count, nbytes));
+}
+
+void *realloc(void *ptr, size_t nbytes)
+{
+    if (fails()) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ptr == NULL ? counted(__libc_realloc(ptr, nbytes)) : __libc_realloc(ptr, nbytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t nbytes)
+{
+    return counted(fails() ? NULL : __libc_memalign(alignment, nbytes));
+}
+
+void *memalign(size_t alignment, size_t nbytes);
+void *memalign(size_t alignment, size_t nbytes) { return aligned_alloc(alignment, nbytes); }
+
+int posix_memalign(void **ptr, size_t alignment, size_t nbytes)
+{
+    void *memory = aligned_alloc(alignment, nbytes);
+    if (memory == NULL)
+        return ENOMEM;
+    *ptr = memory;
+    return 0;
+}
+
+void free(void *ptr)
+{
+    if (ptr != NULL)
+        atomic_fetch_sub(&living, 1);
+    __libc_free(ptr);
+}
+#endif
+
+/* ---- Scenarios ------------------------------------------------------------------------------- */
+
+#define ROWS 512
+#define COLUMNS 384
+#define N (ROWS * COLUMNS) /* enough for several threads */
+#define NBYTES ((size_t)N * 8)
+
+static const mylib_device gpu = {MYLIB_CUDA, 0};
+static const int64_t row[1] = {N}, few[1] = {100};
+static const int64_t matrix[2] = {ROWS, COLUMNS}, turned[2] = {8, ROWS * 8};
+static const int64_t one_row[2] = {1, COLUMNS}, one_column[2] = {ROWS, 1};
+
+static double *in, *out, *initial_out;
+static mylib_program *wide_program, *long_program; /* of many registers, of many steps */
+static mylib_program *short_program;
+
+static mylib_array array(void *data, mylib_type type, int ndim, const int64_t *shape,
+                         const int64_t *strides)
+{
+    return (mylib_array){data, test_cpu, type, ndim, shape, strides};
+}
+
+/* Step k adds input 0 to an earlier value; then all of them are added up. */
+static mylib_status make_wide(mylib_program **program)
+{
+    enum { VALUES = 90 };
+    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
+    const mylib_constant two = {MYLIB_I32, 0, {2}};
+    mylib_step step[2 * VALUES];
+    for (int k = 0; k < VALUES; k++)
+        step[k] = (mylib_step){MYLIB_OP_multiply, MYLIB_F64, {k < 3 ? k : k - 1 + 2, k % 2, 0}};
+    for (int k = 0; k < VALUES; k++)
+        step[VALUES + k] = (mylib_step){
+            MYLIB_OP_add, MYLIB_F64, {k == 0 ? 2 : 2 + VALUES + k, 3 + VALUES - 1 - k, 0}};
+    return mylib_program_create(2, types, 1, &two, 2 * VALUES, step, program);
+}
+
+static mylib_status make_short(mylib_program **program)
+{
+    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
+    static const mylib_step step[3] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
+                                       {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
+                                       {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
+    return mylib_program_create(2, types, 0, NULL, 3, step, program);
+}
+
+static mylib_status make_long(mylib_program **program)
+{
+    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
+    mylib_step step[200];
+    for (int k = 0; k < 200; k++)
+        step[k] = (mylib_step){
+            k % 2 ? MYLIB_OP_add : MYLIB_OP_maximum, MYLIB_F64, {k == 0 ? 0 : 1 + k, k % 2, 0}};
+    return mylib_program_create(2, types, 0, NULL, 200, step, program);
+}
+
+static mylib_status create(void)
+{
+    mylib_program *program = NULL;
+    mylib_status st = make_wide(&program);
+    mylib_program_free(program);
+    return st;
+}
+
+static mylib_status alloc(void)
+{
+    void *memory = NULL;
+    mylib_status st = mylib_alloc(test_cpu, 1000, NULL, &memory);
+    return st != MYLIB_OK ? st : mylib_free(test_cpu, memory, NULL);
+}
+
+static mylib_status config(void)
+{
+    mylib_config c;
+    mylib_status st = mylib_get_config(&c);
+    st = st != MYLIB_OK ? st : mylib_set_cpu_level("generic");
+    st = st != MYLIB_OK ? st : mylib_set_cpu_level(NULL);
+    return st != MYLIB_OK ? st : mylib_set_threads(4);
+}
+
+static mylib_status scalars(void)
+{
+    const double a[2] = {1, 2};
+    double c[2];
+    int64_t i;
+    uint64_t u;
+    mylib_status st = mylib_scalar_i64(MYLIB_OP_multiply, test_cpu, 6, 7, &i);
+    st = st != MYLIB_OK ? st : mylib_scalar_f64(MYLIB_OP_divide, test_cpu, 1, 3, &out[0]);
+    st = st != MYLIB_OK ? st : mylib_scalar_c128(MYLIB_OP_multiply, test_cpu, a, a, c);
+    return st != MYLIB_OK ? st : mylib_fib(90, &u);
+}
+
+static mylib_status map_in(mylib_device device, const int64_t *shape)
+{
+    const mylib_array a = array(in, MYLIB_F64, 1, shape, NULL), inputs[2] = {a, a};
+    const mylib_array to = array(out, MYLIB_F64, 1, shape, NULL);
+    return mylib_map(MYLIB_OP_divide, device, NULL, &to, inputs);
+}
+static mylib_status map_large(void) { return map_in(test_cpu, row); }
+static mylib_status map_small(void) { return map_in(test_cpu, few); }
+static mylib_status map_on_gpu(void) { return map_in(gpu, row); }
+static mylib_status map_small_on_gpu(void) { return map_in(gpu, few); }
+
+static mylib_status map1(void)
+{
+    return mylib_map1(MYLIB_OP_add, MYLIB_F64, N, out, 8, in, 8, in, 8);
+}
+static mylib_status fold(void)
+{
+    return mylib_map1(MYLIB_OP_add, MYLIB_F64, N, out, 0, out, 0, in, 8);
+}
+static mylib_status map_turned(void)
+{
+    const mylib_array to = array(out, MYLIB_F64, 2, matrix, NULL);
+    const mylib_array inputs[2] = {array(in, MYLIB_F64, 2, matrix, turned),
+                                   array(in, MYLIB_F64, 2, one_row, NULL)};
+    return mylib_map(MYLIB_OP_subtract, test_cpu, NULL, &to, inputs);
+}
+static mylib_status map_as(void)
+{
+    const mylib_array to = array(out, MYLIB_F32, 2, matrix, NULL);
+    const mylib_array inputs[2] = {array(in, MYLIB_F64, 2, matrix, turned),
+                                   array(in, MYLIB_I32, 2, matrix, NULL)};
+    return mylib_map_as(MYLIB_OP_multiply, MYLIB_F32, test_cpu, NULL, &to, inputs);
+}
+static mylib_status map_in_order(void)
+{
+    const int64_t shorter[1] = {5000};
+    const mylib_array to = array(out + 1, MYLIB_F64, 1, shorter, NULL);
+    const mylib_array inputs[2] = {array(out, MYLIB_F64, 1, shorter, NULL),
+                                   array(in, MYLIB_I32, 1, shorter, NULL)};
+    return mylib_map_as(MYLIB_OP_add, MYLIB_F64, test_cpu, NULL, &to, inputs);
+}
+static mylib_status choose(void)
+{
+    const mylib_array to = array(out, MYLIB_F64, 1, row, NULL);
+    const mylib_array a = array(in, MYLIB_F64, 1, row, NULL), b = array(in, MYLIB_I8, 1, row, NULL);
+    return mylib_select(test_cpu, NULL, &to, &b, &a, &b);
+}
+static mylib_status copy(void)
+{
+    const mylib_array to = array(out, MYLIB_I16, 2, matrix, NULL);
+    const mylib_array from = array(in, MYLIB_F64, 2, matrix, turned);
+    return mylib_copy_array(NULL, &to, &from);
+}
+static mylib_status copy_bytes(void)
+{
+    return mylib_copy(test_cpu, out, test_cpu, in, NBYTES, NULL);
+}
+static mylib_status range(void)
+{
+    const mylib_array to = array(out, MYLIB_F64, 1, row, NULL);
+    return mylib_arange(NULL, &to, &in[1], &in[2]);
+}
+
+static mylib_status run(const mylib_program *program, mylib_device device, const int64_t *strides)
+{
+    const mylib_array to = array(out, MYLIB_F64, 2, matrix, NULL);
+    const mylib_array inputs[2] = {array(in, MYLIB_F64, 2, matrix, strides),
+                                   array(in, MYLIB_F64, 2, one_row, NULL)};
+    return mylib_program_run(program, device, NULL, &to, inputs);
+}
+static mylib_status run_wide(void) { return run(wide_program, test_cpu, NULL); }
+static mylib_status run_wide_turned(void) { return run(wide_program, test_cpu, turned); }
+static mylib_status run_long(void) { return run(long_program, test_cpu, NULL); }
+static mylib_status run_on_gpu(void) { return run(short_program, gpu, turned); }
+static mylib_status run_in_order(void)
+{
+    const int64_t shorter[1] = {2000};
+    const mylib_array to = array(out + 1, MYLIB_F64, 1, shorter, NULL);
+    const mylib_array inputs[2] = {array(out, MYLIB_F64, 1, shorter, NULL),
+                                   array(in, MYLIB_F64, 1, shorter, NULL)};
+    return mylib_program_run(wide_program, test_cpu, NULL, &to, inputs);
+}
+
+static mylib_status reduce_program(const mylib_program *program, mylib_device device, int ndim,
+                                   const int64_t *kept, const int64_t *strides)
+{
+    const mylib_array to = array(out, MYLIB_F64, ndim, kept, NULL);
+    const mylib_array inputs[2] = {array(in, MYLIB_F64, 2, matrix, strides),
+                                   array(in, MYLIB_F64, 2, one_row, NULL)};
+    return mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, device, NULL, &to, inputs);
+}
+static mylib_status reduce_wide(void)
+{
+    return reduce_program(wide_program, test_cpu, 0, NULL, NULL);
+}
+static mylib_status reduce_wide_turned(void)
+{
+    return reduce_program(wide_program, test_cpu, 2, one_column, turned);
+}
+static mylib_status reduce_long(void)
+{
+    return reduce_program(long_program, test_cpu, 2, one_column, NULL);
+}
+static mylib_status reduce_long_columns(void)
+{
+    return reduce_program(long_program, test_cpu, 2, one_row, NULL);
+}
+static mylib_status reduce_program_on_gpu(void)
+{
+    return reduce_program(short_program, gpu, 2, one_row, turned);
+}
+
+static mylib_status reduce(mylib_device device, mylib_type type, int ndim, const int64_t *kept,
+                           const int64_t *strides)
+{
+    const mylib_array to = array(out, MYLIB_F64, ndim, kept, NULL);
+    const mylib_array from = array(in, type, 2, matrix, strides);
+    return mylib_reduce(MYLIB_SUM, MYLIB_F64, device, NULL, &to, &from);
+}
+static mylib_status reduce_all(void) { return reduce(test_cpu, MYLIB_F64, 0, NULL, NULL); }
+static mylib_status reduce_turned(void) { return reduce(test_cpu, MYLIB_F64, 0, NULL, turned); }
+static mylib_status reduce_rows(void) { return reduce(test_cpu, MYLIB_I32, 2, one_column, NULL); }
+static mylib_status reduce_columns(void) { return reduce(test_cpu, MYLIB_F64, 2, one_row, NULL); }
+static mylib_status reduce_converted(void)
+{
+    return reduce(test_cpu, MYLIB_I16, 2, one_row, turned);
+}
+static mylib_status reduce_on_gpu(void) { return reduce(gpu, MYLIB_F64, 2, one_row, NULL); }
+
+static mylib_status dot(void)
+{
+    const mylib_array to = array(out, MYLIB_F64, 0, NULL, NULL);
+    const mylib_array a = array(in, MYLIB_F64, 1, row, NULL),
+                      b = array(in, MYLIB_I32, 1, row, NULL);
+    return mylib_dot(MYLIB_F64, test_cpu, NULL, &to, &a, &b);
+}
+static mylib_status trace(void)
+{
+    const mylib_array from = array(in, MYLIB_F64, 2, matrix, turned);
+    return mylib_trace(test_cpu, NULL, &from, out);
+}
+
+/* So many that the library's list of them grows. */
+static mylib_status alloc_on_gpu(void)
+{
+    enum { COUNT = 600 };
+    void *memory[COUNT];
+    mylib_status st = MYLIB_OK;
+    int count = 0;
+    while (count < COUNT && (st = mylib_alloc(gpu, 16, NULL, &memory[count])) == MYLIB_OK)
+        count++;
+    while (count > 0)
+        CHECK_OK(mylib_free(gpu, memory[--count], NULL));
+    return st;
+}
+
+static mylib_status stream_of_gpu(void)
+{
+    void *made_stream = NULL;
+    mylib_status st = mylib_stream_create(gpu, &made_stream);
+    return st != MYLIB_OK ? st : mylib_stream_destroy(gpu, made_stream);
+}
+
+static mylib_status pinned(void)
+{
+    void *memory = NULL;
+    mylib_status st = mylib_alloc_pinned(1000, &memory);
+    return st != MYLIB_OK ? st : mylib_free_pinned(memory);
+}
+
+#define ON_CPU(name)                                                                               \
+    {                                                                                              \
+#name, name, 0                                                                             \
+    }
+#define ON_GPU(name)                                                                               \
+    {                                                                                              \
+#name, name, 1                                                                             \
+    }
+static const struct scenario {
+    const char *name;
+    mylib_status (*run)(void);
+    int needs_gpu;
+} scenarios[] = {
+    ON_CPU(alloc),
+    ON_CPU(config),
+    ON_CPU(scalars),
+    ON_CPU(create),
+    ON_CPU(map_large),
+    ON_CPU(map_small),
+    ON_CPU(map1),
+    ON_CPU(fold),
+    ON_CPU(map_turned),
+    ON_CPU(map_as),
+    ON_CPU(map_in_order),
+    ON_CPU(choose),
+    ON_CPU(copy),
+    ON_CPU(copy_bytes),
+    ON_CPU(range),
+    ON_CPU(run_wide),
+    ON_CPU(run_wide_turned),
+    ON_CPU(run_long),
+    ON_CPU(run_in_order),
+    ON_CPU(reduce_wide),
+    ON_CPU(reduce_wide_turned),
+    ON_CPU(reduce_long),
+    ON_CPU(reduce_long_columns),
+    ON_CPU(reduce_all),
+    ON_CPU(reduce_turned),
+    ON_CPU(reduce_rows),
+    ON_CPU(reduce_columns),
+    ON_CPU(reduce_converted),
+    ON_CPU(dot),
+    ON_CPU(trace),
+    ON_GPU(alloc_on_gpu),
+    ON_GPU(stream_of_gpu),
+    ON_GPU(pinned),
+    ON_GPU(map_on_gpu),
+    ON_GPU(map_small_on_gpu),
+    ON_GPU(run_on_gpu),
+    ON_GPU(reduce_program_on_gpu),
+    ON_GPU(reduce_on_gpu),
+};
+
+/* ---- Checks ---------------------------------------------------------------------------------- */
+
+static double *expected;
+static long failures_seen;
+
+static void poison(void) { memcpy(out, initial_out, NBYTES); }
+
+/* Makes the thread's message another one, so that a call that leaves none is seen. */
+static void forget_message(char old[MESSAGE_SIZE])
+{
+    CHECK_STATUS(mylib_set_threads(-1), MYLIB_ERR_ARGUMENT);
+    snprintf(old, MESSAGE_SIZE, "%s", mylib_last_message());
+}
+
+/* Runs while allocations fail from the n-th on, one or all; whether any has failed. */
+static int check_failure(const struct scenario *s, long n, int for_ever)
+{
+    char old[MESSAGE_SIZE];
+    test_set_case("%s, allocation %ld fails%s", s->name, n, for_ever ? " for ever" : "");
+    forget_message(old);
+    poison();
+    CHECK(!s->needs_gpu || mylib_free_cached() == MYLIB_OK, "%s", mylib_last_message());
+    fail_from = n;
+    fail_to = for_ever ? LONG_MAX : n + 1;
+    atomic_store(&made, 0);
+    atomic_store(&failed, 0);
+    atomic_store(&is_counting, 1);
+    mylib_status st = s->run();
+    atomic_store(&is_counting, 0);
+    long count = atomic_load(&failed);
+    if (st == MYLIB_OK) {
+        CHECK(memcmp(out, expected, NBYTES) == 0, "success, but the result is wrong");
+    } else {
+        const char *message = mylib_last_message();
+        CHECK(st == MYLIB_ERR_NO_MEMORY, "%s: %s", mylib_status_name(st), message);
+        CHECK(count > 0, "failed without a reason: %s", message);
+        CHECK(message[0] != '\0' && strcmp(message, old) != 0, "no message");
+        failures_seen++;
+    }
+    poison();
+    if (CHECK_OK(s->run()))
+        CHECK(memcmp(out, expected, NBYTES) == 0, "the next call gives a wrong result");
+    return count > 0;
+}
+
+static long living_after(const struct scenario *s)
+{
+    CHECK(!s->needs_gpu || mylib_free_cached() == MYLIB_OK, "%s", mylib_last_message());
+    return atomic_load(&living);
+}
+
+static void check_scenario(const struct scenario *s)
+{
+    test_set_case("%s, undisturbed", s->name);
+    for (int k = 0; k < 2; k++) {
+        poison();
+        if (!CHECK_OK(s->run()))
+            return;
+    }
+    memcpy(expected, out, NBYTES);
+    long before = living_after(s);
+    for (int for_ever = 0; for_ever < 2; for_ever++)
+        for (long n = 1; check_failure(s, n, for_ever); n += 1 + n / 20)
+            ;
+    test_set_case("%s", s->name);
+    long after = living_after(s);
+    CHECK(after == before, "%ld allocations became %ld", before, after);
+}
+
+int main(void)
+{
+    int gpus = 0;
+    setenv("MYLIB_STREAM_SLOT_KIB", "64", 1); /* several pieces of each array */
+    setenv("MYLIB_STREAM_THREADS", "2", 1);
+    test_begin("no_memory");
+    if (!CAN_REPLACE_MALLOC) {
+        printf("no_memory: skipped: malloc() is not glibc's, or a sanitizer's\n");
+        return 77;
+    }
+    in = test_malloc(NBYTES);
+    out = test_malloc(NBYTES);
+    expected = test_malloc(NBYTES);
+    initial_out = test_malloc(NBYTES);
+    for (int i = 0; i < N; i++) {
+        in[i] = 1 + i % 97;
+        initial_out[i] = i % 13;
+    }
+    if (test_is_emulated()) /* a real GPU's driver has allocations of its own */
+        CHECK_OK(mylib_cuda_device_count(&gpus));
+    CHECK_OK(mylib_set_threads(4));
+    CHECK_OK(make_wide(&wide_program));
+    CHECK_OK(make_long(&long_program));
+    CHECK_OK(make_short(&short_program));
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        if (gpus > 0 || !scenarios[i].needs_gpu)
+            check_scenario(&scenarios[i]);
+    mylib_program_free(wide_program);
+    mylib_program_free(long_program);
+    mylib_program_free(short_program);
+    test_set_case("all");
+    CHECK(failures_seen > 20, "only %ld calls met a failure", failures_seen);
+    return test_end();
+}
