@@ -154,6 +154,6 @@ def test_mypy() -> None:
 
 def test_stubs_match_the_modules(tmp_path: Path) -> None:
     allowed = tmp_path / "allowed"
-    # The library is no module.  Private modules have no stubs, and decorators hide their signatures.
+    # The library is no module; private modules have no stubs, and decorators hide signatures.
     allowed.write_text("pkg\\.libmylib\npkg\\._[a-z].*\n")
     run(python_tool("stubtest"), "pkg", "--allowlist", allowed, "--ignore-unused-allowlist")
