@@ -158,6 +158,23 @@ const char *const mylib_operand_names[MYLIB_MAX_OPERANDS] = {
     "in[17]", "in[18]", "in[19]", "in[20]", "in[21]", "in[22]", "in[23]", "in[24]", "in[25]",
     "in[26]", "in[27]", "in[28]", "in[29]", "in[30]", "in[31]"};
 
+mylib_status mylib_take_many_rows(mylib_layout *layout, int rows)
+{
+    layout->strides = malloc((size_t)rows * sizeof *layout->strides);
+    if (layout->strides == NULL)
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the strides of %d operands", rows);
+    return MYLIB_OK;
+}
+
+void mylib_layout_copy(mylib_layout *to, const mylib_layout *from)
+{
+    mylib_strides *strides = to->strides;
+    *to = *from;
+    to->strides = strides;
+    for (int k = 0; k < from->operands; k++)
+        memcpy(strides[k], from->strides[k], (size_t)from->ndim * sizeof **strides);
+}
+
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs)
 {

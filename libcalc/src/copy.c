@@ -32,14 +32,16 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
     int packs = dst_type != src_type || !mylib_layout_is_contiguous(layout, 1, size);
     int unpacks = !mylib_layout_is_contiguous(layout, 0, size);
     mylib_code program;
+    mylib_strides strides[2];
     mylib_layout part;
     mylib_status st;
 
+    part.strides = strides;
     if (packs) {
         MYLIB_TRY(mylib_stream_create(src_device, &side));
         MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
         MYLIB_TRY(mylib_alloc(src_device, nbytes, side, &packed));
-        part = *layout;
+        mylib_layout_copy(&part, layout);
         replace_operand(&part, 0, packed, size);
         mylib_layout_simplify(&part);
         mylib_code_of_conversion(&program, dst_type, src_type);
@@ -55,7 +57,7 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
     if (packs)
         MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
     if (unpacks) {
-        part = *layout;
+        mylib_layout_copy(&part, layout);
         replace_operand(&part, 1, received, size);
         mylib_layout_simplify(&part);
         mylib_code_of_conversion(&program, dst_type, dst_type);
@@ -113,9 +115,11 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     static const char *const names[] = {"dst", "src"};
     mylib_operation operation;
     mylib_code code;
+    mylib_strides strides[2];
     mylib_layout layout;
     mylib_status st;
 
+    layout.strides = strides;
     if (dst == NULL || src == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
     MYLIB_TRY(mylib_layout_init_named(&layout, dst, src, 1, names));

@@ -6,6 +6,8 @@
 #ifndef MYLIB_INTERNAL_H
 #define MYLIB_INTERNAL_H
 
+#include <stdlib.h>
+
 #include "mylib.h"
 #include "ops.h"
 #include "types.h"
@@ -216,9 +218,12 @@ static inline mylib_type mylib_operand_read_type(const mylib_code *program, int 
 
 /*
  * The operands of a program as one nest of loops: operand 0 is the output, the rest are the inputs,
- * broadcast.  Byte strides; dimension 0 is the outermost.
+ * broadcast.  Byte strides; dimension 0 is the outermost.  The rows of strides are the owner's, who
+ * sets the pointer to them first: as many as there can be operands would take 17 KB of stack.
  */
 #define MYLIB_MAX_OPERANDS (1 + MYLIB_PROGRAM_MAX_INPUTS)
+
+typedef int64_t mylib_strides[MYLIB_MAX_NDIM];
 
 typedef struct mylib_layout {
     int ndim; /* at least 1 */
@@ -226,10 +231,31 @@ typedef struct mylib_layout {
     int64_t count; /* elements; the other fields are set only when it is not 0 */
     int64_t shape[MYLIB_MAX_NDIM];
     char *data[MYLIB_MAX_OPERANDS];
-    int64_t strides[MYLIB_MAX_OPERANDS][MYLIB_MAX_NDIM];
+    mylib_strides *strides; /* a row for each operand */
     /* The operand is one element of host memory, while the others are on a GPU. */
     uint8_t is_host_scalar[MYLIB_MAX_OPERANDS];
 } mylib_layout;
+
+/*
+ * Gives a layout so many rows of strides: `few`, which has MYLIB_FEW_ROWS, where these will do, else
+ * from the heap.  MYLIB_ERR_NO_MEMORY.
+ */
+#define MYLIB_FEW_ROWS 6
+mylib_status mylib_take_many_rows(mylib_layout *layout, int rows);
+static inline mylib_status mylib_take_rows(mylib_layout *layout, mylib_strides *few, int rows)
+{
+    layout->strides = few;
+    return rows <= MYLIB_FEW_ROWS ? MYLIB_OK : mylib_take_many_rows(layout, rows);
+}
+
+static inline void mylib_free_rows(mylib_layout *layout, const mylib_strides *few)
+{
+    if (layout->strides != few)
+        free(layout->strides);
+}
+
+/* Copies a layout, strides and all: *to has rows of its own. */
+void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);
 
 /*
  * Checks the arrays, broadcasts in[0..inputs) to out's shape, and fills the layout in the arrays'
@@ -365,8 +391,7 @@ void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, con
 
 /*
  * As mylib_cuda_program_reduce(), over host memory; out_type may be any to which store() narrows
- * the carrying type.  MYLIB_ERR_NO_MEMORY, after which the output is undefined; not for an
- * operation's program.
+ * the carrying type.  MYLIB_ERR_NO_MEMORY, after which the output is undefined.
  */
 mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
                               mylib_type type, const mylib_layout *layout, int kept_ndim,
@@ -374,9 +399,10 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 
 /*
  * *value += the sum of n terms, summed in the documented order and rounded once; 'type' is that of
- * all.
+ * all.  MYLIB_ERR_NO_MEMORY, and *value is as before.
  */
-void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, int64_t a_stride);
+mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
+                                int64_t a_stride);
 
 /* How many threads this one may use, itself among them. */
 int mylib_cpu_threads(void);

@@ -94,9 +94,11 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
 {
     mylib_operation operation;
     mylib_type input_types[2];
+    mylib_strides strides[3];
     mylib_layout layout;
     mylib_status st;
 
+    layout.strides = strides;
     int inputs = mylib_op_arity(op);
     for (int k = 0; k < inputs; k++)
         input_types[k] = in[k].type;
@@ -152,9 +154,11 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     mylib_array in[3] = {{0}, {0}, {0}};
     mylib_type types[3];
     mylib_operation operation;
+    mylib_strides strides[4];
     mylib_layout layout;
     mylib_status st;
 
+    layout.strides = strides;
     for (int k = 0; k < 3; k++) {
         MYLIB_TRY(mylib_check_array(names[1 + k], given[k]));
         in[k] = *given[k];
@@ -171,26 +175,30 @@ out:
 mylib_status mylib_program_run(const mylib_program *program, mylib_device device, void *stream,
                                const mylib_array *out, const mylib_array *in)
 {
+    mylib_strides few[MYLIB_FEW_ROWS];
     mylib_layout layout;
     mylib_status st;
 
     if (program == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
+    if ((st = mylib_take_rows(&layout, few, 1 + program->inputs)) != MYLIB_OK)
+        return st;
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init(&layout, out, in, program->inputs));
     for (int k = 0; k < program->inputs; k++)
         if (in[k].type != program->input_type[k])
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s",
-                              k, mylib_type_name(in[k].type),
-                              mylib_type_name((mylib_type)program->input_type[k]));
+            MYLIB_TRY(mylib_fail(
+                MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s", k,
+                mylib_type_name(in[k].type), mylib_type_name((mylib_type)program->input_type[k])));
     if (out->type != program->result_type)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
-                          mylib_type_name((mylib_type)program->result_type),
-                          mylib_type_name(out->type));
+        MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
+                             mylib_type_name((mylib_type)program->result_type),
+                             mylib_type_name(out->type)));
     MYLIB_TRY(run(program, device, stream, out, in, &layout, mylib_operand_names));
     if (layout.count != 0 && out->device.kind == MYLIB_CPU)
         mylib_raise_flags(program->flags);
 out:
+    mylib_free_rows(&layout, few);
     return st;
 }
 
@@ -235,9 +243,8 @@ static mylib_status run1(mylib_op op, mylib_type type, const mylib_program *prog
         layout->strides[1][0] == 0 && layout->count > 1) {
         size_t size = mylib_type_size(type);
         if (mylib_layout_overlap(layout, 2, size, size) == MYLIB_DISJOINT) {
-            mylib_cpu_fold_sum(type, layout->count, layout->data[0], layout->data[2],
-                               layout->strides[2][0]);
-            return MYLIB_OK;
+            return mylib_cpu_fold_sum(type, layout->count, layout->data[0], layout->data[2],
+                                      layout->strides[2][0]);
         }
     }
     return mylib_cpu_execute_in_order(program, layout);
@@ -248,6 +255,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
 {
     const mylib_type types[2] = {type, type};
     mylib_operation operation;
+    mylib_strides strides[3];
     mylib_layout layout;
     mylib_status st = mylib_operation_of_op(&operation, op, type, types);
     if (st != MYLIB_OK)
@@ -263,6 +271,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
                           : a == NULL ? "a"
                                       : "b");
 
+    layout.strides = strides;
     layout.ndim = 1;
     layout.operands = program->inputs == 2 ? 3 : 2;
     layout.count = layout.shape[0] = n;

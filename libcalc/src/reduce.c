@@ -261,45 +261,58 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
+/* Runs where the arrays are. */
+static mylib_status run_in_place(mylib_reduction reduction, const values *v, mylib_device device,
+                                 void *stream, const mylib_array *out, mylib_layout *l,
+                                 int kept_ndim)
+{
+    if (out->device.kind == MYLIB_CPU && l->count != 0)
+        mylib_raise_flags(v->program->flags);
+    if (device.kind == MYLIB_CPU)
+        return mylib_cpu_reduce(reduction, v->program, v->type, l, kept_ndim, out->type);
+    for (int k = 1; k < l->operands; k++)
+        l->is_host_scalar[k] = v->in[k - 1].device.kind == MYLIB_CPU;
+    if (v->code != NULL)
+        return mylib_cuda_reduce(device.index, stream, reduction, v->code, l, kept_ndim, out->type);
+    return mylib_cuda_program_reduce(device.index, stream, reduction, v->program, v->type, l,
+                                     kept_ndim, out->type);
+}
+
 /* Arrays in one place, of sizes that fit. */
 static mylib_status run(mylib_reduction reduction, const values *v, mylib_device device,
                         void *stream, const mylib_array *out)
 {
-    mylib_layout layout, arranged;
-    mylib_status st;
-    int kept_ndim;
-
     const int is_streamed = device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU;
+    mylib_strides few[MYLIB_FEW_ROWS];
+    mylib_layout layout, arranged;
+    int kept_ndim;
+    mylib_status st = mylib_take_rows(&layout, few, 2 * (1 + v->inputs));
+    if (st != MYLIB_OK)
+        return st;
+    arranged.strides = layout.strides + 1 + v->inputs;
     MYLIB_TRY(make_layout(v, out, &layout));
 
     for (int d = 0; d < v->ndim && layout.count != 0; d++)
         if (v->extent[d] > 1 && layout.strides[0][d] == 0)
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride %d is 0", d);
+            MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride %d is 0", d));
     for (int k = 1; k < layout.operands && layout.count != 0; k++)
         if (same_place(v->in[k - 1].device, out->device) &&
             mylib_layout_overlap(&layout, k, mylib_type_size(out->type),
                                  mylib_type_size(v->in[k - 1].type)) != MYLIB_DISJOINT)
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint");
+            MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint"));
 
-    for (int d = 0; d < v->ndim; d++)
-        if (v->extent[d] == 0)
-            return is_streamed ? mylib_cuda_check_device(device.index) : MYLIB_OK;
+    for (int d = 0; d < v->ndim; d++) {
+        if (v->extent[d] == 0) {
+            st = is_streamed ? mylib_cuda_check_device(device.index) : MYLIB_OK;
+            goto out;
+        }
+    }
     arrange(&arranged, &layout, v->extent, &kept_ndim);
-    if (is_streamed)
-        return mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &arranged,
-                                      kept_ndim, out->type);
-    if (out->device.kind == MYLIB_CPU && layout.count != 0)
-        mylib_raise_flags(v->program->flags);
-    if (device.kind == MYLIB_CPU)
-        return mylib_cpu_reduce(reduction, v->program, v->type, &arranged, kept_ndim, out->type);
-    for (int k = 1; k < arranged.operands; k++)
-        arranged.is_host_scalar[k] = v->in[k - 1].device.kind == MYLIB_CPU;
-    if (v->code != NULL)
-        return mylib_cuda_reduce(device.index, stream, reduction, v->code, &arranged, kept_ndim,
-                                 out->type);
-    return mylib_cuda_program_reduce(device.index, stream, reduction, v->program, v->type,
-                                     &arranged, kept_ndim, out->type);
+    st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type,
+                                              &arranged, kept_ndim, out->type)
+                     : run_in_place(reduction, v, device, stream, out, &arranged, kept_ndim);
 out:
+    mylib_free_rows(&layout, few);
     return st;
 }
 
@@ -473,7 +486,9 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         MYLIB_TRY(reduce(MYLIB_SUM, &v, device, stream, &apart));
         memcpy(sum_ret, &result, mylib_type_size(sum_type));
     } else {
+        mylib_strides rows[2];
         mylib_layout layout;
+        layout.strides = rows;
         layout.ndim = 1;
         layout.operands = 2;
         layout.count = layout.shape[0] = n;

@@ -101,7 +101,9 @@ cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
     const int64_t vector = 16 / (int64_t)mylib_type_size((mylib_type)args->computed_type);
     const int64_t columns = args->row_vectors != 0 ? args->row_vectors * vector : args->n;
     mylib_code code = {.type = args->computed_type, .result_type = args->result_type};
-    mylib_layout l = {.ndim = 2, .operands = 1, .count = args->n, .data = {args->out}};
+    mylib_strides strides[4];
+    mylib_layout l = {
+        .ndim = 2, .operands = 1, .count = args->n, .data = {args->out}, .strides = strides};
     int is_select = args->condition != NULL, flags = mylib_test_flags();
     (void)stream;
     if (error != cudaSuccess)
@@ -137,7 +139,9 @@ cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream)
     cudaError_t error = (cudaError_t)cuda_standin_launch();
     const int64_t size = (int64_t)mylib_type_size((mylib_type)plan->program.type);
     mylib_code code = plan->program;
-    mylib_layout l = {.ndim = plan->ndim, .operands = plan->operands, .count = 1};
+    mylib_strides strides[MYLIB_CODE_MAX_OPERANDS];
+    mylib_layout l = {
+        .ndim = plan->ndim, .operands = plan->operands, .count = 1, .strides = strides};
     int flags = mylib_test_flags();
     (void)stream;
     if (error != cudaSuccess)
@@ -164,7 +168,9 @@ cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cu
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
     mylib_code code = args->program;
-    mylib_layout l = {.ndim = 1, .operands = 1, .count = args->n, .shape = {args->n}};
+    mylib_strides strides[MYLIB_CODE_MAX_OPERANDS];
+    mylib_layout l = {
+        .ndim = 1, .operands = 1, .count = args->n, .shape = {args->n}, .strides = strides};
     const int64_t size = (int64_t)mylib_type_size((mylib_type)code.result_type);
     int before = mylib_test_flags();
     (void)stream;
@@ -290,7 +296,8 @@ static mylib_status line_up(const mylib_reduce_args *args, mylib_layout *l, char
 {
     mylib_status st = MYLIB_OK;
     for (int k = 0; k < args->inputs && st == MYLIB_OK; k++) {
-        mylib_layout copy = {.ndim = l->ndim, .operands = 2, .count = l->count};
+        mylib_strides strides[2];
+        mylib_layout copy = {.ndim = l->ndim, .operands = 2, .count = l->count, .strides = strides};
         mylib_operation as_is;
         mylib_type type = (mylib_type)args->input_type[k];
         if ((copies[k] = malloc((size_t)(l->count * args->input_size[k]))) == NULL)
@@ -346,7 +353,8 @@ static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_prog
     const mylib_reduction reduction = (mylib_reduction)args->reduction;
     const int kept = args->kept_ndim;
     char *copies[2] = {NULL, NULL};
-    mylib_layout l = {.ndim = args->ndim, .operands = 1 + args->inputs};
+    mylib_strides strides[3] = {{0}};
+    mylib_layout l = {.ndim = args->ndim, .operands = 1 + args->inputs, .strides = strides};
     mylib_status st = MYLIB_OK;
     l.count = args->outputs * args->terms;
     l.data[0] = args->out;
@@ -541,7 +549,8 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
     const int64_t most = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
     const mylib_code code = {(uint8_t)type,   (uint8_t)type,           1, 1,
                              {(uint8_t)type}, {{MYLIB_OPCODE_LOAD, 0}}};
-    mylib_layout l = {.ndim = 1, .operands = 2, .strides = {{0}, {size}}};
+    mylib_strides strides[2] = {{0}, {size}};
+    mylib_layout l = {.ndim = 1, .operands = 2, .strides = strides};
     mylib_program *load = NULL;
     mylib_status st = program_of_code(&code, type, &load);
     char *values = malloc((size_t)(args->columns * size));

@@ -75,10 +75,14 @@ static mylib_program program_of_constants(int constants)
     return p;
 }
 
+/* Its strides are overwritten by the fourth call after this one. */
 static mylib_layout layout_of(int operands, int64_t size, int ndim, const int64_t *shape)
 {
     static _Alignas(16) char memory[16];
-    mylib_layout l = {.ndim = ndim, .operands = operands, .count = 1};
+    static mylib_strides strides[4][MYLIB_MAX_OPERANDS];
+    static unsigned calls;
+    mylib_layout l = {
+        .ndim = ndim, .operands = operands, .count = 1, .strides = strides[calls++ % 4]};
     for (int d = ndim - 1; d >= 0; d--) {
         l.shape[d] = shape[d];
         for (int k = 0; k < operands; k++)
@@ -181,8 +185,11 @@ static void test_limits(void)
     const int64_t small[] = {3, 5, 7, 9, 11}, flat[] = {((int64_t)1 << 33) + 5},
                   large[] = {(int64_t)1 << 16, (int64_t)1 << 16}, half[] = {1 << 15, 1 << 15},
                   narrow[] = {(int64_t)1 << 31, 2};
-    const mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small);
-    mylib_layout l;
+    mylib_strides strides[2][3];
+    mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small), l;
+    /* They last: their strides are not those of others. */
+    two.strides = memcpy(strides[0], two.strides, sizeof strides[0]);
+    one.strides = memcpy(strides[1], one.strides, sizeof strides[1]);
     check_fit("two statements", chain_of(MYLIB_F64, 2, 2), &two, MYLIB_FUSED_FITS);
     check_fit("the most statements", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS), &two,
               MYLIB_FUSED_FITS);
@@ -277,7 +284,8 @@ static void test_places(void)
         mylib_type type = types[rng_below(&r, 4)];
         int64_t size = test_size(type), sizes[3] = {size, size, size};
         layout out, in[2];
-        mylib_layout l;
+        mylib_strides strides[3];
+        mylib_layout l = {.strides = strides};
         mylib_array arrays[3];
         random_shape(&r, &out, i % 10 == 0 ? MAX_COUNT : 600);
         random_strides(&r, &out, size, 1);

@@ -152,7 +152,8 @@ static void make(mylib_code *program, mylib_layout *given, layout *l, mylib_type
 static void test_random(const test_type *t, rng *r)
 {
     mylib_code program;
-    mylib_layout given;
+    mylib_strides strides[3];
+    mylib_layout given = {.strides = strides};
     for (int i = 0; i < test_rounds(400); i++) {
         layout l[3];
         int compares = rng_once_in(r, 4);
@@ -170,7 +171,8 @@ static void test_random(const test_type *t, rng *r)
 static void test_matrices(const test_type *t, rng *r)
 {
     mylib_code program;
-    mylib_layout given;
+    mylib_strides strides[3];
+    mylib_layout given = {.strides = strides};
     for (int i = 0; i < test_rounds(300); i++) {
         layout l[3] = {{.ndim = 2 + (int)rng_below(r, 2)}};
         int rows = l[0].ndim - 2, columns = l[0].ndim - 1;
@@ -230,7 +232,9 @@ static void test_choices(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mylib_code program;
         mylib_plan plan;
-        mylib_layout l = {.ndim = 2, .operands = 3, .count = (int64_t)N * (N / 2)};
+        mylib_strides strides[3];
+        mylib_layout l = {
+            .ndim = 2, .operands = 3, .count = (int64_t)N * (N / 2), .strides = strides};
         test_set_case("an aligned matrix and %s", cases[i].name);
         if (mylib_code_of_op(&program, MYLIB_OP_add, MYLIB_F32) != MYLIB_OK)
             test_give_up("no program");

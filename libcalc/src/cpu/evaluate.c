@@ -100,7 +100,7 @@ static void choose_block(mylib_evaluator *e)
     e->register_nbytes =
         (e->block * size + MYLIB_LINE_NBYTES - 1) / MYLIB_LINE_NBYTES * MYLIB_LINE_NBYTES +
         GAP_NBYTES;
-    size_t nbytes = (size_t)(registers * (e->register_nbytes + (int64_t)sizeof(t_c128)));
+    size_t nbytes = mylib_registers_nbytes(e);
     size_t room = sizeof((mylib_places *)NULL)->registers;
     if (nbytes > room || e->places > MYLIB_FEW_PLACES)
         e->memory_nbytes = (nbytes + (size_t)e->places * sizeof(char *) + MYLIB_LINE_NBYTES - 1) /
@@ -118,6 +118,7 @@ mylib_status mylib_evaluator_init(mylib_evaluator *e, const mylib_program *p,
     memcpy(e->stride, strides, (size_t)e->operands * sizeof *strides);
     e->places = e->operands + 2 * p->registers + p->constants;
     e->block = INT64_MAX;
+    e->register_nbytes = 0;
     e->memory_nbytes = 0;
     if (p->registers > 0)
         choose_block(e);
@@ -225,16 +226,15 @@ void mylib_evaluate_alone(const mylib_program *p, int64_t n, char *const *data,
                           const int64_t *strides)
 {
     mylib_evaluator e;
-    mylib_places places;
+    char *place[MYLIB_MAX_OPERANDS + 3]; /* a statement reads three constants at most */
     uint8_t no_registers[1] = {0};
     e.program = p;
     e.cpu = mylib_cpu();
     e.operands = 1 + p->inputs;
-    places.place = places.few;
     for (int k = 0; k <= p->inputs; k++)
-        places.few[k] = data[k];
+        place[k] = data[k];
     for (int i = 0; i < p->constants; i++)
-        places.few[constant_place(&e, i)] = (char *)p->constant[i].value;
+        place[constant_place(&e, i)] = (char *)p->constant[i].value;
     prepare_call(&e, e.few, p->statement, strides, no_registers);
-    run_call(&e, e.few, n, data[0], places.few, 0);
+    run_call(&e, e.few, n, data[0], place, 0);
 }

@@ -57,6 +57,12 @@ typedef struct mylib_places {
     _Alignas(MYLIB_LINE_NBYTES) char registers[MYLIB_REGISTERS_NBYTES + 4096];
 } mylib_places;
 
+/* What the program's registers take of a mylib_places, or of memory_nbytes. */
+static inline size_t mylib_registers_nbytes(const mylib_evaluator *e)
+{
+    return (size_t)e->program->registers * ((size_t)e->register_nbytes + sizeof(t_c128));
+}
+
 /* `memory` has memory_nbytes, aligned to cache lines; NULL when that is 0. */
 void mylib_places_init(mylib_places *p, const mylib_evaluator *e, char *memory);
 

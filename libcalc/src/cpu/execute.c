@@ -206,13 +206,18 @@ static void split_dimension(mylib_layout *l, int d)
 }
 
 /* A layout in tiles, where some operand moves least in dimension d. */
-static void run_tiles(const run *whole, int d)
+static mylib_status run_tiles(const run *whole, int d)
 {
     const mylib_layout *l = whole->layout;
     int inner = l->ndim - 1;
     int64_t rows = l->shape[d], columns = l->shape[inner];
     int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
-    mylib_layout part = *l;
+    mylib_strides few[MYLIB_FEW_ROWS];
+    mylib_layout part;
+    mylib_status st = mylib_take_rows(&part, few, l->operands);
+    if (st != MYLIB_OK)
+        return st;
+    mylib_layout_copy(&part, l);
     const run r = {whole->e, &part, whole->memory, whole->threads};
     take_part(&part, d, 0, whole_rows);
     take_part(&part, inner, 0, whole_columns);
@@ -220,16 +225,18 @@ static void run_tiles(const run *whole, int d)
     split_dimension(&part, inner);
     run_layout(&r);
     if (whole_columns < columns) {
-        part = *l;
+        mylib_layout_copy(&part, l);
         take_part(&part, inner, whole_columns, columns - whole_columns);
         run_layout(&r);
     }
     if (whole_rows < rows) {
-        part = *l;
+        mylib_layout_copy(&part, l);
         take_part(&part, d, whole_rows, rows - whole_rows);
         take_part(&part, inner, 0, whole_columns);
         run_layout(&r);
     }
+    mylib_free_rows(&part, few);
+    return MYLIB_OK;
 }
 
 /* The evaluator for the rows of a layout, and memory for so many threads. */
@@ -281,9 +288,9 @@ mylib_status mylib_cpu_execute(const mylib_program *p, const mylib_layout *l)
     if (d < 0)
         run_layout(&r);
     else
-        run_tiles(&r, d);
+        st = run_tiles(&r, d);
     end_run(&r, &e);
-    return MYLIB_OK;
+    return st;
 }
 
 /*

@@ -1302,30 +1302,21 @@ static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out
         lookup_conversion(to, MYLIB_F32)(n, out, (const char *)x);
 }
 
-static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
-                    const char *a, ptrdiff_t sa)
-{
-    _Alignas(64) char packed[HALF_BLOCK * sizeof(t_c128)], result[HALF_BLOCK * sizeof(t_c128)];
-    int to_complex = part_of(to) != to, from_complex = part_of(from) != from;
-    if (from_complex && !to_complex && to != MYLIB_BOOL)
-        from = part_of(from); /* the real part is the first */
-    const ptrdiff_t w = (ptrdiff_t)mylib_type_size(from), wo = (ptrdiff_t)mylib_type_size(to);
+/* Other strides than those of contiguous elements go through contiguous blocks. */
+#define CONVERTED_NBYTES (HALF_BLOCK * (int)sizeof(double))
 
-    if (to == from) {
-        mylib_copy_strided((size_t)w, n, out, so, a, sa);
-        return;
-    }
-    if (to_complex && !from_complex) {
-        const double zero = 0;
-        convert(part_of(to), from, n, out, so, a, sa);
-        mylib_copy_strided((size_t)wo / 2, n, out + wo / 2, so, (const char *)&zero, 0);
-        return;
-    }
+static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
+                           const char *a, ptrdiff_t sa)
+{
+    _Alignas(64) char packed[CONVERTED_NBYTES], result[CONVERTED_NBYTES];
+    const ptrdiff_t w = (ptrdiff_t)mylib_type_size(from), wo = (ptrdiff_t)mylib_type_size(to);
+    const ptrdiff_t widest = w > wo ? w : wo;
+    const ptrdiff_t most =
+        widest * HALF_BLOCK > CONVERTED_NBYTES ? CONVERTED_NBYTES / widest : HALF_BLOCK;
     if (n == 1)
         so = wo, sa = w;
-    int flags = mylib_test_flags();
-    for (ptrdiff_t i = 0; i < n; i += HALF_BLOCK) {
-        ptrdiff_t m = n - i < HALF_BLOCK ? n - i : HALF_BLOCK;
+    for (ptrdiff_t i = 0; i < n; i += most) {
+        ptrdiff_t m = n - i < most ? n - i : most;
         const char *src = a + i * sa;
         char *dst = so == wo ? out + i * so : result;
         if (sa != w) {
@@ -1336,6 +1327,27 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
         if (so != wo)
             mylib_copy_strided((size_t)wo, m, out + i * so, so, result, wo);
     }
+}
+
+static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
+                    const char *a, ptrdiff_t sa)
+{
+    int to_complex = part_of(to) != to, from_complex = part_of(from) != from;
+    if (from_complex && !to_complex && to != MYLIB_BOOL)
+        from = part_of(from); /* the real part is the first */
+    if (to == from) {
+        mylib_copy_strided(mylib_type_size(to), n, out, so, a, sa);
+        return;
+    }
+    if (to_complex && !from_complex) {
+        const ptrdiff_t half = (ptrdiff_t)mylib_type_size(to) / 2;
+        const double zero = 0;
+        convert(part_of(to), from, n, out, so, a, sa);
+        mylib_copy_strided((size_t)half, n, out + half, so, (const char *)&zero, 0);
+        return;
+    }
+    int flags = mylib_test_flags();
+    convert_blocks(to, from, n, out, so, a, sa);
     /* Every number has its integer; but vector code also converts those that are then replaced. */
     if (to <= MYLIB_U64 && from >= MYLIB_F16 && mylib_test_flags() != flags) {
         mylib_clear_flags();

@@ -151,23 +151,34 @@ static int64_t input_size(const reducer *r, int k)
     return mylib_program_operand_size(&r->terms_of.program, 1 + k);
 }
 
-/*
- * What a task needs to evaluate the program: registers, and room for them where they are many.
- * Returns 0 when there is no memory, which the reducer then knows.
- */
-static int begin_places(reducer *r, mylib_places *places, void **memory)
+static size_t in_lines(size_t nbytes)
 {
+    return (nbytes + MYLIB_LINE_NBYTES - 1) / MYLIB_LINE_NBYTES * MYLIB_LINE_NBYTES;
+}
+
+/*
+ * What a task needs: the program's registers, if it is evaluated, and room of its own.  Both are in
+ * the places, or in *memory where they are large.  Returns the room; NULL when there is no memory,
+ * which the reducer then knows.
+ */
+static char *begin_places(reducer *r, mylib_places *places, size_t room_nbytes, void **memory)
+{
+    size_t used = 0, apart = 0;
+    if (r->directs == 0) {
+        apart = r->evaluator.memory_nbytes;
+        used = apart == 0 ? in_lines(mylib_registers_nbytes(&r->evaluator)) : 0;
+    }
+    int fits = used + room_nbytes <= sizeof places->registers;
     *memory = NULL;
     places->place = NULL;
-    if (r->directs > 0)
-        return 1;
-    if (r->evaluator.memory_nbytes != 0 &&
-        posix_memalign(memory, MYLIB_LINE_NBYTES, r->evaluator.memory_nbytes) != 0) {
+    if ((apart != 0 || !fits) &&
+        posix_memalign(memory, MYLIB_LINE_NBYTES, apart + (fits ? 0 : room_nbytes)) != 0) {
         atomic_store(&r->failed, 1);
-        return 0;
+        return NULL;
     }
-    mylib_places_init(places, &r->evaluator, *memory);
-    return 1;
+    if (r->directs == 0)
+        mylib_places_init(places, &r->evaluator, apart != 0 ? *memory : NULL);
+    return fits ? places->registers + used : (char *)*memory + apart;
 }
 
 /* n results from the carrying type to out. */
@@ -288,8 +299,6 @@ static int64_t block_terms(const reducer *r, int64_t block)
 
 /* ---- Along the terms ----------------------------------------------------------------------- */
 
-#define TERMS_NBYTES (MYLIB_BLOCK_TERMS * (int)sizeof(t_c128))
-
 /* Whether input k can be read in place: its terms lie one after the other, as direct_type. */
 static int is_in_place(const reducer *r, int k)
 {
@@ -343,7 +352,7 @@ static int64_t near_columns(const reducer *r, int k)
  * innermost dimensions are transposed, so that each cache line is read once.
  */
 static void gather_panel(const reducer *r, int k, const char *first, int64_t t, int64_t n,
-                         char *buffer)
+                         char *buffer, char *tile)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
@@ -351,7 +360,6 @@ static void gather_panel(const reducer *r, int k, const char *first, int64_t t, 
     int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][inner - 1];
     int64_t wide = TILE_NBYTES / size;
     mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
-    char tile[TILE_ROWS * TILE_PITCH];
     if (rows < TILE_ROWS || near_columns(r, k) == 0) {
         gather(r, k, first, t, n, stored, buffer);
         return;
@@ -395,7 +403,8 @@ static char *panel_of(const reducer *r, int k, char *panel)
 /* One output's terms, as a task reads them. */
 typedef struct source {
     const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* where term 0 is in each input */
-    char *panel;                                 /* or NULL */
+    char *buffer[2];                             /* a block of each direct, or of values */
+    char *panel;                                 /* or NULL; a tile is behind it */
     int64_t panel_term;                          /* the first one that is in the panel */
     char **place;
 } source;
@@ -442,26 +451,36 @@ static void fill_panel(const reducer *r, source *s, int64_t block, int64_t end)
         if (r->directs == 0 || !is_in_place(r, k))
             gather_panel(r, k, s->first[k], s->panel_term,
                          (last - block) * MYLIB_BLOCK_TERMS + block_terms(r, last),
-                         panel_of(r, k, s->panel));
+                         panel_of(r, k, s->panel), s->panel + r->panel_nbytes);
+}
+
+/* Of buffer i, which only terms that are not read in place need. */
+static size_t buffer_nbytes(const reducer *r, int i)
+{
+    int64_t terms = r->terms < MYLIB_BLOCK_TERMS ? r->terms : MYLIB_BLOCK_TERMS;
+    if (r->directs == 0)
+        return i == 0 ? in_lines((size_t)(terms * r->term_size)) : 0;
+    if (i >= r->directs || is_in_place(r, r->direct[i]))
+        return 0;
+    return in_lines((size_t)terms * mylib_type_size(r->direct_type));
 }
 
 /* The blocks of group g of one output. */
 static void reduce_along(const reducer *r, source *s, int64_t g, char *result)
 {
-    _Alignas(64) char buffer[2][TERMS_NBYTES];
     t_c128 levels[64], value;
     int64_t begin, end;
     group_blocks(r, g, &begin, &end);
     counter c = {0, (char *)levels, r->size, 1};
     for (int64_t block = begin; block < end; block++) {
         int64_t t = block * MYLIB_BLOCK_TERMS, n = block_terms(r, block);
-        const char *terms[2] = {buffer[0], NULL};
+        const char *terms[2] = {s->buffer[0], NULL};
         if (s->panel != NULL && (block - begin) % r->panel == 0)
             fill_panel(r, s, block, end);
         if (r->directs == 0)
-            evaluate_terms(r, s, t, n, buffer[0]);
+            evaluate_terms(r, s, t, n, s->buffer[0]);
         for (int i = 0; i < r->directs; i++)
-            terms[i] = direct_terms(r, s, r->direct[i], t, n, buffer[i]);
+            terms[i] = direct_terms(r, s, r->direct[i], t, n, s->buffer[i]);
         r->block(n, (char *)&value, terms[0], terms[1]);
         if (end - begin > 1)
             count_block(r, &c, (char *)&value);
@@ -477,13 +496,18 @@ static void task_along(void *context, int thread, int64_t i)
     const mylib_layout *l = r->layout;
     int64_t g = i % r->groups, output = i / r->groups * r->share;
     int64_t end = output + r->share < r->outputs ? output + r->share : r->outputs;
+    const size_t first = buffer_nbytes(r, 0);
     mylib_places places;
-    source s = {.panel = NULL};
+    source s;
     void *memory;
-    if (!begin_places(r, &places, &memory))
+    s.buffer[0] = begin_places(r, &places, first + buffer_nbytes(r, 1), &memory);
+    if (s.buffer[0] == NULL)
         return;
+    s.buffer[1] = s.buffer[0] + first;
+    s.panel_term = 0;
     s.place = places.place;
-    if (r->panel != 0 && (s.panel = malloc((size_t)r->panel_nbytes)) == NULL && r->directs == 0) {
+    s.panel = r->panel != 0 ? malloc((size_t)r->panel_nbytes + TILE_ROWS * TILE_PITCH) : NULL;
+    if (s.panel == NULL && r->panel != 0 && r->directs == 0) {
         atomic_store(&r->failed, 1); /* the evaluator reads panels only */
         free(memory);
         return;
@@ -596,43 +620,52 @@ static row reduce_narrow(const strip *s)
     return (row){sum, size};
 }
 
+/* Rows of the room that blocks are reduced in; those of a counter's levels follow. */
+static int64_t room_rows(const reducer *r)
+{
+    if (!r->is_narrow)
+        return LANE_SLOTS;
+    return r->terms <= MYLIB_BLOCK_LANES ? r->terms : (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
+}
+
 /* Task i: one group of blocks of one strip. */
 static void task_across(void *context, int thread, int64_t i)
 {
     (void)thread;
-    _Alignas(64) char room[ROOM_NBYTES];
     reducer *r = context;
     const mylib_layout *l = r->layout;
     int64_t g = i % r->groups, at = i / r->groups, begin, end;
     int64_t outer = at / r->strips, from = at % r->strips * r->width;
     int64_t rest = l->shape[r->across] - from;
     mylib_places places;
-    strip s = {.r = r};
+    strip s;
     void *memory;
-    if (!begin_places(r, &places, &memory))
+    s.r = r;
+    s.width = r->width < rest ? r->width : rest;
+    s.nbytes = s.width * r->size;
+    group_blocks(r, g, &begin, &end);
+    const int64_t below = room_rows(r) * s.nbytes;
+    s.room =
+        begin_places(r, &places, (size_t)(below + count_levels(end - begin) * s.nbytes), &memory);
+    if (s.room == NULL)
         return;
     s.place = places.place;
     for (int k = 0; k < r->inputs; k++)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
                      from * l->strides[1 + k][r->across];
-    s.width = r->width < rest ? r->width : rest;
-    s.nbytes = s.width * r->size;
-    s.room = room;
-
-    group_blocks(r, g, &begin, &end);
-    counter c = {0, NULL, s.nbytes, s.width};
-    c.levels = room + ROOM_NBYTES - count_levels(end - begin) * s.nbytes;
+    counter c = {0, s.room + below, s.nbytes, s.width};
     row result = {NULL, 0};
     for (s.block = begin; s.block < end; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = s.terms < MYLIB_BLOCK_LANES ? s.terms : MYLIB_BLOCK_LANES;
         result = r->is_narrow ? reduce_narrow(&s) : reduce_lane(&s, 0, 1, 0);
-        if (result.data != room) /* a single term, where it was stored */
-            mylib_copy_strided((size_t)r->size, s.width, room, r->size, result.data, result.stride);
+        if (result.data != s.room) /* a single term, where it was stored */
+            mylib_copy_strided((size_t)r->size, s.width, s.room, r->size, result.data,
+                               result.stride);
         if (end - begin > 1)
-            count_block(r, &c, room);
+            count_block(r, &c, s.room);
     }
-    const char *rows = end - begin > 1 ? count_end(r, &c) : room;
+    const char *rows = end - begin > 1 ? count_end(r, &c) : s.room;
     if (r->groups == 1) {
         int64_t stride = l->strides[0][r->across];
         store(r, l->data[0] + output_offset(r, 0, outer, r->across) + from * stride, stride, rows,
@@ -894,7 +927,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     mylib_cpu_parallel((int)threads, tasks * r.groups, r.across >= 0 ? task_across : task_along,
                        &r);
     if (atomic_load(&r.failed))
-        st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the registers of a program");
+        st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the terms of a reduction");
     else if (r.groups > 1)
         combine_groups(&r);
     free(r.partial);
@@ -905,13 +938,17 @@ out:
     return st;
 }
 
-void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, int64_t a_stride)
+mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
+                                int64_t a_stride)
 {
     int64_t size = (int64_t)mylib_type_size(type);
     t_c128 sum;
+    mylib_strides strides[2];
     mylib_layout layout;
     mylib_operation copy;
+    mylib_status st;
     mylib_operation_of_conversion(&copy, type, type);
+    layout.strides = strides;
     layout.ndim = 1;
     layout.operands = 2;
     layout.count = layout.shape[0] = n;
@@ -922,13 +959,15 @@ void mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a, 
     if (type == MYLIB_F16) {
         /* In f32, and rounded once. */
         float x, terms;
-        mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32);
+        MYLIB_TRY(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32));
         memcpy(&terms, &sum, sizeof terms);
         mylib_cpu()->block_reduce(MYLIB_SUM, MYLIB_F16)(1, (char *)&x, value, NULL);
         t_f16 h = mylib_cpu()->f16_from_f32(x + terms);
         memcpy(value, &h, sizeof h);
     } else {
-        mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, type);
+        MYLIB_TRY(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, type));
         mylib_cpu()->kernel(MYLIB_OP_add, type)(1, value, size, value, size, (char *)&sum, size);
     }
+out:
+    return st;
 }

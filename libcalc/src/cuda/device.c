@@ -778,7 +778,9 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
     mylib_status st;
 
     if (dst_device.kind == MYLIB_CPU || src_device.kind == MYLIB_CPU) {
+        mylib_strides strides[2];
         mylib_layout layout;
+        layout.strides = strides;
         memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
         layout.ndim = 1;
         layout.operands = 2;

@@ -191,10 +191,12 @@ static mylib_status run_statement(const job *j, int i, const mylib_layout *piece
 {
     const mylib_statement *s = &j->program->statement[i];
     mylib_code code;
+    mylib_strides strides[4];
     mylib_layout l;
     mylib_status st = code_of(&code, s);
     if (st != MYLIB_OK)
         return st;
+    l.strides = strides;
     begin_layout(&l, piece, 1 + s->operands);
     if (s->target == MYLIB_TARGET_OUT)
         take_operand(&l, 0, piece, 0);
@@ -292,9 +294,13 @@ static mylib_status run_fused(const job *j, mylib_layout *piece)
 /* Transposed inputs are turned round by the kernels of operations first. */
 static mylib_status run_packed(const job *j, mylib_layout *piece)
 {
+    mylib_strides few[MYLIB_FEW_ROWS], strides[2];
     mylib_layout packed, l;
-    mylib_status st = MYLIB_OK;
     int places = 0;
+    mylib_status st = mylib_take_rows(&packed, few, piece->operands);
+    if (st != MYLIB_OK)
+        return st;
+    l.strides = strides;
     begin_layout(&packed, piece, piece->operands);
     for (int k = 0; k < piece->operands; k++) {
         take_operand(&packed, k, piece, k);
@@ -314,6 +320,7 @@ static mylib_status run_packed(const job *j, mylib_layout *piece)
     mylib_layout_simplify(&packed);
     st = run_fused(j, &packed);
 out:
+    mylib_free_rows(&packed, few);
     return st;
 }
 
@@ -484,8 +491,10 @@ static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, my
 static mylib_status bring_inputs(const reduction_job *j, mylib_layout *l, const mylib_layout *box)
 {
     const mylib_program *p = j->base.program;
+    mylib_strides strides[2];
     mylib_layout there;
     mylib_status st = MYLIB_OK;
+    there.strides = strides;
     for (int k = 1; k < box->operands && st == MYLIB_OK; k++) {
         const mylib_type type = (mylib_type)p->input_type[k - 1];
         if (box->is_host_scalar[k])
@@ -500,30 +509,32 @@ static mylib_status bring_inputs(const reduction_job *j, mylib_layout *l, const 
 }
 
 /* Runs the program over the layout, and puts what it gives to 'values'. */
-static mylib_status run_to(const job *base, const mylib_layout *layout, char *values)
+static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
 {
-    const reduction_job *r = (const reduction_job *)base;
-    const job *j = base;
+    const reduction_job *r = (const reduction_job *)j;
+    const mylib_type type = (mylib_type)j->program->result_type;
+    const int is_copied = r->is_on_host && r->is_straight;
+    mylib_strides few[MYLIB_FEW_ROWS];
     mylib_layout l;
-    if (r->is_on_host && r->is_straight) {
-        const mylib_type type = (mylib_type)j->program->result_type;
-        begin_layout(&l, layout, 2);
-        take_contiguous(&l, 0, values, mylib_type_size(type));
-        take_operand(&l, 1, layout, 1);
-        return copy_host(j, &l, 0, type);
-    }
+    mylib_status st = mylib_take_rows(&l, few, layout->operands);
+    if (st != MYLIB_OK)
+        return st;
     begin_layout(&l, layout, layout->operands);
-    take_contiguous(&l, 0, values, mylib_type_size((mylib_type)j->program->result_type));
+    take_contiguous(&l, 0, values, mylib_type_size(type));
     for (int k = 1; k < layout->operands; k++)
         take_operand(&l, k, layout, k);
-    if (r->is_on_host) {
-        mylib_status st = bring_inputs(r, &l, layout);
-        if (st != MYLIB_OK)
-            return st;
+    if (is_copied) {
+        st = copy_host(j, &l, 0, type);
+        goto out;
     }
+    if (r->is_on_host)
+        MYLIB_TRY(bring_inputs(r, &l, layout));
     mylib_layout_simplify(&l);
     job own = *j; /* whose temporary memory is another than that of the reduction */
-    return enqueue(&own, &l);
+    st = enqueue(&own, &l);
+out:
+    mylib_free_rows(&l, few);
+    return st;
 }
 
 /* The outputs of a piece, where the GPU writes them. */
@@ -542,9 +553,11 @@ static void begin_outputs(const reduction_job *j, mylib_layout *out, const mylib
 static mylib_status end_outputs(const reduction_job *j, const mylib_layout *out,
                                 const mylib_layout *piece)
 {
+    mylib_strides strides[2];
     mylib_layout back;
     if (!j->is_on_host)
         return MYLIB_OK;
+    back.strides = strides;
     begin_layout(&back, out, 2);
     take_operand(&back, 1, out, 0);
     back.data[0] = piece->data[0];
@@ -556,8 +569,11 @@ static mylib_status end_outputs(const reduction_job *j, const mylib_layout *out,
 static mylib_status reduce_outputs(const job *base, mylib_layout *piece)
 {
     const reduction_job *j = (const reduction_job *)base;
+    mylib_strides strides[3];
     mylib_layout l, out;
     mylib_status st;
+    l.strides = strides;
+    out.strides = strides + 2;
     MYLIB_TRY(run_to(base, piece, base->temporary));
     begin_outputs(j, &out, piece);
     begin_layout(&l, &out, 2);
@@ -663,11 +679,13 @@ static mylib_status reduce_some(terms_job *t, int64_t begin, int64_t end,
     const reduction_job *j = t->j;
     const job *base = &j->base;
     const int64_t value_size = (int64_t)mylib_type_size((mylib_type)base->program->result_type);
+    mylib_strides strides[2];
     mylib_layout l;
     mylib_status st =
         run_elements(base, &t->turned, 0, begin * t->outputs, end * t->outputs, base->temporary);
     if (st != MYLIB_OK)
         return st;
+    l.strides = strides;
     begin_layout(&l, target, 2);
     l.count = t->outputs * (end - begin);
     take_operand(&l, 0, target, 0);
@@ -688,10 +706,12 @@ static mylib_status reduce_levels(terms_job *t, int levels, int64_t begin, int64
     const size_t size = mylib_type_size(j->part_type);
     const int64_t nbytes = t->outputs * (int64_t)size;
     int64_t step = t->at_once, parts = 0;
+    mylib_strides strides;
     mylib_layout part;
     mylib_status st = MYLIB_OK;
     if (levels == 0)
         return reduce_some(t, begin, end, target, type);
+    part.strides = &strides;
     for (int i = 1; i < levels; i++)
         step *= PARTS;
     char *const first = j->parts + (levels - 1) * PARTS * nbytes;
@@ -711,14 +731,21 @@ static mylib_status reduce_levels(terms_job *t, int levels, int64_t begin, int64
 static mylib_status reduce_terms(const job *base, mylib_layout *piece)
 {
     const reduction_job *j = (const reduction_job *)base;
-    terms_job t = {.j = j, .outputs = piece->count / j->terms};
+    mylib_strides few[MYLIB_FEW_ROWS], strides;
     mylib_layout out;
+    terms_job t = {.j = j, .outputs = piece->count / j->terms};
+    mylib_status st = mylib_take_rows(&t.turned, few, piece->operands);
+    if (st != MYLIB_OK)
+        return st;
+    out.strides = &strides;
     t.at_once = terms_at_once(j, t.outputs);
     turn_round(&t.turned, piece, j->kept_ndim);
     begin_outputs(j, &out, piece);
-    const mylib_status st =
-        reduce_levels(&t, levels_of(j->terms, t.at_once), 0, j->terms, &out, j->out_type);
-    return st == MYLIB_OK ? end_outputs(j, &out, piece) : st;
+    MYLIB_TRY(reduce_levels(&t, levels_of(j->terms, t.at_once), 0, j->terms, &out, j->out_type));
+    st = end_outputs(j, &out, piece);
+out:
+    mylib_free_rows(&t.turned, few);
+    return st;
 }
 
 /* Whether the outputs lie closer together than their terms, in the first input that tells. */
@@ -816,13 +843,17 @@ static int is_straight(const mylib_program *p, const mylib_layout *layout, int k
 {
     const mylib_statement *first = p->statement;
     const int64_t size = (int64_t)mylib_type_size((mylib_type)p->result_type);
-    mylib_layout order = *layout;
+    mylib_strides strides[2];
+    mylib_layout order;
     if (p->statements != 1 || first->opcode != MYLIB_OPCODE_CONVERT || p->inputs != 1 ||
         first->operand[0].kind != MYLIB_VALUE_INPUT || p->input_type[0] != p->result_type ||
         layout->is_host_scalar[1])
         return 0;
+    order.strides = strides;
     if (is_by_terms)
         turn_round(&order, layout, kept_ndim);
+    else
+        mylib_layout_copy(&order, layout);
     for (int d = 0; d < order.ndim; d++)
         if (order.strides[1][d] == 0 && order.shape[d] != 1)
             return 0;
@@ -926,7 +957,9 @@ static int try_reduced(const reduction_job *j, const mylib_layout *layout, mylib
     args.part_stride = args.rows * size;
     MYLIB_TRY(mylib_cuda_launch_fused(&args, j->base.stream));
     if (parts > 1) {
+        mylib_strides strides;
         mylib_layout out;
+        out.strides = &strides;
         begin_layout(&out, layout, 1);
         out.ndim = j->kept_ndim;
         take_operand(&out, 0, layout, 0);
@@ -981,7 +1014,9 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                       layout->strides[0]));
     if (j.terms == 0) {
         /* No terms: the program does not run, and what there would be to load is not looked at. */
+        mylib_strides strides[2];
         mylib_layout l;
+        l.strides = strides;
         begin_layout(&l, layout, 2);
         take_operand(&l, 0, layout, 0);
         take_contiguous(&l, 1, layout->data[0], 1);

@@ -396,9 +396,11 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
     int64_t gpu_size = (int64_t)j->size[gpu];
     int64_t stride = (int64_t)j->size[host];
     int64_t index[MYLIB_MAX_NDIM];
+    mylib_strides strides[2];
     mylib_layout piece;
 
     memset(piece.is_host_scalar, 0, sizeof piece.is_host_scalar);
+    piece.strides = strides;
     piece.operands = 2;
     piece.count = n;
     piece.data[host] = gpu_side(j, s, host, begin);
@@ -443,8 +445,11 @@ out:
 /* The operands lie in the slot without gaps; constants go as host scalars. */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
-    mylib_status st = MYLIB_OK;
+    mylib_strides few[MYLIB_FEW_ROWS];
     mylib_layout piece;
+    mylib_status st = mylib_take_rows(&piece, few, j->layout->operands);
+    if (st != MYLIB_OK)
+        return st;
     piece.ndim = 1;
     piece.operands = j->layout->operands;
     piece.count = piece.shape[0] = n;
@@ -455,11 +460,13 @@ static mylib_status launch_piece(const job *j, slot *s, int64_t n)
         piece.strides[k][0] = is_constant ? 0 : (int64_t)j->size[k];
     }
     if (j->program != NULL)
-        return mylib_cuda_enqueue(j->device, s->stream, j->program, &piece);
-    MYLIB_TRY(mylib_cuda_launch(j->code, &piece, s->stream));
+        MYLIB_TRY(mylib_cuda_enqueue(j->device, s->stream, j->program, &piece));
+    else
+        MYLIB_TRY(mylib_cuda_launch(j->code, &piece, s->stream));
     if (j->can_raise)
         MYLIB_TRY(launch_flags(j, s, &piece));
 out:
+    mylib_free_rows(&piece, few);
     return st;
 }
 
