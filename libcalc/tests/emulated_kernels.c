@@ -537,6 +537,7 @@ static void run_terms(const mylib_fused_args *args, int64_t output, char *values
             map.data[k] += output * args->strides[0][k];
     }
     map.data[0] = values;
+    map.access[0] = MYLIB_FUSED_VECTOR; /* a reduction has none for its output */
     map.strides[0][0] = size;
     run_fused(&map);
 }
