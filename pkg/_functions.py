@@ -93,12 +93,14 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     np.int64(12)
     """
     offset = integer("trace", "offset", offset)
-    if not isinstance(matrix, Array):
-        matrix = as_array(matrix)
-    if has_own_rules(matrix) and getattr(matrix, "ndim", 2) == 2:
-        ordinal = core.parse_device(device)
-        return call_numpy(np.trace, matrix, offset, operands=[matrix], ordinal=ordinal)
-    array = matrix if isinstance(matrix, Array) or has_own_rules(matrix) else np.asarray(matrix)
+    array = matrix
+    if type(matrix) is not np.ndarray and not isinstance(matrix, Array):
+        array = as_array(matrix)
+        if not has_own_rules(array):
+            array = array if isinstance(array, Array) else np.asarray(array)
+        elif getattr(array, "ndim", 2) == 2:
+            ordinal = core.parse_device(device)
+            return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "

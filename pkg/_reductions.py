@@ -3,8 +3,8 @@
 The order is written down in ``mylib.h`` (`mylib_reduce`).  The bits are the same on every device,
 for every layout, and with any number of threads.
 
-The usual calls on an Array are made in `core`, whose functions return NotImplemented for all
-others; those go to `reduction`.
+The usual calls on an Array or a plain NumPy array are made in `core`, whose functions return
+NotImplemented for all others; those go to `reduction`.
 """
 
 from __future__ import annotations
@@ -183,11 +183,14 @@ def _converted(x: Any, dtype: Any) -> Any:
 def _quotient(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
     """Returns total / count in a type, complex numbers divided in complex128 as NumPy does."""
     if count == 0:
-        warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=4)
+        warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=6)
     with np.errstate(all="ignore"):
         if dtype.kind == "f" and count <= _EXACT_IN_FLOAT32:
             return total / dtype.type(count)
         return _converted(total / np.float64(count), dtype)
+
+
+_host_mean = in_default_mode(_quotient)
 
 
 @in_default_mode
@@ -254,7 +257,7 @@ def sum(  # noqa: A001  NumPy's name
     >>> sum([[1, 2], [3, 4]], axis=0)
     array([4, 6])
     """
-    if type(x) is Array and dtype is None and out is None and device is None:
+    if dtype is None and out is None and device is None:
         result = core.reduce_new(_SUM, x, axis, keepdims)
         if result is not NotImplemented:
             return result
@@ -275,7 +278,7 @@ def prod(
     >>> prod([1, 2, 3, 4])
     np.int64(24)
     """
-    if type(x) is Array and dtype is None and out is None and device is None:
+    if dtype is None and out is None and device is None:
         result = core.reduce_new(_PROD, x, axis, keepdims)
         if result is not NotImplemented:
             return result
@@ -285,7 +288,7 @@ def prod(
 def _extremum(
     name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
 ) -> Any:
-    if type(x) is Array and out is None and device is None:
+    if out is None and device is None:
         result = core.reduce_new(kind, x, axis, keepdims)
         if result is not NotImplemented:
             return result
@@ -341,12 +344,14 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
-    if type(x) is Array and dtype is None and out is None and device is None:
-        own = x.dtype
-        if own.char in "fdD" and x.size <= _EXACT_IN_FLOAT32:  # which carry their own sums
+    if type(x) in (Array, np.ndarray) and dtype is None and out is None and device is None:
+        own, is_host = x.dtype, type(x) is np.ndarray
+        carriers = "fd" if is_host else "fdD"  # carry their own sums
+        if own.char in carriers and x.size <= _EXACT_IN_FLOAT32:
             total = core.reduce_new(_SUM, x, axis, keepdims)
             if total is not NotImplemented:
-                return total / own.type(x.size // total.size)
+                count = x.size // total.size
+                return _host_mean(total, count, own) if is_host else total / own.type(count)
     return reduction("mean", x, axis, dtype, out, keepdims, device)
 
 
@@ -367,7 +372,7 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     >>> dot([1, 2, 3], [4, 5, 6])
     np.int64(32)
     """
-    if type(a) is Array and out is None and device is None:
+    if out is None and device is None:
         result = core.dot_new(a, b)
         if result is not NotImplemented:
             return result

@@ -163,6 +163,17 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
     return result;
 }
 
+int default_is_cpu(const core_state *state)
+{
+    PyObject *device;
+    if (PyContextVar_Get(state->default_device, Py_None, &device) < 0)
+        return -1;
+    int is_cpu = device == Py_None ||
+                 (PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
+    Py_DECREF(device);
+    return is_cpu;
+}
+
 /* ---- 2. Ufuncs ----------------------------------------------------------------------------- */
 
 typedef struct loop_info {

@@ -101,6 +101,12 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
 /*
+ * Whether the context's default device is the CPU, where NumPy arrays are then computed; -1 and an
+ * exception on failure.
+ */
+int default_is_cpu(const core_state *state);
+
+/*
  * A ufunc that computes 'op' on 'device', through the one inner loop; it keeps `module` alive.  New
  * reference.
  */

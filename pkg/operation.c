@@ -656,16 +656,12 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     operation *self = (operation *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
                nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *out = NULL, *device = NULL, *default_device = NULL;
-    int is_cpu, only_numbers = nargs >= self->nin, is_general = 0, others = 0;
+    PyObject *out = NULL, *device = NULL;
+    int only_numbers = nargs >= self->nin, is_general = 0, others = 0;
 
-    if (PyContextVar_Get(self->state->default_device, Py_None, &default_device) < 0)
+    int is_cpu = default_is_cpu(self->state);
+    if (is_cpu < 0)
         return NULL;
-    is_cpu =
-        default_device == Py_None || (PyUnicode_Check(default_device) &&
-                                      PyUnicode_CompareWithASCIIString(default_device, "cpu") == 0);
-    Py_DECREF(default_device);
-
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
         is_general |= is_name(name, "device"); /* which the ufunc does not know */
