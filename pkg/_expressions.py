@@ -593,6 +593,14 @@ def of_graph(graph: Graph, name: str = "expression") -> Expression:
 _of_text: Any = lru_cache(maxsize=256)(Expression)
 
 
+def _check_mappings(local_dict: Any, global_dict: Any) -> None:
+    for what, names in (("local_dict", local_dict), ("global_dict", global_dict)):
+        if not hasattr(type(names), "__contains__") or isinstance(
+            names, str | bytes | list | tuple | set | frozenset
+        ):
+            raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
+
+
 def evaluate(
     expr: str | Expression,
     local_dict: Mapping[str, Any] | None = None,
@@ -627,11 +635,8 @@ def evaluate(
         local_dict = frame.f_locals if local_dict is None else local_dict
         global_dict = frame.f_globals if global_dict is None else global_dict
         del frame
-    for what, names in (("local_dict", local_dict), ("global_dict", global_dict)):
-        if not hasattr(type(names), "__contains__") or isinstance(
-            names, str | bytes | list | tuple | set | frozenset
-        ):
-            raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
+    if type(local_dict) is not dict or type(global_dict) is not dict:
+        _check_mappings(local_dict, global_dict)
     for name in expression.inputs:
         if name in local_dict:
             values.append(local_dict[name])

@@ -234,9 +234,17 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
     return core.view(x, 0, shape, strides, True)
 
 
-@in_default_mode
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
     """The elements converted to another type."""
+    if copy is True and device is None:
+        result = core.astype_new(x, dtype)
+        if result is not NotImplemented:
+            return result
+    return _astype(x, dtype, copy, device)
+
+
+@in_default_mode
+def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
     x = as_array(x)
     if has_own_rules(x):
         ordinal = -1 if device is None else core.parse_device(device)

@@ -20,10 +20,6 @@ def in_default_mode(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        mode = core.enter_mode()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            core.leave_mode(mode)
+        return core.call_in_mode(function, *args, **kwargs)
 
     return cast(_Function, call)

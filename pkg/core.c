@@ -163,17 +163,6 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
     return result;
 }
 
-int default_is_cpu(const core_state *state)
-{
-    PyObject *device;
-    if (PyContextVar_Get(state->default_device, Py_None, &device) < 0)
-        return -1;
-    int is_cpu = device == Py_None ||
-                 (PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
-    Py_DECREF(device);
-    return is_cpu;
-}
-
 /* ---- 2. Ufuncs ----------------------------------------------------------------------------- */
 
 typedef struct loop_info {
@@ -512,32 +501,58 @@ static PyObject *set_threads_function(PyObject *module, PyObject *threads)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(enter_mode_doc,
-             "enter_mode()\n--\n\n"
-             "Enters the default floating-point mode; returns the thread's own, for leave_mode().");
-static PyObject *enter_mode_function(PyObject *module, PyObject *unused)
+PyDoc_STRVAR(
+    astype_new_doc,
+    "astype_new(array, dtype, /)\n--\n\n"
+    "A plain NumPy array converted by NumPy, in the default floating-point mode; NotImplemented "
+    "for "
+    "other arrays and types, and where NumPy's conversion is not the library's, or warns.");
+static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    (void)module, (void)unused;
+    PyArray_Descr *descr;
+    PyObject *result = NULL;
+    mylib_type from, to;
+    (void)module;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "astype_new() takes two arguments");
+        return NULL;
+    }
+    if (!PyArray_CheckExact(args[0]))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (PyArray_DescrConverter(args[1], &descr) != NPY_SUCCEED)
+        return NULL;
+    PyArrayObject *array = (PyArrayObject *)args[0];
+    if (!type_of_num(PyArray_TYPE(array), &from) || !type_of_num(descr->type_num, &to) ||
+        (from != MYLIB_BOOL &&
+         ((from >= MYLIB_F16 && to < MYLIB_F16) || (from >= MYLIB_C64 && to < MYLIB_C64)))) {
+        Py_DECREF(descr);
+        Py_RETURN_NOTIMPLEMENTED;
+    }
     const mylib_mode mode = mylib_enter_mode();
-    PyObject *result = PyBytes_FromStringAndSize((const char *)&mode, sizeof mode);
-    if (result == NULL)
-        mylib_leave_mode(mode);
+    result = PyArray_NewLikeArray(array, NPY_KEEPORDER, descr, 0);
+    if (result != NULL && PyArray_CopyInto((PyArrayObject *)result, array) < 0)
+        Py_CLEAR(result);
+    mylib_leave_mode(mode);
     return result;
 }
 
-PyDoc_STRVAR(leave_mode_doc,
-             "leave_mode(mode, /)\n--\n\nGoes back to the mode that enter_mode() returned.");
-static PyObject *leave_mode_function(PyObject *module, PyObject *bytes)
+PyDoc_STRVAR(
+    call_in_mode_doc,
+    "call_in_mode(function, /, *args, **kwargs)\n--\n\n"
+    "function(*args, **kwargs) in the default floating-point mode; the caller's mode comes "
+    "back in any case.");
+static PyObject *call_in_mode_function(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                                       PyObject *kwnames)
 {
-    mylib_mode mode;
     (void)module;
-    if (!PyBytes_Check(bytes) || PyBytes_GET_SIZE(bytes) != sizeof mode) {
-        PyErr_SetString(PyExc_TypeError, "leave_mode() takes what enter_mode() returned");
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "call_in_mode() takes a function");
         return NULL;
     }
-    memcpy(&mode, PyBytes_AS_STRING(bytes), sizeof mode);
+    const mylib_mode mode = mylib_enter_mode();
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, kwnames);
     mylib_leave_mode(mode);
-    Py_RETURN_NONE;
+    return result;
 }
 
 PyDoc_STRVAR(
@@ -582,8 +597,9 @@ static PyMethodDef functions[] = {
     {"config", config_function, METH_NOARGS, config_doc},
     {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
     {"set_threads", set_threads_function, METH_O, set_threads_doc},
-    {"enter_mode", enter_mode_function, METH_NOARGS, enter_mode_doc},
-    {"leave_mode", leave_mode_function, METH_O, leave_mode_doc},
+    {"astype_new", (PyCFunction)(void (*)(void))astype_new_function, METH_FASTCALL, astype_new_doc},
+    {"call_in_mode", (PyCFunction)(void (*)(void))call_in_mode_function,
+     METH_FASTCALL | METH_KEYWORDS, call_in_mode_doc},
     {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},
     {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
     {NULL, NULL, 0, NULL},
@@ -651,6 +667,9 @@ static int core_exec(PyObject *module)
     if (state->program_flags == NULL || state->dlpack_device_name == NULL ||
         state->cuda_interface_name == NULL)
         return -1;
+    state->out_name = PyUnicode_InternFromString("out");
+    if (state->out_name == NULL)
+        return -1;
     state->default_device = PyContextVar_New("pkg.default_device", NULL);
     if (state->default_device == NULL ||
         PyModule_AddObjectRef(module, "default_device", state->default_device) < 0)
@@ -707,6 +726,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->out_of_range);
     Py_CLEAR(state->operation);
     Py_CLEAR(state->default_device);
+    Py_CLEAR(state->out_name);
     Py_CLEAR(state->call_general);
     Py_CLEAR(state->explain);
     Py_CLEAR(state->array_base);

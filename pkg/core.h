@@ -45,6 +45,7 @@ typedef struct core_state {
     PyObject *out_of_range;   /* an OverflowError: an int beyond the type that it has to take */
     PyTypeObject *operation;  /* the type of pcd.add and its sisters */
     PyObject *default_device; /* a ContextVar; its values are None or strings */
+    PyObject *out_name;       /* "out", as the names of keyword arguments are: interned */
     PyObject *call_general;   /* pkg._general.call, set when the package is imported */
     PyObject *explain;        /* pkg._general.explain */
     PyTypeObject *array_base, *memory_type, *stream_type; /* array.c */
@@ -104,7 +105,16 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
  * Whether the context's default device is the CPU, where NumPy arrays are then computed; -1 and an
  * exception on failure.
  */
-int default_is_cpu(const core_state *state);
+static inline int default_is_cpu(const core_state *state)
+{
+    PyObject *device;
+    if (PyContextVar_Get(state->default_device, Py_None, &device) < 0)
+        return -1;
+    int is_cpu = device == Py_None ||
+                 (PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
+    Py_DECREF(device);
+    return is_cpu;
+}
 
 /*
  * A ufunc that computes 'op' on 'device', through the one inner loop; it keeps `module` alive.  New

@@ -32,7 +32,8 @@ typedef struct operation {
     vectorcallfunc vectorcall;
     mylib_op op;
     int nin;
-    int compares; /* the result is bool */
+    int compares;   /* the result is bool */
+    int takes_ints; /* it is defined for them; else they are computed as floats */
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
@@ -204,7 +205,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
         return compare_exactly(self, device, args);
     if (complexes > 0)
         return call_complex(self, device, args);
-    if (floats > 0 || mylib_op_result_type(self->op, MYLIB_I64, NULL) != MYLIB_OK)
+    if (floats > 0 || !self->takes_ints)
         return call_float(self, device, args);
     return call_int(self, device, args);
 }
@@ -362,6 +363,8 @@ int needs_copy(const mylib_array *out, const mylib_array *in)
 
 int overlaps_itself(const mylib_array *a)
 {
+    if (a->ndim == 1)
+        return a->shape[0] > 1 && llabs(a->strides[0]) < (int64_t)mylib_type_size(a->type);
     int axes[MYLIB_MAX_NDIM], count = 0; /* by their strides, the smallest first */
     for (int d = a->ndim - 1; d >= 0; d--) {
         int i = count;
@@ -664,6 +667,10 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         return NULL;
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
+        if (name == self->state->out_name && PyArray_Check(value) && nargs == self->nin) {
+            out = value;
+            continue;
+        }
         is_general |= is_name(name, "device"); /* which the ufunc does not know */
         if (PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 1 && is_name(name, "out"))
             value = PyTuple_GET_ITEM(value, 0); /* as ufuncs allow */
@@ -689,9 +696,14 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             return NULL;
         return call_numbers(self, place, args);
     }
-    int on_gpu = out != NULL && is_array(self->state, out),
-        is_foreign = out != NULL && !on_gpu && has_device_protocol(self->state, out);
+    int is_foreign = 0, on_gpu = 0;
+    if (out != NULL && !PyArray_CheckExact(out)) { /* which may have been in a tuple */
+        on_gpu = is_array(self->state, out);
+        is_foreign = !on_gpu && has_device_protocol(self->state, out);
+    }
     for (Py_ssize_t k = 0; k < nargs + nkw; k++) {
+        if (PyArray_CheckExact(args[k]))
+            continue;
         on_gpu |= is_array(self->state, args[k]);
         is_foreign |= !on_gpu && has_device_protocol(self->state, args[k]);
     }
@@ -731,6 +743,7 @@ PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
     self->nin = mylib_op_arity(op);
     self->compares =
         mylib_op_result_type(op, MYLIB_F64, &result_type) == MYLIB_OK && result_type == MYLIB_BOOL;
+    self->takes_ints = mylib_op_result_type(op, MYLIB_I64, NULL) == MYLIB_OK;
     self->name = PyUnicode_FromString(mylib_op_name(op));
     self->dict = PyDict_New();
     self->ufunc = Py_NewRef(ufunc);

@@ -39,29 +39,34 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
     return text;
 }
 
-mylib_status mylib_check_device(mylib_device device)
+static mylib_status refuse_device(mylib_device device)
 {
     char text[MYLIB_DEVICE_TEXT];
     if (device.kind != MYLIB_CPU && device.kind != MYLIB_CUDA)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: expected MYLIB_CPU or MYLIB_CUDA",
                           mylib_device_text(text, device));
-    if (device.index < 0 || (device.kind == MYLIB_CPU && device.index != 0))
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "device index %d: expected 0 for the CPU, an ordinal >= 0 for CUDA",
-                          (int)device.index);
-    return MYLIB_OK;
+    return mylib_fail(MYLIB_ERR_ARGUMENT,
+                      "device index %d: expected 0 for the CPU, an ordinal >= 0 for CUDA",
+                      (int)device.index);
+}
+
+mylib_status mylib_check_device(mylib_device device)
+{
+    int fits = device.kind == MYLIB_CPU ? device.index == 0
+                                        : device.kind == MYLIB_CUDA && device.index >= 0;
+    return fits ? MYLIB_OK : refuse_device(device);
 }
 
 int64_t mylib_element_count(int ndim, const int64_t *shape)
 {
     int64_t count = 1;
-    for (int d = 0; d < ndim; d++)
+    int is_beyond = 0;
+    for (int d = 0; d < ndim; d++) {
         if (shape[d] == 0)
             return 0;
-    for (int d = 0; d < ndim; d++)
-        if (__builtin_mul_overflow(count, shape[d], &count) || count > MYLIB_MAX_COUNT)
-            return -1;
-    return count;
+        is_beyond |= __builtin_mul_overflow(count, shape[d], &count) || count > MYLIB_MAX_COUNT;
+    }
+    return is_beyond ? -1 : count;
 }
 
 int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
@@ -79,29 +84,27 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
            (uintptr_t)data >= (uintptr_t)below && (uintptr_t)data <= UINTPTR_MAX - (uintptr_t)above;
 }
 
-/* Checks that no element lies where no memory can be; the array has elements and no others. */
-static mylib_status check_reach(const char *name, const mylib_array *array)
+/* What is wrong with the shape or the strides of an array that has elements. */
+static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
 {
-    static const int64_t one_element[MYLIB_MAX_NDIM];
     char text[MYLIB_SHAPE_TEXT];
-    const int64_t *strides = array->strides;
-    int64_t nbytes = (int64_t)mylib_type_size(array->type);
-    if (strides == NULL) { /* C order is one run of all elements */
-        nbytes *= mylib_element_count(array->ndim, array->shape);
-        strides = one_element;
-    }
-    if (mylib_can_reach(array->data, array->ndim, array->shape, strides, (size_t)nbytes))
-        return MYLIB_OK;
+    mylib_shape_text(text, array->ndim, array->shape);
+    if (count < 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of shape %s has more than 2^52 elements", name,
+                          text);
     return mylib_fail(MYLIB_ERR_ARGUMENT,
                       "%s of shape %s: its strides lead beyond the memory that a process can have",
-                      name, mylib_shape_text(text, array->ndim, array->shape));
+                      name, text);
 }
 
-mylib_status mylib_check_array(const char *name, const mylib_array *array)
+/* As mylib_check_array(), and the number of elements. */
+static mylib_status check_and_count(const char *name, const mylib_array *array, int64_t *count_ret)
 {
+    static const int64_t one_element[MYLIB_MAX_NDIM];
     if (array == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", name);
-    if (mylib_type_name(array->type) == NULL)
+    size_t nbytes = mylib_type_size(array->type);
+    if (nbytes == 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: unknown element type %d", name,
                           (int)array->type);
     if (array->ndim < 0 || array->ndim > MYLIB_MAX_NDIM)
@@ -110,39 +113,50 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
     if (array->ndim > 0 && array->shape == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has %d dimensions, but its shape is NULL", name,
                           (int)array->ndim);
-    int is_empty = 0;
-    for (int d = 0; d < array->ndim; d++) {
+    for (int d = 0; d < array->ndim; d++)
         if (array->shape[d] < 0)
             return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: dimension %d has the negative size %lld",
                               name, d, (long long)array->shape[d]);
-        is_empty |= array->shape[d] == 0;
-    }
-    if (!is_empty) {
+    int64_t count = mylib_element_count(array->ndim, array->shape);
+    if (count != 0) {
         if (array->data == NULL)
             return mylib_fail(MYLIB_ERR_ARGUMENT, "%s has elements, but its data is NULL", name);
-        if (mylib_element_count(array->ndim, array->shape) < 0) {
-            char text[MYLIB_SHAPE_TEXT];
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of shape %s has more than 2^52 elements",
-                              name, mylib_shape_text(text, array->ndim, array->shape));
+        const int64_t *strides = array->strides;
+        if (strides == NULL && count > 0) { /* C order is one run of all elements */
+            nbytes *= (size_t)count;
+            strides = one_element;
         }
-        mylib_status st = check_reach(name, array);
-        if (st != MYLIB_OK)
-            return st;
+        if (count < 0 || !mylib_can_reach(array->data, array->ndim, array->shape, strides, nbytes))
+            return refuse_extent(name, array, count);
     }
+    *count_ret = count;
     return mylib_check_device(array->device);
+}
+
+mylib_status mylib_check_array(const char *name, const mylib_array *array)
+{
+    int64_t count;
+    return check_and_count(name, array, &count);
+}
+
+/* As mylib_array_strides(), of an array with so many elements. */
+static void write_strides(const mylib_array *array, int64_t count, int64_t *strides)
+{
+    if (count != 0 && array->strides != NULL) {
+        for (int d = 0; d < array->ndim; d++)
+            strides[d] = array->shape[d] == 1 ? 0 : array->strides[d];
+        return;
+    }
+    int64_t stride = count != 0 ? (int64_t)mylib_type_size(array->type) : 0;
+    for (int d = array->ndim - 1; d >= 0; d--) {
+        strides[d] = array->shape[d] == 1 ? 0 : stride;
+        stride *= count != 0 ? array->shape[d] : 0;
+    }
 }
 
 void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM])
 {
-    int64_t stride = (int64_t)mylib_type_size(array->type);
-    if (mylib_element_count(array->ndim, array->shape) == 0) {
-        memset(strides, 0, sizeof *strides * (size_t)array->ndim);
-        return;
-    }
-    for (int d = array->ndim - 1; d >= 0; d--) {
-        strides[d] = array->shape[d] == 1 ? 0 : array->strides != NULL ? array->strides[d] : stride;
-        stride *= array->shape[d];
-    }
+    write_strides(array, mylib_element_count(array->ndim, array->shape), strides);
 }
 
 /* The data of an array that has been checked; without elements it may be NULL there, not here. */
@@ -183,41 +197,45 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
 }
 
+static mylib_status refuse_shape(const mylib_array *out, const mylib_array *in,
+                                 const char *out_name, const char *name)
+{
+    char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
+    return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of shape %s does not broadcast to the shape %s of %s",
+                      name, mylib_shape_text(given, in->ndim, in->shape),
+                      mylib_shape_text(expected, out->ndim, out->shape), out_name);
+}
+
 mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *out,
                                      const mylib_array *in, int inputs, const char *const *names)
 {
-    mylib_status st = mylib_check_array(names[0], out);
+    mylib_status st = check_and_count(names[0], out, &layout->count);
     if (st != MYLIB_OK)
         return st;
     int ndim = out->ndim;
     memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
     layout->operands = 1 + inputs;
-    layout->count = mylib_element_count(ndim, out->shape);
     for (int d = 0; d < ndim; d++)
         layout->shape[d] = out->shape[d];
     layout->data[0] = data_of(out);
-    mylib_array_strides(out, layout->strides[0]);
+    write_strides(out, layout->count, layout->strides[0]);
 
     for (int k = 0; k < inputs; k++) {
-        char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
-        int64_t own[MYLIB_MAX_NDIM];
         const mylib_array *a = &in[k];
-        if ((st = mylib_check_array(names[1 + k], a)) != MYLIB_OK)
+        int64_t count, *strides = layout->strides[1 + k];
+        if ((st = check_and_count(names[1 + k], a, &count)) != MYLIB_OK)
             return st;
-        mylib_array_strides(a, own);
         int missing = ndim - a->ndim, fits = missing >= 0;
         for (int d = 0; d < a->ndim && fits; d++)
             fits = a->shape[d] == out->shape[missing + d] || a->shape[d] == 1;
         if (!fits)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "%s of shape %s does not broadcast to the shape %s of %s",
-                              names[1 + k], mylib_shape_text(given, a->ndim, a->shape),
-                              mylib_shape_text(expected, ndim, out->shape), names[0]);
+            return refuse_shape(out, a, names[0], names[1 + k]);
         layout->data[1 + k] = data_of(a);
         layout->is_host_scalar[1 + k] =
             out->device.kind == MYLIB_CUDA && a->device.kind == MYLIB_CPU && a->ndim == 0;
-        for (int d = 0; d < ndim; d++)
-            layout->strides[1 + k][d] = d < missing ? 0 : own[d - missing];
+        for (int d = 0; d < missing; d++)
+            strides[d] = 0;
+        write_strides(a, count, strides + missing);
     }
 
     layout->ndim = ndim;

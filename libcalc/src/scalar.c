@@ -84,9 +84,11 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
     t_c128 value; /* room for any */
     int is_reversed = mylib_op_is_reversed(op);
     (void)mylib_op_result_type(op, type, &result_type);
-    cpu->kernel(is_reversed ? (mylib_op)(op - 2) : op,
-                type)(1, (char *)&value, 0, is_reversed ? b : a, 0, is_reversed ? a : b, 0);
-    cpu->convert(type, result_type, 1, result, 0, (const char *)&value, 0);
+    char *to = result_type == type ? result : (char *)&value;
+    cpu->kernel(is_reversed ? (mylib_op)(op - 2) : op, type)(1, to, 0, is_reversed ? b : a, 0,
+                                                             is_reversed ? a : b, 0);
+    if (result_type != type)
+        cpu->convert(type, result_type, 1, result, 0, to, 0);
 }
 
 /* Computes in the default mode, which it cannot enter itself: comparisons might come before. */
