@@ -220,13 +220,17 @@ static void *work(void *unused)
 /* Makes workers until there are so many, or no more can be had; the lock is held. */
 static void make_workers(int wanted)
 {
+    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
     if (workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all); /* signals are for the program's own threads */
+    /* Signals are for the program's own threads, except those that a thread brings on itself. */
+    sigfillset(&all);
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        sigdelset(&all, own[k]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; workers < wanted; workers++) {
         if (pthread_create(&thread, &attributes, work, NULL) != 0) {
