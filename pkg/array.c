@@ -1686,7 +1686,8 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
     PyObject *result = map_arrays(state, (mylib_op)op, is_true_division,
                                   &PyTuple_GET_ITEM(inputs, 0), out != Py_None ? out : NULL);
     if (result == NULL && !PyErr_Occurred())
-        PyErr_SetString(PyExc_TypeError, "operands of these types and places cannot be computed together");
+        PyErr_SetString(PyExc_TypeError,
+                        "operands of these types and places cannot be computed together");
     return result;
 }
 

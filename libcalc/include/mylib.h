@@ -6,7 +6,8 @@
  * - A function that can fail returns a mylib_status.  Results go through the last parameters and
  *   are written only on MYLIB_OK, unless its comment says otherwise.  mylib_last_message() then
  *   tells, for this thread, what was given, what was expected and what would help.
- * - No call takes more than 48 KB of the calling thread's stack, besides what the CUDA driver takes.
+ * - No call takes more than 48 KB of the calling thread's stack, besides what the CUDA driver
+ *   takes.
  * - The library never prints, exits, aborts or installs handlers, whatever it is given.
  * - Sizes count elements and are 64-bit; strides count bytes and may be zero or negative.
  * - Memory stays its owner's: the library keeps no pointer after a call returns, except that work

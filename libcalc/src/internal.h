@@ -237,8 +237,8 @@ typedef struct mylib_layout {
 } mylib_layout;
 
 /*
- * Gives a layout so many rows of strides: `few`, which has MYLIB_FEW_ROWS, where these will do, else
- * from the heap.  MYLIB_ERR_NO_MEMORY.
+ * Gives a layout so many rows of strides: `few`, which has MYLIB_FEW_ROWS, where these will do,
+ * else from the heap.  MYLIB_ERR_NO_MEMORY.
  */
 #define MYLIB_FEW_ROWS 6
 mylib_status mylib_take_many_rows(mylib_layout *layout, int rows);

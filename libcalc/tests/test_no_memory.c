@@ -1,7 +1,7 @@
 /*
  * Memory of the C library that cannot be had: each call of malloc() and its sisters that an entry
- * point makes fails in turn, once and for ever.  The entry point then gives MYLIB_ERR_NO_MEMORY with
- * a message, or the right result; it leaks nothing, and the next call is right.
+ * point makes fails in turn, once and for ever.  The entry point then gives MYLIB_ERR_NO_MEMORY
+ * with a message, or the right result; it leaks nothing, and the next call is right.
  *
  * The functions that this program defines take the place of the C library's, for libmylib.so too.
  */

@@ -89,7 +89,8 @@ __attribute__((format(printf, 3, 4))) static void check(function *f, const void 
     test_set_case("%s", text);
     if (idle_nbytes == 0)
         idle_nbytes = used_by(&nothing);
-    size_t nbytes = used_by(&j) - idle_nbytes;
+    size_t used_nbytes = used_by(&j),
+           nbytes = used_nbytes < idle_nbytes ? 0 : used_nbytes - idle_nbytes;
     CHECK(j.st == MYLIB_OK, "status %d", (int)j.st);
     CHECK(nbytes <= (size_t)limit_nbytes, "%zu bytes of stack: expected at most %d", nbytes,
           limit_nbytes);
@@ -239,8 +240,8 @@ typedef struct making {
 } making;
 
 /*
- * Adds up its inputs, of types that take turns, `type` among them; then goes on with steps that need
- * many registers: all values so far are kept until the end.
+ * Adds up its inputs, of types that take turns, `type` among them; then goes on with steps that
+ * need many registers: all values so far are kept until the end.
  */
 static mylib_status call_create(const void *x)
 {

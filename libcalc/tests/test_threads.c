@@ -325,8 +325,23 @@ static void *fork_from(void *argument)
     return NULL;
 }
 
+/*
+ * A child of a process with threads makes threads of its own, which ThreadSanitizer refuses and
+ * qemu's emulation of user programs does not survive.
+ */
+static int can_children_have_threads(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    return 0;
+#else
+    return test_rounds(100) == 100; /* else the processor is emulated */
+#endif
+}
+
 static void test_fork(rng *r)
 {
+    if (!can_children_have_threads())
+        return;
     triple t = make_triple(1 << 20, 8);
     pthread_t thread;
     fill_ordinary(r, MYLIB_F64, 1 << 20, t.a);

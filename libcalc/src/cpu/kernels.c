@@ -518,7 +518,7 @@ SIGN(negative, ^0x8000)
  * are.  Elements of the inputs have w bytes, those of the output wo.  Rows of fewer than `least`
  * elements are not worth it.
  */
-#define PACK_BLOCK 256
+#define PACK_BLOCK 192 /* a multiple of every vector; no more, because the stack is bounded */
 #define PACK_NBYTES (PACK_BLOCK * 16)
 
 static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptrdiff_t wo,
