@@ -6,6 +6,7 @@ import inspect
 import re
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 
@@ -47,7 +48,7 @@ CALLS: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@cases.each_device()
 @pytest.mark.parametrize(("call", "expected", "passed"), CALLS)
 def test_wrong_kinds_of_arguments(call: Any, expected: str, passed: str, device: str) -> None:
     x = pcd.asarray(np.arange(6.0).reshape(2, 3), device=device)
