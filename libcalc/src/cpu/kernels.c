@@ -518,7 +518,7 @@ SIGN(negative, ^0x8000)
  * are.  Elements of the inputs have w bytes, those of the output wo.  Rows of fewer than `least`
  * elements are not worth it.
  */
-#define PACK_BLOCK 192 /* a multiple of every vector; no more, because the stack is bounded */
+#define PACK_BLOCK 256
 #define PACK_NBYTES (PACK_BLOCK * 16)
 
 static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptrdiff_t wo,
@@ -1576,9 +1576,9 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
                 C part[SPAN];                                                                      \
                 for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
                     part[k] = TERM(s, l + k);                                                      \
-                for (ptrdiff_t r = 1; r < rows; r++)                                               \
-                    for (ptrdiff_t k = 0; k < SPAN; k++)                                           \
-                        part[k] = COMBINE(part[k], TERM(s, r * LANES + l + k));                    \
+                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++) for (ptrdiff_t k = 0; k < SPAN;  \
+                                                                       k++) part[k] =              \
+                    COMBINE(part[k], TERM(s, r * LANES + l + k));                                  \
                 memcpy(lane + l, part, sizeof part);                                               \
             }                                                                                      \
             IN_CHUNKS(rest, lane[i] = COMBINE(lane[i], TERM(s, rows * LANES + i)));                \
