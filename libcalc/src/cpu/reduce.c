@@ -414,6 +414,7 @@ static void evaluate_terms(const reducer *r, const source *s, int64_t t, int64_t
 {
     for (int64_t done = 0, run; done < n; done += run) {
         run = s->panel != NULL ? n : run_length(r, t + done, n - done);
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are places */
         s->place[0] = out + done * r->term_size;
         for (int k = 0; k < r->inputs; k++)
             s->place[1 + k] =
@@ -554,9 +555,12 @@ static row load_row(const strip *s, int64_t t, int slot)
         int k = r->direct[0];
         return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
     }
+    /* Without a direct operand there are places, and first terms of all inputs. */
+    /* NOLINTBEGIN(clang-analyzer-core.*) */
     s->place[0] = to;
     for (int k = 0; k < r->inputs; k++)
         s->place[1 + k] = (char *)s->first[k] + term_offset(r, k, t);
+    /* NOLINTEND(clang-analyzer-core.*) */
     mylib_evaluate(&r->evaluator, s->width, s->place);
     return (row){to, r->size};
 }
@@ -604,6 +608,7 @@ static row reduce_narrow(const strip *s)
             if (t == 0)
                 memcpy(sum, terms, (size_t)(lanes * width * size));
         } else {
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are places */
             s->place[0] = t == 0 ? sum : next;
             for (int k = 0; k < r->inputs; k++)
                 s->place[1 + k] = (char *)s->first[k] + at * r->evaluator.stride[1 + k];
