@@ -154,6 +154,13 @@ def test_mypy() -> None:
 
 def test_stubs_match_the_modules(tmp_path: Path) -> None:
     allowed = tmp_path / "allowed"
-    # The library is no module; private modules have no stubs, and decorators hide signatures.
-    allowed.write_text("pkg\\.libmylib\npkg\\._[a-z].*\n")
+    # The library is no module; decorators hide the signatures of the others.
+    names = (
+        "libmylib",
+        "_docs.signature",
+        "_manipulation.astype",
+        "_manipulation.where",
+        "_operands._masked",
+    )
+    allowed.write_text("".join(f"pkg.{name}\n" for name in names))
     run(python_tool("stubtest"), "pkg", "--allowlist", allowed, "--ignore-unused-allowlist")
