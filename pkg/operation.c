@@ -533,7 +533,7 @@ out:
 }
 
 /*
- * Whether an int may be beyond the integers that it is compared with: then pkg._general looks
+ * Tells whether an int may be beyond the integers that it is compared with: then pkg._general looks
  * closer.  Asked before the ufunc is called: its OverflowError may be one of a handler's.
  */
 static int may_be_beyond(operation *self, PyObject *const *args)

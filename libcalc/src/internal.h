@@ -110,7 +110,7 @@ typedef struct mylib_operation {
 mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, mylib_type type,
                                    const mylib_type *input_types);
 
-/* Whether op compares a signed integer with a u64, for which no one type is exact. */
+/* Tells whether op compares a signed integer with a u64, for which no one type is exact. */
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types);
 
 /* Such a comparison, exactly. */

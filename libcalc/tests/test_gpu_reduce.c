@@ -61,7 +61,7 @@ static void fill_edges(rng *r, const reduction_case *c, unsigned char *in)
         put_number(c->stored, edges[i == 0 ? next++ % EDGES : rng_below(r, EDGES)], in + i * size);
 }
 
-/* Whether a long list goes on with this case: always in a long run, else once in n times. */
+/* Tells whether a long list goes on with this case: always in a long run, else once in n times. */
 static int takes(rng *r, int64_t n) { return test_is_long || test_quick || rng_once_in(r, n); }
 
 /* The same reduction on the CPU, in GPU memory, and of host arrays on the GPU. */

@@ -39,7 +39,7 @@ extern void *__libc_realloc(void *ptr, size_t nbytes);
 extern void *__libc_memalign(size_t alignment, size_t nbytes);
 extern void __libc_free(void *ptr);
 
-/* Whether this allocation is one that fails. */
+/* Tells whether this allocation is one that fails. */
 static int fails(void)
 {
     if (!atomic_load(&is_counting))

@@ -57,7 +57,7 @@ typedef struct mylib_places {
     _Alignas(MYLIB_LINE_NBYTES) char registers[MYLIB_REGISTERS_NBYTES + 4096];
 } mylib_places;
 
-/* What the program's registers take of a mylib_places, or of memory_nbytes. */
+/* Returns how much of a mylib_places, or of memory_nbytes, the program's registers take. */
 static inline size_t mylib_registers_nbytes(const mylib_evaluator *e)
 {
     return (size_t)e->program->registers * ((size_t)e->register_nbytes + sizeof(t_c128));

@@ -29,7 +29,7 @@
 /* Whoever waits goes on looking for so long before it sleeps: waking takes as long. */
 #define SPIN_NS 100000
 
-/* Where no thread could be made, none is tried again for so long. */
+/* Waits for so long before it tries again, after no thread could be made. */
 #define RETRY_NS 1000000000
 
 typedef struct job {

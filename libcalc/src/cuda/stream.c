@@ -323,7 +323,7 @@ static int64_t piece_at(const job *j, int64_t p, int64_t *n)
     return p / j->row_pieces * j->row + at;
 }
 
-/* Where the GPU has a piece of host operand k. */
+/* Returns where the GPU has a piece of host operand k. */
 static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 {
     if (j->is_direct)
