@@ -85,7 +85,7 @@ def _operand(name: str, x: Any) -> Any:
     x = as_array(x)
     if isinstance(x, Array | Values):
         return x
-    x = np.asarray(x)
+    x = np.asarray(x).view()  # whose shape no other thread sets
     dtype = _supported(name, x.dtype)
     return x if x.dtype.isnative else x.astype(dtype)
 

@@ -16,12 +16,19 @@ PACKAGE = Path(pcd.__file__).parent
 CORE = Path(pcd.core.__file__)
 LIBRARY = Path(pcd.get_library_dir(), "libmylib.so")
 
+#: An editable installation finds the modules that the tree lacks; Python runs this after it.
+_NO_EDITABLE = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in finder.__module__]
+"""
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A source tree in which nothing has been built."""
     (tmp_path / "pkg").mkdir()
     (tmp_path / "setup.py").touch()
+    (tmp_path / "sitecustomize.py").write_text(_NO_EDITABLE)
     for path in PACKAGE.glob("*.py"):
         shutil.copy(path, tmp_path / "pkg")
     return tmp_path
