@@ -59,16 +59,6 @@ mylib_status mylib_free(mylib_device device, void *ptr, void *stream)
     return MYLIB_OK;
 }
 
-void mylib_cuda_discard(int device, void *ptr, void *stream)
-{
-    if (ptr == NULL)
-        return;
-    mylib_begin_cleanup();
-    if (mylib_cuda_free(device, ptr, stream) != MYLIB_OK) /* and nobody else will: once more */
-        (void)mylib_cuda_free(device, ptr, stream);
-    mylib_end_cleanup();
-}
-
 mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                         const void *src, size_t nbytes, void *stream)
 {

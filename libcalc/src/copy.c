@@ -6,17 +6,6 @@
 #include "flags.h"
 #include "internal.h"
 
-/* Puts contiguous memory in the layout's order in operand k's place. */
-static void replace_operand(mylib_layout *l, int k, void *data, size_t size)
-{
-    int64_t stride = (int64_t)size;
-    l->data[k] = data;
-    for (int d = l->ndim - 1; d >= 0; d--) {
-        l->strides[k][d] = stride;
-        stride *= l->shape[d];
-    }
-}
-
 /*
  * Contiguous memory of one type goes straight from GPU to GPU.  Else the source's GPU packs and
  * converts, and the destination's unpacks.  'stream' is the destination's; what the source's GPU
@@ -31,7 +20,7 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
     char *from = layout->data[1], *to = layout->data[0];
     int packs = dst_type != src_type || !mylib_layout_is_contiguous(layout, 1, size);
     int unpacks = !mylib_layout_is_contiguous(layout, 0, size);
-    mylib_code program;
+    mylib_operation operation;
     mylib_strides strides[2];
     mylib_layout part;
     mylib_status st;
@@ -42,10 +31,10 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
         MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
         MYLIB_TRY(mylib_alloc(src_device, nbytes, side, &packed));
         mylib_layout_copy(&part, layout);
-        replace_operand(&part, 0, packed, size);
+        mylib_layout_set_contiguous(&part, 0, packed, size);
         mylib_layout_simplify(&part);
-        mylib_code_of_conversion(&program, dst_type, src_type);
-        MYLIB_TRY(mylib_cuda_map(src_device.index, side, &program, &part));
+        mylib_operation_of_conversion(&operation, dst_type, src_type);
+        MYLIB_TRY(mylib_cuda_map(src_device.index, side, &operation.program, &part));
         MYLIB_TRY(mylib_stream_wait(dst_device, stream, src_device, side));
         from = packed;
     }
@@ -58,10 +47,10 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
         MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
     if (unpacks) {
         mylib_layout_copy(&part, layout);
-        replace_operand(&part, 1, received, size);
+        mylib_layout_set_contiguous(&part, 1, received, size);
         mylib_layout_simplify(&part);
-        mylib_code_of_conversion(&program, dst_type, dst_type);
-        MYLIB_TRY(mylib_cuda_map(dst_device.index, stream, &program, &part));
+        mylib_operation_of_conversion(&operation, dst_type, dst_type);
+        MYLIB_TRY(mylib_cuda_map(dst_device.index, stream, &operation.program, &part));
     }
 out:
     mylib_begin_cleanup();
@@ -114,7 +103,6 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
 {
     static const char *const names[] = {"dst", "src"};
     mylib_operation operation;
-    mylib_code code;
     mylib_strides strides[2];
     mylib_layout layout;
     mylib_status st;
@@ -146,14 +134,11 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
             return copy_repeated(stream, dst, src);
     }
     mylib_layout_simplify(&layout);
-    if (is_one_place && to.kind == MYLIB_CPU) {
-        mylib_operation_of_conversion(&operation, dst->type, src->type);
+    mylib_operation_of_conversion(&operation, dst->type, src->type);
+    if (is_one_place && to.kind == MYLIB_CPU)
         return mylib_cpu_execute(&operation.program, &layout);
-    }
-    if (is_one_place || layout.is_host_scalar[1]) {
-        mylib_code_of_conversion(&code, dst->type, src->type);
-        return mylib_cuda_map(to.index, stream, &code, &layout);
-    }
+    if (is_one_place || layout.is_host_scalar[1])
+        return mylib_cuda_map(to.index, stream, &operation.program, &layout);
     if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CUDA)
         return copy_between_gpus(stream, to, from, &layout, dst->type, src->type);
     return mylib_cuda_copy_host(to.kind == MYLIB_CUDA ? to.index : from.index, stream, &layout,

@@ -7,6 +7,7 @@
 #define MYLIB_INTERNAL_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "mylib.h"
 #include "ops.h"
@@ -214,7 +215,7 @@ static inline mylib_type mylib_operand_read_type(const mylib_code *program, int 
     return is_mask ? MYLIB_BOOL : (mylib_type)program->type;
 }
 
-/* ---- Layouts (arrays.c) -------------------------------------------------------------------- */
+/* ---- Layouts (layout.c) -------------------------------------------------------------------- */
 
 /*
  * The operands of a program as one nest of loops: operand 0 is the output, the rest are the inputs,
@@ -277,6 +278,34 @@ void mylib_layout_simplify(mylib_layout *layout);
 
 /* Whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
+
+/* Begins a layout with the dimensions of another one and so many operands, which are not set yet. */
+void mylib_layout_begin(mylib_layout *layout, const mylib_layout *like, int operands);
+
+/* Begins a layout of one dimension with n elements; its operands are not set yet. */
+static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int operands)
+{
+    layout->ndim = 1;
+    layout->operands = operands;
+    layout->count = layout->shape[0] = n;
+    memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
+}
+
+/* Sets operand k: operand j of a layout of the same dimensions, ... */
+void mylib_layout_set_operand(mylib_layout *layout, int k, const mylib_layout *from, int j);
+/* ... elements of 'size' bytes without gaps, in the layout's order, ... */
+void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t size);
+/* ... or one element of host memory. */
+void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
+
+/*
+ * Calls the task for pieces of the layout of at most 'most' elements and most_ndim dimensions, not
+ * counting outer ones of size 1: halves the outermost dimension, and so on.  Stops at the first
+ * failure; restores the layout.
+ */
+typedef mylib_status mylib_layout_task(void *context, mylib_layout *piece);
+mylib_status mylib_layout_in_pieces(mylib_layout *layout, int64_t most, int most_ndim,
+                                    mylib_layout_task *task, void *context);
 
 /*
  * Where operand k stands against the output.  Exact for interleaved arrays too, except that a
@@ -449,26 +478,25 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret);
 mylib_status mylib_cuda_free(int device, void *ptr, void *stream);
 /*
- * Frees what a call had for itself, NULL allowed: leaves this thread's message as it is (config.c).
+ * Frees what a call had for itself, NULL allowed: leaves this thread's message as it is.
  */
 void mylib_cuda_discard(int device, void *ptr, void *stream);
 mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                              const void *src, size_t nbytes, void *stream);
 mylib_status mylib_cuda_synchronize(int device, void *stream);
 
-/* Enqueues a code over a layout of GPU memory (and host scalars). */
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
-                            mylib_layout *layout);
-/* Streams a code over a layout of host memory through a GPU. */
-mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout);
 /*
- * The same for programs.  A host scalar is an input of any type that is the same for all elements,
- * like a constant.  The layout is simplified; operand 0 is an input exactly, or disjoint.  Of the
- * floating-point flags mylib_cuda_run_host() raises none.
+ * Enqueues a program over a layout of GPU memory and host scalars: inputs of any type that are the
+ * same for all elements, like constants.  The layout is simplified; operand 0 is an input exactly,
+ * or disjoint.
  */
-mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout);
-mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout);
+/*
+ * Streams a program over a layout of host memory through a GPU.  Raises floating-point flags only
+ * for a program that is a single operation.
+ */
+mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
 /*
  * Reduces what the program gives for each element of the layout, GPU memory (and host scalars), to
  * operand 0, which has the stride 0 in the dimensions that are reduced: the last ones, in C order.

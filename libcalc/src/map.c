@@ -2,8 +2,6 @@
  * map.c - the entry points of what is computed element by element: check, choose the backend, call
  * it.
  */
-#include <string.h>
-
 #include "flags.h"
 #include "internal.h"
 
@@ -45,11 +43,10 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
     return overlap;
 }
 
-/* Runs a program on the backend that fits. */
-static mylib_status run_in_place(const mylib_program *program, mylib_device device, void *stream,
+/* Calls the backend. */
+static mylib_status call_backend(const mylib_program *program, mylib_device device, void *stream,
                                  const mylib_array *out, mylib_layout *layout)
 {
-    mylib_code code;
     mylib_overlap overlap = layout->count == 0 ? MYLIB_DISJOINT : find_overlap(program, layout);
 
     if (device.kind == MYLIB_CPU) {
@@ -66,25 +63,24 @@ static mylib_status run_in_place(const mylib_program *program, mylib_device devi
             MYLIB_ERR_ARGUMENT,
             "out overlaps an input or itself: on a GPU it must be exactly an input, or disjoint");
     mylib_layout_simplify(layout);
-    int has_code = mylib_code_of_program(&code, program);
-    if (out->device.kind == MYLIB_CUDA)
-        return has_code ? mylib_cuda_map(device.index, stream, &code, layout)
-                        : mylib_cuda_run(device.index, stream, program, layout);
-    return has_code ? mylib_cuda_map_host(device.index, &code, layout)
-                    : mylib_cuda_run_host(device.index, program, layout);
+    return out->device.kind == MYLIB_CUDA ? mylib_cuda_map(device.index, stream, program, layout)
+                                          : mylib_cuda_map_host(device.index, program, layout);
 }
 
-/* The same in the default floating-point mode; the types of the arrays have been checked. */
-static mylib_status run(const mylib_program *program, mylib_device device, void *stream,
-                        const mylib_array *out, const mylib_array *in, mylib_layout *layout,
-                        const char *const *names)
+/*
+ * Computes a program over arrays whose types and shapes have been checked, in the default
+ * floating-point mode.
+ */
+static mylib_status map_layout(const mylib_program *program, mylib_device device, void *stream,
+                               const mylib_array *out, const mylib_array *in, mylib_layout *layout,
+                               const char *const *names)
 {
-    mylib_status st;
-    MYLIB_TRY(check_places(device, out, in, layout, names));
+    mylib_status st = check_places(device, out, in, layout, names);
+    if (st != MYLIB_OK)
+        return st;
     const mylib_mode mode = mylib_enter_mode();
-    st = run_in_place(program, device, stream, out, layout);
+    st = call_backend(program, device, stream, out, layout);
     mylib_leave_mode(mode);
-out:
     return st;
 }
 
@@ -120,7 +116,7 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
                           mylib_type_name(type),
                           mylib_type_name((mylib_type)operation.program.result_type),
                           mylib_type_name(out->type));
-    return run(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
+    return map_layout(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
 out:
     return st;
 }
@@ -167,7 +163,7 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     MYLIB_TRY(mylib_check_device(device));
     MYLIB_TRY(mylib_layout_init_named(&layout, out, in, 3, names));
     mylib_operation_of_select(&operation, out->type, types);
-    return run(&operation.program, device, stream, out, in, &layout, names);
+    return map_layout(&operation.program, device, stream, out, in, &layout, names);
 out:
     return st;
 }
@@ -194,7 +190,7 @@ mylib_status mylib_program_run(const mylib_program *program, mylib_device device
         MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
                              mylib_type_name((mylib_type)program->result_type),
                              mylib_type_name(out->type)));
-    MYLIB_TRY(run(program, device, stream, out, in, &layout, mylib_operand_names));
+    MYLIB_TRY(map_layout(program, device, stream, out, in, &layout, mylib_operand_names));
     if (layout.count != 0 && out->device.kind == MYLIB_CPU)
         mylib_raise_flags(program->flags);
 out:
@@ -232,8 +228,8 @@ out:
 }
 
 /* One dimension on the CPU, in the order of the elements where they overlap. */
-static mylib_status run1(mylib_op op, mylib_type type, const mylib_program *program,
-                         mylib_layout *layout)
+static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *program,
+                            mylib_layout *layout)
 {
     if (find_overlap(program, layout) != MYLIB_OVERLAP) {
         mylib_layout_simplify(layout);
@@ -272,10 +268,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
                                       : "b");
 
     layout.strides = strides;
-    layout.ndim = 1;
-    layout.operands = program->inputs == 2 ? 3 : 2;
-    layout.count = layout.shape[0] = n;
-    memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
+    mylib_layout_begin_row(&layout, n, program->inputs == 2 ? 3 : 2);
     layout.data[0] = out;
     layout.data[1] = (char *)a;
     layout.strides[0][0] = out_stride;
@@ -299,7 +292,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     }
 
     const mylib_mode mode = mylib_enter_mode();
-    st = run1(op, type, program, &layout);
+    st = map_row(op, type, program, &layout);
     mylib_leave_mode(mode);
     return st;
 }

@@ -1,7 +1,7 @@
 /*
- * reduce.c - the entry points of reductions: check, arrange the loops, choose the backend, call it.
+ * reduce.c - the entry points of reductions: check, lay out the loops, choose the backend, call it.
  *
- * cpu/reduce.c and cuda/reductions.c compute, in the order that mylib.h gives.
+ * cpu/reduce.c, cuda/reduce.c and cuda/reduce_pieces.c compute, in the order that mylib.h gives.
  */
 #include <string.h>
 
@@ -87,51 +87,51 @@ static void swap_operands(mylib_layout *l, int a, int b)
  * and the reduced ones in C order, where only neighbours merge.  Operand 0 is out, which has
  * `extent` in each dimension of the layout, and elements.
  */
-static void arrange(mylib_layout *arranged, const mylib_layout *l, const int64_t *extent,
-                    int *kept_ndim_ret)
+static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_t *extent,
+                        int *kept_ndim_ret)
 {
     int last, first;
 
-    arranged->ndim = 0;
-    arranged->count = 1;
-    arranged->operands = l->operands;
-    memcpy(arranged->data, l->data, (size_t)l->operands * sizeof *l->data);
-    memset(arranged->is_host_scalar, 0, sizeof arranged->is_host_scalar);
+    loops->ndim = 0;
+    loops->count = 1;
+    loops->operands = l->operands;
+    memcpy(loops->data, l->data, (size_t)l->operands * sizeof *l->data);
+    memset(loops->is_host_scalar, 0, sizeof loops->is_host_scalar);
     for (int d = 0; d < l->ndim; d++) {
         if (extent[d] != 1) {
-            add_dimension(arranged, l->shape[d], l, d);
-            arranged->count *= l->shape[d] != 0;
+            add_dimension(loops, l->shape[d], l, d);
+            loops->count *= l->shape[d] != 0;
         }
     }
-    if (arranged->ndim > 0 && arranged->count != 0) {
+    if (loops->ndim > 0 && loops->count != 0) {
         int first_input = l->operands > 1;
-        swap_operands(arranged, 0, first_input);
-        mylib_layout_simplify(arranged);
-        swap_operands(arranged, 0, first_input);
+        swap_operands(loops, 0, first_input);
+        mylib_layout_simplify(loops);
+        swap_operands(loops, 0, first_input);
     }
-    arranged->count = l->count;
+    loops->count = l->count;
 
-    first = arranged->ndim;
+    first = loops->ndim;
     if (l->count == 0) { /* no terms, whatever the sizes of the other dimensions */
-        arranged->shape[first] = 0;
+        loops->shape[first] = 0;
         for (int k = 0; k < l->operands; k++)
-            arranged->strides[k][first] = 0;
-        arranged->ndim++;
+            loops->strides[k][first] = 0;
+        loops->ndim++;
     }
     for (int d = 0; d < l->ndim && l->count != 0; d++) {
         if (extent[d] != 1 || l->shape[d] == 1)
             continue;
-        last = arranged->ndim - 1;
+        last = loops->ndim - 1;
         int merges = last >= first;
         for (int k = 1; k < l->operands && merges; k++)
-            merges = arranged->strides[k][last] == l->strides[k][d] * l->shape[d];
+            merges = loops->strides[k][last] == l->strides[k][d] * l->shape[d];
         if (merges) {
-            arranged->ndim--;
-            add_dimension(arranged, arranged->shape[last] * l->shape[d], l, d);
+            loops->ndim--;
+            add_dimension(loops, loops->shape[last] * l->shape[d], l, d);
         } else {
-            add_dimension(arranged, l->shape[d], l, d);
+            add_dimension(loops, l->shape[d], l, d);
         }
-        arranged->strides[0][arranged->ndim - 1] = 0;
+        loops->strides[0][loops->ndim - 1] = 0;
     }
     *kept_ndim_ret = first;
 }
@@ -261,8 +261,8 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* Runs where the arrays are. */
-static mylib_status run_in_place(mylib_reduction reduction, const values *v, mylib_device device,
+/* Calls the backend for arrays that are where it computes. */
+static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
                                  int kept_ndim)
 {
@@ -278,18 +278,18 @@ static mylib_status run_in_place(mylib_reduction reduction, const values *v, myl
                                      kept_ndim, out->type);
 }
 
-/* Arrays in one place, of sizes that fit. */
-static mylib_status run(mylib_reduction reduction, const values *v, mylib_device device,
-                        void *stream, const mylib_array *out)
+/* Reduces arrays that are in one place, of sizes that fit. */
+static mylib_status reduce_layout(mylib_reduction reduction, const values *v, mylib_device device,
+                                  void *stream, const mylib_array *out)
 {
     const int is_streamed = device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU;
     mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout layout, arranged;
+    mylib_layout layout, loops;
     int kept_ndim;
     mylib_status st = mylib_take_rows(&layout, few, 2 * (1 + v->inputs));
     if (st != MYLIB_OK)
         return st;
-    arranged.strides = layout.strides + 1 + v->inputs;
+    loops.strides = layout.strides + 1 + v->inputs;
     MYLIB_TRY(make_layout(v, out, &layout));
 
     for (int d = 0; d < v->ndim && layout.count != 0; d++)
@@ -307,10 +307,10 @@ static mylib_status run(mylib_reduction reduction, const values *v, mylib_device
             goto out;
         }
     }
-    arrange(&arranged, &layout, v->extent, &kept_ndim);
-    st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type,
-                                              &arranged, kept_ndim, out->type)
-                     : run_in_place(reduction, v, device, stream, out, &arranged, kept_ndim);
+    split_loops(&loops, &layout, v->extent, &kept_ndim);
+    st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
+                                              kept_ndim, out->type)
+                     : call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
 out:
     mylib_free_rows(&layout, few);
     return st;
@@ -325,7 +325,7 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     MYLIB_TRY(check_shape(v, reduction, out));
     MYLIB_TRY(check_places(device, out, v->in, v->names, v->inputs));
     const mylib_mode mode = mylib_enter_mode();
-    st = run(reduction, v, device, stream, out);
+    st = reduce_layout(reduction, v, device, stream, out);
     mylib_leave_mode(mode);
 out:
     return st;
@@ -489,13 +489,10 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         mylib_strides rows[2];
         mylib_layout layout;
         layout.strides = rows;
-        layout.ndim = 1;
-        layout.operands = 2;
-        layout.count = layout.shape[0] = n;
+        mylib_layout_begin_row(&layout, n, 2);
         layout.data[1] = diagonal.data;
         layout.strides[0][0] = 0;
         layout.strides[1][0] = stride;
-        memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
         const mylib_mode mode = mylib_enter_mode();
         st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &code, &layout, sum_type,
                                        sum_ret);

@@ -74,7 +74,7 @@ static mylib_status execute(const mylib_code *code, mylib_layout *layout)
     return st;
 }
 
-int mylib_direct_takes(mylib_type type, mylib_type input_type)
+int mylib_contiguous_reads(mylib_type type, mylib_type input_type)
 {
     return input_type == type || mylib_type_size(input_type) <= mylib_type_size(type);
 }
@@ -95,7 +95,7 @@ static void add_instruction(mylib_code *code, int opcode, int operand)
     code->code[code->instructions++] = (mylib_instruction){(uint8_t)opcode, (uint8_t)operand};
 }
 
-cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
+cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
     const int64_t vector = 16 / (int64_t)mylib_type_size((mylib_type)args->computed_type);
@@ -120,9 +120,9 @@ cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
                 : is_select                       ? 2
                                                   : mylib_op_arity((mylib_op)args->opcode);
     for (int k = 0; k < arity; k++) {
-        int is_vector =
-            args->kind[k] == MYLIB_DIRECT_VECTOR || args->kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR;
-        if (args->kind[k] == MYLIB_DIRECT_CONSTANT)
+        int is_vector = args->kind[k] == MYLIB_CONTIGUOUS_VECTOR ||
+                        args->kind[k] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR;
+        if (args->kind[k] == MYLIB_CONTIGUOUS_CONSTANT)
             add_input(&code, &l, (mylib_type)args->computed_type, args->constant[k], 0, 0);
         else
             add_input(&code, &l, (mylib_type)args->type[k], args->in[k], args->stride[k],
@@ -134,31 +134,31 @@ cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
     return end_launch(flags, execute(&code, &l));
 }
 
-cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream)
+cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
-    const int64_t size = (int64_t)mylib_type_size((mylib_type)plan->program.type);
-    mylib_code code = plan->program;
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)args->program.type);
+    mylib_code code = args->program;
     mylib_strides strides[MYLIB_CODE_MAX_OPERANDS];
     mylib_layout l = {
-        .ndim = plan->ndim, .operands = plan->operands, .count = 1, .strides = strides};
+        .ndim = args->ndim, .operands = args->operands, .count = 1, .strides = strides};
     int flags = mylib_test_flags();
     (void)stream;
     if (error != cudaSuccess)
         return error;
-    for (int d = 0; d < plan->ndim; d++) {
-        l.shape[d] = plan->shape[d];
-        l.count *= plan->shape[d];
+    for (int d = 0; d < args->ndim; d++) {
+        l.shape[d] = args->shape[d];
+        l.count *= args->shape[d];
     }
-    for (int k = 0; k < plan->operands; k++) {
-        int is_constant = k > 0 && plan->access[k - 1] == MYLIB_ACCESS_CONSTANT;
-        l.data[k] = is_constant ? (char *)(uintptr_t)plan->constant[k - 1] : plan->data[k];
-        if (k > 0 && plan->is_reversed[k - 1])
-            l.data[k] += (MYLIB_PLAN_VECTOR(size) - 1) * size;
+    for (int k = 0; k < args->operands; k++) {
+        int is_constant = k > 0 && args->access[k - 1] == MYLIB_ACCESS_CONSTANT;
+        l.data[k] = is_constant ? (char *)(uintptr_t)args->constant[k - 1] : args->data[k];
+        if (k > 0 && args->is_reversed[k - 1])
+            l.data[k] += (MYLIB_STRIDED_VECTOR(size) - 1) * size;
         if (is_constant)
-            code.input_type[k - 1] = (uint8_t)mylib_operand_read_type(&plan->program, k);
-        for (int d = 0; d < plan->ndim; d++)
-            l.strides[k][d] = is_constant ? 0 : plan->strides[d][k];
+            code.input_type[k - 1] = (uint8_t)mylib_operand_read_type(&args->program, k);
+        for (int d = 0; d < args->ndim; d++)
+            l.strides[k][d] = is_constant ? 0 : args->strides[d][k];
     }
     return end_launch(flags, execute(&code, &l));
 }

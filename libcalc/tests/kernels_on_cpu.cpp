@@ -1,5 +1,5 @@
 /*
- * kernels_on_cpu.cpp - the fused kernels (program.cu) compiled for the CPU; see on_cpu.h.
+ * kernels_on_cpu.cpp - the fused kernels (fused.cu) compiled for the CPU; see on_cpu.h.
  */
 #include "on_cpu.h"
 
@@ -10,7 +10,7 @@ static cudaError_t launch_on_cpu(const void *kernel, dim3 grid, dim3 block, void
 #define cudaLaunchKernel launch_on_cpu
 #define cudaFuncGetAttributes(...) cudaSuccess
 #define cudaGetLastError() cudaSuccess
-#include "cuda/program.cu"
+#include "cuda/fused.cu"
 #undef cudaLaunchKernel
 #undef cudaFuncGetAttributes
 #undef cudaGetLastError

@@ -1,13 +1,16 @@
 /*
  * cuda_internal.h - what the files of the CUDA backend share.  Compiles as C and as CUDA C++.
  *
- * device.c   devices, errors, memory            plain C on the runtime API
- * launch.c   layouts to kernel arguments
- * programs.c programs of several statements: in one launch (fused.c) or one after the other
- * plan.c     how a kernel walks a layout of any strides
- * reductions.c   reductions, to kernel arguments
- * stream.c   host arrays through the GPU
- * *.cu, interpreter.cuh   the kernels and their launches; the only files with device code
+ * Bottom to top; a file calls only those above it in this list (the drawing is in CONTRIBUTING.md):
+ *
+ * device.c          errors, devices, streams and events
+ * *.cu              the kernels and their launches; with interpreter.cuh the only device code
+ * contiguous.c strided.c fused.c    programs and layouts as the arguments of the .cu of that name
+ * memory.c          the pool, the ledger of allocations, pinned memory
+ * run.c             programs over GPU memory: picks the kernels
+ * host.c            host arrays through a GPU, and copies between host and GPU
+ * reduce.c          reductions that reduce.cu does in one launch or two
+ * reduce_pieces.c   all other reductions: of programs, and of host arrays
  */
 #ifndef MYLIB_CUDA_INTERNAL_H
 #define MYLIB_CUDA_INTERNAL_H
@@ -15,8 +18,7 @@
 #include <cuda_runtime_api.h>
 
 #include "../internal.h"
-#include "plan.h"
-#include "programs.h"
+#include "strided.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,39 +37,116 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 
 #define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
 
-/* The GPU on which mylib_alloc() gave exactly this address; -1 when it did not. */
-int mylib_cuda_owner(const void *ptr);
-
 /*
  * An event after what 'stream' of 'device', which is current, has been given so far.  It can be
  * released as soon as all that shall wait for it have been told so.
  */
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
 void mylib_cuda_release_event(int device, cudaEvent_t event);
-
-/* ---- Kernels (*.cu) ---------------------------------------------------------------------- */
+/* Destroys the event that is kept for the next mylib_cuda_record(). */
+void mylib_cuda_free_event(int device);
 
 /*
- * Input k, one element of host memory, as a constant of a launch's arguments: converted to the type
- * in which the program uses it, the rest of the bytes 0.
+ * Makes 'device' current and remembers which was; every entry point is bracketed by the two. Fails,
+ * with nothing to leave, when the device is not there or CUDA was used before a fork.
  */
-void mylib_take_constant(const mylib_code *program, int k, const void *value,
-                         unsigned char constant[16]);
+mylib_status mylib_cuda_enter(int device, int *previous_ret);
+void mylib_cuda_leave(int previous);
 
-/* Enqueues a program over memory that this device can use.  The layout has elements; it is kept. */
-mylib_status mylib_cuda_launch(const mylib_code *program, mylib_layout *layout, void *stream);
+/* Tells whether this process has used CUDA, and is not a fork of one that has. */
+int mylib_cuda_is_in_use(void);
+/* Tells whether an error has ended the CUDA context of this process. */
+int mylib_cuda_is_lost(void);
 
-/* What an operand of mylib_launch_direct() is. */
+/* ---- Memory (memory.c) --------------------------------------------------------------------- */
+
+/* Returns the GPU on which mylib_alloc() gave exactly this address, or -1. */
+int mylib_cuda_owner(const void *ptr);
+
+/* Gives what the pools of all devices hold and nobody uses back to the driver. */
+mylib_status mylib_cuda_trim_pools(void);
+
+/* Enqueues a copy between two GPUs, or within one. */
+mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, const void *src,
+                                  size_t nbytes, void *stream);
+
+/* Rounds up to what keeps the next part of a call's memory aligned for every access. */
+static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 256 * 256; }
+
+/* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
+
+/* Of the temporary memory of a call, unless that makes pieces too short to be worth a launch. */
+#ifndef MYLIB_TEMPORARY_NBYTES
+#define MYLIB_TEMPORARY_NBYTES (32 << 20)
+#endif
+
+/*
+ * MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context.
+ */
+mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
+                                     mylib_type type, int ndim, const int64_t *strides);
+/* Checks the inputs of a layout so; names[k] is operand k's, types[k] that of input k. */
+mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
+                                     const mylib_layout *layout);
+
+/* Does what mylib_cuda_map() does, for a code. */
+mylib_status mylib_cuda_map_code(int device, void *stream, const mylib_code *code,
+                                 mylib_layout *layout);
+/* Enqueues a code over memory that has been checked.  The layout has elements; it is kept. */
+mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, void *stream);
+
+/*
+ * Does what mylib_cuda_map() does, for memory that has been checked, on the current device, with
+ * about `room` bytes of temporary memory.
+ */
+mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
+                                mylib_layout *layout, size_t room);
+/* Returns the most temporary memory that mylib_cuda_enqueue() takes for so many elements. */
+size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, size_t room);
+
+/*
+ * Returns how many elements a piece may have that needs 'nbytes' of temporary memory for each, out
+ * of `room` bytes.
+ */
+int64_t mylib_cuda_piece(size_t room, size_t nbytes);
+
+/* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
+
+/*
+ * Combines what 'parts' aligned groups of blocks, of 2^k blocks each, gave: in 'partial', of the
+ * type that mylib_cuda_part_type() tells for the carrying one, the first part of all outputs, then
+ * the second, ...  The outputs are operand 0 of the layout, GPU memory of type out_type.
+ */
+mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
+                                     mylib_type carrier, int64_t parts, void *partial,
+                                     const mylib_layout *out, mylib_type out_type);
+mylib_type mylib_cuda_part_type(mylib_type carrier);
+
+/* ---- Kernels (*.cu) ------------------------------------------------------------------------ */
+
+/*
+ * Writes input k, one element of host memory, as a constant of a launch's arguments: converted to
+ * the type in which the code uses it, the rest of the bytes 0.
+ */
+static inline void mylib_read_constant(const mylib_code *code, int k, const void *value,
+                                       unsigned char constant[16])
+{
+    memset(constant, 0, 16);
+    mylib_cpu()->convert(mylib_operand_read_type(code, 1 + k), (mylib_type)code->input_type[k], 1,
+                         (char *)constant, 0, (const char *)value, 0);
+}
+
+/* What an operand of mylib_launch_contiguous() is. */
 enum {
-    MYLIB_DIRECT_VECTOR,   /* rows of vectors, of the computed type */
-    MYLIB_DIRECT_SINGLE,   /* one element of it for each row */
-    MYLIB_DIRECT_CONSTANT, /* one value for all, or no operand: a vector of it is in constant[] */
-    MYLIB_DIRECT_CONVERTED_VECTOR, /* the same of another type */
-    MYLIB_DIRECT_CONVERTED_SINGLE,
+    MYLIB_CONTIGUOUS_VECTOR,   /* rows of vectors, of the computed type */
+    MYLIB_CONTIGUOUS_SINGLE,   /* one element of it for each row */
+    MYLIB_CONTIGUOUS_CONSTANT, /* one value for all, or no operand: a vector of it is in constant[] */
+    MYLIB_CONTIGUOUS_CONVERTED_VECTOR, /* the same of another type */
+    MYLIB_CONTIGUOUS_CONVERTED_SINGLE,
 };
 
 /* Operands that are not aligned are of types of so many bytes. */
-#define MYLIB_DIRECT_ELEMENT_MIN 4
+#define MYLIB_CONTIGUOUS_ELEMENT_MIN 4
 
 /*
  * A program of a single operation, of a choice by a condition, or of a load alone, over rows of
@@ -76,7 +155,7 @@ enum {
  * elements are one row, whose last vector may be incomplete.  A single row may also be read and
  * written element by element: then nothing need be aligned to more than its elements.
  */
-typedef struct mylib_direct_args {
+typedef struct mylib_contiguous_args {
     int64_t n;
     char *out;
     const char *in[2];
@@ -91,11 +170,14 @@ typedef struct mylib_direct_args {
     const char *condition; /* of a choice: bools, like a VECTOR; else NULL */
     int64_t condition_stride;
     MYLIB_ALIGNAS(16) unsigned char constant[2][16];
-} mylib_direct_args;
+} mylib_contiguous_args;
 
-cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream);
+/* Fills the arguments; false when the code or the layout is not for this kernel. */
+int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_code *code,
+                          const mylib_layout *layout);
+cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream);
 /* Whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
-int mylib_direct_takes(mylib_type type, mylib_type input_type);
+int mylib_contiguous_reads(mylib_type type, mylib_type input_type);
 
 /* What a CPU would have flagged. */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
@@ -104,7 +186,7 @@ enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4
 typedef struct mylib_flags_args {
     int64_t n;
     const void *out;
-    const void *in[MYLIB_CODE_MAX_INPUTS]; /* NULL: a constant, as mylib_take_constant() makes it */
+    const void *in[MYLIB_CODE_MAX_INPUTS]; /* NULL: a constant, as mylib_read_constant() makes it */
     mylib_code program;
     MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
 } mylib_flags_args;
@@ -116,7 +198,7 @@ typedef struct mylib_flags_args {
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream);
-cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream);
+cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream);
 
 /* How a reduction goes through memory; see reduce.cu. */
 enum {
@@ -173,11 +255,6 @@ typedef struct mylib_scalar_args {
 } mylib_scalar_args;
 
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream);
-
-/* ---- Host arrays (stream.c) ---------------------------------------------------------------- */
-
-/* Gives back the staging buffers of all devices; waits for calls that use them. */
-void mylib_stream_free_cached(void);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /*
- * device.c - CUDA devices, errors, memory.  Plain C on the runtime API.
+ * device.c - CUDA errors, devices, streams and events.  Plain C on the runtime API.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "cuda_internal.h"
-#ifdef MYLIB_CUDA_FUSED
-#include "fused.h"
-#endif
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
@@ -39,6 +36,8 @@ static int is_context_lost(cudaError_t error)
 
 static atomic_int is_lost;
 
+int mylib_cuda_is_lost(void) { return atomic_load_explicit(&is_lost, memory_order_relaxed); }
+
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line)
 {
     if (error == cudaSuccess)
@@ -66,6 +65,8 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
  * was forked before CUDA was first used is free to use it.
  */
 static atomic_int is_used, is_poisoned;
+
+int mylib_cuda_is_in_use(void) { return atomic_load(&is_used) && !atomic_load(&is_poisoned); }
 
 static void note_fork(void)
 {
@@ -120,7 +121,7 @@ mylib_status mylib_cuda_device_count(int *count_ret)
 /* The count does not change while a process lives, and asking costs; 0 until known. */
 static atomic_int known_count;
 
-static mylib_status check_index(int device)
+mylib_status mylib_cuda_check_device(int device)
 {
     int count = atomic_load_explicit(&known_count, memory_order_relaxed);
     if (count == 0 || atomic_load_explicit(&is_poisoned, memory_order_relaxed)) {
@@ -139,12 +140,10 @@ static mylib_status check_index(int device)
     return MYLIB_OK;
 }
 
-mylib_status mylib_cuda_check_device(int index) { return check_index(index); }
-
 mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
     mylib_status st;
-    MYLIB_TRY(check_index(device));
+    MYLIB_TRY(mylib_cuda_check_device(device));
     *previous_ret = -1; /* nothing to restore */
     if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
         return st; /* an only GPU is always the current one */
@@ -190,452 +189,10 @@ out:
     return st;
 }
 
-/* ---- The ledger of allocations ------------------------------------------------------------- */
-
-/*
- * What mylib_alloc() has given and not got back, by address: a hash table with linear probing.  It
- * knows how much a free gives back, refuses what is freed twice, and spares arrays of our own the
- * slow question to the driver whose memory they are in.
- */
-typedef struct allocation {
-    void *ptr; /* NULL: the place is empty */
-    size_t nbytes;
-    int device;
-} allocation;
-
-static pthread_mutex_t ledger_lock = PTHREAD_MUTEX_INITIALIZER;
-static allocation *ledger;
-static size_t ledger_places, ledger_used; /* places: a power of two, or 0 */
-
-/* Where the search for an address begins; addresses are multiples of 256. */
-static size_t ledger_home(const void *ptr)
-{
-    return (size_t)(((uint64_t)(uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 32) &
-           (ledger_places - 1);
-}
-
-/* The entry of an address, or the empty place where it would be; the ledger has places. */
-static allocation *ledger_find(const void *ptr)
-{
-    size_t i = ledger_home(ptr);
-    while (ledger[i].ptr != NULL && ledger[i].ptr != ptr)
-        i = (i + 1) & (ledger_places - 1);
-    return &ledger[i];
-}
-
-/* False when the host has no memory left. */
-static int ledger_add(allocation entry)
-{
-    int fits = 1;
-    pthread_mutex_lock(&ledger_lock);
-    if (2 * (ledger_used + 1) > ledger_places) {
-        size_t places = ledger_places;
-        allocation *old = ledger, *wider = calloc(places != 0 ? 2 * places : 256, sizeof *wider);
-        fits = wider != NULL;
-        if (fits) {
-            ledger = wider;
-            ledger_places = places != 0 ? 2 * places : 256;
-            for (size_t i = 0; i < places; i++)
-                if (old[i].ptr != NULL)
-                    *ledger_find(old[i].ptr) = old[i];
-            free(old);
-        }
-    }
-    if (fits) {
-        *ledger_find(entry.ptr) = entry;
-        ledger_used++;
-    }
-    pthread_mutex_unlock(&ledger_lock);
-    return fits;
-}
-
-/* Takes the entry out; false when this device has none for the address. */
-static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
-{
-    pthread_mutex_lock(&ledger_lock);
-    allocation *entry = ledger_places != 0 ? ledger_find(ptr) : NULL;
-    int is_there = entry != NULL && entry->ptr != NULL && entry->device == device;
-    if (is_there) {
-        *entry_ret = *entry;
-        ledger_used--;
-        /* Those behind the gap move up unless that would put them before their home. */
-        size_t mask = ledger_places - 1, gap = (size_t)(entry - ledger);
-        for (size_t i = (gap + 1) & mask; ledger[i].ptr != NULL; i = (i + 1) & mask) {
-            if (((i - ledger_home(ledger[i].ptr)) & mask) >= ((i - gap) & mask)) {
-                ledger[gap] = ledger[i];
-                gap = i;
-            }
-        }
-        ledger[gap].ptr = NULL;
-    }
-    pthread_mutex_unlock(&ledger_lock);
-    return is_there;
-}
-
-int mylib_cuda_owner(const void *ptr)
-{
-    int device = -1;
-    pthread_mutex_lock(&ledger_lock);
-    if (ledger_places != 0) {
-        const allocation *entry = ledger_find(ptr);
-        if (entry->ptr != NULL)
-            device = entry->device;
-    }
-    pthread_mutex_unlock(&ledger_lock);
-    return device;
-}
-
-/* ---- Memory -------------------------------------------------------------------------------- */
-
-/*
- * A pool of our own, so that its settings are nobody else's; keeps what is freed until it is
- * trimmed.
- */
-static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(cudaMemPool_t) pools[MYLIB_CUDA_MAX_DEVICES];
-
-/* Bytes in the ledger, and the limit to them, kept as its complement: 0 is none. */
-static _Atomic uint64_t used_nbytes[MYLIB_CUDA_MAX_DEVICES];
-static _Atomic uint64_t unlimited_nbytes[MYLIB_CUDA_MAX_DEVICES];
-
-static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
-{
-    mylib_status st = MYLIB_OK;
-    struct cudaMemPoolProps properties;
-    uint64_t keep_all = UINT64_MAX;
-    cudaMemPool_t pool = NULL;
-
-    pthread_mutex_lock(&pools_lock);
-    *pool_ret = atomic_load(&pools[device]);
-    if (*pool_ret == NULL) {
-        memset(&properties, 0, sizeof properties);
-        properties.allocType = cudaMemAllocationTypePinned;
-        properties.location.type = cudaMemLocationTypeDevice;
-        properties.location.id = device;
-        CUDA_TRY(cudaMemPoolCreate(&pool, &properties));
-        CUDA_TRY(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
-        atomic_store(&pools[device], pool);
-        *pool_ret = pool;
-        pool = NULL;
-#ifdef MYLIB_CUDA_FUSED
-        /* Whoever asks first waits for the driver anyway; the first expression then need not. */
-        mylib_cuda_load_fused();
-#endif
-    }
-out:
-    if (pool != NULL)
-        CUDA_CLEANUP(cudaMemPoolDestroy(pool));
-    pthread_mutex_unlock(&pools_lock);
-    return st;
-}
-
-static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
-{
-    *pool_ret = atomic_load_explicit(&pools[device], memory_order_acquire);
-    return *pool_ret != NULL ? MYLIB_OK : make_pool(device, pool_ret);
-}
-
-/* Of the current device. */
-static mylib_status memory_info(int device, mylib_memory_info *info)
-{
-    mylib_status st;
-    size_t free_nbytes, total_nbytes;
-    cudaMemPool_t pool = atomic_load(&pools[device]);
-    info->used_nbytes = atomic_load(&used_nbytes[device]);
-    info->limit_nbytes = ~atomic_load(&unlimited_nbytes[device]);
-    info->held_nbytes = 0;
-    if (pool != NULL)
-        CUDA_TRY(
-            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &info->held_nbytes));
-    CUDA_TRY(cudaMemGetInfo(&free_nbytes, &total_nbytes));
-    info->free_nbytes = free_nbytes;
-    info->total_nbytes = total_nbytes;
-out:
-    return st;
-}
-
-static mylib_status out_of_memory(int device, size_t nbytes)
-{
-    mylib_memory_info info;
-    char limit[64] = "";
-    mylib_begin_cleanup();
-    mylib_status st = memory_info(device, &info);
-    mylib_end_cleanup();
-    if (st != MYLIB_OK)
-        return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes on cuda:%d", nbytes,
-                          device);
-    if (info.limit_nbytes != UINT64_MAX)
-        snprintf(limit, sizeof limit, ", with a limit of %llu",
-                 (unsigned long long)info.limit_nbytes);
-    return mylib_fail(
-        MYLIB_ERR_NO_MEMORY,
-        "could not allocate %zu bytes on cuda:%d: %llu are in use through this library "
-        "(it holds %llu%s), and %llu of the GPU's %llu are free",
-        nbytes, device, (unsigned long long)info.used_nbytes, (unsigned long long)info.held_nbytes,
-        limit, (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
-}
-
-/* Adds to what is used; false when that would exceed the limit. */
-static int count_in(int device, size_t nbytes)
-{
-    uint64_t limit = ~atomic_load_explicit(&unlimited_nbytes[device], memory_order_relaxed);
-    uint64_t used = atomic_load_explicit(&used_nbytes[device], memory_order_relaxed);
-    do {
-        if (used > limit || nbytes > limit - used)
-            return 0;
-    } while (!atomic_compare_exchange_weak(&used_nbytes[device], &used, used + nbytes));
-    return 1;
-}
-
-static void count_out(int device, size_t nbytes) { atomic_fetch_sub(&used_nbytes[device], nbytes); }
-
-/*
- * Small pieces that were freed on the default stream.  What is enqueued there from now on comes
- * after all that has used them, so the next who wants the same there can have one; to ask the pool
- * takes longer than all else that is done for a small array.  Other streams may be gone before
- * their pieces, or be another in each thread.
- */
-#define SPARE_PIECES 8 /* of each GPU */
-#define SPARE_NBYTES (1 << 20)
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
-static allocation spare[MYLIB_CUDA_MAX_DEVICES][SPARE_PIECES];
-
-static int may_be_spare(size_t nbytes, const void *stream)
-{
-    return stream == NULL && nbytes <= SPARE_NBYTES &&
-           !atomic_load_explicit(&is_lost, memory_order_relaxed);
-}
-
-/* A spare piece of so many bytes, or NULL. */
-static void *take_spare(int device, size_t nbytes)
-{
-    void *ptr = NULL;
-    pthread_mutex_lock(&spare_lock);
-    for (allocation *s = spare[device]; s < spare[device] + SPARE_PIECES && ptr == NULL; s++) {
-        if (s->ptr != NULL && s->nbytes == nbytes) {
-            ptr = s->ptr;
-            s->ptr = NULL;
-        }
-    }
-    pthread_mutex_unlock(&spare_lock);
-    return ptr;
-}
-
-/* Makes a piece spare; gives the one that has to go for it, or NULL. */
-static void *make_spare(const allocation *piece)
-{
-    static unsigned turn;
-    allocation *place = NULL;
-    pthread_mutex_lock(&spare_lock);
-    for (int i = 0; i < SPARE_PIECES && place == NULL; i++)
-        if (spare[piece->device][i].ptr == NULL)
-            place = &spare[piece->device][i];
-    if (place == NULL)
-        place = &spare[piece->device][turn++ % SPARE_PIECES];
-    void *old = place->ptr;
-    *place = *piece;
-    pthread_mutex_unlock(&spare_lock);
-    return old;
-}
-
-/* Gives the spare pieces of the current device back to the pool; whether there were any. */
-static int free_spare(int device)
-{
-    allocation found[SPARE_PIECES];
-    int count = 0;
-    pthread_mutex_lock(&spare_lock);
-    memcpy(found, spare[device], sizeof found);
-    memset(spare[device], 0, sizeof found);
-    pthread_mutex_unlock(&spare_lock);
-    for (int i = 0; i < SPARE_PIECES; i++)
-        if (found[i].ptr != NULL && cudaFreeAsync(found[i].ptr, NULL) == cudaSuccess)
-            count++;
-    (void)cudaGetLastError();
-    return count != 0;
-}
-
-mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
-{
-    int previous, is_counted = 0;
-    mylib_status st;
-    cudaMemPool_t pool = NULL;
-    void *ptr = NULL;
-    size_t room = nbytes != 0 ? nbytes : 1;
-
-    if ((st = mylib_cuda_enter(device, &previous)) != MYLIB_OK)
-        return st;
-    MYLIB_TRY(pool_of(device, &pool));
-    is_counted = count_in(device, nbytes);
-    if (!is_counted)
-        MYLIB_TRY(out_of_memory(device, nbytes));
-    if (may_be_spare(nbytes, stream))
-        ptr = take_spare(device, nbytes);
-    cudaError_t error =
-        ptr != NULL ? cudaSuccess : cudaMallocFromPoolAsync(&ptr, room, pool, stream);
-    if (error == cudaErrorMemoryAllocation) {
-        /* What was freed may still be held for streams that have not got there. */
-        (void)cudaGetLastError();
-        (void)free_spare(device);
-        CUDA_TRY(cudaDeviceSynchronize());
-        CUDA_TRY(cudaMemPoolTrimTo(pool, 0));
-        error = cudaMallocFromPoolAsync(&ptr, room, pool, stream);
-    }
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        MYLIB_TRY(out_of_memory(device, nbytes));
-    }
-    CUDA_TRY(error);
-    if (!ledger_add((allocation){ptr, nbytes, device})) {
-        CUDA_CLEANUP(cudaFreeAsync(ptr, stream));
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_NO_MEMORY, "the host has no memory left to note an "
-                                                  "allocation on a GPU"));
-    }
-    *ptr_ret = ptr;
-out:
-    if (st != MYLIB_OK && is_counted)
-        count_out(device, nbytes);
-    mylib_cuda_leave(previous);
-    return st;
-}
-
-mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
-{
-    int previous;
-    allocation entry;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
-    /* Out of the ledger first: once it is freed another thread may be given the address. */
-    if (!ledger_remove(device, ptr, &entry))
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT,
-                             "%p is not memory that mylib_alloc() gave on cuda:%d, or it was freed "
-                             "before",
-                             ptr, device));
-    if (may_be_spare(entry.nbytes, stream)) {
-        ptr = make_spare(&entry);
-        if (ptr != NULL) /* that one was freed long ago: nobody is waiting to hear */
-            CUDA_CLEANUP(cudaFreeAsync(ptr, NULL));
-        count_out(device, entry.nbytes);
-        goto out;
-    }
-    cudaError_t error = cudaFreeAsync(ptr, stream);
-    /* At exit the runtime may go before the last arrays do; the memory goes with the process. */
-    if (error != cudaErrorCudartUnloading)
-        st = mylib_from_cuda(error, "cudaFreeAsync(ptr, stream)", __FILE__, __LINE__);
-    if (st == MYLIB_OK)
-        count_out(device, entry.nbytes);
-    else
-        (void)ledger_add(entry);
-out:
-    mylib_cuda_leave(previous);
-    return st;
-}
-
-mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
-{
-    int count, owner;
-    struct cudaPointerAttributes attributes;
-    mylib_status st;
-    if (device_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "device_ret is NULL");
-    MYLIB_TRY(mylib_cuda_device_count(&count));
-    if ((owner = mylib_cuda_owner(ptr)) >= 0) {
-        *device_ret = (mylib_device){MYLIB_CUDA, owner};
-        return MYLIB_OK;
-    }
-    CUDA_TRY(cudaPointerGetAttributes(&attributes, ptr));
-    if (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged)
-        *device_ret = (mylib_device){MYLIB_CUDA, attributes.device};
-    else
-        *device_ret = (mylib_device){MYLIB_CPU, 0};
-out:
-    return st;
-}
-
-mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
-{
-    int previous;
-    mylib_memory_info info;
-    mylib_status st;
-    if (info_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "info_ret is NULL");
-    if ((st = mylib_cuda_enter(index, &previous)) != MYLIB_OK)
-        return st;
-    MYLIB_TRY(memory_info(index, &info));
-    *info_ret = info;
-out:
-    mylib_cuda_leave(previous);
-    return st;
-}
-
-mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes)
-{
-    mylib_status st = check_index(index);
-    if (st == MYLIB_OK)
-        atomic_store(&unlimited_nbytes[index], ~limit_nbytes);
-    return st;
-}
-
-mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
-{
-    int count;
-    void *ptr = NULL;
-    mylib_status st;
-    if (ptr_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
-    MYLIB_TRY(mylib_cuda_device_count(&count));
-    cudaError_t error = cudaHostAlloc(&ptr, nbytes != 0 ? nbytes : 1, cudaHostAllocPortable);
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of pinned host memory",
-                          nbytes);
-    }
-    CUDA_TRY(error);
-    *ptr_ret = ptr;
-out:
-    return st;
-}
-
-mylib_status mylib_free_pinned(void *ptr)
-{
-    int count;
-    mylib_status st = MYLIB_OK;
-    if (ptr == NULL)
-        return st;
-    MYLIB_TRY(mylib_cuda_device_count(&count));
-    CUDA_TRY(cudaFreeHost(ptr));
-out:
-    return st;
-}
+/* ---- Streams and events -------------------------------------------------------------------- */
 
 /* A spare event of each device: one that a stream has been told to wait for can be used again. */
 static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];
-
-mylib_status mylib_free_cached(void)
-{
-    mylib_status st = MYLIB_OK;
-    if (!atomic_load(&is_used) || atomic_load(&is_poisoned))
-        return st;
-    mylib_stream_free_cached();
-    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES && st == MYLIB_OK; i++) {
-        cudaMemPool_t pool = atomic_load(&pools[i]);
-        cudaEvent_t event = atomic_exchange(&spare_event[i], NULL);
-        int previous;
-        if (event != NULL)
-            CUDA_CLEANUP(cudaEventDestroy(event));
-        if (pool == NULL || (st = mylib_cuda_enter(i, &previous)) != MYLIB_OK)
-            continue;
-        if (free_spare(i)) /* the pool has them back when that has been seen to be done */
-            st = mylib_cuda_synchronize(i, NULL);
-        if (st == MYLIB_OK)
-            st = mylib_from_cuda(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo(pool, 0)", __FILE__,
-                                 __LINE__);
-        mylib_cuda_leave(previous);
-    }
-    return st;
-}
-
-/* ---- Streams and events -------------------------------------------------------------------- */
 
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret)
 {
@@ -656,6 +213,13 @@ void mylib_cuda_release_event(int device, cudaEvent_t event)
 {
     cudaEvent_t none = NULL;
     if (!atomic_compare_exchange_strong(&spare_event[device], &none, event))
+        CUDA_CLEANUP(cudaEventDestroy(event));
+}
+
+void mylib_cuda_free_event(int device)
+{
+    cudaEvent_t event = atomic_exchange(&spare_event[device], NULL);
+    if (event != NULL)
         CUDA_CLEANUP(cudaEventDestroy(event));
 }
 
@@ -712,7 +276,7 @@ mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device o
     mylib_status st;
     MYLIB_TRY(check_gpu(device));
     MYLIB_TRY(check_gpu(other_device));
-    MYLIB_TRY(check_index(device.index));
+    MYLIB_TRY(mylib_cuda_check_device(device.index));
     if (device.index == other_device.index && stream == other)
         return MYLIB_OK;
 
@@ -740,70 +304,5 @@ mylib_status mylib_cuda_synchronize(int device, void *stream)
     CUDA_TRY(cudaStreamSynchronize(stream));
 out:
     mylib_cuda_leave(previous);
-    return st;
-}
-
-/* ---- Copies of bytes ----------------------------------------------------------------------- */
-
-/*
- * Lets 'peer' reach the pool of 'owner' over the direct connection, where there is one; without,
- * copies between the two go through host memory.
- */
-static void share_pool(int owner, int peer)
-{
-    static atomic_uchar is_done[MYLIB_CUDA_MAX_DEVICES][MYLIB_CUDA_MAX_DEVICES];
-    struct cudaMemAccessDesc access;
-    cudaMemPool_t pool;
-    int can_access = 0;
-    if (atomic_load_explicit(&is_done[owner][peer], memory_order_relaxed))
-        return;
-    mylib_begin_cleanup(); /* without a direct connection all works too */
-    if (cudaDeviceCanAccessPeer(&can_access, peer, owner) == cudaSuccess && can_access &&
-        pool_of(owner, &pool) == MYLIB_OK) {
-        access.location.type = cudaMemLocationTypeDevice;
-        access.location.id = peer;
-        access.flags = cudaMemAccessFlagsProtReadWrite;
-        (void)cudaMemPoolSetAccess(pool, &access, 1);
-    }
-    (void)cudaGetLastError();
-    mylib_end_cleanup();
-    atomic_store(&is_done[owner][peer], 1);
-}
-
-mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
-                             const void *src, size_t nbytes, void *stream)
-{
-    int previous;
-    int device = dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index;
-    mylib_status st;
-
-    if (dst_device.kind == MYLIB_CPU || src_device.kind == MYLIB_CPU) {
-        mylib_strides strides[2];
-        mylib_layout layout;
-        layout.strides = strides;
-        memset(layout.is_host_scalar, 0, sizeof layout.is_host_scalar);
-        layout.ndim = 1;
-        layout.operands = 2;
-        layout.count = layout.shape[0] = (int64_t)nbytes;
-        layout.data[0] = dst;
-        layout.data[1] = (char *)src;
-        layout.strides[0][0] = layout.strides[1][0] = 1;
-        return mylib_cuda_copy_host(device, stream, &layout, MYLIB_U8, MYLIB_U8,
-                                    dst_device.kind == MYLIB_CPU);
-    }
-    if (src_device.index != dst_device.index)
-        MYLIB_TRY(check_index(src_device.index));
-    MYLIB_TRY(mylib_cuda_enter(device, &previous));
-    cudaError_t error;
-    if (src_device.index == dst_device.index) {
-        error = cudaMemcpyAsync(dst, src, nbytes, cudaMemcpyDefault, stream);
-    } else {
-        share_pool(src_device.index, dst_device.index);
-        share_pool(dst_device.index, src_device.index);
-        error = cudaMemcpyPeerAsync(dst, dst_device.index, src, src_device.index, nbytes, stream);
-    }
-    st = mylib_from_cuda(error, "cudaMemcpyAsync between GPUs", __FILE__, __LINE__);
-    mylib_cuda_leave(previous);
-out:
     return st;
 }

@@ -351,7 +351,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
 }
 
 /* Marks the inputs that a full group reads as vectors, without a conversion. */
-static void mark_direct(mylib_fused_args *args)
+static void mark_vector_inputs(mylib_fused_args *args)
 {
     for (int i = 0; i < args->statements && args->ndim <= 2; i++) {
         for (int o = 0; o < 2; o++) {
@@ -360,7 +360,7 @@ static void mark_direct(mylib_fused_args *args)
                 continue;
             if (args->computed_type == MYLIB_FUSED_MIXED ||
                 args->computed_type == args->input_type[input])
-                args->statement[i].operand[o] = (uint8_t)(MYLIB_FUSED_DIRECT + input);
+                args->statement[i].operand[o] = (uint8_t)(MYLIB_FUSED_VECTOR_INPUT + input);
         }
     }
 }
@@ -406,7 +406,7 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
         return MYLIB_FUSED_TOO_LONG;
     mylib_fused_fit fit = set_layout(args, program, layout);
     if (fit == MYLIB_FUSED_FITS)
-        mark_direct(args);
+        mark_vector_inputs(args);
     return fit;
 }
 
@@ -443,7 +443,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
         for (int d = 0; d < l->ndim; d++)
             args->strides[d][k] = l->strides[k][d];
     }
-    mark_direct(args);
+    mark_vector_inputs(args);
 
     args->sets = 1;
     while (mylib_fused_parts(args) > 1 && rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&

@@ -11,12 +11,12 @@
  * Other programs run in the mixed kernel, if all their types have 8 bytes at most.
  *
  * What a program of f32 or f64 gives may also be reduced at once, in the order that mylib.h gives:
- * see reduced_kernel() in program.cu.
+ * see reduced_kernel() in fused.cu.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
 
-#include "plan.h"
+#include "strided.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,7 +53,7 @@ enum {
     MYLIB_FUSED_INPUT = 0,
     MYLIB_FUSED_CONSTANT = MYLIB_PROGRAM_MAX_INPUTS,
     MYLIB_FUSED_REGISTER = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS,
-    MYLIB_FUSED_DIRECT = MYLIB_FUSED_REGISTER + MYLIB_FUSED_MAX_REGISTERS,
+    MYLIB_FUSED_VECTOR_INPUT = MYLIB_FUSED_REGISTER + MYLIB_FUSED_MAX_REGISTERS,
     MYLIB_FUSED_FORWARDED = 255, /* the result of the last statement */
     MYLIB_FUSED_ABSENT = 254,
 };
@@ -185,21 +185,21 @@ void mylib_cuda_load_fused(void);
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
 
 /* The number of the input that an operand is, or -1. */
-MYLIB_PLAN_FN int mylib_fused_input(int operand)
+MYLIB_DEVICE_FN int mylib_fused_input(int operand)
 {
     if (operand < MYLIB_FUSED_CONSTANT)
         return operand - MYLIB_FUSED_INPUT;
-    operand -= MYLIB_FUSED_DIRECT;
+    operand -= MYLIB_FUSED_VECTOR_INPUT;
     return operand >= 0 && operand < MYLIB_PROGRAM_MAX_INPUTS ? operand : -1;
 }
 
 /* Bytes from the first element of operand k to the first of a row. */
-MYLIB_PLAN_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
+MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
 {
     int64_t offset = 0;
     if (args->ndim == 1)
         return 0;
-    MYLIB_PLAN_ROLLED for (int d = args->ndim - 2; d > 0; d--)
+    MYLIB_ROLLED for (int d = args->ndim - 2; d > 0; d--)
     {
         int32_t quotient = mylib_divide(row, args->divider[d]);
         offset += (int64_t)(row - quotient * args->shape[d]) * args->strides[d][k];
@@ -209,8 +209,8 @@ MYLIB_PLAN_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32
 }
 
 /* The row and the first column of a group of `size` elements; how many of them there are. */
-MYLIB_PLAN_FN int mylib_fused_group(const mylib_fused_args *args, int64_t group, int size,
-                                    int32_t *row, int64_t *column)
+MYLIB_DEVICE_FN int mylib_fused_group(const mylib_fused_args *args, int64_t group, int size,
+                                      int32_t *row, int64_t *column)
 {
     *row = 0;
     if (args->ndim > 1) {

@@ -7,10 +7,10 @@
  * opcodes is an expansion of the table; the branch is the same for all threads, and its cost
  * disappears behind the memory traffic.
  *
- * direct.cu   single operations over rows of vectors; floating-point flags; scalars
- * strided.cu  operands of any strides
- * reduce.cu   reductions
- * program.cu  programs of several statements
+ * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
+ * strided.cu     operands of any strides
+ * reduce.cu      reductions
+ * fused.cu       programs of several statements
  */
 #ifndef MYLIB_INTERPRETER_CUH
 #define MYLIB_INTERPRETER_CUH

@@ -96,6 +96,11 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
     return no_cuda();
 }
 
+void mylib_cuda_discard(int device, void *ptr, void *stream)
+{
+    (void)device, (void)ptr, (void)stream;
+}
+
 mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                              const void *src, size_t nbytes, void *stream)
 {
@@ -109,27 +114,14 @@ mylib_status mylib_cuda_synchronize(int device, void *stream)
     return no_cuda();
 }
 
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_code *program,
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout)
 {
     (void)device, (void)stream, (void)program, (void)layout;
     return no_cuda();
 }
 
-mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout)
-{
-    (void)device, (void)program, (void)layout;
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_run(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout)
-{
-    (void)device, (void)stream, (void)program, (void)layout;
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
+mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
     (void)device, (void)program, (void)layout;
     return no_cuda();

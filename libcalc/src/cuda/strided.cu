@@ -1,5 +1,6 @@
 /*
- * strided.cu - programs over operands of any strides; plan.h says which element meets which thread.
+ * strided.cu - single operations over operands of any strides; strided.h says which element meets
+ * which thread.
  *
  * There is one kernel for each element type.  How it reads each input is a branch that all threads
  * take alike, as the switch over opcodes is.
@@ -9,17 +10,17 @@
 namespace
 {
 
-static_assert(THREADS == MYLIB_PLAN_THREADS, "the plans are for this many threads");
+static_assert(THREADS == MYLIB_STRIDED_THREADS, "strided.c plans for this many threads");
 
 template <typename T> struct strided {
-    static constexpr int VECTOR = MYLIB_PLAN_VECTOR(sizeof(T));
-    static constexpr int VECTORS = MYLIB_PLAN_VECTORS(sizeof(T));
+    static constexpr int VECTOR = MYLIB_STRIDED_VECTOR(sizeof(T));
+    static constexpr int VECTORS = MYLIB_STRIDED_VECTORS(sizeof(T));
     static constexpr int N = VECTOR * VECTORS;
     static constexpr uint32_t FULL = (1u << VECTOR) - 1, ALL = (1u << N) - 1;
 
-    static constexpr int TILE_ROWS = MYLIB_PLAN_TILE_ROWS(sizeof(T));
-    static constexpr int TILE_COLUMNS = MYLIB_PLAN_TILE_COLUMNS(sizeof(T));
-    static constexpr int TILE_PITCH = MYLIB_PLAN_TILE_PITCH(sizeof(T));
+    static constexpr int TILE_ROWS = MYLIB_STRIDED_TILE_ROWS(sizeof(T));
+    static constexpr int TILE_COLUMNS = MYLIB_STRIDED_TILE_COLUMNS(sizeof(T));
+    static constexpr int TILE_PITCH = MYLIB_STRIDED_TILE_PITCH(sizeof(T));
     static_assert(TILE_ROWS * TILE_COLUMNS == THREADS * N && THREADS % TILE_ROWS == 0,
                   "a thread reads N elements of a tile, all in one row");
 
@@ -48,13 +49,13 @@ template <typename T> struct position {
     uint32_t leads;      /* 4 bits for each group: so many columns before it begins */
     uint32_t valid;      /* bit i: element i of the thread exists */
 
-    __device__ __forceinline__ int32_t column_of(const mylib_plan &plan, int v) const
+    __device__ __forceinline__ int32_t column_of(const mylib_strided_args &args, int v) const
     {
-        return column + v * plan.column_step[1] - (int32_t)(leads >> (4 * v) & 15);
+        return column + v * args.column_step[1] - (int32_t)(leads >> (4 * v) & 15);
     }
-    __device__ __forceinline__ int32_t row_of(const mylib_plan &plan, int v) const
+    __device__ __forceinline__ int32_t row_of(const mylib_strided_args &args, int v) const
     {
-        return row + v * plan.row_step[1];
+        return row + v * args.row_step[1];
     }
     __device__ __forceinline__ uint32_t valid_of(int v) const
     {
@@ -66,69 +67,71 @@ struct tile {
     int32_t column, row, end_row;
 };
 
-template <typename T> __device__ __forceinline__ position<T> position_of(const mylib_plan &plan)
+template <typename T>
+__device__ __forceinline__ position<T> position_of(const mylib_strided_args &args)
 {
     typedef strided<T> S;
     position<T> at;
     tile t;
-    int32_t tid = (int32_t)threadIdx.x, down = mylib_divide(tid, plan.across_divider),
-            across = tid - down * plan.across;
-    mylib_plan_tile(&plan, (int32_t)blockIdx.x, &t.column, &t.row, &t.end_row);
+    int32_t tid = (int32_t)threadIdx.x, down = mylib_divide(tid, args.across_divider),
+            across = tid - down * args.across;
+    mylib_strided_tile(&args, (int32_t)blockIdx.x, &t.column, &t.row, &t.end_row);
     /* Threads that do not fill another row have nothing to do. */
-    bool is_idle = (down + 1) * plan.across > THREADS;
+    bool is_idle = (down + 1) * args.across > THREADS;
     at.valid = at.leads = 0;
     at.row = t.row + down;
-    at.column = t.column + across * plan.column_unit;
-    if (plan.is_vector) {
+    at.column = t.column + across * args.column_unit;
+    if (args.is_vector) {
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++) {
-            int32_t row = at.row_of(plan, v);
-            if (plan.has_leads)
-                at.leads |= (uint32_t)mylib_plan_lead(&plan, S::VECTOR, row) << (4 * v);
-            int32_t column = at.column_of(plan, v), left = plan.columns - column;
+            int32_t row = at.row_of(args, v);
+            if (args.has_leads)
+                at.leads |= (uint32_t)mylib_strided_lead(&args, S::VECTOR, row) << (4 * v);
+            int32_t column = at.column_of(args, v), left = args.columns - column;
             uint32_t valid = left >= S::VECTOR ? S::FULL : left > 0 ? (1u << left) - 1 : 0;
             if (column < 0)
                 valid = valid >> -column << -column;
             if (row < t.end_row && !is_idle)
                 at.valid |= valid << (v * S::VECTOR);
         }
-    } else if (t.column + plan.tile_columns <= plan.columns &&
-               t.row + plan.tile_rows <= t.end_row) {
+    } else if (t.column + args.tile_columns <= args.columns &&
+               t.row + args.tile_rows <= t.end_row) {
         at.valid = is_idle ? 0 : S::ALL;
     } else {
 #pragma unroll
         for (int i = 0; i < S::N; i++) {
             int v = i / S::VECTOR, e = i % S::VECTOR;
-            bool is_valid = at.column_of(plan, v) + e * plan.column_step[0] < plan.columns &&
-                            at.row_of(plan, v) + e * plan.row_step[0] < t.end_row;
+            bool is_valid = at.column_of(args, v) + e * args.column_step[0] < args.columns &&
+                            at.row_of(args, v) + e * args.row_step[0] < t.end_row;
             at.valid |= (uint32_t)(is_valid && !is_idle) << i;
         }
     }
     return at;
 }
 
-__device__ __forceinline__ char *address_of(const mylib_plan &plan, int k, int32_t column,
+__device__ __forceinline__ char *address_of(const mylib_strided_args &args, int k, int32_t column,
                                             int32_t row)
 {
-    return plan.data[k] + mylib_plan_row(&plan, k, row) + column * plan.strides[plan.ndim - 1][k];
+    return args.data[k] + mylib_strided_row(&args, k, row) +
+           column * args.strides[args.ndim - 1][k];
 }
 
 /* The first elements of a thread's groups in operand k. */
 template <typename T>
-__device__ __forceinline__ void find_groups(const mylib_plan &plan, int k, const position<T> &at,
-                                            char *(&p)[strided<T>::VECTORS])
+__device__ __forceinline__ void find_groups(const mylib_strided_args &args, int k,
+                                            const position<T> &at, char *(&p)[strided<T>::VECTORS])
 {
-    if (plan.is_plain) {
-        p[0] = plan.data[k] + (uint32_t)at.row * plan.strides[0][k] +
-               (uint32_t)at.column * plan.strides[1][k];
+    if (args.is_plain) {
+        p[0] = args.data[k] + (uint32_t)at.row * args.strides[0][k] +
+               (uint32_t)at.column * args.strides[1][k];
 #pragma unroll
         for (int v = 1; v < strided<T>::VECTORS; v++)
-            p[v] = p[v - 1] + plan.group_step[k];
+            p[v] = p[v - 1] + args.group_step[k];
         return;
     }
 #pragma unroll
     for (int v = 0; v < strided<T>::VECTORS; v++)
-        p[v] = address_of(plan, k, at.column_of(plan, v), at.row_of(plan, v));
+        p[v] = address_of(args, k, at.column_of(args, v), at.row_of(args, v));
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -157,13 +160,13 @@ __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t shift)
  * vectors around an unaligned group none that is not wholly in the row.
  */
 template <typename T>
-__device__ __forceinline__ void read_vectors(const mylib_plan &plan, int k, const position<T> &at,
-                                             char *const (&p)[strided<T>::VECTORS],
-                                             T (&x)[strided<T>::N])
+__device__ __forceinline__ void
+read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
+             char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
 {
     typedef strided<T> S;
-    bool is_reversed = plan.is_reversed[k - 1];
-    if (plan.access[k - 1] == MYLIB_ACCESS_VECTOR && at.valid == S::ALL) {
+    bool is_reversed = args.is_reversed[k - 1];
+    if (args.access[k - 1] == MYLIB_ACCESS_VECTOR && at.valid == S::ALL) {
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++)
             *(uint4 *)&x[v * S::VECTOR] = *(const uint4 *)p[v];
@@ -174,13 +177,13 @@ __device__ __forceinline__ void read_vectors(const mylib_plan &plan, int k, cons
         bool is_whole[S::VECTORS];
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++) {
-            int32_t column = at.column_of(plan, v);
+            int32_t column = at.column_of(args, v);
             if (is_reversed)
-                column = plan.columns - S::VECTOR - column;
+                column = args.columns - S::VECTOR - column;
             shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
             column -= (int32_t)(shift[v] / sizeof(T));
             is_whole[v] =
-                at.valid_of(v) == S::FULL && column >= 0 && column <= plan.columns - 2 * S::VECTOR;
+                at.valid_of(v) == S::FULL && column >= 0 && column <= args.columns - 2 * S::VECTOR;
             low[v] = high[v] = make_uint4(0, 0, 0, 0);
             if (is_whole[v]) {
                 low[v] = *(const uint4 *)(p[v] - shift[v]);
@@ -218,12 +221,12 @@ __device__ __forceinline__ void read_vectors(const mylib_plan &plan, int k, cons
 
 /* Groups of elements at equal distances. */
 template <typename T>
-__device__ __forceinline__ void read_elements(const mylib_plan &plan, int k, const position<T> &at,
-                                              char *const (&p)[strided<T>::VECTORS],
-                                              T (&x)[strided<T>::N])
+__device__ __forceinline__ void
+read_elements(const mylib_strided_args &args, int k, const position<T> &at,
+              char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
 {
     typedef strided<T> S;
-    int64_t step = plan.element_step[k];
+    int64_t step = args.element_step[k];
     /* A value that may be there from the last operand would keep its register all the time. */
 #pragma unroll
     for (int i = 0; i < S::N; i++)
@@ -288,7 +291,7 @@ __device__ __forceinline__ T read_converted(const char *p)
 
 /* What is turned without conversion. */
 template <typename T>
-__device__ __forceinline__ void stage(const mylib_plan &plan, int k, const tile &t,
+__device__ __forceinline__ void stage(const mylib_strided_args &args, int k, const tile &t,
                                       unsigned char *shared)
 {
     typedef strided<T> S;
@@ -296,9 +299,9 @@ __device__ __forceinline__ void stage(const mylib_plan &plan, int k, const tile 
     constexpr int SOME = S::STAGED;
     uint32_t tid = (uint32_t)anew(threadIdx.x);
     int32_t row = (int32_t)(tid % S::TILE_ROWS), column = (int32_t)(tid / S::TILE_ROWS);
-    int32_t columns = t.row + row < t.end_row ? plan.columns - t.column - column : 0;
-    const char *p = address_of(plan, k, t.column + column, t.row + row);
-    int64_t step = STEP * plan.strides[plan.ndim - 1][k];
+    int32_t columns = t.row + row < t.end_row ? args.columns - t.column - column : 0;
+    const char *p = address_of(args, k, t.column + column, t.row + row);
+    int64_t step = STEP * args.strides[args.ndim - 1][k];
     T *place = turned_place<T>(shared, column, row);
     __syncthreads();
 #pragma unroll 1
@@ -318,12 +321,12 @@ __device__ __forceinline__ void stage(const mylib_plan &plan, int k, const tile 
  * conversions.  The loop is not unrolled, for it holds the conversions from all types.
  */
 template <typename T, int SOME, bool IS_MASK>
-__device__ __forceinline__ void gather(const mylib_plan &plan, int k, const position<T> &at,
+__device__ __forceinline__ void gather(const mylib_strided_args &args, int k, const position<T> &at,
                                        const tile &t, unsigned char *shared)
 {
     typedef strided<T> S;
     constexpr int STEP = THREADS / S::TILE_ROWS;
-    bool is_turned = plan.access[k - 1] == MYLIB_ACCESS_STAGED;
+    bool is_turned = args.access[k - 1] == MYLIB_ACCESS_STAGED;
     uint32_t tid = (uint32_t)anew(threadIdx.x);
     __syncthreads();
 #pragma unroll 1
@@ -341,17 +344,17 @@ __device__ __forceinline__ void gather(const mylib_plan &plan, int k, const posi
                 place[j] = turned_place<T>(shared, column, row);
                 row += t.row;
                 column += t.column;
-                valid[j] = row < t.end_row && column < plan.columns;
+                valid[j] = row < t.end_row && column < args.columns;
             } else {
-                column = at.column_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.column_step[0];
-                row = at.row_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.row_step[0];
+                column = at.column_of(args, i / S::VECTOR) + i % S::VECTOR * args.column_step[0];
+                row = at.row_of(args, i / S::VECTOR) + i % S::VECTOR * args.row_step[0];
                 place[j] = own_place<T>(shared, i);
                 valid[j] = at.valid >> i & 1;
             }
-            p[j] = address_of(plan, k, column, row);
+            p[j] = address_of(args, k, column, row);
             value[j] = T();
         }
-        switch (plan.program.input_type[k - 1]) {
+        switch (args.program.input_type[k - 1]) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         _Pragma("unroll") for (int j = 0; j < SOME; j++) if (valid[j]) value[j] =                  \
@@ -368,42 +371,42 @@ __device__ __forceinline__ void gather(const mylib_plan &plan, int k, const posi
 
 /* Input k into x; the threads of a block come here together. */
 template <typename T>
-__device__ __forceinline__ void read_strided(const mylib_plan &plan, int k, bool is_mask,
+__device__ __forceinline__ void read_strided(const mylib_strided_args &args, int k, bool is_mask,
                                              const position<T> &at, unsigned char *shared,
                                              T (&x)[strided<T>::N])
 {
     typedef strided<T> S;
-    bool is_converted = plan.program.input_type[k - 1] != plan.program.type;
+    bool is_converted = args.program.input_type[k - 1] != args.program.type;
     char *p[S::VECTORS];
     tile t;
-    find_groups(plan, k, at, p);
-    switch (plan.access[k - 1]) {
+    find_groups(args, k, at, p);
+    switch (args.access[k - 1]) {
     case MYLIB_ACCESS_VECTOR:
     case MYLIB_ACCESS_SHIFTED:
-        read_vectors(plan, k, at, p, x);
+        read_vectors(args, k, at, p, x);
         break;
     case MYLIB_ACCESS_ROW:
         read_rows(at, p, x);
         break;
     case MYLIB_ACCESS_ELEMENT:
-        if constexpr (sizeof(T) >= MYLIB_PLAN_ELEMENT_MIN)
-            read_elements(plan, k, at, p, x);
+        if constexpr (sizeof(T) >= MYLIB_STRIDED_ELEMENT_MIN)
+            read_elements(args, k, at, p, x);
         break;
     case MYLIB_ACCESS_UNIFORM:
-        read_uniform(plan.data[k], x);
+        read_uniform(args.data[k], x);
         break;
     case MYLIB_ACCESS_CONSTANT:
-        read_uniform((const char *)plan.constant[k - 1], x);
+        read_uniform((const char *)args.constant[k - 1], x);
         break;
     default:
-        mylib_plan_tile(&plan, anew(blockIdx.x), &t.column, &t.row, &t.end_row);
-        if (!is_converted && plan.access[k - 1] == MYLIB_ACCESS_STAGED)
-            stage<T>(plan, k, t, shared);
+        mylib_strided_tile(&args, anew(blockIdx.x), &t.column, &t.row, &t.end_row);
+        if (!is_converted && args.access[k - 1] == MYLIB_ACCESS_STAGED)
+            stage<T>(args, k, t, shared);
         else if (is_mask)
-            gather<T, 1, true>(plan, k, at, t, shared);
+            gather<T, 1, true>(args, k, at, t, shared);
         else
-            gather<T, S::GATHERED, false>(plan, k, at, t, shared);
-        if (plan.access[k - 1] == MYLIB_ACCESS_GATHERED) {
+            gather<T, S::GATHERED, false>(args, k, at, t, shared);
+        if (args.access[k - 1] == MYLIB_ACCESS_GATHERED) {
 #pragma unroll
             for (int i = 0; i < S::N; i++)
                 x[i] = *own_place<T>(shared, i);
@@ -414,8 +417,8 @@ __device__ __forceinline__ void read_strided(const mylib_plan &plan, int k, bool
         for (int i = 0; i < S::N; i++) {
             int v = i / S::VECTOR, e = i % S::VECTOR;
             x[i] =
-                *turned_place<T>(shared, at.column_of(plan, v) + e * plan.column_step[0] - t.column,
-                                 at.row_of(plan, v) + e * plan.row_step[0] - t.row);
+                *turned_place<T>(shared, at.column_of(args, v) + e * args.column_step[0] - t.column,
+                                 at.row_of(args, v) + e * args.row_step[0] - t.row);
         }
     }
 }
@@ -433,7 +436,7 @@ template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
 
 /* Element by element, through shared memory, in a loop that is not unrolled. */
 template <typename R, typename T>
-__device__ __forceinline__ void scatter(const mylib_plan &plan, const position<T> &at,
+__device__ __forceinline__ void scatter(const mylib_strided_args &args, const position<T> &at,
                                         unsigned char *shared, const T (&acc)[strided<T>::N])
 {
     typedef strided<T> S;
@@ -443,22 +446,22 @@ __device__ __forceinline__ void scatter(const mylib_plan &plan, const position<T
         *own_place<R>(shared, i) = result_of<R>(acc[i]);
 #pragma unroll 1
     for (int i = 0; i < S::N; i++) {
-        int32_t column = at.column_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.column_step[0];
-        int32_t row = at.row_of(plan, i / S::VECTOR) + i % S::VECTOR * plan.row_step[0];
+        int32_t column = at.column_of(args, i / S::VECTOR) + i % S::VECTOR * args.column_step[0];
+        int32_t row = at.row_of(args, i / S::VECTOR) + i % S::VECTOR * args.row_step[0];
         if (at.valid >> i & 1)
-            store_element(address_of(plan, 0, column, row), *own_place<R>(shared, i));
+            store_element(address_of(args, 0, column, row), *own_place<R>(shared, i));
     }
 }
 
 template <typename R, typename T>
-__device__ __forceinline__ void write_strided(const mylib_plan &plan, const position<T> &at,
+__device__ __forceinline__ void write_strided(const mylib_strided_args &args, const position<T> &at,
                                               unsigned char *shared, const T (&acc)[strided<T>::N])
 {
     typedef strided<T> S;
     typedef typename bits_of<sizeof(R) * S::VECTOR>::type bits;
     char *p[S::VECTORS];
-    find_groups(plan, 0, at, p);
-    if (plan.is_vector) {
+    find_groups(args, 0, at, p);
+    if (args.is_vector) {
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++) {
             alignas(16) R group[S::VECTOR];
@@ -477,9 +480,9 @@ __device__ __forceinline__ void write_strided(const mylib_plan &plan, const posi
         }
         return;
     }
-    if constexpr (sizeof(R) == sizeof(T) && sizeof(T) >= MYLIB_PLAN_ELEMENT_MIN) {
-        if (plan.is_regular) {
-            int64_t step = plan.element_step[0];
+    if constexpr (sizeof(R) == sizeof(T) && sizeof(T) >= MYLIB_STRIDED_ELEMENT_MIN) {
+        if (args.is_regular) {
+            int64_t step = args.element_step[0];
 #pragma unroll
             for (int i = 0; i < S::N; i++)
                 if (at.valid >> i & 1)
@@ -487,26 +490,26 @@ __device__ __forceinline__ void write_strided(const mylib_plan &plan, const posi
             return;
         }
     }
-    scatter<R>(plan, at, shared, acc);
+    scatter<R>(args, at, shared, acc);
 }
 
 /* ---- The kernel ---------------------------------------------------------------------------- */
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
-    strided_kernel(const __grid_constant__ mylib_plan plan)
+    strided_kernel(const __grid_constant__ mylib_strided_args args)
 {
     typedef strided<T> S;
     alignas(16) __shared__ unsigned char shared[S::SHARED_NBYTES];
     alignas(16) T acc[S::N], x[S::N];
     uint32_t mask = 0;
-    position<T> at = position_of<T>(plan);
+    position<T> at = position_of<T>(args);
 
-    for (int j = 0; j < plan.program.instructions; j++) {
-        mylib_instruction code = plan.program.code[j];
+    for (int j = 0; j < args.program.instructions; j++) {
+        mylib_instruction code = args.program.code[j];
         bool is_mask = code.opcode == MYLIB_OPCODE_MASK;
         if (code.operand != MYLIB_NO_OPERAND)
-            read_strided(plan, 1 + code.operand, is_mask, at, shared, x);
+            read_strided(args, 1 + code.operand, is_mask, at, shared, x);
         if (is_mask) {
 #pragma unroll
             for (int i = 0; i < S::N; i++)
@@ -516,28 +519,29 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
         }
     }
 
-    if (plan.program.result_type == plan.program.type)
-        write_strided<T>(plan, at, shared, acc);
-    else if (plan.program.result_type == MYLIB_BOOL)
-        write_strided<t_bool>(plan, at, shared, acc);
+    if (args.program.result_type == args.program.type)
+        write_strided<T>(args, at, shared, acc);
+    else if (args.program.result_type == MYLIB_BOOL)
+        write_strided<t_bool>(args, at, shared, acc);
     else if constexpr (real_of<T>::is_complex)
-        write_strided<typename real_of<T>::type>(plan, at, shared, acc);
+        write_strided<typename real_of<T>::type>(args, at, shared, acc);
 }
 
-template <typename T> cudaError_t launch_strided(const mylib_plan *plan, cudaStream_t stream)
+template <typename T>
+cudaError_t launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
-    strided_kernel<T><<<(unsigned)plan->tiles, THREADS, 0, stream>>>(*plan);
+    strided_kernel<T><<<(unsigned)args->tiles, THREADS, 0, stream>>>(*args);
     return cudaGetLastError();
 }
 
 } // namespace
 
-cudaError_t mylib_launch_strided(const mylib_plan *plan, cudaStream_t stream)
+cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
-    switch (plan->program.type) {
+    switch (args->program.type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        return launch_strided<t_##s>(plan, stream);
+        return launch_strided<t_##s>(args, stream);
         MYLIB_STORED_TYPES(DT)
 #undef DT
     }

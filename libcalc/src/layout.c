@@ -1,6 +1,6 @@
 /*
- * arrays.c - checks arrays, broadcasts them into a layout (a nest of loops), and simplifies
- * layouts.
+ * layout.c - checks arrays, broadcasts them into a layout (one nest of loops), simplifies, cuts and
+ * compares layouts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,6 +338,75 @@ int mylib_layout_is_contiguous(const mylib_layout *l, int k, size_t size)
         stride *= l->shape[d];
     }
     return 1;
+}
+
+/* ---- Layouts made of others ------------------------------------------------------------------ */
+
+void mylib_layout_begin(mylib_layout *l, const mylib_layout *like, int operands)
+{
+    l->ndim = like->ndim;
+    l->count = like->count;
+    l->operands = operands;
+    memcpy(l->shape, like->shape, sizeof *l->shape * (size_t)like->ndim);
+    memset(l->is_host_scalar, 0, sizeof l->is_host_scalar);
+}
+
+void mylib_layout_set_operand(mylib_layout *l, int k, const mylib_layout *from, int j)
+{
+    l->data[k] = from->data[j];
+    l->is_host_scalar[k] = from->is_host_scalar[j];
+    memcpy(l->strides[k], from->strides[j], sizeof *l->strides[k] * (size_t)from->ndim);
+}
+
+void mylib_layout_set_contiguous(mylib_layout *l, int k, char *data, size_t size)
+{
+    int64_t stride = (int64_t)size;
+    l->data[k] = data;
+    l->is_host_scalar[k] = 0;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        l->strides[k][d] = stride;
+        stride *= l->shape[d];
+    }
+}
+
+void mylib_layout_set_constant(mylib_layout *l, int k, const void *value)
+{
+    l->data[k] = (char *)(uintptr_t)value; /* only read */
+    l->is_host_scalar[k] = 1;
+    memset(l->strides[k], 0, sizeof *l->strides[k] * (size_t)l->ndim);
+}
+
+/* Returns the first dimension that has more than one index, or the last one. */
+static int outermost(const mylib_layout *l)
+{
+    int d = 0;
+    while (d < l->ndim - 1 && l->shape[d] == 1)
+        d++;
+    return d;
+}
+
+mylib_status mylib_layout_in_pieces(mylib_layout *l, int64_t most, int most_ndim,
+                                    mylib_layout_task *task, void *context)
+{
+    const int outer = outermost(l);
+    const int64_t size = l->shape[outer], count = l->count;
+    int64_t done = 0;
+    mylib_status st = MYLIB_OK;
+    if (count == 1 || (count <= most && l->ndim - outer <= most_ndim))
+        return task(context, l);
+    while (done < size && st == MYLIB_OK) {
+        l->shape[outer] = done == 0 ? (size + 1) / 2 : size - done;
+        l->count = count / size * l->shape[outer];
+        st = mylib_layout_in_pieces(l, most, most_ndim, task, context);
+        for (int k = 0; k < l->operands; k++)
+            l->data[k] += l->strides[k][outer] * l->shape[outer];
+        done += l->shape[outer];
+    }
+    for (int k = 0; k < l->operands; k++)
+        l->data[k] -= l->strides[k][outer] * done;
+    l->shape[outer] = size;
+    l->count = count;
+    return st;
 }
 
 /* ---- Overlap ------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /*
- * How the GPU walks arrays of any strides (cuda/plan.c), without a GPU: every element is some
+ * How the GPU walks arrays of any strides (cuda/strided.c), without a GPU: every element is some
  * thread's, once, at the right place in every operand; vectors lie within rows and are aligned.
  */
-#include "cuda/plan.h"
+#include "cuda/strided.h"
 #include "layout.h"
 
 #define MAX_COUNT 20000
@@ -35,13 +35,13 @@ static void walk_layout(const mylib_layout *l, element *elements)
     qsort(elements, (size_t)l->count, sizeof *elements, by_output);
 }
 
-static const char *address(const mylib_plan *p, int k, int32_t column, int32_t row)
+static const char *address(const mylib_strided_args *p, int k, int32_t column, int32_t row)
 {
-    return p->data[k] + mylib_plan_row(p, k, row) + column * p->strides[p->ndim - 1][k];
+    return p->data[k] + mylib_strided_row(p, k, row) + column * p->strides[p->ndim - 1][k];
 }
 
-/* A group of a thread whose first element is at (column, row): it is as the plan says. */
-static void check_group(const mylib_plan *p, int vector, int32_t column, int32_t row,
+/* A group of a thread whose first element is at (column, row): it is as the arguments say. */
+static void check_group(const mylib_strided_args *p, int vector, int32_t column, int32_t row,
                         int32_t end_row)
 {
     for (int k = 0; k < p->operands; k++) {
@@ -66,22 +66,22 @@ static void check_group(const mylib_plan *p, int vector, int32_t column, int32_t
  * Does what a kernel does: marks the elements of all threads as seen.  The address of an operand
  * that is read backwards is that of the group's last element.
  */
-static void walk_plan(const mylib_plan *p, int64_t count, const element *elements, uint8_t *seen)
+static void walk(const mylib_strided_args *p, int64_t count, const element *elements, uint8_t *seen)
 {
     int size = (int)mylib_type_size((mylib_type)p->program.type);
-    int vector = MYLIB_PLAN_VECTOR(size), vectors = MYLIB_PLAN_VECTORS(size);
+    int vector = MYLIB_STRIDED_VECTOR(size), vectors = MYLIB_STRIDED_VECTORS(size);
     for (int32_t block = 0; block < p->tiles; block++) {
         int32_t tile_column, tile_row, end_row;
-        mylib_plan_tile(p, block, &tile_column, &tile_row, &end_row);
-        for (int32_t tid = 0; tid < MYLIB_PLAN_THREADS; tid++) {
+        mylib_strided_tile(p, block, &tile_column, &tile_row, &end_row);
+        for (int32_t tid = 0; tid < MYLIB_STRIDED_THREADS; tid++) {
             int32_t down = mylib_divide(tid, p->across_divider), across = tid - down * p->across;
-            if ((down + 1) * p->across > MYLIB_PLAN_THREADS)
+            if ((down + 1) * p->across > MYLIB_STRIDED_THREADS)
                 continue;
             for (int i = 0; i < vector * vectors; i++) {
                 int v = i / vector, e = i % vector;
                 int32_t row = tile_row + down + v * p->row_step[1];
                 int32_t column = tile_column + across * p->column_unit + v * p->column_step[1] -
-                                 mylib_plan_lead(p, vector, row);
+                                 mylib_strided_lead(p, vector, row);
                 if (e == 0 && row < end_row)
                     check_group(p, vector, column, row, end_row);
                 column += e * p->column_step[0];
@@ -111,23 +111,23 @@ static void run(mylib_code *program, const layout *l, mylib_layout *given)
 {
     static element elements[MAX_COUNT];
     static uint8_t seen[MAX_COUNT];
-    mylib_plan plan;
+    mylib_strided_args args;
     if (given->count == 0 || given->count > MAX_COUNT)
         return;
     walk_layout(given, elements);
     mylib_layout_simplify(given);
-    if (given->ndim > MYLIB_PLAN_MAX_NDIM)
+    if (given->ndim > MYLIB_STRIDED_MAX_NDIM)
         return;
-    mylib_plan_init(&plan, program, given);
+    mylib_strided_init(&args, program, given);
     test_set_case(
-        "plan for %d bytes, out %s, a %s, b %s; across %d, access %d, %d",
+        "walk of %d bytes, out %s, a %s, b %s; across %d, access %d, %d",
         (int)mylib_type_size((mylib_type)program->type),
         layout_text(&l[0], text[0], sizeof text[0]), layout_text(&l[1], text[1], sizeof text[1]),
-        layout_text(&l[2], text[2], sizeof text[2]), plan.across, plan.access[0], plan.access[1]);
-    CHECK(plan.across * (MYLIB_PLAN_THREADS / plan.across) * 2 > MYLIB_PLAN_THREADS,
+        layout_text(&l[2], text[2], sizeof text[2]), args.across, args.access[0], args.access[1]);
+    CHECK(args.across * (MYLIB_STRIDED_THREADS / args.across) * 2 > MYLIB_STRIDED_THREADS,
           "most threads are idle");
     memset(seen, 0, (size_t)given->count);
-    walk_plan(&plan, given->count, elements, seen);
+    walk(&args, given->count, elements, seen);
     int64_t missed = 0;
     for (int64_t i = 0; i < given->count; i++)
         missed += seen[i] == 0;
@@ -231,7 +231,7 @@ static void test_choices(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mylib_code program;
-        mylib_plan plan;
+        mylib_strided_args args;
         mylib_strides strides[3];
         mylib_layout l = {
             .ndim = 2, .operands = 3, .count = (int64_t)N * (N / 2), .strides = strides};
@@ -245,18 +245,19 @@ static void test_choices(void)
             l.strides[k][0] = k == 2 ? cases[i].strides[0] : 4 * N + 64;
             l.strides[k][1] = k == 2 ? cases[i].strides[1] : 4;
         }
-        mylib_plan_init(&plan, &program, &l);
-        CHECK(plan.access[1] == cases[i].access, "access %d, not %d", plan.access[1],
+        mylib_strided_init(&args, &program, &l);
+        CHECK(args.access[1] == cases[i].access, "access %d, not %d", args.access[1],
               cases[i].access);
-        CHECK(plan.is_plain &&
-                  (int64_t)plan.tiles * MYLIB_PLAN_THREADS * MYLIB_PLAN_ELEMENTS(4) == l.count,
-              "%d tiles are not all full", plan.tiles);
+        CHECK(args.is_plain &&
+                  (int64_t)args.tiles * MYLIB_STRIDED_THREADS * MYLIB_STRIDED_ELEMENTS(4) ==
+                      l.count,
+              "%d tiles are not all full", args.tiles);
     }
 }
 
 int main(void)
 {
-    test_begin("plan");
+    test_begin("walk");
     rng r = rng_make(1);
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         test_random(t, &r);

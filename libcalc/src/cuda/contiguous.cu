@@ -1,5 +1,5 @@
 /*
- * direct.cu - single operations over rows of vectors; floating-point flags; scalars; ranges.
+ * contiguous.cu - single operations over rows of vectors; floating-point flags; scalars; ranges.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ namespace
  * moving its bytes decides its speed.  So this kernel interprets nothing but the operation;
  * operands of the computed type are first, and on their way while others are found and converted.
  */
-template <typename T> struct direct {
+template <typename T> struct contiguous {
     /* With one vector in flight for each operand, a full set of threads keeps the memory busy. */
     static constexpr int N = 16 / sizeof(T);
     static constexpr int64_t TILE = (int64_t)THREADS * N;
@@ -35,7 +35,7 @@ template <typename T, typename S> __host__ __device__ constexpr bool is_read()
 /* A vector of another type. */
 template <typename T> __device__ __forceinline__ void read_converted(int type, const char *p, T *x)
 {
-    constexpr int N = direct<T>::N;
+    constexpr int N = contiguous<T>::N;
     switch (type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
@@ -60,7 +60,7 @@ __device__ __forceinline__ void find_thread(uint32_t &block, uint32_t &thread)
 }
 
 /* Where this thread's vector is: its row, and its first element there. */
-__device__ __forceinline__ void find_vector(const mylib_direct_args &args, int n, int32_t &row,
+__device__ __forceinline__ void find_vector(const mylib_contiguous_args &args, int n, int32_t &row,
                                             int64_t &at)
 {
     uint32_t block, thread;
@@ -75,7 +75,7 @@ __device__ __forceinline__ void find_vector(const mylib_direct_args &args, int n
 }
 
 /* Whether this thread block takes vectors. */
-__device__ __forceinline__ bool takes_vectors(const mylib_direct_args &args)
+__device__ __forceinline__ bool takes_vectors(const mylib_contiguous_args &args)
 {
     uint32_t block, thread;
     find_thread(block, thread);
@@ -87,11 +87,12 @@ __device__ __forceinline__ bool takes_vectors(const mylib_direct_args &args)
  * one; whether it is there.  Neighbours in a warp take neighbours.
  */
 template <typename T>
-__device__ __forceinline__ bool find_element(const mylib_direct_args &args, int i, int64_t &index)
+__device__ __forceinline__ bool find_element(const mylib_contiguous_args &args, int i,
+                                             int64_t &index)
 {
     uint32_t block, thread;
     find_thread(block, thread);
-    index = (int64_t)block * direct<T>::TILE + i * THREADS + thread;
+    index = (int64_t)block * contiguous<T>::TILE + i * THREADS + thread;
     bool is_there = index < args.n;
     index = is_there ? index : args.n - 1;
     return is_there;
@@ -102,10 +103,10 @@ __device__ __forceinline__ bool find_element(const mylib_direct_args &args, int 
  * of its own, so that it takes no registers from the common way.
  */
 template <typename T>
-__device__ __noinline__ void read_elements(const mylib_direct_args &args, int k, T *x)
+__device__ __noinline__ void read_elements(const mylib_contiguous_args &args, int k, T *x)
 {
 #pragma unroll 1
-    for (int i = 0; i < direct<T>::N; i++) {
+    for (int i = 0; i < contiguous<T>::N; i++) {
         int64_t index;
         find_element<T>(args, i, index);
         x[i] = load_at<T>(args.type[k], args.in[k], index);
@@ -114,9 +115,9 @@ __device__ __noinline__ void read_elements(const mylib_direct_args &args, int k,
 
 /* Bit i is set where the condition of this thread's element i differs from 0. */
 template <typename T>
-__device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args)
+__device__ __forceinline__ uint32_t read_condition(const mylib_contiguous_args &args)
 {
-    constexpr int N = direct<T>::N;
+    constexpr int N = contiguous<T>::N;
     uint32_t mask = 0;
     int64_t at;
     if (takes_vectors(args)) {
@@ -139,9 +140,9 @@ __device__ __forceinline__ uint32_t read_condition(const mylib_direct_args &args
 }
 
 template <typename T, typename R>
-__device__ __forceinline__ void write_direct(const mylib_direct_args &args, const T *acc)
+__device__ __forceinline__ void write_contiguous(const mylib_contiguous_args &args, const T *acc)
 {
-    constexpr int N = direct<T>::N;
+    constexpr int N = contiguous<T>::N;
     typedef typename bits_of<N * sizeof(R)>::type W;
     alignas(16) R r[N];
     int64_t at;
@@ -168,23 +169,23 @@ __device__ __forceinline__ void write_direct(const mylib_direct_args &args, cons
  */
 template <typename T>
 __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
-    direct_kernel(const __grid_constant__ mylib_direct_args args)
+    contiguous_kernel(const __grid_constant__ mylib_contiguous_args args)
 {
-    constexpr int N = direct<T>::N;
+    constexpr int N = contiguous<T>::N;
     alignas(16) T operand[2][N];
     int64_t at;
     int32_t row;
-    if (args.row_vectors != 0 ? blockIdx.x * direct<T>::TILE + threadIdx.x * N >= args.n
+    if (args.row_vectors != 0 ? blockIdx.x * contiguous<T>::TILE + threadIdx.x * N >= args.n
                               : !takes_vectors(args) && !find_element<T>(args, 0, at))
         return;
     find_vector(args, N, row, at);
 #pragma unroll
     for (int k = 0; k < 2; k++) {
         const char *p = args.in[k] + row * args.stride[k];
-        if (args.kind[k] == MYLIB_DIRECT_VECTOR) {
+        if (args.kind[k] == MYLIB_CONTIGUOUS_VECTOR) {
             if (takes_vectors(args)) {
                 *(uint4 *)operand[k] = *(const uint4 *)(p + at * sizeof(T));
-            } else if (sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN) {
+            } else if (sizeof(T) >= MYLIB_CONTIGUOUS_ELEMENT_MIN) {
 #pragma unroll
                 for (int i = 0; i < N; i++) {
                     int64_t index;
@@ -192,9 +193,9 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
                     operand[k][i] = load_element<T>(p + index * (int64_t)sizeof(T));
                 }
             }
-        } else if (args.kind[k] == MYLIB_DIRECT_CONSTANT) {
+        } else if (args.kind[k] == MYLIB_CONTIGUOUS_CONSTANT) {
             *(uint4 *)operand[k] = *(const uint4 *)args.constant[k];
-        } else if (args.kind[k] == MYLIB_DIRECT_SINGLE) {
+        } else if (args.kind[k] == MYLIB_CONTIGUOUS_SINGLE) {
             T value = load_element<T>(p);
 #pragma unroll
             for (int i = 0; i < N; i++)
@@ -205,10 +206,10 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const char *p = args.in[k] + row * args.stride[k];
-            if (args.kind[k] == MYLIB_DIRECT_CONVERTED_VECTOR) {
+            if (args.kind[k] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR) {
                 if (takes_vectors(args))
                     read_converted<T>(args.type[k], p + (at << args.shift[k]), operand[k]);
-            } else if (args.kind[k] == MYLIB_DIRECT_CONVERTED_SINGLE) {
+            } else if (args.kind[k] == MYLIB_CONTIGUOUS_CONVERTED_SINGLE) {
                 T value = load_as<T>(args.type[k], p);
 #pragma unroll
                 for (int i = 0; i < N; i++)
@@ -219,8 +220,9 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
     if (!takes_vectors(args)) {
 #pragma unroll
         for (int k = 0; k < 2; k++) {
-            if (args.kind[k] != MYLIB_DIRECT_CONVERTED_VECTOR &&
-                (args.kind[k] != MYLIB_DIRECT_VECTOR || sizeof(T) >= MYLIB_DIRECT_ELEMENT_MIN))
+            if (args.kind[k] != MYLIB_CONTIGUOUS_CONVERTED_VECTOR &&
+                (args.kind[k] != MYLIB_CONTIGUOUS_VECTOR ||
+                 sizeof(T) >= MYLIB_CONTIGUOUS_ELEMENT_MIN))
                 continue;
             alignas(16) T elements[N];
             read_elements(args, k, elements);
@@ -234,11 +236,11 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
 
     /* Places are found again, so that they take no registers in the meantime. */
     if (args.result_type == number_of<T>::value)
-        write_direct<T, T>(args, operand[0]);
+        write_contiguous<T, T>(args, operand[0]);
     else if (args.result_type == MYLIB_BOOL)
-        write_direct<T, t_bool>(args, operand[0]);
+        write_contiguous<T, t_bool>(args, operand[0]);
     else if constexpr (real_of<T>::is_complex)
-        write_direct<T, typename real_of<T>::type>(args, operand[0]);
+        write_contiguous<T, typename real_of<T>::type>(args, operand[0]);
 }
 
 template <typename T> __host__ __device__ constexpr unsigned types_read()
@@ -379,15 +381,16 @@ __global__ void scalar_kernel(const __grid_constant__ mylib_scalar_args args)
     }
 }
 
-template <typename T> cudaError_t launch_direct(mylib_direct_args *args, cudaStream_t stream)
+template <typename T>
+cudaError_t launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
 {
-    int64_t blocks = (args->n + direct<T>::TILE - 1) / direct<T>::TILE;
+    int64_t blocks = (args->n + contiguous<T>::TILE - 1) / contiguous<T>::TILE;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    args->full_blocks = (uint32_t)(args->row_vectors != 0 ? blocks : args->n / direct<T>::TILE);
+    args->full_blocks = (uint32_t)(args->row_vectors != 0 ? blocks : args->n / contiguous<T>::TILE);
     if (args->is_by_elements)
         args->full_blocks = 0;
-    direct_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
+    contiguous_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
     return cudaGetLastError();
 }
 
@@ -455,7 +458,7 @@ cudaError_t launch_range(int64_t n, char *out, int64_t stride, const void *start
 
 } // namespace
 
-int mylib_direct_takes(mylib_type type, mylib_type input_type)
+int mylib_contiguous_reads(mylib_type type, mylib_type input_type)
 {
     switch (type) {
 #define DT(s, S)                                                                                   \
@@ -468,12 +471,12 @@ int mylib_direct_takes(mylib_type type, mylib_type input_type)
     }
 }
 
-cudaError_t mylib_launch_direct(mylib_direct_args *args, cudaStream_t stream)
+cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
 {
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        return launch_direct<t_##s>(args, stream);
+        return launch_contiguous<t_##s>(args, stream);
         MYLIB_STORED_TYPES(DT)
 #undef DT
     }

@@ -1,11 +1,11 @@
 /*
- * plan.h - how the GPU walks a layout of any strides: which element meets which thread.
+ * strided.h - how the GPU walks a layout of any strides: which element meets which thread.
  *
  * The innermost dimension of a layout is its columns; all others, numbered as one, are its rows.  A
  * block of threads computes a tile, a rectangle of columns and rows.  A thread's elements are
  * VECTORS groups of VECTOR elements; inside a group and from group to group it advances by steps
  * that are the same for all threads.  Tiles may be kept within a slice, the rows of the innermost
- * of their dimensions: then rows lie at equal distances.  plan.c chooses tile and steps:
+ * of their dimensions: then rows lie at equal distances.  strided.c chooses tile and steps:
  *
  * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes.
  * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
@@ -16,18 +16,18 @@
  * The arithmetic is here, so that the tests can do it without a GPU.  Compiles as C and as CUDA
  * C++.
  */
-#ifndef MYLIB_CUDA_PLAN_H
-#define MYLIB_CUDA_PLAN_H
+#ifndef MYLIB_CUDA_STRIDED_H
+#define MYLIB_CUDA_STRIDED_H
 
 #include "../internal.h"
 
 #ifdef __CUDACC__
-#define MYLIB_PLAN_FN static __device__ __forceinline__
+#define MYLIB_DEVICE_FN static __device__ __forceinline__
 /* A loop that mostly has no iteration or one: unrolled it would only take registers. */
-#define MYLIB_PLAN_ROLLED _Pragma("unroll 1")
+#define MYLIB_ROLLED _Pragma("unroll 1")
 #else
-#define MYLIB_PLAN_FN static inline
-#define MYLIB_PLAN_ROLLED
+#define MYLIB_DEVICE_FN static inline
+#define MYLIB_ROLLED
 #endif
 
 #ifdef __cplusplus
@@ -35,29 +35,29 @@ extern "C" {
 #endif
 
 /* One launch takes at most this many dimensions, at least 2, and elements: 32-bit indices do. */
-#define MYLIB_PLAN_MAX_NDIM 8
-#define MYLIB_PLAN_MAX_COUNT ((int64_t)1 << 30)
+#define MYLIB_STRIDED_MAX_NDIM 8
+#define MYLIB_STRIDED_MAX_COUNT ((int64_t)1 << 30)
 
-#define MYLIB_PLAN_THREADS 256
+#define MYLIB_STRIDED_THREADS 256
 
 /* Elements of a group, and groups of a thread, for accumulators of 'size' bytes. */
-#define MYLIB_PLAN_VECTOR(size) (16 / (int)(size))
-#define MYLIB_PLAN_VECTORS(size) ((size) < 4 ? (int)(size) : 4)
-#define MYLIB_PLAN_ELEMENTS(size) (MYLIB_PLAN_VECTOR(size) * MYLIB_PLAN_VECTORS(size))
+#define MYLIB_STRIDED_VECTOR(size) (16 / (int)(size))
+#define MYLIB_STRIDED_VECTORS(size) ((size) < 4 ? (int)(size) : 4)
+#define MYLIB_STRIDED_ELEMENTS(size) (MYLIB_STRIDED_VECTOR(size) * MYLIB_STRIDED_VECTORS(size))
 
-/* The tile of a transposing plan: columns x rows elements make the threads' elements. */
-#define MYLIB_PLAN_TILE_COLUMNS(size) ((size) >= 8 ? 32 : 64)
-#define MYLIB_PLAN_TILE_ROWS(size)                                                                 \
-    (MYLIB_PLAN_THREADS * MYLIB_PLAN_ELEMENTS(size) / MYLIB_PLAN_TILE_COLUMNS(size))
+/* The tile of a transposing walk: columns x rows elements make the threads' elements. */
+#define MYLIB_STRIDED_TILE_COLUMNS(size) ((size) >= 8 ? 32 : 64)
+#define MYLIB_STRIDED_TILE_ROWS(size)                                                              \
+    (MYLIB_STRIDED_THREADS * MYLIB_STRIDED_ELEMENTS(size) / MYLIB_STRIDED_TILE_COLUMNS(size))
 /* Bytes of a row of it in shared memory; the odd end lets columns spread over all banks. */
-#define MYLIB_PLAN_TILE_PITCH(size)                                                                \
-    (MYLIB_PLAN_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
+#define MYLIB_STRIDED_TILE_PITCH(size)                                                             \
+    (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*
  * Smaller elements are read one by one in a loop that is not unrolled: as gathered ones are.  There
  * are so many of them that the code would be large.
  */
-#define MYLIB_PLAN_ELEMENT_MIN 4
+#define MYLIB_STRIDED_ELEMENT_MIN 4
 
 /* How an input is read. */
 enum {
@@ -82,13 +82,13 @@ typedef struct mylib_divider {
 
 mylib_divider mylib_divider_of(int32_t divisor);
 
-typedef struct mylib_plan {
+typedef struct mylib_strided_args {
     /* The dimensions, the columns last; strides in bytes, of operand k in [d][k]. */
     int32_t ndim;
     int32_t operands;
-    int32_t shape[MYLIB_PLAN_MAX_NDIM];
-    mylib_divider divider[MYLIB_PLAN_MAX_NDIM];
-    int64_t strides[MYLIB_PLAN_MAX_NDIM][MYLIB_CODE_MAX_OPERANDS];
+    int32_t shape[MYLIB_STRIDED_MAX_NDIM];
+    mylib_divider divider[MYLIB_STRIDED_MAX_NDIM];
+    int64_t strides[MYLIB_STRIDED_MAX_NDIM][MYLIB_CODE_MAX_OPERANDS];
     /* Bytes from an element of a group to the next, if regular; from group to group, if plain. */
     int64_t element_step[MYLIB_CODE_MAX_OPERANDS], group_step[MYLIB_CODE_MAX_OPERANDS];
     char *data
@@ -102,7 +102,7 @@ typedef struct mylib_plan {
     int32_t slice_rows;  /* tiles do not cross slices: of all rows if that does not matter */
     int32_t slice_tiles; /* rows of tiles in a slice */
     mylib_divider slice_tiles_divider;
-    uint8_t has_leads;  /* see mylib_plan_lead() */
+    uint8_t has_leads;  /* see mylib_strided_lead() */
     uint8_t is_plain;   /* rows and groups lie at equal distances, and there are no leads */
     uint8_t is_banded;  /* tiles are not simply numbered row by row */
     uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
@@ -122,26 +122,27 @@ typedef struct mylib_plan {
 
     mylib_code program;
     MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
-} mylib_plan;
+} mylib_strided_args;
 
 /*
- * Plans for a simplified layout of at most MYLIB_PLAN_MAX_NDIM dimensions, not counting outer ones
- * of size 1, and MYLIB_PLAN_MAX_COUNT elements.  The constants are
+ * Plans for a simplified layout of at most MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer ones
+ * of size 1, and MYLIB_STRIDED_MAX_COUNT elements.  The constants are
  * zeros, the caller's to fill in: as the program reads them, a MASK's as a bool.
  */
-void mylib_plan_init(mylib_plan *plan, const mylib_code *program, const mylib_layout *layout);
+void mylib_strided_init(mylib_strided_args *args, const mylib_code *program,
+                        const mylib_layout *layout);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
 
-MYLIB_PLAN_FN int32_t mylib_divide(int32_t x, mylib_divider d)
+MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
 {
     uint32_t high = (uint32_t)(((uint64_t)(uint32_t)x * d.multiplier) >> 32);
     return (int32_t)((high + (uint32_t)x) >> d.shift);
 }
 
 /* Where the tile of a block begins, and the end of its rows. */
-MYLIB_PLAN_FN void mylib_plan_tile(const mylib_plan *p, int32_t block, int32_t *column,
-                                   int32_t *row, int32_t *end_row)
+MYLIB_DEVICE_FN void mylib_strided_tile(const mylib_strided_args *p, int32_t block, int32_t *column,
+                                        int32_t *row, int32_t *end_row)
 {
     int32_t band = mylib_divide(block, p->band_divider), rest = block - band * p->band_tiles;
     if (!p->is_banded) {
@@ -162,10 +163,10 @@ MYLIB_PLAN_FN void mylib_plan_tile(const mylib_plan *p, int32_t block, int32_t *
 }
 
 /* Bytes from the first element of operand k to the first of a row. */
-MYLIB_PLAN_FN int64_t mylib_plan_row(const mylib_plan *p, int k, int32_t row)
+MYLIB_DEVICE_FN int64_t mylib_strided_row(const mylib_strided_args *p, int k, int32_t row)
 {
     int64_t offset = 0;
-    MYLIB_PLAN_ROLLED for (int d = p->ndim - 2; d > 0; d--)
+    MYLIB_ROLLED for (int d = p->ndim - 2; d > 0; d--)
     {
         int32_t quotient = mylib_divide(row, p->divider[d]);
         offset += (int64_t)(row - quotient * p->shape[d]) * p->strides[d][k];
@@ -178,11 +179,11 @@ MYLIB_PLAN_FN int64_t mylib_plan_row(const mylib_plan *p, int k, int32_t row)
  * How many columns before the row's first one the vectors begin, so that those of the output are
  * aligned.
  */
-MYLIB_PLAN_FN int32_t mylib_plan_lead(const mylib_plan *p, int vector, int32_t row)
+MYLIB_DEVICE_FN int32_t mylib_strided_lead(const mylib_strided_args *p, int vector, int32_t row)
 {
     if (!p->has_leads)
         return 0;
-    uintptr_t address = (uintptr_t)p->data[0] + (uintptr_t)mylib_plan_row(p, 0, row);
+    uintptr_t address = (uintptr_t)p->data[0] + (uintptr_t)mylib_strided_row(p, 0, row);
     return (int32_t)(address >> p->out_shift) & (vector - 1);
 }
 
@@ -190,4 +191,4 @@ MYLIB_PLAN_FN int32_t mylib_plan_lead(const mylib_plan *p, int vector, int32_t r
 }
 #endif
 
-#endif /* MYLIB_CUDA_PLAN_H */
+#endif /* MYLIB_CUDA_STRIDED_H */

@@ -1,14 +1,14 @@
 /*
- * plan.c - chooses how the GPU walks a layout; see plan.h.  Plain C: runs without a GPU.
+ * strided.c - chooses how the GPU walks a layout; see strided.h.  Plain C: runs without a GPU.
  */
 #include <string.h>
 
-#include "plan.h"
+#include "strided.h"
 
 /* A warp that reads this many vectors of a row, and 8 rows at once, gets whole cache lines. */
 #define USUAL_ACROSS 32
 
-/* A transposing plan pays where tiles are mostly full; its bands are this many tiles high. */
+/* A transposing walk pays where tiles are mostly full; its bands are this many tiles high. */
 #define TRANSPOSE_MIN 16
 #define TRANSPOSE_BAND 16
 
@@ -30,10 +30,11 @@ static int32_t tiles_of(int32_t n, int32_t tile) { return (n - 1) / tile + 1; }
 /* How many threads side by side take a row of 'units', with few of them idle. */
 static int32_t threads_across(int32_t units, int32_t rows)
 {
-    int32_t usual = rows >= MYLIB_PLAN_THREADS / USUAL_ACROSS ? USUAL_ACROSS
-                                                              : MYLIB_PLAN_THREADS / rows / 8 * 8;
+    int32_t usual = rows >= MYLIB_STRIDED_THREADS / USUAL_ACROSS
+                        ? USUAL_ACROSS
+                        : MYLIB_STRIDED_THREADS / rows / 8 * 8;
     if (units <= usual + usual / 2)
-        return units < MYLIB_PLAN_THREADS ? units : MYLIB_PLAN_THREADS;
+        return units < MYLIB_STRIDED_THREADS ? units : MYLIB_STRIDED_THREADS;
     int32_t share = tiles_of(units, tiles_of(units, usual));
     return (share + 7) / 8 * 8;
 }
@@ -41,8 +42,8 @@ static int32_t threads_across(int32_t units, int32_t rows)
 /*
  * Tiles of tile_columns x tile_rows within slices of slice_rows, in bands of 'band' rows of tiles.
  */
-static void set_tiles(mylib_plan *p, int32_t columns, int32_t tile_columns, int32_t slice_rows,
-                      int32_t tile_rows, int32_t band)
+static void set_tiles(mylib_strided_args *p, int32_t columns, int32_t tile_columns,
+                      int32_t slice_rows, int32_t tile_rows, int32_t band)
 {
     int32_t tiles_across = tiles_of(columns, tile_columns);
     int32_t slice_tiles = tiles_of(slice_rows, tile_rows);
@@ -62,16 +63,16 @@ static void set_tiles(mylib_plan *p, int32_t columns, int32_t tile_columns, int3
     p->last_band_rows_divider = mylib_divider_of(p->last_band_rows);
 }
 
-static void set_threads(mylib_plan *p, int32_t across, int32_t column_unit)
+static void set_threads(mylib_strided_args *p, int32_t across, int32_t column_unit)
 {
     p->across = across;
     p->across_divider = mylib_divider_of(across);
     p->column_unit = column_unit;
 }
 
-/* ---- The three kinds of plan --------------------------------------------------------------- */
+/* ---- The three kinds of walk --------------------------------------------------------------- */
 
-static int is_repeated(const mylib_plan *p, int k)
+static int is_repeated(const mylib_strided_args *p, int k)
 {
     for (int d = 0; d < p->ndim; d++)
         if (p->strides[d][k] != 0)
@@ -83,7 +84,7 @@ static int is_repeated(const mylib_plan *p, int k)
  * Whether the vectors of input k are aligned wherever the output's are: counted in elements, its
  * address and the output's are the same, modulo a vector; backwards, their sum is -1.
  */
-static int agrees_with_output(const mylib_plan *p, int k, size_t size, int is_reversed,
+static int agrees_with_output(const mylib_strided_args *p, int k, size_t size, int is_reversed,
                               uintptr_t vector)
 {
     uintptr_t out_size = (uintptr_t)1 << p->out_shift, sign = is_reversed ? 1 : (uintptr_t)-1;
@@ -96,7 +97,7 @@ static int agrees_with_output(const mylib_plan *p, int k, size_t size, int is_re
 }
 
 /* Whether all rows of the output begin where its vectors are aligned. */
-static int has_aligned_rows(const mylib_plan *p, int vector)
+static int has_aligned_rows(const mylib_strided_args *p, int vector)
 {
     int64_t out_size = (int64_t)1 << p->out_shift;
     uintptr_t leads = (uintptr_t)p->data[0] / (uintptr_t)out_size;
@@ -106,7 +107,7 @@ static int has_aligned_rows(const mylib_plan *p, int vector)
 }
 
 /* Groups are vectors: inputs that lie so are read so. */
-static void set_vectors(mylib_plan *p, int size, int vector)
+static void set_vectors(mylib_strided_args *p, int size, int vector)
 {
     p->is_vector = 1;
     for (int k = 1; k <= p->program.inputs; k++) {
@@ -123,7 +124,7 @@ static void set_vectors(mylib_plan *p, int size, int vector)
 }
 
 /* Vectors along the rows; false when the layout is not for it. */
-static int plan_vectors(mylib_plan *p, int size, int vector, int vectors)
+static int choose_vectors(mylib_strided_args *p, int size, int vector, int vectors)
 {
     int inner = p->ndim - 1, is_aligned = has_aligned_rows(p, vector);
     if (p->strides[inner][0] != (int64_t)1 << p->out_shift ||
@@ -139,7 +140,7 @@ static int plan_vectors(mylib_plan *p, int size, int vector, int vectors)
     set_vectors(p, size, vector);
     p->has_leads = !is_aligned;
     int32_t units = tiles_of(p->columns + (is_aligned ? 0 : vector - 1), vector);
-    int32_t across = threads_across(units, p->rows), down = MYLIB_PLAN_THREADS / across;
+    int32_t across = threads_across(units, p->rows), down = MYLIB_STRIDED_THREADS / across;
     /* Down, where a thread takes the same columns again, if few threads are left without rows. */
     int goes_down = p->rows >= 4 * down * vectors || units < across * vectors;
     set_threads(p, across, vector);
@@ -154,7 +155,7 @@ static int plan_vectors(mylib_plan *p, int size, int vector, int vectors)
 }
 
 /* Makes dimension d the innermost of the rows. */
-static void move_next_to_columns(mylib_plan *p, int d)
+static void move_next_to_columns(mylib_strided_args *p, int d)
 {
     int64_t strides[MYLIB_CODE_MAX_OPERANDS];
     int32_t size = p->shape[d];
@@ -168,7 +169,7 @@ static void move_next_to_columns(mylib_plan *p, int d)
 }
 
 /* The dimension of the rows along which input k lies denser than along the columns, or -1. */
-static int own_dimension(const mylib_plan *p, int k)
+static int own_dimension(const mylib_strided_args *p, int k)
 {
     int inner = p->ndim - 1, best = -1;
     int64_t least = magnitude(p->strides[inner][k]);
@@ -185,7 +186,7 @@ static int own_dimension(const mylib_plan *p, int k)
 }
 
 /* Square tiles; false when no input is turned round against the output. */
-static int plan_transpose(mylib_plan *p, int size, int vector)
+static int choose_transpose(mylib_strided_args *p, int size, int vector)
 {
     int turned = -1;
     if (p->columns < TRANSPOSE_MIN)
@@ -199,15 +200,15 @@ static int plan_transpose(mylib_plan *p, int size, int vector)
         if (own_dimension(p, k) == p->ndim - 2)
             p->access[k - 1] = MYLIB_ACCESS_STAGED;
 
-    int32_t columns = MYLIB_PLAN_TILE_COLUMNS(size), rows = MYLIB_PLAN_TILE_ROWS(size);
+    int32_t columns = MYLIB_STRIDED_TILE_COLUMNS(size), rows = MYLIB_STRIDED_TILE_ROWS(size);
     if (p->strides[p->ndim - 1][0] == (int64_t)1 << p->out_shift && has_aligned_rows(p, vector)) {
         set_vectors(p, size, vector);
         set_threads(p, columns / vector, vector);
         p->column_step[0] = 1;
-        p->row_step[1] = MYLIB_PLAN_THREADS / p->across;
+        p->row_step[1] = MYLIB_STRIDED_THREADS / p->across;
     } else {
         set_threads(p, columns, 1);
-        p->row_step[0] = MYLIB_PLAN_THREADS / columns;
+        p->row_step[0] = MYLIB_STRIDED_THREADS / columns;
         p->row_step[1] = p->row_step[0] * vector;
     }
     set_tiles(p, p->columns, columns, p->shape[p->ndim - 2], rows, TRANSPOSE_BAND);
@@ -215,13 +216,13 @@ static int plan_transpose(mylib_plan *p, int size, int vector)
     return 1;
 }
 
-static void plan_scattered(mylib_plan *p, int vector, int vectors)
+static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
 {
     int32_t elements = vector * vectors;
     int goes_down = p->columns < USUAL_ACROSS * elements && p->rows > 1;
     int32_t across =
         threads_across(goes_down ? p->columns : tiles_of(p->columns, elements), p->rows);
-    int32_t down = MYLIB_PLAN_THREADS / across;
+    int32_t down = MYLIB_STRIDED_THREADS / across;
     set_threads(p, across, 1);
     p->column_step[0] = goes_down ? 0 : across;
     p->column_step[1] = goes_down ? 0 : across * vector;
@@ -236,10 +237,11 @@ static void plan_scattered(mylib_plan *p, int vector, int vectors)
               goes_down ? down * elements : down, 1);
 }
 
-void mylib_plan_init(mylib_plan *p, const mylib_code *program, const mylib_layout *layout)
+void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
+                        const mylib_layout *layout)
 {
     int size = (int)mylib_type_size((mylib_type)program->type);
-    int vector = MYLIB_PLAN_VECTOR(size), vectors = MYLIB_PLAN_VECTORS(size);
+    int vector = MYLIB_STRIDED_VECTOR(size), vectors = MYLIB_STRIDED_VECTORS(size);
     size_t out_size = mylib_operand_size(program, 0);
 
     memset(p, 0, sizeof *p);
@@ -274,8 +276,8 @@ void mylib_plan_init(mylib_plan *p, const mylib_code *program, const mylib_layou
                                                      : MYLIB_ACCESS_ELEMENT;
     }
 
-    if (!plan_vectors(p, size, vector, vectors) && !plan_transpose(p, size, vector))
-        plan_scattered(p, vector, vectors);
+    if (!choose_vectors(p, size, vector, vectors) && !choose_transpose(p, size, vector))
+        choose_scattered(p, vector, vectors);
     int inner = p->ndim - 1;
     p->is_plain = !p->has_leads && p->ndim == 2;
     p->is_banded = p->band_rows != 1 || p->slice_rows != p->rows;
@@ -288,7 +290,7 @@ void mylib_plan_init(mylib_plan *p, const mylib_code *program, const mylib_layou
     }
     for (int k = 1; k <= program->inputs; k++)
         if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT &&
-            (size < MYLIB_PLAN_ELEMENT_MIN || !p->is_regular))
+            (size < MYLIB_STRIDED_ELEMENT_MIN || !p->is_regular))
             p->access[k - 1] = MYLIB_ACCESS_GATHERED;
     for (int d = 0; d < p->ndim - 1; d++)
         p->divider[d] = mylib_divider_of(p->shape[d]);

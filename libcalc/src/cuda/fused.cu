@@ -1,5 +1,5 @@
 /*
- * program.cu - programs of several statements in one pass; fused.h has the whole of it.
+ * fused.cu - programs of several statements in one pass; fused.h has the whole of it.
  *
  * A statement reads its second operand and then its first into hardware registers, where the result
  * of the last one may be already, and leaves its result there.  All threads take the same way, but
@@ -269,13 +269,13 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
                                              T (&x)[single<T>::N], T (&other)[single<T>::N])
 {
     constexpr int G = single<T>::G;
-    if (operand >= MYLIB_FUSED_DIRECT && at.is_full) {
+    if (operand >= MYLIB_FUSED_VECTOR_INPUT && at.is_full) {
         char *p[GROUPS];
-        find_groups<G>(args, at, 1 + operand - MYLIB_FUSED_DIRECT, sizeof(T), p);
+        find_groups<G>(args, at, 1 + operand - MYLIB_FUSED_VECTOR_INPUT, sizeof(T), p);
 #pragma unroll
         for (int v = 0; v < GROUPS; v++)
             *(uint4 *)&x[v * G] = *(const uint4 *)p[v];
-    } else if (operand >= MYLIB_FUSED_REGISTER && operand < MYLIB_FUSED_DIRECT) {
+    } else if (operand >= MYLIB_FUSED_REGISTER && operand < MYLIB_FUSED_VECTOR_INPUT) {
         read_place(place_of(own, operand - MYLIB_FUSED_REGISTER), x);
     } else if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_REGISTER) {
         uint4 value = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
@@ -843,7 +843,7 @@ __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, 
         return; /* converted already */
     }
     if (input >= 0) {
-        is_there = at.is_full && operand >= MYLIB_FUSED_DIRECT;
+        is_there = at.is_full && operand >= MYLIB_FUSED_VECTOR_INPUT;
         if (is_there)
             read_vectors(args, input, at, size_of(from), w);
     } else if (operand != MYLIB_FUSED_FORWARDED) {

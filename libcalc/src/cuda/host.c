@@ -1,5 +1,5 @@
 /*
- * stream.c - host arrays through a GPU, and to and from a GPU.
+ * host.c - computes with host arrays on a GPU, and copies between host and GPU: pinned rings.
  *
  * The elements are cut into pieces.  A few worker threads each take the next piece, pack its inputs
  * into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.  While
@@ -46,8 +46,6 @@
 
 /* From this size on results are unpacked past the cache. */
 #define BYPASS_NBYTES (256 * 1024)
-
-#define ALIGNMENT 256
 
 typedef struct slot {
     char *pinned, *device;
@@ -184,7 +182,8 @@ static void give_buffer(char *buffer)
     CUDA_CLEANUP(cudaFreeHost(buffer));
 }
 
-void mylib_stream_free_cached(void)
+/* Frees the staging buffers of all devices; waits for calls that use them. */
+static void free_staging(void)
 {
     for (int i = 0; i < SPARE_BUFFERS; i++) {
         char *buffer = atomic_exchange(&spare_buffer[i], NULL);
@@ -201,6 +200,16 @@ void mylib_stream_free_cached(void)
             pthread_mutex_unlock(&r->lock);
         }
     }
+}
+
+mylib_status mylib_free_cached(void)
+{
+    if (!mylib_cuda_is_in_use())
+        return MYLIB_OK;
+    free_staging();
+    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++)
+        mylib_cuda_free_event(i);
+    return mylib_cuda_trim_pools();
 }
 
 /* ---- One call ------------------------------------------------------------------------------ */
@@ -221,7 +230,7 @@ typedef struct job {
     const mylib_layout *layout;
     size_t size[MYLIB_MAX_OPERANDS]; /* of an element */
     int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
-    int is_direct;      /* such a copy, of bytes as they are */
+    int copies_bytes;   /* such a copy, of bytes as they are */
     cudaEvent_t begins; /* what the slots' streams wait for, or NULL */
     route route[MYLIB_MAX_OPERANDS];
     int is_contiguous[MYLIB_MAX_OPERANDS];
@@ -326,7 +335,7 @@ static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 /* Returns where the GPU has a piece of host operand k. */
 static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 {
-    if (j->is_direct)
+    if (j->copies_bytes)
         return j->layout->data[j->on_gpu] + begin * (int64_t)j->size[k];
     return (j->zero_copy ? s->pinned : s->device) + j->offset[k];
 }
@@ -399,14 +408,10 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
     mylib_strides strides[2];
     mylib_layout piece;
 
-    memset(piece.is_host_scalar, 0, sizeof piece.is_host_scalar);
+    mylib_layout_begin_row(&piece, n, 2);
     piece.strides = strides;
-    piece.operands = 2;
-    piece.count = n;
     piece.data[host] = gpu_side(j, s, host, begin);
     if (j->is_contiguous[gpu]) {
-        piece.ndim = 1;
-        piece.shape[0] = n;
         piece.data[gpu] = l->data[gpu] + begin * gpu_size;
         piece.strides[gpu][0] = gpu_size;
         piece.strides[host][0] = stride;
@@ -421,7 +426,7 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
         }
         mylib_layout_simplify(&piece);
     }
-    return mylib_cuda_map(j->device, s->stream, j->code, &piece);
+    return mylib_cuda_map_code(j->device, s->stream, j->code, &piece);
 }
 
 /* What the piece of a single operation would have flagged. */
@@ -435,7 +440,7 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
     for (int k = 1; k < piece->operands; k++) {
         args.in[k - 1] = piece->is_host_scalar[k] ? NULL : piece->data[k];
         if (piece->is_host_scalar[k])
-            mylib_take_constant(j->code, k - 1, piece->data[k], args.constant[k - 1]);
+            mylib_read_constant(j->code, k - 1, piece->data[k], args.constant[k - 1]);
     }
     CUDA_TRY(mylib_launch_flags(&args, s->flags, s->stream));
 out:
@@ -450,9 +455,7 @@ static mylib_status launch_piece(const job *j, slot *s, int64_t n)
     mylib_status st = mylib_take_rows(&piece, few, j->layout->operands);
     if (st != MYLIB_OK)
         return st;
-    piece.ndim = 1;
-    piece.operands = j->layout->operands;
-    piece.count = piece.shape[0] = n;
+    mylib_layout_begin_row(&piece, n, j->layout->operands);
     for (int k = 0; k < piece.operands; k++) {
         int is_constant = j->route[k] == CONSTANT;
         piece.is_host_scalar[k] = (uint8_t)is_constant;
@@ -460,7 +463,8 @@ static mylib_status launch_piece(const job *j, slot *s, int64_t n)
         piece.strides[k][0] = is_constant ? 0 : (int64_t)j->size[k];
     }
     if (j->program != NULL)
-        MYLIB_TRY(mylib_cuda_enqueue(j->device, s->stream, j->program, &piece));
+        MYLIB_TRY(
+            mylib_cuda_enqueue(j->device, s->stream, j->program, &piece, MYLIB_TEMPORARY_NBYTES));
     else
         MYLIB_TRY(mylib_cuda_launch(j->code, &piece, s->stream));
     if (j->can_raise)
@@ -470,7 +474,7 @@ out:
     return st;
 }
 
-static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
+static mylib_status enqueue_piece(const job *j, slot *s, int64_t begin, int64_t n)
 {
     mylib_status st = MYLIB_OK;
     for (int k = 1; k < j->layout->operands; k++) {
@@ -480,7 +484,7 @@ static mylib_status enqueue(const job *j, slot *s, int64_t begin, int64_t n)
     s->unpacks = 0;
     if (j->on_gpu == NO_OPERAND)
         MYLIB_TRY(launch_piece(j, s, n));
-    else if (!j->is_direct)
+    else if (!j->copies_bytes)
         MYLIB_TRY(launch_copy(j, s, begin, n));
     if (j->route[0] != ON_GPU)
         MYLIB_TRY(fetch(j, s, begin, n));
@@ -491,7 +495,7 @@ out:
 }
 
 /* Waits for the piece in flight and unpacks its results. */
-static mylib_status finish(const job *j, slot *s)
+static mylib_status finish_piece(const job *j, slot *s)
 {
     mylib_status st = MYLIB_OK;
     int64_t n = s->n;
@@ -506,7 +510,7 @@ out:
 }
 
 /* One worker of a job: pieces as long as there are any, through slots of its own. */
-static void work(void *context, int thread, int64_t worker)
+static void run_worker(void *context, int thread, int64_t worker)
 {
     job *j = context;
     slot *slots = &j->slots[worker * SLOTS_PER_WORKER];
@@ -519,15 +523,15 @@ static void work(void *context, int thread, int64_t worker)
         while (!atomic_load(&j->failed)) {
             slot *s = &slots[turn];
             turn = (turn + 1) % SLOTS_PER_WORKER;
-            MYLIB_TRY(finish(j, s));
+            MYLIB_TRY(finish_piece(j, s));
             int64_t p = atomic_fetch_add(&j->next, 1), n;
             if (p >= j->pieces)
                 break;
             int64_t begin = piece_at(j, p, &n);
-            MYLIB_TRY(enqueue(j, s, begin, n));
+            MYLIB_TRY(enqueue_piece(j, s, begin, n));
         }
         for (int i = 0; i < SLOTS_PER_WORKER; i++)
-            MYLIB_TRY(finish(j, &slots[i]));
+            MYLIB_TRY(finish_piece(j, &slots[i]));
     }
 out:
     if (st != MYLIB_OK) {
@@ -568,7 +572,7 @@ static int can_raise(const mylib_code *program)
 }
 
 /* Cuts the elements into pieces of at most 'most'. */
-static void cut(job *j, int64_t most)
+static void choose_cut(job *j, int64_t most)
 {
     const mylib_layout *l = j->layout;
     j->inner = 1;
@@ -591,7 +595,7 @@ static void cut(job *j, int64_t most)
 }
 
 /* Decides the way of each operand and the size of the pieces. */
-static void plan(job *j, size_t slot_nbytes, int workers)
+static void choose_pieces(job *j, size_t slot_nbytes, int workers)
 {
     const mylib_layout *l = j->layout;
     size_t element_nbytes = 0;
@@ -619,7 +623,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
         element_nbytes += size;
     }
 
-    size_t piece_nbytes = slot_nbytes - ALIGNMENT * MYLIB_MAX_OPERANDS;
+    size_t piece_nbytes = slot_nbytes - mylib_cuda_align(1) * MYLIB_MAX_OPERANDS;
     if (j->on_gpu != NO_OPERAND && piece_nbytes > COPY_PIECE_NBYTES)
         piece_nbytes = COPY_PIECE_NBYTES;
     int64_t most = (int64_t)(piece_nbytes / element_nbytes);
@@ -627,7 +631,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     int64_t wanted = l->count / (workers * 2 * SLOTS_PER_WORKER) + 1;
     int64_t least = 64 * 1024;
     wanted = wanted < least ? least : wanted;
-    cut(j, wanted < most ? wanted : most);
+    choose_cut(j, wanted < most ? wanted : most);
     j->zero_copy = j->on_gpu == NO_OPERAND && pinned == 0 && j->pieces == 1 &&
                    (size_t)l->count * element_nbytes <= ZERO_COPY_NBYTES;
 
@@ -636,7 +640,7 @@ static void plan(job *j, size_t slot_nbytes, int workers)
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
-            offset += ((size_t)n * j->size[k] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            offset += mylib_cuda_align((size_t)n * j->size[k]);
     }
 }
 
@@ -656,7 +660,7 @@ static void begin_job(job *j, int device, const mylib_code *code, const mylib_pr
 }
 
 /* Takes the ring of the current device and works off the pieces, on as many threads as pay. */
-static mylib_status run(job *j, unsigned *flags_ret)
+static mylib_status stream_pieces(job *j, unsigned *flags_ret)
 {
     int workers = worker_count();
     ring *r;
@@ -667,13 +671,13 @@ static mylib_status run(job *j, unsigned *flags_ret)
     pthread_mutex_lock(&r->lock);
     MYLIB_TRY(ring_reserve(r, workers * SLOTS_PER_WORKER));
     pthread_mutex_init(&j->lock, NULL);
-    plan(j, r->slot_nbytes, workers);
+    choose_pieces(j, r->slot_nbytes, workers);
     for (int i = 0; i < r->slots; i++)
         *r->slot[i].flags = 0;
     if (j->pieces < workers)
         workers = (int)j->pieces;
     j->slots = r->slot;
-    mylib_cpu_parallel(workers, workers, work, j);
+    mylib_cpu_parallel(workers, workers, run_worker, j);
     pthread_mutex_destroy(&j->lock);
     if (j->st != MYLIB_OK)
         MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
@@ -685,38 +689,26 @@ out:
     return st;
 }
 
-mylib_status mylib_cuda_map_host(int device, const mylib_code *program, mylib_layout *layout)
+mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
     int previous;
     unsigned flags;
+    mylib_code code;
     job j;
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
     if (layout->count == 0)
         goto out;
-    begin_job(&j, device, program, NULL, layout);
-    MYLIB_TRY(run(&j, &flags));
+    if (mylib_code_of_program(&code, program))
+        begin_job(&j, device, &code, NULL, layout);
+    else
+        begin_job(&j, device, NULL, program, layout);
+    MYLIB_TRY(stream_pieces(&j, &flags));
     mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
                       (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
                       (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
 out:
-    mylib_cuda_leave(previous);
-    return st;
-}
-
-mylib_status mylib_cuda_run_host(int device, const mylib_program *program, mylib_layout *layout)
-{
-    int previous;
-    unsigned flags;
-    job j;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
-    if (layout->count != 0) {
-        begin_job(&j, device, NULL, program, layout);
-        st = run(&j, &flags);
-    }
     mylib_cuda_leave(previous);
     return st;
 }
@@ -734,10 +726,10 @@ static mylib_status copy_small(job *j, void *stream)
     if (st != MYLIB_OK)
         return st;
     j->zero_copy = 1;
-    cut(j, j->layout->count);
-    st = enqueue(j, &s, 0, j->layout->count);
+    choose_cut(j, j->layout->count);
+    st = enqueue_piece(j, &s, 0, j->layout->count);
     if (st == MYLIB_OK)
-        st = finish(j, &s);
+        st = finish_piece(j, &s);
     else
         CUDA_CLEANUP(cudaStreamSynchronize(stream)); /* the buffer may be in use */
     give_buffer(s.pinned);
@@ -768,9 +760,9 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     j.is_contiguous[gpu] =
         mylib_layout_is_contiguous(layout, gpu, mylib_operand_size(&program, gpu));
     j.is_contiguous[host] = mylib_layout_is_contiguous(layout, host, size);
-    j.is_direct = dst_type == src_type && j.is_contiguous[gpu];
+    j.copies_bytes = dst_type == src_type && j.is_contiguous[gpu];
 
-    if (j.is_direct && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES) {
+    if (j.copies_bytes && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES) {
         int is_done;
         MYLIB_TRY(copy_in_place(layout->data[0], layout->data[1], layout->data[host], nbytes,
                                 stream, &is_done));
@@ -784,9 +776,25 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
         goto out;
     }
     MYLIB_TRY(mylib_cuda_record(device, stream, &j.begins));
-    st = run(&j, &flags);
+    st = stream_pieces(&j, &flags);
     mylib_cuda_release_event(device, j.begins);
 out:
     mylib_cuda_leave(previous);
     return st;
+}
+
+mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
+                             const void *src, size_t nbytes, void *stream)
+{
+    mylib_strides strides[2];
+    mylib_layout layout;
+    if (dst_device.kind == MYLIB_CUDA && src_device.kind == MYLIB_CUDA)
+        return mylib_cuda_copy_peer(dst_device.index, dst, src_device.index, src, nbytes, stream);
+    layout.strides = strides;
+    mylib_layout_begin_row(&layout, (int64_t)nbytes, 2);
+    layout.data[0] = dst;
+    layout.data[1] = (char *)(uintptr_t)src; /* only read */
+    layout.strides[0][0] = layout.strides[1][0] = 1;
+    return mylib_cuda_copy_host(dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index,
+                                stream, &layout, MYLIB_U8, MYLIB_U8, dst_device.kind == MYLIB_CPU);
 }

@@ -1,5 +1,6 @@
 /*
- * cuda/reductions.c - reductions of GPU memory: how the work is cut, and the launches.
+ * cuda/reduce.c - reductions of GPU memory: how the work is cut, and the launches of reduce.cu.
+ * Plain C.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,25 +43,25 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
     return stored == type || type == carrier ? MYLIB_NOT_NARROWED : (uint8_t)type;
 }
 
-static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_code *program,
+static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_code *code,
                  const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
-    args->inputs = program->inputs;
-    args->carrier = (int32_t)carrier_of((mylib_type)program->type);
+    args->inputs = code->inputs;
+    args->carrier = (int32_t)carrier_of((mylib_type)code->type);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;
     args->ndim = layout->ndim;
     args->out = layout->data[0];
     args->outputs = args->terms = 1;
-    for (int k = 0; k < program->inputs; k++) {
+    for (int k = 0; k < code->inputs; k++) {
         args->in[k] = layout->data[1 + k];
-        args->input_type[k] = program->input_type[k];
-        args->input_size[k] = (int32_t)mylib_type_size((mylib_type)program->input_type[k]);
-        args->narrow[k] = narrowing((mylib_type)program->input_type[k],
-                                    (mylib_type)program->result_type, (mylib_type)args->carrier);
+        args->input_type[k] = code->input_type[k];
+        args->input_size[k] = (int32_t)mylib_type_size((mylib_type)code->input_type[k]);
+        args->narrow[k] = narrowing((mylib_type)code->input_type[k], (mylib_type)code->result_type,
+                                    (mylib_type)args->carrier);
         args->is_stored_as_carrier[k] =
             args->input_type[k] == args->carrier && args->narrow[k] == MYLIB_NOT_NARROWED;
         memcpy(args->in_strides[k], layout->strides[1 + k], sizeof(int64_t) * (size_t)args->ndim);
@@ -160,7 +161,7 @@ static int max_cluster(int device)
  * terms, or two, one after the other: another round of loads is about 1 us.  Of contiguous terms as
  * many as one thread block has the warps for are left to it.
  */
-static void plan_clusters(int device, mylib_reduce_args *args)
+static void choose_cluster(int device, mylib_reduce_args *args)
 {
     if (args->blocks == 1 || args->blocks > 2 * MYLIB_MAX_CLUSTER ||
         (args->way == MYLIB_REDUCE_ROWS &&
@@ -180,7 +181,7 @@ static void plan_clusters(int device, mylib_reduce_args *args)
 }
 
 /* Cuts the work: the way, the blocks of a group, the parts of an output, and the grid. */
-static void plan(int device, mylib_reduce_args *args)
+static void choose_way(int device, mylib_reduce_args *args)
 {
     args->parts = 1;
     if (are_columns(args)) {
@@ -215,11 +216,11 @@ static void plan(int device, mylib_reduce_args *args)
         args->group *= 2;
     args->parts = parts;
     args->grid = args->parts * args->outputs;
-    plan_clusters(device, args);
+    choose_cluster(device, args);
 }
 
 /* How partial results, in memory, are combined by a second launch. */
-static void plan_parts(mylib_reduce_args *args)
+static void choose_parts_way(mylib_reduce_args *args)
 {
     args->way = MYLIB_REDUCE_PARTS;
     args->width_bits = log2_of(args->outputs < WARP ? args->outputs : WARP);
@@ -228,10 +229,10 @@ static void plan_parts(mylib_reduce_args *args)
     args->grid_rows = 1;
 }
 
-static mylib_status reduce(int device, void *stream, mylib_reduce_args *args);
+static mylib_status launch(int device, void *stream, mylib_reduce_args *args);
 
 /* More outputs than a launch can number: one half of the outermost after the other. */
-static mylib_status reduce_halves(int device, void *stream, const mylib_reduce_args *args)
+static mylib_status launch_halves(int device, void *stream, const mylib_reduce_args *args)
 {
     mylib_reduce_args half = *args;
     int d = 0;
@@ -239,7 +240,7 @@ static mylib_status reduce_halves(int device, void *stream, const mylib_reduce_a
         d++;
     half.shape[d] = args->shape[d] / 2;
     half.outputs = args->outputs / args->shape[d] * half.shape[d];
-    mylib_status st = reduce(device, stream, &half);
+    mylib_status st = launch(device, stream, &half);
     if (st != MYLIB_OK)
         return st;
     half = *args;
@@ -248,18 +249,18 @@ static mylib_status reduce_halves(int device, void *stream, const mylib_reduce_a
     half.out += args->shape[d] / 2 * args->out_strides[d];
     half.shape[d] -= args->shape[d] / 2;
     half.outputs = args->outputs / args->shape[d] * half.shape[d];
-    return reduce(device, stream, &half);
+    return launch(device, stream, &half);
 }
 
 /* Launches on the current device. */
-static mylib_status reduce(int device, void *stream, mylib_reduce_args *args)
+static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
 {
     void *work = NULL;
     mylib_status st = MYLIB_OK;
 
     if (args->outputs > INT32_MAX)
-        return reduce_halves(device, stream, args);
-    plan(device, args);
+        return launch_halves(device, stream, args);
+    choose_way(device, args);
     const int has_partial = args->parts > 1 && args->cluster_bits == 0;
     if (has_partial) {
         size_t size = mylib_type_size((mylib_type)args->carrier);
@@ -269,7 +270,7 @@ static mylib_status reduce(int device, void *stream, mylib_reduce_args *args)
     }
     CUDA_TRY(mylib_launch_reduce(args, stream));
     if (has_partial) {
-        plan_parts(args);
+        choose_parts_way(args);
         CUDA_TRY(mylib_launch_reduce(args, stream));
     }
 out:
@@ -277,21 +278,15 @@ out:
     return st;
 }
 
-static mylib_status check_operands(int device, const mylib_code *program,
-                                   const mylib_layout *layout)
+/* Checks the memory of the inputs. */
+static mylib_status check_inputs(int device, const mylib_code *code, const mylib_layout *layout)
 {
-    const char *const names[] = {"out", program->inputs == 2 ? "a" : "in", "b"};
-    mylib_status st = MYLIB_OK;
-    for (int k = 1; k < layout->operands && st == MYLIB_OK; k++)
-        if (!layout->is_host_scalar[k])
-            st = mylib_cuda_check_memory(device, names[k], layout->data[k],
-                                         (mylib_type)program->input_type[k - 1], layout->ndim,
-                                         layout->strides[k]);
-    return st;
+    const char *const names[] = {"out", code->inputs == 2 ? "a" : "in", "b"};
+    return mylib_cuda_check_inputs(device, names, code->input_type, layout);
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_code *code, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
     int previous;
@@ -300,21 +295,21 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
-    fill(&args, reduction, program, layout, kept_ndim, out_type);
+    fill(&args, reduction, code, layout, kept_ndim, out_type);
     if (args.outputs == 0)
         goto out;
     MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                       layout->strides[0]));
     if (args.terms != 0)
-        MYLIB_TRY(check_operands(device, program, layout));
+        MYLIB_TRY(check_inputs(device, code, layout));
     if (layout->is_host_scalar[1]) {
-        size_t size = mylib_type_size((mylib_type)program->input_type[0]);
+        size_t size = mylib_type_size((mylib_type)code->input_type[0]);
         MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));
         /* From ordinary memory the value is read before the call returns. */
         CUDA_TRY(cudaMemcpyAsync(scalar, layout->data[1], size, cudaMemcpyHostToDevice, stream));
         args.in[0] = scalar;
     }
-    MYLIB_TRY(reduce(device, stream, &args));
+    MYLIB_TRY(launch(device, stream, &args));
 out:
     mylib_cuda_discard(device, scalar, stream);
     mylib_cuda_leave(previous);
@@ -326,7 +321,7 @@ static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *host_result;
 
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_code *program, mylib_layout *layout,
+                                       const mylib_code *code, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
     int previous;
@@ -339,10 +334,10 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
         CUDA_TRY(cudaHostAlloc(&host_result, sizeof(t_c128),
                                cudaHostAllocPortable | cudaHostAllocMapped));
     layout->data[0] = host_result;
-    fill(&args, reduction, program, layout, 0, out_type);
+    fill(&args, reduction, code, layout, 0, out_type);
     if (args.terms != 0)
-        MYLIB_TRY(check_operands(device, program, layout));
-    MYLIB_TRY(reduce(device, stream, &args));
+        MYLIB_TRY(check_inputs(device, code, layout));
+    MYLIB_TRY(launch(device, stream, &args));
     CUDA_TRY(cudaStreamSynchronize(stream));
     memcpy(result, host_result, mylib_type_size(out_type));
 out:
@@ -379,7 +374,7 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
         args.out_strides[d] = out->strides[0][d];
         args.outputs *= out->shape[d];
     }
-    plan_parts(&args);
+    choose_parts_way(&args);
     CUDA_TRY(mylib_launch_reduce(&args, stream));
 out:
     mylib_cuda_leave(previous);

@@ -1,0 +1,666 @@
+/*
+ * reduce_pieces.c - reduces what programs give, and host arrays, on a GPU, piece by piece.  Plain C.
+ *
+ * A program of f32 or f64 along contiguous memory is reduced as it is computed (fused.h).  The values
+ * of any other program go to temporary memory and are reduced from there: some outputs at a time,
+ * with all of their terms, or some terms of some outputs.  In that memory the outputs lie side by
+ * side if they do so in the inputs.
+ *
+ * Of host arrays each piece is copied to the GPU first, in the order in which it lies in memory.
+ * Repeated elements are copied once; an element that is the same for all goes with the launches.
+ * The input of a program that is a copy goes straight to where the values belong, unless its rows
+ * are too short for that.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_internal.h"
+#ifdef MYLIB_CUDA_FUSED
+#include "fused.h"
+#endif
+
+/*
+ * Of the memory of a call that reduces host arrays.  Between two pieces the bus rests for a moment,
+ * which is about one in a hundred of the time of a piece.  Where there is not so much, less will
+ * do, down to a byte for each term of a block: then a piece is the least that there is.
+ */
+#ifndef MYLIB_STREAMED_NBYTES
+#define MYLIB_STREAMED_NBYTES (560 << 20) /* 512 MiB of elements, and what they need beside */
+#endif
+#define LEAST_STREAMED_NBYTES MYLIB_BLOCK_TERMS
+
+/* A program's temporary memory may always be so large there: shorter pieces spare little. */
+#define LEAST_ROOM (16 << 10)
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+typedef struct job {
+    int device;
+    void *stream;
+    const mylib_program *program;
+    char *temporary; /* the values of a piece */
+    size_t room;     /* of a program's temporary memory */
+    mylib_reduction reduction;
+    mylib_type out_type;
+    mylib_code code; /* of the reduction of a piece: loads what the program gave */
+    int kept_ndim;
+    int64_t terms;
+    int64_t most; /* elements of temporary memory */
+    char *parts;  /* what some terms at a time gave, of all outputs of a piece: levels of them */
+    mylib_type part_type;
+    int is_on_host;                        /* the arrays are */
+    int is_straight;                       /* the values are copied to their place as they are */
+    char *input[MYLIB_PROGRAM_MAX_INPUTS]; /* elements of host arrays */
+    char *results;                         /* of a piece, for a host array */
+} job;
+
+/* Memory for the elements of a box of operand k, as they lie in its own; what is repeated once. */
+static void set_as_stored(mylib_layout *l, char *data, size_t size, const mylib_layout *box, int k)
+{
+    int order[MYLIB_MAX_NDIM], kept = 0;
+    int64_t next = (int64_t)size;
+    for (int d = 0; d < box->ndim; d++) {
+        const int64_t stride = box->strides[k][d];
+        int i = kept;
+        l->strides[k][d] = 0;
+        if (stride == 0 || box->shape[d] == 1)
+            continue;
+        for (; i > 0 && llabs(box->strides[k][order[i - 1]]) > llabs(stride); i--)
+            order[i] = order[i - 1];
+        order[i] = d;
+        kept++;
+    }
+    l->data[k] = data;
+    for (int i = 0; i < kept; i++) {
+        const int d = order[i];
+        l->strides[k][d] = box->strides[k][d] < 0 ? -next : next;
+        if (box->strides[k][d] < 0)
+            l->data[k] += next * (box->shape[d] - 1);
+        next *= box->shape[d];
+    }
+}
+
+/* Elements of operand k between the host and the GPU, where `there` has them as operand 0. */
+static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, mylib_type type)
+{
+    for (int d = 0; d < there->ndim; d++)
+        if (there->strides[0][d] == 0 && there->strides[1][d] == 0 && there->shape[d] != 1) {
+            there->count /= there->shape[d];
+            there->shape[d] = 1;
+        }
+    mylib_layout_simplify(there);
+    return mylib_cuda_copy_host(j->device, j->stream, there, type, type, to_host);
+}
+
+/* The inputs of a box to the GPU; l, a copy of the box, then has them there. */
+static mylib_status bring_inputs(const job *j, mylib_layout *l, const mylib_layout *box)
+{
+    const mylib_program *p = j->program;
+    mylib_strides strides[2];
+    mylib_layout there;
+    mylib_status st = MYLIB_OK;
+    there.strides = strides;
+    for (int k = 1; k < box->operands && st == MYLIB_OK; k++) {
+        const mylib_type type = (mylib_type)p->input_type[k - 1];
+        if (box->is_host_scalar[k])
+            continue;
+        set_as_stored(l, j->input[k - 1], mylib_type_size(type), box, k);
+        mylib_layout_begin(&there, box, 2);
+        mylib_layout_set_operand(&there, 0, l, k);
+        mylib_layout_set_operand(&there, 1, box, k);
+        st = copy_host(j, &there, 0, type);
+    }
+    return st;
+}
+
+/* Runs the program over the layout, and puts what it gives to 'values'. */
+static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
+{
+    const mylib_type type = (mylib_type)j->program->result_type;
+    const int is_copied = j->is_on_host && j->is_straight;
+    mylib_strides few[MYLIB_FEW_ROWS];
+    mylib_layout l;
+    mylib_status st = mylib_take_rows(&l, few, layout->operands);
+    if (st != MYLIB_OK)
+        return st;
+    mylib_layout_begin(&l, layout, layout->operands);
+    mylib_layout_set_contiguous(&l, 0, values, mylib_type_size(type));
+    for (int k = 1; k < layout->operands; k++)
+        mylib_layout_set_operand(&l, k, layout, k);
+    if (is_copied) {
+        st = copy_host(j, &l, 0, type);
+        goto out;
+    }
+    if (j->is_on_host)
+        MYLIB_TRY(bring_inputs(j, &l, layout));
+    mylib_layout_simplify(&l);
+    st = mylib_cuda_enqueue(j->device, j->stream, j->program, &l, j->room);
+out:
+    mylib_free_rows(&l, few);
+    return st;
+}
+
+/* The outputs of a piece, where the GPU writes them. */
+static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *piece)
+{
+    mylib_layout_begin(out, piece, 1);
+    out->ndim = j->kept_ndim;
+    out->count = piece->count / j->terms;
+    if (j->is_on_host)
+        mylib_layout_set_contiguous(out, 0, j->results, mylib_type_size(j->out_type));
+    else
+        mylib_layout_set_operand(out, 0, piece, 0);
+}
+
+/* Results to where the host wants them. */
+static mylib_status end_outputs(const job *j, const mylib_layout *out, const mylib_layout *piece)
+{
+    mylib_strides strides[2];
+    mylib_layout back;
+    if (!j->is_on_host)
+        return MYLIB_OK;
+    back.strides = strides;
+    mylib_layout_begin(&back, out, 2);
+    mylib_layout_set_operand(&back, 1, out, 0);
+    back.data[0] = piece->data[0];
+    memcpy(back.strides[0], piece->strides[0], sizeof *back.strides[0] * (size_t)back.ndim);
+    return copy_host(j, &back, 1, j->out_type);
+}
+
+/* Some outputs with all of their terms. */
+static mylib_status reduce_outputs(void *context, mylib_layout *piece)
+{
+    const job *j = context;
+    mylib_strides strides[3];
+    mylib_layout l, out;
+    mylib_status st;
+    l.strides = strides;
+    out.strides = strides + 2;
+    MYLIB_TRY(run_to(j, piece, j->temporary));
+    begin_outputs(j, &out, piece);
+    mylib_layout_begin(&l, &out, 2);
+    l.count = piece->count;
+    l.ndim = j->kept_ndim + 1;
+    l.shape[j->kept_ndim] = j->terms;
+    mylib_layout_set_operand(&l, 0, &out, 0);
+    l.strides[0][j->kept_ndim] = 0;
+    mylib_layout_set_contiguous(&l, 1, j->temporary,
+                                mylib_type_size((mylib_type)j->program->result_type));
+    MYLIB_TRY(mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l, j->kept_ndim,
+                                j->out_type));
+    st = end_outputs(j, &out, piece);
+out:
+    return st;
+}
+
+/*
+ * Elements [begin, end) of the dimensions from d on, in C order, to 'values': a few boxes.  The
+ * layout has one index in the dimensions before; it is restored.
+ */
+static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t begin, int64_t end,
+                                 char *values)
+{
+    int64_t inner = 1, size = l->shape[d], count = l->count;
+    int64_t value_size = (int64_t)mylib_type_size((mylib_type)j->program->result_type);
+    mylib_status st = MYLIB_OK;
+    for (int e = d + 1; e < l->ndim; e++)
+        inner *= l->shape[e];
+    while (begin < end && st == MYLIB_OK) {
+        /* Whole indices of this dimension at once, or a part of one. */
+        int64_t first = begin / inner, rest = begin - first * inner;
+        int64_t whole = rest == 0 ? (end - begin) / inner : 0;
+        int64_t n = whole > 0                    ? whole * inner
+                    : inner - rest < end - begin ? inner - rest
+                                                 : end - begin;
+        l->shape[d] = whole > 0 ? whole : 1;
+        l->count = l->shape[d] * inner;
+        for (int k = 1; k < l->operands; k++)
+            l->data[k] += first * l->strides[k][d];
+        st = whole > 0 ? run_to(j, l, values) : run_elements(j, l, d + 1, rest, rest + n, values);
+        for (int k = 1; k < l->operands; k++)
+            l->data[k] -= first * l->strides[k][d];
+        values += n * value_size;
+        begin += n;
+    }
+    l->shape[d] = size;
+    l->count = count;
+    return st;
+}
+
+/* The layout with its kept dimensions behind the others: the outputs side by side. */
+static void put_kept_last(mylib_layout *l, const mylib_layout *piece, int kept_ndim)
+{
+    mylib_layout_begin(l, piece, piece->operands);
+    for (int k = 0; k < l->operands; k++) {
+        mylib_layout_set_operand(l, k, piece, k);
+        for (int d = 0; d < l->ndim; d++)
+            l->strides[k][d] = piece->strides[k][(d + kept_ndim) % l->ndim];
+    }
+    for (int d = 0; d < l->ndim; d++)
+        l->shape[d] = piece->shape[(d + kept_ndim) % l->ndim];
+}
+
+/* So many terms of each of some outputs fit: all, or whole blocks, 2^k of them. */
+static int64_t terms_at_once(const job *j, int64_t outputs)
+{
+    int64_t most = j->most / outputs, terms = MYLIB_BLOCK_TERMS;
+    if (j->terms <= most)
+        return j->terms;
+    while (2 * terms <= most)
+        terms *= 2;
+    return terms;
+}
+
+/*
+ * What some terms at a time give is combined PARTS at a time, and what that gives again: with one
+ * level of parts for all their memory could be larger than the pieces.  A power of two, so that all
+ * are whole subtrees of the order.
+ */
+#define PARTS 64
+
+/* Levels of parts that so many terms need, so many at once. */
+static int levels_of(int64_t terms, int64_t at_once)
+{
+    int levels = 0;
+    for (int64_t parts = (terms - 1) / at_once + 1; parts > 1; parts = (parts - 1) / PARTS + 1)
+        levels++;
+    return levels;
+}
+
+/* Some outputs of which some terms are reduced at a time. */
+typedef struct terms_call {
+    const job *j;
+    mylib_layout kept_last; /* its outputs side by side */
+    int64_t outputs, at_once;
+} terms_call;
+
+/* Terms [begin, end), which fit the temporary memory, to `target`, operand 0. */
+static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
+                                const mylib_layout *target, mylib_type type)
+{
+    const job *j = t->j;
+    const int64_t value_size = (int64_t)mylib_type_size((mylib_type)j->program->result_type);
+    mylib_strides strides[2];
+    mylib_layout l;
+    mylib_status st =
+        run_elements(j, &t->kept_last, 0, begin * t->outputs, end * t->outputs, j->temporary);
+    if (st != MYLIB_OK)
+        return st;
+    l.strides = strides;
+    mylib_layout_begin(&l, target, 2);
+    l.count = t->outputs * (end - begin);
+    mylib_layout_set_operand(&l, 0, target, 0);
+    mylib_layout_set_contiguous(&l, 1, j->temporary, (size_t)value_size);
+    l.ndim++;
+    l.shape[j->kept_ndim] = end - begin;
+    l.strides[0][j->kept_ndim] = 0;
+    l.strides[1][j->kept_ndim] = t->outputs * value_size;
+    return mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l, j->kept_ndim, type);
+}
+
+/* Terms [begin, end), with so many levels of parts below them, to `target`. */
+static mylib_status reduce_levels(terms_call *t, int levels, int64_t begin, int64_t end,
+                                  const mylib_layout *target, mylib_type type)
+{
+    const job *j = t->j;
+    const size_t size = mylib_type_size(j->part_type);
+    const int64_t nbytes = t->outputs * (int64_t)size;
+    int64_t step = t->at_once, parts = 0;
+    mylib_strides strides;
+    mylib_layout part;
+    mylib_status st = MYLIB_OK;
+    if (levels == 0)
+        return reduce_some(t, begin, end, target, type);
+    part.strides = &strides;
+    for (int i = 1; i < levels; i++)
+        step *= PARTS;
+    char *const first = j->parts + (levels - 1) * PARTS * nbytes;
+    mylib_layout_begin(&part, target, 1);
+    for (; begin < end && st == MYLIB_OK; begin += step, parts++) {
+        mylib_layout_set_contiguous(&part, 0, first + parts * nbytes, size);
+        st = reduce_levels(t, levels - 1, begin, end - begin < step ? end : begin + step, &part,
+                           j->part_type);
+    }
+    if (st == MYLIB_OK)
+        st = mylib_cuda_reduce_parts(j->device, j->stream, j->reduction, (mylib_type)j->code.type,
+                                     parts, first, target, type);
+    return st;
+}
+
+/* Some outputs, some terms at a time: aligned groups of blocks, combined level by level. */
+static mylib_status reduce_terms(void *context, mylib_layout *piece)
+{
+    const job *j = context;
+    mylib_strides few[MYLIB_FEW_ROWS], strides;
+    mylib_layout out;
+    terms_call t = {.j = j, .outputs = piece->count / j->terms};
+    mylib_status st = mylib_take_rows(&t.kept_last, few, piece->operands);
+    if (st != MYLIB_OK)
+        return st;
+    out.strides = &strides;
+    t.at_once = terms_at_once(j, t.outputs);
+    put_kept_last(&t.kept_last, piece, j->kept_ndim);
+    begin_outputs(j, &out, piece);
+    MYLIB_TRY(reduce_levels(&t, levels_of(j->terms, t.at_once), 0, j->terms, &out, j->out_type));
+    st = end_outputs(j, &out, piece);
+out:
+    mylib_free_rows(&t.kept_last, few);
+    return st;
+}
+
+/* Whether the outputs lie closer together than their terms, in the first input that tells. */
+static int are_columns(const mylib_layout *l, int kept_ndim)
+{
+    if (kept_ndim == 0 || kept_ndim == l->ndim)
+        return 0;
+    for (int k = 1; k < l->operands; k++) {
+        int64_t output = llabs(l->strides[k][kept_ndim - 1]);
+        int64_t term = llabs(l->strides[k][l->ndim - 1]);
+        if (!l->is_host_scalar[k] && output != 0 && term != 0)
+            return output < term;
+    }
+    return 0;
+}
+
+/*
+ * Columns are reduced by many threads that each go through a long one: with pieces of the usual
+ * size a large GPU would mostly wait.
+ */
+#define COLUMNS_FACTOR 4
+
+/* How a reduction is cut, and the memory that it needs. */
+typedef struct piece_sizes {
+    int is_by_terms;
+    int64_t outputs;  /* of a piece, at most */
+    int64_t elements; /* of temporary memory */
+    int64_t parts;    /* of all levels and outputs */
+    int64_t partial;  /* results of a piece that the kernels may have to combine */
+} piece_sizes;
+
+/* Cuts a reduction whose temporary memory has room for `most` elements. */
+static piece_sizes choose_pieces(job *j, const mylib_layout *layout, int64_t most, int has_columns)
+{
+    piece_sizes c = {.outputs = layout->count / j->terms};
+    j->most = most;
+    /* Of columns rather some blocks of many than all of few. */
+    c.is_by_terms = has_columns || j->terms > most;
+    const int64_t least =
+        c.is_by_terms && j->terms > MYLIB_BLOCK_TERMS ? MYLIB_BLOCK_TERMS : j->terms;
+    const int64_t side_by_side = has_columns || !c.is_by_terms ? most / least : 1;
+    if (c.outputs > side_by_side)
+        c.outputs = side_by_side > 1 ? side_by_side : 1;
+    /* Pieces of fewer outputs have fewer parts. */
+    const int64_t at_once = c.is_by_terms ? terms_at_once(j, c.outputs) : j->terms;
+    const int levels = levels_of(j->terms, at_once);
+    c.parts = c.outputs * (levels > 1 ? levels * PARTS : (j->terms - 1) / at_once + 1);
+    c.elements = least * c.outputs;
+    c.elements = c.elements > most ? c.elements : most;
+    c.elements = c.elements < layout->count ? c.elements : layout->count;
+    c.partial = j->terms > MYLIB_BLOCK_TERMS ? c.elements / MYLIB_BLOCK_TERMS + c.outputs : 0;
+    return c;
+}
+
+/* Runs on pieces of the kept dimensions, with all of the others. */
+static mylib_status reduce_pieces(job *j, mylib_layout *layout, const piece_sizes *c)
+{
+    /* The outermost dimensions are the kept ones: they are halved first. */
+    return mylib_layout_in_pieces(layout, c->outputs * j->terms, MYLIB_MAX_NDIM,
+                                  c->is_by_terms ? reduce_terms : reduce_outputs, j);
+}
+
+/* A reduction of GPU memory. */
+static mylib_status reduce_kept(job *j, mylib_layout *layout)
+{
+    const size_t size = mylib_type_size((mylib_type)j->program->result_type);
+    const int has_columns = are_columns(layout, j->kept_ndim);
+    const piece_sizes c = choose_pieces(
+        j, layout, mylib_cuda_piece(j->room, size) * (has_columns ? COLUMNS_FACTOR : 1),
+        has_columns);
+    const size_t nbytes = mylib_cuda_align((size_t)c.elements * size);
+    void *temporary = NULL;
+    mylib_status st;
+    MYLIB_TRY(mylib_cuda_alloc(j->device, nbytes + (size_t)c.parts * mylib_type_size(j->part_type),
+                               j->stream, &temporary));
+    j->temporary = temporary;
+    j->parts = j->temporary + nbytes;
+    st = reduce_pieces(j, layout, &c);
+out:
+    mylib_cuda_discard(j->device, temporary, j->stream);
+    return st;
+}
+
+/* ---- Reductions of host arrays ------------------------------------------------------------- */
+
+/* Rows of so many bytes are worth a copy each. */
+#define LONG_ROW_NBYTES 1024
+
+/*
+ * Whether the program is a copy of its input, and the elements lie in the order of the values, or
+ * long rows of them do.
+ */
+static int is_straight(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
+                       int is_by_terms)
+{
+    const mylib_statement *first = p->statement;
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)p->result_type);
+    mylib_strides strides[2];
+    mylib_layout order;
+    if (p->statements != 1 || first->opcode != MYLIB_OPCODE_CONVERT || p->inputs != 1 ||
+        first->operand[0].kind != MYLIB_VALUE_INPUT || p->input_type[0] != p->result_type ||
+        layout->is_host_scalar[1])
+        return 0;
+    order.strides = strides;
+    if (is_by_terms)
+        put_kept_last(&order, layout, kept_ndim);
+    else
+        mylib_layout_copy(&order, layout);
+    for (int d = 0; d < order.ndim; d++)
+        if (order.strides[1][d] == 0 && order.shape[d] != 1)
+            return 0;
+    return mylib_layout_is_contiguous(&order, 1, (size_t)size) ||
+           (order.strides[1][order.ndim - 1] == size &&
+            order.shape[order.ndim - 1] * size >= LONG_ROW_NBYTES);
+}
+
+/* Room in a call's memory, if there is that. */
+static char *reserve(size_t *used, char *memory, size_t nbytes)
+{
+    char *place = memory != NULL ? memory + *used : NULL;
+    *used += mylib_cuda_align(nbytes);
+    return place;
+}
+
+/* Divides a call's memory, and tells how much it is: first without any, to know that. */
+static size_t divide_memory(job *j, const mylib_layout *layout, const piece_sizes *c, char *memory)
+{
+    const mylib_program *p = j->program;
+    const size_t elements = (size_t)c->elements;
+    size_t used = 0;
+    j->temporary = reserve(&used, memory, elements * mylib_type_size((mylib_type)p->result_type));
+    j->parts = reserve(&used, memory, (size_t)c->parts * mylib_type_size(j->part_type));
+    j->results = reserve(&used, memory, (size_t)c->outputs * mylib_type_size(j->out_type));
+    for (int k = 0; k < p->inputs && !j->is_straight; k++)
+        if (!layout->is_host_scalar[1 + k])
+            j->input[k] =
+                reserve(&used, memory, elements * mylib_type_size((mylib_type)p->input_type[k]));
+    return used;
+}
+
+/*
+ * Cuts a reduction of host memory so that all that it holds at once is at most nbytes, the memory
+ * of the kernels that it calls too; into the least pieces, if need be.
+ */
+static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, size_t nbytes)
+{
+    const mylib_program *p = j->program;
+    const int has_columns = are_columns(layout, j->kept_ndim);
+    int64_t most = (int64_t)(nbytes / mylib_type_size((mylib_type)p->result_type));
+    j->room = nbytes / 4 > LEAST_ROOM ? nbytes / 4 : LEAST_ROOM;
+    if (j->room > MYLIB_TEMPORARY_NBYTES)
+        j->room = MYLIB_TEMPORARY_NBYTES;
+    for (most = most < layout->count ? most : layout->count;; most -= most / 8 + 1) {
+        const piece_sizes c = choose_pieces(j, layout, most, has_columns);
+        j->is_straight = is_straight(p, layout, j->kept_ndim, c.is_by_terms);
+        const size_t held = divide_memory(j, layout, &c, NULL) +
+                            mylib_cuda_temporary_nbytes(p, c.elements, j->room) +
+                            (size_t)c.partial * mylib_type_size(j->part_type);
+        if (held <= nbytes || most <= MYLIB_BLOCK_TERMS)
+            return c;
+    }
+}
+
+/* A reduction of host memory, piece by piece in at most nbytes of GPU memory. */
+static mylib_status reduce_streamed(job *j, mylib_layout *layout, size_t nbytes)
+{
+    void *memory = NULL;
+    mylib_status st;
+    const piece_sizes c = choose_streamed_pieces(j, layout, nbytes);
+    MYLIB_TRY(mylib_cuda_alloc(j->device, divide_memory(j, layout, &c, NULL), j->stream, &memory));
+    (void)divide_memory(j, layout, &c, memory);
+    st = reduce_pieces(j, layout, &c);
+out:
+    mylib_cuda_discard(j->device, memory, j->stream);
+    return st;
+}
+
+#ifdef MYLIB_CUDA_FUSED
+
+/*
+ * In one launch, and one more when there are several parts of an output to be combined.  False when
+ * the program or the layout is not for it, else the status is set.
+ */
+static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *st_ret)
+{
+    mylib_fused_args args;
+    const mylib_type type = (mylib_type)j->program->result_type;
+    const int64_t size = (int64_t)mylib_type_size(type);
+    void *partial = NULL;
+    mylib_status st = MYLIB_OK;
+    if (j->code.type != type || j->code.result_type != type || j->out_type != type)
+        return 0;
+    int64_t parts =
+        mylib_fused_init_reduction(&args, j->program, layout, j->kept_ndim, j->reduction);
+    if (parts == 0)
+        return 0;
+    if (parts == 1) {
+        args.data[0] = layout->data[0];
+        args.strides[0][0] = j->kept_ndim == 0 ? 0 : layout->strides[0][0];
+    } else {
+        MYLIB_TRY(
+            mylib_cuda_alloc(j->device, (size_t)(args.rows * parts * size), j->stream, &partial));
+        args.data[0] = partial;
+        args.strides[0][0] = size;
+    }
+    args.part_stride = args.rows * size;
+    MYLIB_TRY(mylib_cuda_launch_fused(&args, j->stream));
+    if (parts > 1) {
+        mylib_strides strides;
+        mylib_layout out;
+        out.strides = &strides;
+        mylib_layout_begin(&out, layout, 1);
+        out.ndim = j->kept_ndim;
+        mylib_layout_set_operand(&out, 0, layout, 0);
+        st = mylib_cuda_reduce_parts(j->device, j->stream, j->reduction, type, parts, partial, &out,
+                                     type);
+    }
+out:
+    mylib_cuda_discard(j->device, partial, j->stream);
+    *st_ret = st;
+    return 1;
+}
+
+#endif
+
+/* Fills the job, and counts the layout's elements; false when there are no outputs. */
+static int begin_reduction(job *j, int device, void *stream, mylib_reduction reduction,
+                           const mylib_program *program, mylib_type type, mylib_layout *layout,
+                           int kept_ndim, mylib_type out_type)
+{
+    const mylib_type carrier = mylib_carrying_type(reduction, type);
+    int64_t outputs = 1;
+    memset(j, 0, sizeof *j);
+    j->device = device;
+    j->stream = stream;
+    j->program = program;
+    j->room = MYLIB_TEMPORARY_NBYTES;
+    j->reduction = reduction;
+    j->out_type = out_type;
+    j->kept_ndim = kept_ndim;
+    j->part_type = mylib_cuda_part_type(carrier);
+    j->code.type = (uint8_t)carrier;
+    j->code.result_type = (uint8_t)type;
+    j->code.inputs = j->code.instructions = 1;
+    j->code.input_type[0] = program->result_type;
+    j->code.code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
+    j->terms = 1;
+    for (int d = 0; d < layout->ndim; d++)
+        *(d < kept_ndim ? &outputs : &j->terms) *= layout->shape[d];
+    layout->count = outputs * j->terms;
+    return outputs != 0;
+}
+
+mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
+                                       const mylib_program *program, mylib_type type,
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    int previous;
+    job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (!begin_reduction(&j, device, stream, reduction, program, type, layout, kept_ndim, out_type))
+        goto out;
+    MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
+                                      layout->strides[0]));
+    if (j.terms == 0) {
+        /* No terms: the program does not run, and what there would be to load is not looked at. */
+        mylib_strides strides[2];
+        mylib_layout l;
+        l.strides = strides;
+        mylib_layout_begin(&l, layout, 2);
+        mylib_layout_set_operand(&l, 0, layout, 0);
+        mylib_layout_set_contiguous(&l, 1, layout->data[0], 1);
+        st = mylib_cuda_reduce(device, stream, reduction, &j.code, &l, kept_ndim, out_type);
+        goto out;
+    }
+    MYLIB_TRY(mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));
+#ifdef MYLIB_CUDA_FUSED
+    if (try_reduced(&j, layout, &st))
+        goto out;
+#endif
+    st = reduce_kept(&j, layout);
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
+                                    const mylib_program *program, mylib_type type,
+                                    mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    int previous;
+    job j;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (!begin_reduction(&j, device, NULL, reduction, program, type, layout, kept_ndim, out_type))
+        goto out;
+    j.is_on_host = 1;
+    if (j.terms == 0) {
+        /* Nothing is computed: 0 or 1 is written to host memory. */
+        st = mylib_cpu_reduce(reduction, program, type, layout, kept_ndim, out_type);
+        goto out;
+    }
+    for (int k = 1; k < layout->operands; k++) {
+        layout->is_host_scalar[k] = 1;
+        for (int d = 0; d < layout->ndim; d++)
+            layout->is_host_scalar[k] &= layout->strides[k][d] == 0 || layout->shape[d] == 1;
+    }
+    size_t nbytes = MYLIB_STREAMED_NBYTES;
+    do
+        st = reduce_streamed(&j, layout, nbytes);
+    while (st == MYLIB_ERR_NO_MEMORY && (nbytes /= 4) >= LEAST_STREAMED_NBYTES);
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}

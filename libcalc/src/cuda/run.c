@@ -1,0 +1,488 @@
+/*
+ * run.c - runs programs over GPU memory: picks the kernels and launches them.  Plain C.
+ *
+ * - A single operation runs in one launch: of contiguous.cu where its operands are contiguous along
+ *   rows, else of strided.cu.
+ * - A program that fits the arguments of a launch is fused (fused.h), if the library is built so.
+ * - Any other program runs statement by statement: each statement is a single operation, whose
+ *   result goes to temporary memory.  Large arrays are computed piece by piece, so that this memory
+ *   stays bounded, and mostly in the GPU's cache.
+ *
+ * A call enqueues all of its work on one stream; temporary memory goes back to the pool in stream
+ * order.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_internal.h"
+#ifdef MYLIB_CUDA_FUSED
+#include "fused.h"
+#endif
+
+/* ---- Checks -------------------------------------------------------------------------------- */
+
+mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
+                                     mylib_type type, int ndim, const int64_t *strides)
+{
+    struct cudaPointerAttributes attributes;
+    size_t size = mylib_type_size(type);
+    uintptr_t bits = (uintptr_t)data;
+    mylib_status st = MYLIB_OK;
+
+    /* Asking the driver takes longer than everything else that is done for a small array. */
+    if (mylib_cuda_owner(data) != device) {
+        CUDA_TRY(cudaPointerGetAttributes(&attributes, data));
+        if (attributes.type == cudaMemoryTypeUnregistered)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
+                              device, data);
+        if (attributes.type == cudaMemoryTypeDevice && attributes.device != device)
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "%s is said to be on cuda:%d, but %p is on cuda:%d", name, device,
+                              data, attributes.device);
+    }
+    for (int d = 0; d < ndim; d++)
+        bits |= (uintptr_t)strides[d];
+    if ((bits & (size - 1)) != 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s is not aligned to its elements of %zu bytes: copy it first", name,
+                          size);
+out:
+    return st;
+}
+
+mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
+                                     const mylib_layout *layout)
+{
+    mylib_status st = MYLIB_OK;
+    for (int k = 1; k < layout->operands && st == MYLIB_OK; k++)
+        if (!layout->is_host_scalar[k])
+            st =
+                mylib_cuda_check_memory(device, names[k], layout->data[k], (mylib_type)types[k - 1],
+                                        layout->ndim, layout->strides[k]);
+    return st;
+}
+
+/* Checks the memory of all operands of a program or a code. */
+static mylib_status check_operands(int device, uint8_t result_type, const uint8_t *input_types,
+                                   const mylib_layout *layout)
+{
+    mylib_status st =
+        mylib_cuda_check_memory(device, mylib_operand_names[0], layout->data[0],
+                                (mylib_type)result_type, layout->ndim, layout->strides[0]);
+    if (st != MYLIB_OK)
+        return st;
+    return mylib_cuda_check_inputs(device, mylib_operand_names, input_types, layout);
+}
+
+/* ---- Single operations --------------------------------------------------------------------- */
+
+/* A code and the stream on which it is launched. */
+typedef struct launch {
+    const mylib_code *code;
+    void *stream;
+} launch;
+
+static mylib_status launch_strided(void *context, mylib_layout *layout)
+{
+    const launch *l = context;
+    mylib_strided_args args;
+    mylib_status st = MYLIB_OK;
+    mylib_strided_init(&args, l->code, layout);
+    for (int k = 1; k < layout->operands; k++)
+        if (layout->is_host_scalar[k])
+            mylib_read_constant(l->code, k - 1, layout->data[k], args.constant[k - 1]);
+    CUDA_TRY(mylib_launch_strided(&args, l->stream));
+out:
+    return st;
+}
+
+mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, void *stream)
+{
+    launch l = {code, stream};
+    mylib_contiguous_args args;
+    mylib_status st = MYLIB_OK;
+    /* After simplifying, hardly any arrays but huge ones take several launches. */
+    if (!mylib_contiguous_init(&args, code, layout))
+        return mylib_layout_in_pieces(layout, MYLIB_STRIDED_MAX_COUNT, MYLIB_STRIDED_MAX_NDIM,
+                                      launch_strided, &l);
+    CUDA_TRY(mylib_launch_contiguous(&args, stream));
+out:
+    return st;
+}
+
+mylib_status mylib_cuda_map_code(int device, void *stream, const mylib_code *code,
+                                 mylib_layout *layout)
+{
+    int previous;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (layout->count == 0)
+        goto out;
+    MYLIB_TRY(check_operands(device, code->result_type, code->input_type, layout));
+    st = mylib_cuda_launch(code, layout, stream);
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+/* ---- Pieces -------------------------------------------------------------------------------- */
+
+/* A call, or the part of it that is being computed. */
+typedef struct call {
+    int device;
+    void *stream;
+    const mylib_program *program;
+    char *temporary; /* registers, or packed inputs, of place_nbytes each */
+    size_t place_nbytes;
+    size_t room; /* of temporary memory, at most, unless pieces would be too short */
+} call;
+
+int64_t mylib_cuda_piece(size_t room, size_t nbytes)
+{
+    int64_t most = (int64_t)(room / nbytes), least = (int64_t)(room >> 12);
+    return most > least ? most : least;
+}
+
+/* Returns the elements of a piece of 'count' elements that has 'places' of temporary memory. */
+static int64_t elements_at_once(size_t room, int64_t count, int places, size_t size)
+{
+    const int64_t most = mylib_cuda_piece(room, (size_t)places * size);
+    return most < count ? most : count;
+}
+
+/* Calls the task for pieces with 'places' of temporary memory of elements of 'size' bytes. */
+static mylib_status run_with_temporaries(call *c, mylib_layout *layout, int places, size_t size,
+                                         mylib_layout_task *task)
+{
+    const int64_t most = elements_at_once(c->room, layout->count, places, size);
+    void *temporary = NULL;
+    c->place_nbytes = mylib_cuda_align((size_t)most * size);
+    mylib_status st =
+        mylib_cuda_alloc(c->device, (size_t)places * c->place_nbytes, c->stream, &temporary);
+    if (st != MYLIB_OK)
+        return st;
+    c->temporary = temporary;
+    st = mylib_layout_in_pieces(layout, most, MYLIB_MAX_NDIM, task, c);
+    mylib_cuda_discard(c->device, temporary, c->stream);
+    return st;
+}
+
+/* ---- Statement by statement ---------------------------------------------------------------- */
+
+/* In longer programs it would take too long to look for what is found below. */
+#define MAX_SEARCHED 256
+
+/*
+ * Whether statement i is a conversion of an input that a single operation uses, which then reads
+ * the input itself: the kernels of operations convert what they read.
+ */
+static int is_left_to_user(const mylib_program *p, int i)
+{
+    const mylib_statement *s = &p->statement[i];
+    int user = -1;
+    if (p->statements > MAX_SEARCHED || s->opcode != MYLIB_OPCODE_CONVERT ||
+        s->operand[0].kind != MYLIB_VALUE_INPUT || s->target == MYLIB_TARGET_OUT)
+        return 0;
+    for (int j = i + 1; j < p->statements; j++) {
+        const mylib_statement *later = &p->statement[j];
+        for (int o = 0; o < later->operands; o++) {
+            if (later->operand[o].kind != MYLIB_VALUE_REGISTER ||
+                later->operand[o].index != s->target)
+                continue;
+            if ((user >= 0 && user != j) || later->opcode == MYLIB_OPCODE_CONVERT)
+                return 0;
+            user = j;
+        }
+        if (later->target == s->target)
+            break;
+    }
+    return user >= 0;
+}
+
+/* What operand o of statement i reads: its value, or the input that is left to it. */
+static mylib_value value_of(const mylib_program *p, int i, int o)
+{
+    mylib_value v = p->statement[i].operand[o];
+    if (v.kind != MYLIB_VALUE_REGISTER || p->statements > MAX_SEARCHED)
+        return v;
+    do
+        i--;
+    while (p->statement[i].target != v.index);
+    return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
+}
+
+/* The code of a statement; the types of its inputs are the caller's to set. */
+static mylib_status code_of(mylib_code *code, const mylib_statement *s)
+{
+    mylib_status st = MYLIB_OK;
+    if (s->opcode == MYLIB_OPCODE_CONVERT)
+        mylib_code_of_conversion(code, (mylib_type)s->type, (mylib_type)s->operand[0].type);
+    else if (s->opcode == MYLIB_OPCODE_SELECT)
+        *code = (mylib_code){
+            s->type, s->type,
+            3,       3,
+            {0},     {{MYLIB_OPCODE_MASK, 0}, {MYLIB_OPCODE_LOAD, 1}, {MYLIB_OPCODE_SELECT, 2}}};
+    else
+        st = mylib_code_of_op(code, (mylib_op)s->opcode, (mylib_type)s->type);
+    return st;
+}
+
+static mylib_status run_statement(const call *c, int i, const mylib_layout *piece)
+{
+    const mylib_statement *s = &c->program->statement[i];
+    mylib_code code;
+    mylib_strides strides[4];
+    mylib_layout l;
+    mylib_status st = code_of(&code, s);
+    if (st != MYLIB_OK)
+        return st;
+    l.strides = strides;
+    mylib_layout_begin(&l, piece, 1 + s->operands);
+    if (s->target == MYLIB_TARGET_OUT)
+        mylib_layout_set_operand(&l, 0, piece, 0);
+    else
+        mylib_layout_set_contiguous(&l, 0, c->temporary + s->target * c->place_nbytes,
+                                    mylib_type_size((mylib_type)s->result_type));
+    for (int o = 0; o < s->operands; o++) {
+        mylib_value v = value_of(c->program, i, o);
+        code.input_type[o] = v.type;
+        if (v.kind == MYLIB_VALUE_INPUT)
+            mylib_layout_set_operand(&l, 1 + o, piece, 1 + v.index);
+        else if (v.kind == MYLIB_VALUE_CONSTANT)
+            mylib_layout_set_constant(&l, 1 + o, c->program->constant[v.index].value);
+        else
+            mylib_layout_set_contiguous(&l, 1 + o, c->temporary + v.index * c->place_nbytes,
+                                        mylib_type_size((mylib_type)v.type));
+    }
+    mylib_layout_simplify(&l);
+    return mylib_cuda_map_code(c->device, c->stream, &code, &l);
+}
+
+static mylib_status run_statements(void *context, mylib_layout *piece)
+{
+    const call *c = context;
+    mylib_status st = MYLIB_OK;
+    for (int i = 0; i < c->program->statements && st == MYLIB_OK; i++)
+        if (!is_left_to_user(c->program, i))
+            st = run_statement(c, i, piece);
+    return st;
+}
+
+/* ---- In one launch ------------------------------------------------------------------------- */
+
+#ifdef MYLIB_CUDA_FUSED
+
+/* Inputs are packed if neighbours in a row would be read from so many rows of memory. */
+#define TRANSPOSE_MIN 16
+#define PACKED_SIZE 16 /* the room for an element of any type */
+
+/*
+ * Whether an input is contiguous along another dimension than the columns: then threads that
+ * follow each other would each fetch a cache line for one element of it.
+ */
+static int is_transposed(const mylib_layout *l, int k, int64_t size)
+{
+    int inner = l->ndim - 1;
+    if (l->is_host_scalar[k] || l->shape[inner] < TRANSPOSE_MIN ||
+        llabs(l->strides[k][inner]) <= 4 * size)
+        return 0;
+    for (int d = 0; d < inner; d++)
+        if (llabs(l->strides[k][d]) == size && l->shape[d] >= TRANSPOSE_MIN)
+            return 1;
+    return 0;
+}
+
+static int64_t input_size(const call *c, int k)
+{
+    return (int64_t)mylib_type_size((mylib_type)c->program->input_type[k - 1]);
+}
+
+static mylib_status run_fused(void *context, mylib_layout *piece)
+{
+    const call *c = context;
+    mylib_fused_args args;
+    mylib_fused_fit fit = mylib_fused_init(&args, c->program, piece);
+    if (fit == MYLIB_FUSED_TOO_MANY_ELEMENTS)
+        return mylib_layout_in_pieces(piece, MYLIB_FUSED_MAX_GROUPS, MYLIB_MAX_NDIM, run_fused,
+                                      context);
+    if (fit != MYLIB_FUSED_FITS)
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "the program does not fit a launch (%d)",
+                          (int)fit);
+    return mylib_cuda_launch_fused(&args, c->stream);
+}
+
+/* Transposed inputs are turned round by the kernels of operations first. */
+static mylib_status run_packed(void *context, mylib_layout *piece)
+{
+    const call *c = context;
+    mylib_strides few[MYLIB_FEW_ROWS], strides[2];
+    mylib_layout packed, l;
+    int places = 0;
+    mylib_status st = mylib_take_rows(&packed, few, piece->operands);
+    if (st != MYLIB_OK)
+        return st;
+    l.strides = strides;
+    mylib_layout_begin(&packed, piece, piece->operands);
+    for (int k = 0; k < piece->operands; k++) {
+        mylib_layout_set_operand(&packed, k, piece, k);
+        if (k == 0 || !is_transposed(piece, k, input_size(c, k)))
+            continue;
+        mylib_code code;
+        mylib_type type = (mylib_type)c->program->input_type[k - 1];
+        char *place = c->temporary + (size_t)places++ * c->place_nbytes;
+        mylib_code_of_conversion(&code, type, type);
+        mylib_layout_begin(&l, piece, 2);
+        mylib_layout_set_contiguous(&l, 0, place, (size_t)input_size(c, k));
+        mylib_layout_set_operand(&l, 1, piece, k);
+        mylib_layout_set_contiguous(&packed, k, place, (size_t)input_size(c, k));
+        mylib_layout_simplify(&l);
+        MYLIB_TRY(mylib_cuda_map_code(c->device, c->stream, &code, &l));
+    }
+    mylib_layout_simplify(&packed);
+    st = run_fused(context, &packed);
+out:
+    mylib_free_rows(&packed, few);
+    return st;
+}
+
+/* False when the program or the layout is not for it, else the status is set. */
+static int try_fused(call *c, mylib_layout *layout, mylib_status *st_ret)
+{
+    mylib_fused_args args;
+    mylib_fused_fit fit = mylib_fused_init(&args, c->program, layout);
+    int transposed = 0;
+    if (fit != MYLIB_FUSED_FITS && fit != MYLIB_FUSED_TOO_MANY_ELEMENTS)
+        return 0;
+    for (int k = 1; k < layout->operands && layout->ndim > 1; k++)
+        transposed += is_transposed(layout, k, input_size(c, k));
+    if (transposed > 0)
+        *st_ret = run_with_temporaries(c, layout, transposed, PACKED_SIZE, run_packed);
+    else if (fit == MYLIB_FUSED_FITS)
+        *st_ret = mylib_cuda_launch_fused(&args, c->stream);
+    else
+        *st_ret = run_fused(c, layout);
+    return 1;
+}
+
+#endif
+
+/* ---- Programs ------------------------------------------------------------------------------ */
+
+/* Runs the call's program over the layout; changes the temporary memory that it notes. */
+static mylib_status enqueue(call *c, mylib_layout *layout)
+{
+    const mylib_program *p = c->program;
+    if (p->statements == 1)
+        return run_statement(c, 0, layout);
+#ifdef MYLIB_CUDA_FUSED
+    mylib_status st;
+    if (try_fused(c, layout, &st))
+        return st;
+#endif
+    return run_with_temporaries(c, layout, p->registers, p->max_register_size, run_statements);
+}
+
+/* Returns the temporary memory of run_with_temporaries(). */
+static size_t temporary_nbytes(size_t room, int64_t count, int places, size_t size)
+{
+    if (places == 0)
+        return 0;
+    return (size_t)places *
+           mylib_cuda_align((size_t)elements_at_once(room, count, places, size) * size);
+}
+
+size_t mylib_cuda_temporary_nbytes(const mylib_program *p, int64_t count, size_t room)
+{
+    if (p->statements == 1)
+        return 0;
+    const size_t registers = temporary_nbytes(room, count, p->registers, p->max_register_size);
+#ifdef MYLIB_CUDA_FUSED
+    const size_t packed = temporary_nbytes(room, count, p->inputs, PACKED_SIZE);
+    return packed > registers ? packed : registers;
+#else
+    return registers;
+#endif
+}
+
+mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
+                                mylib_layout *layout, size_t room)
+{
+    call c = {device, stream, program, NULL, 0, room};
+    return enqueue(&c, layout);
+}
+
+mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
+                            mylib_layout *layout)
+{
+    int previous;
+    mylib_code code;
+    if (mylib_code_of_program(&code, program))
+        return mylib_cuda_map_code(device, stream, &code, layout);
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    if (layout->count == 0)
+        goto out;
+    MYLIB_TRY(check_operands(device, program->result_type, program->input_type, layout));
+    st = mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+/* ---- Ranges -------------------------------------------------------------------------------- */
+
+mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
+                               int64_t stride, const void *start, const void *step)
+{
+    int previous;
+    mylib_status st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    MYLIB_TRY(mylib_cuda_check_memory(device, "out", out, type, 1, &stride));
+    CUDA_TRY(mylib_launch_arange(type, n, out, stride, start, step, stream));
+out:
+    mylib_cuda_leave(previous);
+    return st;
+}
+
+/* ---- Scalars ------------------------------------------------------------------------------- */
+
+/* One result that host and GPU both see, and the stream that fills it; made at the first use. */
+static pthread_mutex_t scalar_lock = PTHREAD_MUTEX_INITIALIZER;
+static mylib_scalar_result *scalar_result;
+
+mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
+                               const void *b, void *result)
+{
+    int previous;
+    size_t size = mylib_type_size(type);
+    mylib_scalar_args args;
+    mylib_code program;
+    mylib_status st = mylib_code_of_op(&program, op, type);
+    if (st == MYLIB_OK)
+        st = mylib_cuda_enter(device, &previous);
+    if (st != MYLIB_OK)
+        return st;
+    pthread_mutex_lock(&scalar_lock);
+    if (scalar_result == NULL)
+        CUDA_TRY(cudaHostAlloc((void **)&scalar_result, sizeof *scalar_result,
+                               cudaHostAllocPortable | cudaHostAllocMapped));
+    memcpy(args.a, program.code[0].operand == 0 ? a : b, size);
+    memcpy(args.b, program.code[0].operand == 0 ? b : a, size);
+    args.op = program.code[1].opcode;
+    args.type = (int32_t)type;
+    args.result = scalar_result;
+    CUDA_TRY(mylib_launch_scalar(&args, cudaStreamPerThread));
+    CUDA_TRY(cudaStreamSynchronize(cudaStreamPerThread));
+    st = (mylib_status)scalar_result->status;
+    if (st == MYLIB_OK)
+        memcpy(result, scalar_result->value, size);
+out:
+    pthread_mutex_unlock(&scalar_lock);
+    mylib_cuda_leave(previous);
+    return st;
+}
