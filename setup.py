@@ -323,13 +323,7 @@ setup(
     ext_modules=[
         Extension(
             "pkg.core",
-            sources=[
-                "pkg/core.c",
-                "pkg/operation.c",
-                "pkg/array.c",
-                "pkg/dlpack.c",
-                "pkg/program.c",
-            ],
+            sources=sorted(map(str, Path("pkg").glob("*.c"))),
             depends=["setup.py", *map(str, Path("pkg").glob("*.h")), str(HEADER)],
             libraries=["mylib"],
             extra_compile_args=["-std=c11", "-fvisibility=hidden"],

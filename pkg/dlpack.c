@@ -4,7 +4,6 @@
  * Streams, devices and what is a copy are decided in pkg/_interop.py.
  */
 #include "dlpack.h"
-#include "array.h"
 
 #define TENSOR "dltensor"
 #define TENSOR_VERSIONED "dltensor_versioned"
@@ -313,49 +312,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
                           is_readonly);
 }
 
-/* ---- Who uses the memory ------------------------------------------------------------------- */
-
-PyDoc_STRVAR(streams_of_doc, "streams_of(array, /)\n--\n\n"
-                             "The streams (None: the default one) that have been given work on the "
-                             "Array's memory, its own first.");
-static PyObject *streams_of(PyObject *module, PyObject *object)
-{
-    if (!is_array(PyModule_GetState(module), object))
-        return PyErr_Format(PyExc_TypeError, "streams_of() takes an Array, not %.100s",
-                            Py_TYPE(object)->tp_name);
-    const memory_object *m = (memory_object *)((array_object *)object)->memory;
-    PyObject *tuple;
-    Py_BEGIN_CRITICAL_SECTION((PyObject *)m);
-    Py_ssize_t users = m->users != NULL ? PyList_GET_SIZE(m->users) : 0;
-    tuple = PyTuple_New(1 + users);
-    if (tuple != NULL) {
-        PyTuple_SET_ITEM(tuple, 0, Py_NewRef(m->stream != NULL ? m->stream : Py_None));
-        for (Py_ssize_t i = 0; i < users; i++)
-            PyTuple_SET_ITEM(tuple, 1 + i, Py_NewRef(PyList_GET_ITEM(m->users, i)));
-    }
-    Py_END_CRITICAL_SECTION();
-    return tuple;
-}
-
-PyDoc_STRVAR(note_use_doc, "note_use(array, stream, /)\n--\n\n"
-                           "Notes that `stream` (a Stream, or None) has been given work on the "
-                           "Array's memory: whoever frees it, waits for that.");
-static PyObject *note_use_function(PyObject *module, PyObject *args)
-{
-    core_state *state = PyModule_GetState(module);
-    PyObject *object, *stream;
-    if (!PyArg_ParseTuple(args, "O!O:note_use", state->array_base, &object, &stream))
-        return NULL;
-    if (note_use(((array_object *)object)->memory,
-                 Py_TYPE(stream) == state->stream_type ? stream : NULL) < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 PyMethodDef dlpack_functions[] = {
     {"to_dlpack", to_dlpack, METH_VARARGS, to_dlpack_doc},
     {"from_dlpack", from_dlpack, METH_VARARGS, from_dlpack_doc},
-    {"streams_of", streams_of, METH_O, streams_of_doc},
-    {"note_use", note_use_function, METH_VARARGS, note_use_doc},
     {NULL, NULL, 0, NULL},
 };

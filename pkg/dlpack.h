@@ -5,7 +5,7 @@
 #ifndef PKG_DLPACK_H
 #define PKG_DLPACK_H
 
-#include <stdint.h>
+#include "memory.h"
 
 #define DLPACK_MAJOR 1
 #define DLPACK_MINOR 1
@@ -69,5 +69,7 @@ typedef struct DLManagedTensorVersioned {
     uint64_t flags;
     DLTensor dl_tensor;
 } DLManagedTensorVersioned;
+
+extern PyMethodDef dlpack_functions[];
 
 #endif /* PKG_DLPACK_H */

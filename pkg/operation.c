@@ -9,11 +9,10 @@
  *   5. a device, large arrays that need conversion or reordering, operands that are neither arrays
  *      nor numbers: pkg._general.call, in Python.
  */
-#include "array.h"
+#include "operation.h"
 
 #include <structmember.h> /* Python before 3.12 */
 
-#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -212,36 +211,6 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
 
 /* ---- 2. NumPy arrays of one type ----------------------------------------------------------- */
 
-/* NumPy offers no function for flags; a ufunc that raises them is treated the same. */
-static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
-{
-    (void)data;
-    for (npy_intp i = 0; i < dims[0]; i++) {
-        int64_t flags;
-        memcpy(&flags, args[0] + i * steps[0], sizeof flags);
-        mylib_raise_flags((int)flags);
-        memcpy(args[1] + i * steps[1], &flags, sizeof flags);
-    }
-}
-
-PyObject *new_flags_ufunc(const char *name)
-{
-    static PyUFuncGenericFunction loops[] = {raise_flags_loop};
-    static const char types[] = {NPY_INT64, NPY_INT64};
-    static void *const data[] = {NULL};
-    return PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1, PyUFunc_None, name, NULL,
-                                   0);
-}
-
-int report_flags(PyObject *ufunc, int flags)
-{
-    PyObject *argument = PyLong_FromLong(flags);
-    PyObject *result = argument != NULL ? PyObject_CallOneArg(ufunc, argument) : NULL;
-    Py_XDECREF(argument);
-    Py_XDECREF(result);
-    return result != NULL ? 0 : -1;
-}
-
 /*
  * The order in which NumPy would lay out a new output: 'C', 'F', or 0 for another.  As its iterator
  * does, axes are sorted by the strides of the inputs; where those disagree, C order wins.
@@ -270,121 +239,6 @@ static char output_order(const mylib_array *in, int inputs, int ndim)
         }
     }
     return c ? 'C' : f ? 'F' : 0;
-}
-
-int convert_number(PyObject *x, mylib_type type, void *value)
-{
-    if (type == MYLIB_C64 || type == MYLIB_C128) {
-        mylib_type part = type == MYLIB_C64 ? MYLIB_F32 : MYLIB_F64;
-        char *parts = value;
-        memset(value, 0, mylib_type_size(type));
-        if (!PyComplex_CheckExact(x))
-            return convert_number(x, part, parts);
-        PyObject *re = PyFloat_FromDouble(PyComplex_RealAsDouble(x));
-        PyObject *im = PyFloat_FromDouble(PyComplex_ImagAsDouble(x));
-        int converts = re != NULL && im != NULL && convert_number(re, part, parts) &&
-                       convert_number(im, part, parts + mylib_type_size(part));
-        Py_XDECREF(re);
-        Py_XDECREF(im);
-        PyErr_Clear();
-        return converts;
-    }
-    if (PyLong_CheckExact(x)) {
-        int overflow;
-        long long n = PyLong_AsLongLongAndOverflow(x, &overflow);
-        if (overflow != 0)
-            return 0;
-        switch (type) {
-#define FITS(S, T, low, high)                                                                      \
-    case S:                                                                                        \
-        if (n < (low) || n > (high))                                                               \
-            return 0;                                                                              \
-        *(T *)value = (T)n;                                                                        \
-        return 1;
-            FITS(MYLIB_I8, int8_t, INT8_MIN, INT8_MAX)
-            FITS(MYLIB_I16, int16_t, INT16_MIN, INT16_MAX)
-            FITS(MYLIB_I32, int32_t, INT32_MIN, INT32_MAX)
-            FITS(MYLIB_I64, int64_t, INT64_MIN, INT64_MAX)
-            FITS(MYLIB_U8, uint8_t, 0, UINT8_MAX)
-            FITS(MYLIB_U16, uint16_t, 0, UINT16_MAX)
-            FITS(MYLIB_U32, uint32_t, 0, (long long)UINT32_MAX)
-            FITS(MYLIB_U64, uint64_t, 0, LLONG_MAX)
-            FITS(MYLIB_F32, float, -(1 << 24), 1 << 24)
-            FITS(MYLIB_F64, double, -(1LL << 53), 1LL << 53)
-#undef FITS
-        default:
-            return 0;
-        }
-    }
-    if (PyFloat_CheckExact(x)) {
-        double d = PyFloat_AS_DOUBLE(x);
-        if (type == MYLIB_F64) {
-            *(double *)value = d;
-            return 1;
-        }
-        /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
-        if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
-            const mylib_mode mode = mylib_enter_mode();
-            volatile double exact = d; /* the conversion stays here */
-            *(float *)value = (float)exact;
-            mylib_leave_mode(mode);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* The memory [begin, end) that an array may touch. */
-static void extent(const mylib_array *a, const char **begin, const char **end)
-{
-    const char *low = a->data, *high = a->data;
-    for (int d = 0; d < a->ndim; d++) {
-        int64_t reach = a->strides[d] * (a->shape[d] - 1);
-        if (reach < 0)
-            low += reach;
-        else
-            high += reach;
-    }
-    *begin = low;
-    *end = high + mylib_type_size(a->type);
-}
-
-int needs_copy(const mylib_array *out, const mylib_array *in)
-{
-    const char *out_begin, *out_end, *begin, *end;
-    extent(out, &out_begin, &out_end);
-    extent(in, &begin, &end);
-    if (out_end <= begin || end <= out_begin)
-        return 0;
-    return !(out->data == in->data && out->type == in->type && out->ndim == in->ndim &&
-             memcmp(out->shape, in->shape, (size_t)in->ndim * sizeof *in->shape) == 0 &&
-             memcmp(out->strides, in->strides, (size_t)in->ndim * sizeof *in->strides) == 0);
-}
-
-int overlaps_itself(const mylib_array *a)
-{
-    if (a->ndim == 1)
-        return a->shape[0] > 1 && llabs(a->strides[0]) < (int64_t)mylib_type_size(a->type);
-    int axes[MYLIB_MAX_NDIM], count = 0; /* by their strides, the smallest first */
-    for (int d = a->ndim - 1; d >= 0; d--) {
-        int i = count;
-        if (a->shape[d] == 0)
-            return 0;
-        if (a->shape[d] == 1)
-            continue;
-        for (; i > 0 && llabs(a->strides[axes[i - 1]]) > llabs(a->strides[d]); i--)
-            axes[i] = axes[i - 1];
-        axes[i] = d;
-        count++;
-    }
-    int64_t reach = (int64_t)mylib_type_size(a->type);
-    for (int i = 0; i < count; i++) {
-        int64_t stride = llabs(a->strides[axes[i]]);
-        if (stride < reach)
-            return 1;
-        reach += stride * (a->shape[axes[i]] - 1);
-    }
-    return 0;
 }
 
 /*
@@ -732,7 +586,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
 
 /* ---- The type ------------------------------------------------------------------------------ */
 
-PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
+static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
 {
     mylib_type result_type;
     operation *self = PyObject_GC_New(operation, state->operation);
@@ -928,3 +782,52 @@ PyType_Spec operation_spec = {
              Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = operation_slots,
 };
+
+/* ---- Functions ------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(
+    set_hooks_doc,
+    "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._general).");
+static PyObject *set_hooks(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *call_general, *explain;
+    if (!PyArg_ParseTuple(args, "OO:set_hooks", &call_general, &explain))
+        return NULL;
+    /* Not released when set again: other threads may be using them. */
+    state->call_general = Py_NewRef(call_general);
+    state->explain = Py_NewRef(explain);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef operation_functions[] = {
+    {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+/* pandas replaces a ufunc named "divide" by its own true division; ours truncates integers. */
+static const char *ufunc_name(mylib_op op)
+{
+    return op == MYLIB_OP_divide ? "trunc_divide" : mylib_op_name(op);
+}
+
+int add_operations(PyObject *module, core_state *state)
+{
+    PyObject *operations = PyTuple_New(MYLIB_OP_COUNT);
+    if (operations == NULL)
+        return -1;
+    for (int op = 0; op < MYLIB_OP_COUNT; op++) {
+        PyObject *ufunc =
+            new_ufunc(module, (mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
+        PyObject *made = ufunc != NULL ? new_operation(state, (mylib_op)op, ufunc) : NULL;
+        Py_XDECREF(ufunc);
+        if (made == NULL) {
+            Py_DECREF(operations);
+            return -1;
+        }
+        PyTuple_SET_ITEM(operations, op, made);
+    }
+    int result = PyModule_AddObjectRef(module, "operations", operations);
+    Py_DECREF(operations);
+    return result;
+}

@@ -1,8 +1,11 @@
 /*
- * core.h - what the files of pkg.core share.
+ * common.h - what every file of pkg.core uses: the module's state, errors, element types, devices.
+ *
+ * The files are in floors, which core.c lists from bottom to top.  A file includes, and calls, only
+ * what is below it.
  */
-#ifndef PKG_CORE_H
-#define PKG_CORE_H
+#ifndef PKG_COMMON_H
+#define PKG_COMMON_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -48,17 +51,20 @@ typedef struct core_state {
     PyObject *out_name;       /* "out", as the names of keyword arguments are: interned */
     PyObject *call_general;   /* pkg._general.call, set when the package is imported */
     PyObject *explain;        /* pkg._general.explain */
-    PyTypeObject *array_base, *memory_type, *stream_type; /* array.c */
+    PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
     PyObject *array_call;     /* pkg._array.call */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
-    PyTypeObject *program_type, *expression_base; /* program.c */
-    PyObject *program_flags;                      /* reports flags; see report_flags() */
+    PyTypeObject *program_type, *expression_base;
+    PyObject *program_flags; /* reports flags; see report_flags() */
     /* The names "__dlpack_device__" and "__cuda_array_interface__". */
     PyObject *dlpack_device_name, *cuda_interface_name;
 } core_state;
 
-extern struct PyModuleDef core_module;
+#define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
+
+/* The definition of the module, set by core.c when the extension is loaded. */
+extern struct PyModuleDef *core_def;
 
 /*
  * The state of the module that 'type' or a base of it belongs to; NULL and a TypeError where there
@@ -116,43 +122,13 @@ static inline int default_is_cpu(const core_state *state)
     return is_cpu;
 }
 
-/*
- * A ufunc that computes 'op' on 'device', through the one inner loop; it keeps `module` alive.  New
- * reference.
- */
-PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
+/* The device that an ordinal names, -1 the CPU. */
+static inline mylib_device device_of_ordinal(int ordinal)
+{
+    return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};
+}
 
-/* operation.c */
-extern PyType_Spec operation_spec;
-PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc);
+/* The element type of a dtype; 0 and a TypeError when the library has none. */
+int take_dtype(PyObject *object, mylib_type *type_ret);
 
-/*
- * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is
- * exact; returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
- */
-int convert_number(PyObject *x, mylib_type type, void *value);
-
-/* Whether `out` shares memory with an input in a way for which NumPy would make a copy. */
-int needs_copy(const mylib_array *out, const mylib_array *in);
-
-/*
- * Returns whether elements of an array share memory; also true for a few layouts without overlap
- * that no slicing makes.
- */
-int overlaps_itself(const mylib_array *a);
-
-/* A ufunc through which report_flags() reports under a name, which must be static. */
-PyObject *new_flags_ufunc(const char *name);
-
-/*
- * Reports floating-point flags that were raised.  0, or -1 with an exception, as np.errstate says.
- */
-int report_flags(PyObject *ufunc, int flags);
-
-/* array.c: see there. */
-PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObject *const *args,
-                     PyObject *out);
-PyObject *call_array_general(core_state *state, mylib_op op, int is_true_division,
-                             PyObject *const *args, PyObject *out);
-
-#endif /* PKG_CORE_H */
+#endif /* PKG_COMMON_H */

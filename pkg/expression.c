@@ -1,11 +1,11 @@
 /*
- * program.c - programs of libmylib, and the part of pkg.Expression that each call passes through.
+ * expression.c - programs of libmylib, and the part of pkg.Expression that each call passes through.
  *
  * A Program is what an expression becomes for given element types; pkg/_lowering.py makes it.  An
  * Expression keeps the programs that it has used lately, and a call on arrays whose types one of
  * them was made for goes straight to the library; pkg/_expressions.py sees to all other calls.
  */
-#include "array.h"
+#include "expression.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -477,11 +477,6 @@ static PyObject *compute(core_state *state, const program_object *p, mylib_devic
 out:
     Py_CLEAR(c->stream);
     return result;
-}
-
-static mylib_device device_of_ordinal(int ordinal)
-{
-    return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};
 }
 
 /* Takes a tuple of a program's inputs; -1 and an exception on failure. */

@@ -1,0 +1,247 @@
+/*
+ * library.c - functions about libmylib as a whole: its devices, memory, configuration and limits.
+ */
+#include "library.h"
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(
+    parse_device_doc,
+    "parse_device(device, /)\n--\n\n"
+    "The CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.");
+static PyObject *parse_device_function(PyObject *module, PyObject *object)
+{
+    mylib_device device;
+    if (parse_device(PyModule_GetState(module), object, &device) < 0)
+        return NULL;
+    return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
+}
+
+PyDoc_STRVAR(device_count_doc,
+             "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
+static PyObject *device_count_function(PyObject *module, PyObject *unused)
+{
+    int count;
+    mylib_status status;
+    (void)module, (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_device_count(&count);
+    Py_END_ALLOW_THREADS
+    return status == MYLIB_OK ? Py_BuildValue("(iO)", count, Py_None)
+                              : Py_BuildValue("(is)", 0, mylib_last_message());
+}
+
+PyDoc_STRVAR(device_info_doc, "device_info(ordinal, /)\n--\n\nDescribes a CUDA GPU, as a dict.");
+static PyObject *device_info_function(PyObject *module, PyObject *object)
+{
+    mylib_device_info info;
+    mylib_status status;
+    long ordinal = PyLong_AsLong(object);
+    if (ordinal == -1 && PyErr_Occurred())
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_device_info((int)ordinal, &info);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    return Py_BuildValue("{sssNsisisisKsK}", "name", info.name, "compute_capability",
+                         PyUnicode_FromFormat("%d.%d", info.compute_major, info.compute_minor),
+                         "multiprocessors", info.multiprocessors, "driver_version",
+                         info.driver_version, "runtime_version", info.runtime_version,
+                         "total_nbytes", (unsigned long long)info.total_nbytes, "free_nbytes",
+                         (unsigned long long)info.free_nbytes);
+}
+
+PyDoc_STRVAR(
+    check_device_doc,
+    "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
+static PyObject *check_device_function(PyObject *module, PyObject *object)
+{
+    long ordinal = PyLong_AsLong(object);
+    if (ordinal == -1 && PyErr_Occurred())
+        return NULL;
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_check_device(ordinal > INT32_MAX ? -1 : (int)ordinal);
+    Py_END_ALLOW_THREADS
+    return status == MYLIB_OK ? Py_NewRef(Py_None)
+                              : raise_status(PyModule_GetState(module), status);
+}
+
+PyDoc_STRVAR(pointer_device_doc,
+             "pointer_device(pointer, /)\n--\n\n"
+             "The ordinal of the GPU that the memory is on; -1 for host memory.");
+static PyObject *pointer_device_function(PyObject *module, PyObject *object)
+{
+    mylib_device device;
+    void *pointer = PyLong_AsVoidPtr(object);
+    if (pointer == NULL && PyErr_Occurred())
+        return NULL;
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_pointer_device(pointer, &device);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
+}
+
+PyDoc_STRVAR(memory_info_doc,
+             "memory_info(ordinal, /)\n--\n\n"
+             "(used, held, limit or None, free, total) of cuda:`ordinal`, in bytes.");
+static PyObject *memory_info_function(PyObject *module, PyObject *object)
+{
+    mylib_memory_info info;
+    long ordinal = PyLong_AsLong(object);
+    if (ordinal == -1 && PyErr_Occurred())
+        return NULL;
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_memory_info((int)ordinal, &info);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    PyObject *limit = info.limit_nbytes == UINT64_MAX
+                          ? Py_NewRef(Py_None)
+                          : PyLong_FromUnsignedLongLong(info.limit_nbytes);
+    return Py_BuildValue(
+        "(KKNKK)", (unsigned long long)info.used_nbytes, (unsigned long long)info.held_nbytes,
+        limit, (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
+}
+
+PyDoc_STRVAR(set_memory_limit_doc,
+             "set_memory_limit(ordinal, nbytes, /)\n--\n\n"
+             "The most that may be allocated on cuda:`ordinal`; None for no limit.");
+static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
+{
+    int ordinal;
+    PyObject *nbytes;
+    if (!PyArg_ParseTuple(args, "iO:set_memory_limit", &ordinal, &nbytes))
+        return NULL;
+    uint64_t limit = UINT64_MAX;
+    if (nbytes != Py_None) {
+        limit = PyLong_AsUnsignedLongLong(nbytes);
+        if (limit == (uint64_t)-1 && PyErr_Occurred())
+            return NULL;
+    }
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_cuda_set_memory_limit(ordinal, limit);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+/* ---- Configuration and limits ---------------------------------------------------------------- */
+
+PyDoc_STRVAR(config_doc,
+             "config()\n--\n\nHow libmylib was built and what it chose here, as a dict.");
+static PyObject *config_function(PyObject *module, PyObject *unused)
+{
+    mylib_config c;
+    (void)unused;
+    mylib_status status = mylib_get_config(&c);
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    return Py_BuildValue("{sssssNsssssssssi}", "version", c.version, "compiler", c.compiler,
+                         "has_cuda", PyBool_FromLong(c.has_cuda), "cuda_version", c.cuda_version,
+                         "cuda_architectures", c.cuda_architectures, "cuda_searched",
+                         c.cuda_searched, "cpu_level", c.cpu_level, "threads", c.threads);
+}
+
+PyDoc_STRVAR(
+    set_cpu_level_doc,
+    "set_cpu_level(level, /)\n--\n\n"
+    "Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests.");
+static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
+{
+    const char *name = NULL;
+    if (level != Py_None && (name = PyUnicode_AsUTF8(level)) == NULL)
+        return NULL;
+    mylib_status status = mylib_set_cpu_level(name);
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(set_threads_doc,
+             "set_threads(threads, /)\n--\n\n"
+             "How many threads a large operation on the CPU uses at most; 0 is the default.");
+static PyObject *set_threads_function(PyObject *module, PyObject *threads)
+{
+    int overflow;
+    long count = PyLong_AsLongAndOverflow(threads, &overflow);
+    if (count == -1 && PyErr_Occurred())
+        return NULL;
+    if (overflow != 0 || count > INT_MAX || count < INT_MIN)
+        count = overflow < 0 || (overflow == 0 && count < 0) ? -1 : INT_MAX;
+    mylib_status status = mylib_set_threads((int)count);
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(
+    free_cached_doc,
+    "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
+static PyObject *free_cached_function(PyObject *module, PyObject *unused)
+{
+    mylib_status status;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_free_cached();
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        return raise_status(PyModule_GetState(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(
+    call_in_mode_doc,
+    "call_in_mode(function, /, *args, **kwargs)\n--\n\n"
+    "function(*args, **kwargs) in the default floating-point mode; the caller's mode comes "
+    "back in any case.");
+static PyObject *call_in_mode_function(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                                       PyObject *kwnames)
+{
+    (void)module;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "call_in_mode() takes a function");
+        return NULL;
+    }
+    const mylib_mode mode = mylib_enter_mode();
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, kwnames);
+    mylib_leave_mode(mode);
+    return result;
+}
+
+PyDoc_STRVAR(fib_doc, "fib(n, /)\n--\n\nThe Fibonacci number F(n) for 0 <= n <= 93.");
+static PyObject *fib_function(PyObject *module, PyObject *n)
+{
+    uint64_t result;
+    unsigned long long value = PyLong_AsUnsignedLongLong(n);
+    if (value == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    mylib_status status = mylib_fib(value, &result);
+    return status == MYLIB_OK ? PyLong_FromUnsignedLongLong(result)
+                              : raise_status(PyModule_GetState(module), status);
+}
+
+PyMethodDef library_functions[] = {
+    {"parse_device", parse_device_function, METH_O, parse_device_doc},
+    {"device_count", device_count_function, METH_NOARGS, device_count_doc},
+    {"device_info", device_info_function, METH_O, device_info_doc},
+    {"check_device", check_device_function, METH_O, check_device_doc},
+    {"pointer_device", pointer_device_function, METH_O, pointer_device_doc},
+    {"memory_info", memory_info_function, METH_O, memory_info_doc},
+    {"set_memory_limit", set_memory_limit_function, METH_VARARGS, set_memory_limit_doc},
+    {"config", config_function, METH_NOARGS, config_doc},
+    {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
+    {"set_threads", set_threads_function, METH_O, set_threads_doc},
+    {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},
+    {"call_in_mode", FASTCALL(call_in_mode_function), METH_FASTCALL | METH_KEYWORDS,
+     call_in_mode_doc},
+    {"fib", fib_function, METH_O, fib_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,437 @@
+/*
+ * memory.c - GPU memory, the streams that use it, and arrays as shapes over it.
+ */
+#include "memory.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <structmember.h> /* Python before 3.12 */
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+
+int current_stream(core_state *state, mylib_device device, PyObject **stream_ret)
+{
+    PyObject *stream;
+    *stream_ret = NULL;
+    if (PyContextVar_Get(state->current_stream, Py_None, &stream) < 0)
+        return -1;
+    if (stream != Py_None && Py_TYPE(stream) == state->stream_type &&
+        ((stream_object *)stream)->device.index == device.index &&
+        ((stream_object *)stream)->handle != NULL)
+        *stream_ret = stream;
+    else
+        Py_DECREF(stream);
+    return 0;
+}
+
+static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ordinal", "handle", "owner", NULL};
+    int ordinal;
+    PyObject *handle = Py_None, *owner = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i|OO:Stream", names, &ordinal, &handle, &owner))
+        return NULL;
+    stream_object *stream = (stream_object *)type->tp_alloc(type, 0);
+    if (stream == NULL)
+        return NULL;
+    stream->device = (mylib_device){MYLIB_CUDA, ordinal};
+    if (handle != Py_None) {
+        stream->handle = PyLong_AsVoidPtr(handle);
+        stream->owner = owner != Py_None ? Py_NewRef(owner) : NULL;
+        if (stream->handle == NULL && PyErr_Occurred()) {
+            Py_DECREF(stream);
+            return NULL;
+        }
+        return (PyObject *)stream;
+    }
+    mylib_status status;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_stream_create(stream->device, &stream->handle);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK) {
+        Py_DECREF(stream);
+        return raise_status(core_state_of(type), status);
+    }
+    stream->is_ours = 1;
+    return (PyObject *)stream;
+}
+
+static int stream_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((stream_object *)object)->owner);
+    return 0;
+}
+
+static void stream_dealloc(PyObject *object)
+{
+    stream_object *stream = (stream_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    if (stream->weakrefs != NULL)
+        PyObject_ClearWeakRefs(object);
+    if (stream->is_ours)
+        (void)mylib_stream_destroy(stream->device, stream->handle);
+    Py_CLEAR(stream->owner);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
+{
+    stream_object *stream = (stream_object *)object;
+    mylib_status status;
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_synchronize(stream->device, stream->handle);
+    Py_END_ALLOW_THREADS
+    return status == MYLIB_OK ? Py_NewRef(Py_None)
+                              : raise_status(core_state_of(Py_TYPE(object)), status);
+}
+
+static PyObject *stream_wait(PyObject *object, PyObject *argument)
+{
+    stream_object *stream = (stream_object *)object, *other = (stream_object *)argument;
+    if (Py_TYPE(argument) != Py_TYPE(object))
+        return PyErr_Format(PyExc_TypeError, "wait() takes a Stream, not %.100s",
+                            Py_TYPE(argument)->tp_name);
+    mylib_status status =
+        mylib_stream_wait(stream->device, stream->handle, other->device, other->handle);
+    return status == MYLIB_OK ? Py_NewRef(Py_None)
+                              : raise_status(core_state_of(Py_TYPE(object)), status);
+}
+
+static PyObject *stream_get_handle(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromVoidPtr(((stream_object *)object)->handle);
+}
+
+static PyObject *stream_get_ordinal(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(((stream_object *)object)->device.index);
+}
+
+static PyMemberDef stream_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(stream_object, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyGetSetDef stream_getset[] = {
+    {"handle", stream_get_handle, NULL, "The cudaStream_t, as an int; 0 is the default stream.",
+     NULL},
+    {"ordinal", stream_get_ordinal, NULL, "The number of the stream's GPU.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyMethodDef stream_methods[] = {
+    {"synchronize", stream_synchronize, METH_NOARGS,
+     "synchronize($self, /)\n--\n\n"
+     "Waits until the stream has done all its work; CudaError if some of it failed."},
+    {"wait", stream_wait, METH_O,
+     "wait($self, other, /)\n--\n\n"
+     "What this stream is given from now on waits for what `other` has been given so far."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot stream_slots[] = {
+    {Py_tp_new, stream_new},
+    {Py_tp_traverse, stream_traverse},
+    {Py_tp_dealloc, stream_dealloc},
+    {Py_tp_members, stream_members},
+    {Py_tp_getset, stream_getset},
+    {Py_tp_methods, stream_methods},
+    {0, NULL},
+};
+PyType_Spec stream_spec = {
+    .name = "pkg.core.Stream",
+    .basicsize = sizeof(stream_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = stream_slots,
+};
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* The handle of an element of `users`. */
+static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
+
+/* As note_use(), while nobody else looks at the list. */
+static int add_user(memory_object *m, PyObject *stream)
+{
+    if (m->users == NULL && (m->users = PyList_New(0)) == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(m->users); i++)
+        if (user_handle(PyList_GET_ITEM(m->users, i)) == stream_handle(stream))
+            return 0;
+    return PyList_Append(m->users, stream != NULL ? stream : Py_None);
+}
+
+int note_use(PyObject *memory, PyObject *stream)
+{
+    memory_object *m = (memory_object *)memory;
+    int result;
+    if (stream_handle(m->stream) == stream_handle(stream))
+        return 0;
+    Py_BEGIN_CRITICAL_SECTION(memory);
+    result = add_user(m, stream);
+    Py_END_CRITICAL_SECTION();
+    return result;
+}
+
+static void synchronize(mylib_device device, void *stream)
+{
+    Py_BEGIN_ALLOW_THREADS
+        mylib_synchronize(device, stream);
+    Py_END_ALLOW_THREADS
+}
+
+/*
+ * Orders what is done with the memory next after all that uses it now: the stream on which it is
+ * freed, or used again, waits for the others.  The host waits only where a foreign object does not
+ * say on which stream it uses the memory.
+ */
+static void end_uses(memory_object *m)
+{
+    PyObject *exception_type, *exception, *traceback;
+    PyErr_Fetch(&exception_type, &exception, &traceback);
+    int is_ordered = m->owner == NULL || m->owner_is_on_stream;
+    for (Py_ssize_t i = 0; m->users != NULL && i < PyList_GET_SIZE(m->users); i++) {
+        void *user = user_handle(PyList_GET_ITEM(m->users, i));
+        if (is_ordered)
+            (void)mylib_stream_wait(m->device, stream_handle(m->stream), m->device, user);
+        else
+            synchronize(m->device, user);
+    }
+    if (!is_ordered)
+        synchronize(m->device, stream_handle(m->stream));
+    Py_CLEAR(m->users);
+    PyErr_Restore(exception_type, exception, traceback);
+}
+
+/*
+ * Called before the collector takes a cycle apart: the list of users, or an owner, may go first,
+ * and with its owner a foreign stream.  The default stream, after it, then has the memory.
+ */
+static void memory_finalize(PyObject *object)
+{
+    memory_object *m = (memory_object *)object;
+    end_uses(m);
+    if (m->stream != NULL && ((stream_object *)m->stream)->owner != NULL) {
+        (void)mylib_stream_wait(m->device, NULL, m->device, stream_handle(m->stream));
+        Py_CLEAR(m->stream);
+    }
+}
+
+static int memory_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    memory_object *m = (memory_object *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(m->owner);
+    Py_VISIT(m->stream);
+    Py_VISIT(m->users);
+    return 0;
+}
+
+static void memory_dealloc(PyObject *object)
+{
+    memory_object *m = (memory_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *exception_type, *exception, *traceback;
+    PyObject_GC_UnTrack(object);
+    end_uses(m);
+    PyErr_Fetch(&exception_type, &exception, &traceback);
+    /* At the end of the process, or after the context is lost, there is nothing to free. */
+    if (m->owner == NULL && m->data != NULL)
+        (void)mylib_free(m->device, m->data, stream_handle(m->stream));
+    Py_CLEAR(m->owner);
+    Py_CLEAR(m->stream);
+    PyErr_Restore(exception_type, exception, traceback);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *new_memory(core_state *state, mylib_device device, char *data, PyObject *owner,
+                            PyObject *stream)
+{
+    memory_object *m = PyObject_GC_New(memory_object, state->memory_type);
+    if (m == NULL)
+        return NULL;
+    m->data = data;
+    m->device = device;
+    m->owner = Py_XNewRef(owner);
+    m->stream = Py_XNewRef(stream);
+    m->owner_is_on_stream = 1;
+    m->users = NULL;
+    PyObject_GC_Track(m);
+    return (PyObject *)m;
+}
+
+PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
+                             PyObject *stream, int owner_is_on_stream)
+{
+    PyObject *memory = new_memory(state, device, data, owner, stream);
+    if (memory != NULL)
+        ((memory_object *)memory)->owner_is_on_stream = owner_is_on_stream;
+    return memory;
+}
+
+/* Uninitialised memory that `stream` may use at once. */
+static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes, PyObject *stream)
+{
+    PyObject *memory = new_memory(state, device, NULL, NULL, stream);
+    if (memory == NULL)
+        return NULL;
+    void *data;
+    mylib_status status;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        Py_BEGIN_ALLOW_THREADS
+            status = mylib_alloc(device, nbytes, stream_handle(stream), &data);
+        Py_END_ALLOW_THREADS
+        if (status != MYLIB_ERR_NO_MEMORY)
+            break;
+        /* Arrays in reference cycles may hold what is missing. */
+        if (attempt == 0)
+            PyGC_Collect();
+    }
+    if (status != MYLIB_OK) {
+        Py_DECREF(memory);
+        return raise_status(state, status);
+    }
+    ((memory_object *)memory)->data = data;
+    return memory;
+}
+
+PyType_Spec memory_spec = {
+    .name = "pkg.core.Memory",
+    .basicsize = sizeof(memory_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = (PyType_Slot[]){{Py_tp_traverse, memory_traverse},
+                             {Py_tp_finalize, memory_finalize},
+                             {Py_tp_dealloc, memory_dealloc},
+                             {0, NULL}},
+};
+
+PyDoc_STRVAR(streams_of_doc, "streams_of(array, /)\n--\n\n"
+                             "The streams (None: the default one) that have been given work on the "
+                             "Array's memory, its own first.");
+static PyObject *streams_of(PyObject *module, PyObject *object)
+{
+    if (!is_array(PyModule_GetState(module), object))
+        return PyErr_Format(PyExc_TypeError, "streams_of() takes an Array, not %.100s",
+                            Py_TYPE(object)->tp_name);
+    const memory_object *m = (memory_object *)((array_object *)object)->memory;
+    PyObject *tuple;
+    Py_BEGIN_CRITICAL_SECTION((PyObject *)m);
+    Py_ssize_t users = m->users != NULL ? PyList_GET_SIZE(m->users) : 0;
+    tuple = PyTuple_New(1 + users);
+    if (tuple != NULL) {
+        PyTuple_SET_ITEM(tuple, 0, Py_NewRef(m->stream != NULL ? m->stream : Py_None));
+        for (Py_ssize_t i = 0; i < users; i++)
+            PyTuple_SET_ITEM(tuple, 1 + i, Py_NewRef(PyList_GET_ITEM(m->users, i)));
+    }
+    Py_END_CRITICAL_SECTION();
+    return tuple;
+}
+
+PyDoc_STRVAR(note_use_doc, "note_use(array, stream, /)\n--\n\n"
+                           "Notes that `stream` (a Stream, or None) has been given work on the "
+                           "Array's memory: whoever frees it, waits for that.");
+static PyObject *note_use_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *object, *stream;
+    if (!PyArg_ParseTuple(args, "O!O:note_use", state->array_base, &object, &stream))
+        return NULL;
+    if (note_use(((array_object *)object)->memory,
+                 Py_TYPE(stream) == state->stream_type ? stream : NULL) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- Making arrays ------------------------------------------------------------------------- */
+
+int is_array(core_state *state, PyObject *object)
+{
+    return PyObject_TypeCheck(object, state->array_base);
+}
+
+PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_type type, int ndim,
+                         const int64_t *shape, const int64_t *strides, int is_readonly)
+{
+    PyTypeObject *array_kind = state->array_type != NULL ? state->array_type : state->array_base;
+    array_object *array = (array_object *)array_kind->tp_alloc(array_kind, 0);
+    uint64_t stride = mylib_type_size(type); /* of arrays without elements it may wrap */
+
+    if (array == NULL) {
+        Py_DECREF(memory);
+        return NULL;
+    }
+    array->memory = memory;
+    array->is_readonly = is_readonly;
+    array->dims = array->inline_dims;
+    if (ndim > INLINE_NDIM) {
+        array->dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *array->dims);
+        if (array->dims == NULL) {
+            Py_DECREF(array);
+            return PyErr_NoMemory();
+        }
+    }
+    array->a = (mylib_array){
+        data, ((memory_object *)memory)->device, type, ndim, array->dims, array->dims + ndim};
+    array->count = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        array->dims[d] = shape[d];
+        array->dims[ndim + d] = strides != NULL ? strides[d] : (int64_t)stride;
+        stride *= shape[d] != 0 ? (uint64_t)shape[d] : 1;
+    }
+    for (int d = 0; d < ndim && array->count != 0; d++)
+        array->count = shape[d] != 0 ? array->count * shape[d] : 0;
+    return (PyObject *)array;
+}
+
+int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize)
+{
+    int64_t nbytes = itemsize, extent = itemsize, reach;
+    int is_empty = 0;
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] < 0)
+            return d;
+        is_empty |= shape[d] == 0;
+    }
+    for (int d = ndim - 1; d >= 0 && !is_empty; d--) {
+        if (__builtin_mul_overflow(nbytes, shape[d], &nbytes))
+            return d;
+        if (strides != NULL &&
+            (strides[d] == INT64_MIN ||
+             __builtin_mul_overflow((int64_t)llabs(strides[d]), shape[d] - 1, &reach) ||
+             __builtin_add_overflow(extent, reach, &extent)))
+            return d;
+    }
+    return -1;
+}
+
+PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
+                    int ndim, const int64_t *shape, const int64_t *strides)
+{
+    int64_t nbytes = (int64_t)mylib_type_size(type);
+    int is_empty = 0, overflows = 0;
+    for (int d = 0; d < ndim; d++)
+        is_empty |= shape[d] == 0;
+    for (int d = 0; d < ndim && !is_empty; d++)
+        overflows |= __builtin_mul_overflow(nbytes, shape[d], &nbytes);
+    if (overflows) {
+        PyErr_SetString(PyExc_MemoryError, "the array would have more than 2^63 bytes");
+        return NULL;
+    }
+    PyObject *memory = allocate(state, device, is_empty ? 0 : (size_t)nbytes, stream);
+    if (memory == NULL)
+        return NULL;
+    return new_array_over(state, memory, ((memory_object *)memory)->data, type, ndim, shape,
+                          strides, 0);
+}
+
+PyMethodDef memory_functions[] = {
+    {"streams_of", streams_of, METH_O, streams_of_doc},
+    {"note_use", note_use_function, METH_VARARGS, note_use_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,166 @@
+/*
+ * ufunc.c - NumPy ufuncs: one for each operation, with one inner loop for all operations and types,
+ * and those through which floating-point flags are reported.
+ */
+#include "ufunc.h"
+
+#include <string.h>
+
+typedef struct loop_info {
+    core_state *state; /* of the module, which the ufunc keeps alive */
+    mylib_op op;
+    mylib_type type[2]; /* of the inputs */
+    mylib_device device;
+} loop_info;
+
+/*
+ * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension;
+ * reduce and accumulate let the output overlap the first input, which mylib_map1() understands.
+ */
+static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
+{
+    const loop_info *info = data;
+    int nin = mylib_op_arity(info->op);
+    mylib_status status;
+
+    /* Dask calls with single elements to learn the type of a result; that must need no GPU. */
+    int on_cpu = info->device.kind == MYLIB_CPU || dims[0] <= 1;
+    if (on_cpu && info->type[0] == info->type[1]) {
+        status = mylib_map1(info->op, info->type[0], dims[0], args[nin], steps[nin], args[0],
+                            steps[0], nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
+    } else {
+        int64_t shape = dims[0];
+        int64_t strides[3];
+        mylib_array arrays[3];
+        for (int k = 0; k <= nin; k++) {
+            strides[k] = steps[k];
+            arrays[k] =
+                (mylib_array){args[k], {MYLIB_CPU, 0}, info->type[k % 2], 1, &shape, &strides[k]};
+        }
+        mylib_op_result_type(info->op, info->type[0], &arrays[nin].type);
+        status = mylib_map(info->op, on_cpu ? (mylib_device){MYLIB_CPU, 0} : info->device, NULL,
+                           &arrays[nin], arrays);
+    }
+    if (status != MYLIB_OK) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        raise_status(info->state, status);
+        PyGILState_Release(gil);
+    }
+}
+
+/* One for each type, and for comparisons one of i64 with u64 and one of u64 with i64. */
+#define MAX_LOOPS (MYLIB_TYPE_COUNT + 2)
+
+/* NumPy keeps pointers to these arrays for as long as the ufunc lives. */
+typedef struct ufunc_tables {
+    loop_info info[MAX_LOOPS];
+    void *data[MAX_LOOPS];
+    PyUFuncGenericFunction loops[MAX_LOOPS];
+    char types[MAX_LOOPS * 3];
+    char name[64];
+} ufunc_tables;
+
+PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
+{
+    /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
+    static const mylib_type first[] = {
+        MYLIB_BOOL, MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
+        MYLIB_U64,  MYLIB_I64, MYLIB_U64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    static const mylib_type second[] = {
+        MYLIB_BOOL, MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
+        MYLIB_U64,  MYLIB_U64, MYLIB_I64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
+    int nin = mylib_op_arity(op), loops = 0, identity = PyUFunc_None;
+    ufunc_tables *t = PyArray_malloc(sizeof *t);
+    if (t == NULL)
+        return PyErr_NoMemory();
+    memset(t, 0, sizeof *t);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        mylib_type type[2] = {first[i], second[i]}, result;
+        int is_bool = type[0] == MYLIB_BOOL;
+        if (is_bool)
+            type[0] = type[1] = MYLIB_I8; /* the bytes of a bool, 0 and 1 */
+        if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
+            ((is_bool || type[0] != type[1]) && result != MYLIB_BOOL))
+            continue;
+        t->info[loops] = (loop_info){PyModule_GetState(module), op, {type[0], type[1]}, device};
+        t->data[loops] = &t->info[loops];
+        t->loops[loops] = ufunc_loop;
+        char *types = &t->types[loops * (nin + 1)];
+        *types++ = (char)num_of_type(is_bool ? MYLIB_BOOL : type[0]);
+        if (nin == 2)
+            *types++ = (char)num_of_type(is_bool ? MYLIB_BOOL : type[1]);
+        *types = (char)num_of_type(result);
+        loops++;
+    }
+    if (op == MYLIB_OP_add)
+        identity = PyUFunc_Zero;
+    else if (op == MYLIB_OP_multiply)
+        identity = PyUFunc_One;
+    else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum)
+        identity = PyUFunc_ReorderableNone;
+    PyOS_snprintf(t->name, sizeof t->name, "%s", name);
+    PyObject *ufunc =
+        PyUFunc_FromFuncAndData(t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
+                                "An operation of libmylib as a NumPy ufunc.", 0);
+    if (ufunc == NULL) {
+        PyArray_free(t);
+        return NULL;
+    }
+    /* The ufunc frees the first, and releases the second. */
+    ((PyUFuncObject *)ufunc)->ptr = t;
+    ((PyUFuncObject *)ufunc)->obj = Py_NewRef(module);
+    if (!PyObject_GC_IsTracked(ufunc))
+        PyObject_GC_Track(ufunc);
+    return ufunc;
+}
+
+PyDoc_STRVAR(make_ufunc_doc, "make_ufunc(op, ordinal, name, /)\n--\n\n"
+                             "A NumPy ufunc that computes operation number `op` on cuda:`ordinal`, "
+                             "or on the CPU when it is -1.");
+static PyObject *make_ufunc(PyObject *module, PyObject *args)
+{
+    int op, ordinal;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "iis:make_ufunc", &op, &ordinal, &name))
+        return NULL;
+    if (op < 0 || op >= MYLIB_OP_COUNT)
+        return PyErr_Format(PyExc_ValueError, "there is no operation %d", op);
+    return new_ufunc(module, (mylib_op)op, device_of_ordinal(ordinal), name);
+}
+
+/* ---- Floating-point flags -------------------------------------------------------------------- */
+
+/* NumPy offers no function for flags; a ufunc that raises them is treated the same. */
+static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
+{
+    (void)data;
+    for (npy_intp i = 0; i < dims[0]; i++) {
+        int64_t flags;
+        memcpy(&flags, args[0] + i * steps[0], sizeof flags);
+        mylib_raise_flags((int)flags);
+        memcpy(args[1] + i * steps[1], &flags, sizeof flags);
+    }
+}
+
+PyObject *new_flags_ufunc(const char *name)
+{
+    static PyUFuncGenericFunction loops[] = {raise_flags_loop};
+    static const char types[] = {NPY_INT64, NPY_INT64};
+    static void *const data[] = {NULL};
+    return PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1, PyUFunc_None, name, NULL,
+                                   0);
+}
+
+int report_flags(PyObject *ufunc, int flags)
+{
+    PyObject *argument = PyLong_FromLong(flags);
+    PyObject *result = argument != NULL ? PyObject_CallOneArg(ufunc, argument) : NULL;
+    Py_XDECREF(argument);
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
+}
+
+PyMethodDef ufunc_functions[] = {
+    {"make_ufunc", make_ufunc, METH_VARARGS, make_ufunc_doc},
+    {NULL, NULL, 0, NULL},
+};
