@@ -171,46 +171,107 @@ def test_an_output_chooses_the_type(place: str) -> None:
     assert pcd.asnumpy(pcd.sum(half, out=_in(place, np.empty((), "f")), **device)) == 240000
 
 
+LENGTHS = (*range(1, 21), 255, 256, 257, 2047, 2048, 2049, 4095, 4096, 4097, 2**16 + 3)
+MATRICES = [(3, 4, 5), (40, 50), (6, 3000), (3000, 6), (3000, 40), (2, 3, 700), (700, 3, 2)]
+
+
+def _equal_numbers(dtype: str, shape: tuple[int, ...], kind: str, seed: int) -> np.ndarray:
+    """Returns zeros of all signs beside other numbers, or NaNs that their numbers tell apart."""
+    rng = np.random.default_rng(seed)
+    host = np.empty(shape, dtype)
+    host.real, host.imag = rng.choice([0.0, -0.0], shape), rng.choice([0.0, -0.0], shape)
+    others = rng.random(shape) < 0.5
+    host.real[others] = rng.choice([-1.0, 1.0])
+    if kind != "zeros":
+        where = rng.random(shape) < {"nans": 0.3, "few nans": 0.002}[kind]
+        where.flat[rng.integers(host.size)] = True
+        number, form = np.arange(1, host.size + 1).reshape(shape), rng.integers(0, 3, shape)
+        host.real[where] = np.where(form == 1, number, np.nan)[where]
+        host.imag[where] = np.where(form == 0, number, np.nan)[where]
+    return host
+
+
+def _fold(name: str, host: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Combines the terms from left to right, in C order of the axes."""
+    terms = host.transpose(*axes, *(d for d in range(host.ndim) if d not in axes))
+    terms = np.ascontiguousarray(terms).reshape(-1, *terms.shape[len(axes) :])
+    return np.asarray(getattr(np, name)(terms, axis=0))
+
+
+def _assert_first(result: Any, wanted: Any, note: Any) -> None:
+    """Compares all bits but the signs and payloads of NaNs."""
+    oracle.assert_same(np.atleast_1d(pcd.asnumpy(result)), np.atleast_1d(wanted), note)
+
+
+def test_numpy_takes_the_first() -> None:
+    host = _equal_numbers("D", (4097,), "nans", 1)
+    for name, ufunc in (("min", np.minimum), ("max", np.maximum)):
+        for x in (host, host[::-1], host[::3], _equal_numbers("D", (300,), "zeros", 2)):
+            wanted = x[:1].copy()
+            for i in range(1, x.size):
+                wanted = ufunc(wanted, x[i : i + 1])
+            _assert_first(_fold(name, x, (0,)), wanted[0], name)
+
+
 @cases.each_place()
 @pytest.mark.parametrize("dtype", ["F", "D"])
-def test_several_complex_nans(dtype: str, place: str) -> None:
-    """Of several NaNs the order of the reduction takes one, the same in all places."""
+@pytest.mark.parametrize("kind", ["zeros", "nans", "few nans"])
+def test_the_first_of_equal_complex_numbers(dtype: str, kind: str, place: str) -> None:
     device: Any = {"device": "cuda"} if place == "cuda" else {}
-    rng = np.random.default_rng(5)
-    for shape in ((3,), (700,), (5000,), (40, 50), (3, 4, 5), (6, 3000), (3000, 40), (70_000,)):
-        host = _data(dtype, shape)
-        where = rng.random(shape) < 0.1
-        where.flat[[-2, -1]] = True
-        number = np.arange(host.size).reshape(shape)  # tells one NaN from another
-        is_real = rng.random(shape) < 0.5
-        host.real[where] = np.where(is_real, np.nan, number)[where]
-        host.imag[where] = np.where(is_real, number, np.nan)[where]
-        for name, axis in itertools.product(("min", "max"), (None, *range(len(shape)))):
-            terms = host.reshape(-1, 1) if axis is None else np.moveaxis(host, axis, 0)
-            combine = np.minimum if name == "min" else np.maximum
-            wanted = [
-                oracle.ordered_fold(combine, terms[(slice(None), *rest)])
-                for rest in np.ndindex(terms.shape[1:])
-            ]
-            for x in (host, np.asfortranarray(host)):
-                result = getattr(pcd, name)(_in(place, x), axis=axis, **device)
-                part = "u4" if dtype == "F" else "u8"
-                np.testing.assert_array_equal(
-                    np.atleast_1d(pcd.asnumpy(result)).ravel().view(part),
-                    np.array(wanted, dtype).view(part),
-                )
+    for seed, length in enumerate(LENGTHS):
+        host = _equal_numbers(dtype, (length,), kind, seed)
+        for x, name in itertools.product((host, host[::-1], host[::3]), ("min", "max")):
+            result = getattr(pcd, name)(_in(place, x), **device)
+            _assert_first(result, getattr(np, name)(x), (name, length, x.strides))
 
 
 @cases.each_place()
-def test_several_complex_nans_of_an_expression(place: str) -> None:
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("kind", ["zeros", "nans", "few nans"])
+def test_the_first_of_equal_complex_numbers_along_axes(dtype: str, kind: str, place: str) -> None:
     device: Any = {"device": "cuda"} if place == "cuda" else {}
-    host = np.array([1, 2, complex(np.nan, 1), complex(2, np.nan)] * 300)
-    x = _in(place, host)
-    wanted = oracle.ordered_fold(np.maximum, host + 0)
-    expression = pcd.Expression("max(x + 0)")
-    for _ in range(3):  # the second call may take a shorter way
-        result = pcd.asnumpy(expression(x, **device))
-        assert np.array_equal(np.atleast_1d(result).view("u8"), np.atleast_1d(wanted).view("u8"))
+    for seed, shape in enumerate(MATRICES):
+        host = _equal_numbers(dtype, shape, kind, seed)
+        views = (host, np.asfortranarray(host), host.T, host[::-1], host[..., ::-2], np.flip(host))
+        for x, name in itertools.product(views, ("min", "max")):
+            dims = range(x.ndim)
+            all_axes = [axes for n in dims for axes in itertools.combinations(dims, n + 1)]
+            for axes in all_axes:
+                wanted = _fold(name, x, axes)
+                note = (name, x.shape, x.strides, axes)
+                if x is host or len(axes) == 1:
+                    _assert_first(getattr(np, name)(x, axis=axes), wanted, note)
+                result = getattr(pcd, name)(_in(place, x), axis=axes, **device)
+                _assert_first(result, wanted, note)
+
+
+@cases.each_place()
+@pytest.mark.parametrize("kind", ["zeros", "nans", "few nans"])
+def test_the_first_of_equal_complex_numbers_of_an_expression(kind: str, place: str) -> None:
+    device: Any = {"device": "cuda"} if place == "cuda" else {}
+    for seed, shape in enumerate([(1,), (17,), (257,), (4097,), (70_003,), *MATRICES]):
+        host = _equal_numbers("D", shape, kind, seed)
+        x = _in(place, host)
+        for name in ("min", "max"):
+            for axis in (None, *range(len(shape))):
+                expression = pcd.Expression(f"{name}(x + 0, axis={axis})")
+                wanted = getattr(np, name)(host + 0, axis=axis)
+                for _ in range(2):  # the second call may take a shorter way
+                    _assert_first(expression(x, **device), wanted, (name, shape, axis))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_first_of_equal_complex_numbers_on_many_threads(threads: int) -> None:
+    before = pcd.get_num_threads()
+    pcd.set_num_threads(threads)
+    try:
+        for kind in ("zeros", "nans", "few nans"):
+            for shape in ((600_001,), (3, 200_001), (200_001, 3), (20_001, 30)):
+                host = _equal_numbers("D", shape, kind, threads)
+                for axis in (None, *range(len(shape))):
+                    _assert_first(pcd.max(host, axis=axis), np.max(host, axis=axis), (shape, axis))
+    finally:
+        pcd.set_num_threads(before)
 
 
 @pytest.mark.gpu

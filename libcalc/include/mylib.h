@@ -493,7 +493,9 @@ typedef enum mylib_reduction {
  * of 2048 terms; in a block lane l of 256 takes the terms l, l + 256, l + 512, ... from left to
  * right; the lanes are combined pairwise, lane l with lane l + 128, then + 64, ... + 1; then the
  * blocks are combined pairwise, block 2k with block 2k + 1, an odd last one kept, until one is
- * left.  Absent terms are left out, not added as 0.
+ * left.  Absent terms are left out, not added as 0.  But complex minima and maxima are those of the
+ * terms from left to right: the first NaN, a number with a NaN in either part; without any, the
+ * first of the least or greatest terms, which compare equal and may differ in the signs of zeros.
  *
  * Places, statuses and the host input of no dimensions are mylib_map()'s, and host arrays with
  * device a GPU too: they go there in pieces, in at most half a gibibyte or so of its memory, less

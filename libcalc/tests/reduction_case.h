@@ -5,6 +5,8 @@
 #ifndef MYLIB_REDUCTION_CASE_H
 #define MYLIB_REDUCTION_CASE_H
 
+#include <math.h>
+
 #include "layout.h"
 #include "reference.h"
 
@@ -73,11 +75,37 @@ static inline int random_reduction(rng *r, reduction_case *c, int64_t limit, int
     return !is_empty || !has_outputs || c->reduction < MYLIB_MIN;
 }
 
+/*
+ * Complex numbers of which the first is to be found: zeros of all signs, among smaller or larger
+ * numbers in many cases; and in some, one NaN or many, each with a number that tells it apart.
+ */
+static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char *values)
+{
+    static const double zeros[] = {0.0, -0.0};
+    const int64_t size = test_size(type), nans = 1 + rng_below(r, 4) * rng_below(r, 1000);
+    const double other = rng_once_in(r, 2) ? 1 : -1;
+    const int64_t others = 1 + rng_below(r, 8), has_nans = rng_once_in(r, 2);
+    for (int64_t i = 0; i < n; i++) {
+        double x[2] = {zeros[rng_below(r, 2)], zeros[rng_below(r, 2)]};
+        if (!rng_once_in(r, others))
+            x[rng_below(r, 2)] = other;
+        if (has_nans && rng_once_in(r, nans)) {
+            int part = (int)rng_below(r, 3);
+            x[0] = part == 1 ? (double)i : NAN;
+            x[1] = part == 0 ? (double)i : NAN;
+        }
+        float single[2] = {(float)x[0], (float)x[1]};
+        memcpy(values + i * size, type == MYLIB_C64 ? (void *)single : (void *)x, (size_t)size);
+    }
+}
+
 /* Values for all of an input's memory. */
 static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char *in)
 {
     int64_t n = c->in.span / test_size(c->stored) + 1;
-    if (rng_once_in(r, 2))
+    if ((c->stored == MYLIB_C64 || c->stored == MYLIB_C128) && !rng_once_in(r, 4))
+        fill_equal(r, c->stored, n, in);
+    else if (rng_once_in(r, 2))
         fill_values(r, c->stored, n, in);
     else
         fill_ordinary(r, c->stored, n, in);

@@ -154,6 +154,11 @@ static number reduce_terms(mylib_reduction reduction, mylib_type carrier, int64_
     int64_t blocks = (n + BLOCK - 1) / BLOCK;
     if (n == 0)
         return (number){reduction == MYLIB_PROD, reduction == MYLIB_PROD, 0};
+    if (reduction >= MYLIB_MIN && (carrier == MYLIB_C64 || carrier == MYLIB_C128)) {
+        for (int64_t i = 1; i < n; i++)
+            x[0] = combined(reduction, carrier, x[0], x[i]);
+        return x[0];
+    }
     for (int64_t i = 0; i < blocks; i++)
         x[i] = reduce_block(reduction, carrier, n - i * BLOCK < BLOCK ? n - i * BLOCK : BLOCK,
                             x + i * BLOCK);
@@ -236,33 +241,57 @@ static int has_reference(const reduction_case *c)
     return c->stored != MYLIB_F16 || !test_is_integer(c->type);
 }
 
+/* x + (-0 - 0i), which is x to the bit, but has to be evaluated. */
+static mylib_status reduce_sum_with_zero(const reduction_case *c, const mylib_array *out,
+                                         const mylib_array *in)
+{
+    const double minus_zero[2] = {-0.0, -0.0};
+    const float single[2] = {-0.0f, -0.0f};
+    const mylib_step step = {MYLIB_OP_add, c->type, {0, 1, 0}};
+    mylib_constant zero = {.type = c->type};
+    mylib_program *program = NULL;
+    memcpy(&zero.value, c->type == MYLIB_C64 ? (const void *)single : minus_zero,
+           (size_t)test_size(c->type));
+    mylib_status st = mylib_program_create(1, &c->type, 1, &zero, 1, &step, &program);
+    if (st == MYLIB_OK)
+        st = mylib_program_reduce(program, c->reduction, c->type, test_cpu, NULL, out, in);
+    mylib_program_free(program);
+    return st;
+}
+
 static void run_case(const reduction_case *c, rng *r, const char *where)
 {
     int64_t size = test_size(c->stored), out_size = test_size(c->out_type);
     unsigned char *in = allocate(&c->in, size), *right = allocate(&c->out, out_size),
                   *got = allocate(&c->out, out_size);
+    const int has_program = c->stored == c->type && (c->type == MYLIB_C64 || c->type == MYLIB_C128);
     fill_reduction(r, c, in);
     memset(right, POISON, (size_t)(c->out.span + out_size));
-    memset(got, POISON, (size_t)(c->out.span + out_size));
     mylib_array in_array = layout_array(&c->in, c->stored, test_cpu, in);
     mylib_array out_array = layout_array(&c->out, c->out_type, test_cpu, got);
     set_reduction_case(c, where);
-    CHECK_OK(mylib_reduce(c->reduction, c->type, test_cpu, NULL, &out_array, &in_array));
     reduce_slowly(c, in, right);
-    if (layout_count(&c->out) != 0) {
-        int64_t index[MYLIB_MAX_NDIM] = {0};
-        do {
-            int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
-            int same = same_value(c->out_type, right + at, got + at);
-            CHECK(same, "%s, not %s", describe(c->out_type, got + at),
-                  describe(c->out_type, right + at));
-            if (!same)
-                break;
-            memcpy(got + at, right + at, (size_t)out_size);
-        } while (layout_next(&c->out, index));
+    for (int way = 0; way <= has_program; way++) {
+        memset(got, POISON, (size_t)(c->out.span + out_size));
+        if (way == 0)
+            CHECK_OK(mylib_reduce(c->reduction, c->type, test_cpu, NULL, &out_array, &in_array));
+        else
+            CHECK_OK(reduce_sum_with_zero(c, &out_array, &in_array));
+        if (layout_count(&c->out) != 0) {
+            int64_t index[MYLIB_MAX_NDIM] = {0};
+            do {
+                int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
+                int same = same_value(c->out_type, right + at, got + at);
+                CHECK(same, "%s, not %s", describe(c->out_type, got + at),
+                      describe(c->out_type, right + at));
+                if (!same)
+                    break;
+                memcpy(got + at, right + at, (size_t)out_size);
+            } while (layout_next(&c->out, index));
+        }
+        CHECK(memcmp(right, got, (size_t)(c->out.span + out_size)) == 0,
+              "something beside the results was written");
     }
-    CHECK(memcmp(right, got, (size_t)(c->out.span + out_size)) == 0,
-          "something beside the results was written");
     free(in);
     free(right);
     free(got);
@@ -308,6 +337,43 @@ static void test_lengths(rng *r)
     }
 }
 
+/*
+ * Complex minima and maxima of any number of terms, in every way through memory, of equal terms and
+ * NaNs of which the first one is to be found: of arrays, and of programs that have to be evaluated.
+ */
+static void test_first(rng *r, const char *where)
+{
+    static const int64_t lengths[] = {1,    2,    3,    4,    5,    6,    7,    8,    9,
+                                      10,   11,   12,   13,   14,   15,   16,   17,   18,
+                                      19,   20,   255,  256,  257,  511,  513,  2047, 2048,
+                                      2049, 2303, 2304, 2305, 4095, 4096, 4097, 6145, 65539};
+    static const int64_t widths[] = {1, 2, 7, 8, 25, 40};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (int k = 0; k < 24; k++) {
+            const mylib_type type = k % 2 ? MYLIB_C128 : MYLIB_C64;
+            const int64_t size = test_size(type), n = lengths[i], width = widths[k / 2 % 6];
+            const int is_across = k / 12;
+            reduction_case c = {
+                k / 2 % 2 ? MYLIB_MAX : MYLIB_MIN, type, type, type, {.ndim = 2}, {.ndim = 2}};
+            if (n * width > 200000 || !rng_once_in(r, test_is_long || n < 5000 ? 1 : 3))
+                continue;
+            c.reduction = rng_once_in(r, 2) ? MYLIB_MAX : MYLIB_MIN;
+            c.in.shape[0] = n;
+            c.out.shape[1] = c.in.shape[1] = width;
+            c.out.shape[0] = 1;
+            c.in.strides[0] = is_across ? width * size : size;
+            c.in.strides[1] = is_across ? size : n * size;
+            for (int d = 0; d < 2; d++)
+                if (rng_once_in(r, 6))
+                    c.in.strides[d] = -c.in.strides[d];
+            c.out.strides[1] = size;
+            layout_measure(&c.in, size);
+            layout_measure(&c.out, size);
+            run_case(&c, r, where);
+        }
+    }
+}
+
 /* Matrices on which several threads work, in every way through memory. */
 static void test_large(rng *r, int threads)
 {
@@ -322,6 +388,10 @@ static void test_large(rng *r, int threads)
             reduction_case c = {MYLIB_SUM, MYLIB_F64,   MYLIB_F64,
                                 MYLIB_F64, {.ndim = 2}, {.ndim = 2}};
             int is_fortran = k % 2;
+            if (rng_once_in(r, 2)) {
+                c.reduction = MYLIB_MAX;
+                c.stored = c.type = c.out_type = MYLIB_C64; /* of 8 bytes, as f64 */
+            }
             for (int d = 0; d < 2; d++) {
                 c.in.shape[d] = shapes[i][d];
                 c.out.shape[d] = k / 2 == d || k / 2 == 2 ? 1 : c.in.shape[d];
@@ -486,6 +556,7 @@ int main(void)
         if (!test_use_level(level))
             continue;
         test_lengths(&r);
+        test_first(&r, test_levels[level]);
         test_dot(&r);
         test_random(&r, test_rounds(400), 20000, test_levels[level]);
         test_accuracy(&r);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flags.h"
 #include "evaluate.h"
 
 /* A thread that is woken for less than this much input costs more than it brings. */
@@ -51,6 +52,7 @@ typedef struct reducer {
     mylib_type carrier, out_type;
     int64_t size; /* of the carrying type */
     mylib_kernel *combine;
+    int takes_first; /* a complex minimum or maximum: the first of the terms that are as good */
 
     /*
      * The program of the terms.  It is not evaluated where they are an input's elements (directs:
@@ -246,10 +248,17 @@ typedef struct counter {
     int64_t width;
 } counter;
 
-/* Takes the next block's row; `row` is overwritten. */
+/*
+ * Takes the next block's row; `row` is overwritten.  Where the first term wins, any tree that keeps
+ * the order is right: all blocks are one level.
+ */
 static void count_block(const reducer *r, counter *c, char *row)
 {
     int k = 0;
+    if (r->takes_first && c->blocks > 0) {
+        combine(r, c->width, c->levels, row);
+        return;
+    }
     for (; c->blocks >> k & 1; k++) {
         combine(r, c->width, c->levels + k * c->nbytes, row);
         memcpy(row, c->levels + k * c->nbytes, (size_t)c->nbytes);
@@ -295,6 +304,64 @@ static int64_t block_terms(const reducer *r, int64_t block)
 {
     int64_t rest = r->terms - block * MYLIB_BLOCK_TERMS;
     return rest < MYLIB_BLOCK_TERMS ? rest : MYLIB_BLOCK_TERMS;
+}
+
+/* ---- The first of equal terms -------------------------------------------------------------- */
+
+/*
+ * The lanes give one of the NaNs, or one of the terms that compare equal, which differ in the signs
+ * of zeros.  Makes *value, which is one of n terms or of others after them, the first of these that
+ * is as good.  True when that is known: one was found, or there can be no other.
+ */
+#define TAKE_FIRST(s)                                                                              \
+    static int take_first_##s(int64_t n, char *value, const char *terms, int64_t stride)           \
+    {                                                                                              \
+        t_##s v, x;                                                                                \
+        memcpy(&v, value, sizeof v);                                                               \
+        if (v.re != v.re || v.im != v.im) {                                                        \
+            for (; n > 0; n--, terms += stride) {                                                  \
+                memcpy(&x, terms, sizeof x);                                                       \
+                if (x.re != x.re || x.im != x.im)                                                  \
+                    break;                                                                         \
+            }                                                                                      \
+        } else if (v.re == 0 || v.im == 0) {                                                       \
+            for (; n > 0; n--, terms += stride) {                                                  \
+                memcpy(&x, terms, sizeof x);                                                       \
+                if (x.re == v.re && x.im == v.im)                                                  \
+                    break;                                                                         \
+            }                                                                                      \
+        } else {                                                                                   \
+            return 1;                                                                              \
+        }                                                                                          \
+        if (n > 0)                                                                                 \
+            memcpy(value, terms, sizeof v);                                                        \
+        return n > 0;                                                                              \
+    }
+TAKE_FIRST(c64)
+TAKE_FIRST(c128)
+
+static int take_first(const reducer *r, int64_t n, char *value, const char *terms, int64_t stride)
+{
+    const int flags = mylib_test_flags();
+    const int is_known = r->carrier == MYLIB_C64 ? take_first_c64(n, value, terms, stride)
+                                                 : take_first_c128(n, value, terms, stride);
+    if (mylib_test_flags() != flags) { /* by a signaling NaN */
+        mylib_clear_flags();
+        mylib_raise_flags(flags);
+    }
+    return is_known;
+}
+
+/* Whether `value`, of the next block, wins over what column j of the blocks before it gave. */
+static int is_better(const reducer *r, const counter *c, int64_t j, const char *value)
+{
+    const char *before = c->levels + j * r->size;
+    t_c128 both;
+    if (c->blocks == 0)
+        return 1;
+    memcpy(&both, before, (size_t)r->size);
+    combine(r, 1, (char *)&both, value);
+    return memcmp(&both, before, (size_t)r->size) != 0;
 }
 
 /* ---- Along the terms ----------------------------------------------------------------------- */
@@ -483,6 +550,8 @@ static void reduce_along(const reducer *r, source *s, int64_t g, char *result)
         for (int i = 0; i < r->directs; i++)
             terms[i] = direct_terms(r, s, r->direct[i], t, n, s->buffer[i]);
         r->block(n, (char *)&value, terms[0], terms[1]);
+        if (r->takes_first && is_better(r, &c, 0, (char *)&value))
+            (void)take_first(r, n, (char *)&value, terms[0], r->size);
         if (end - begin > 1)
             count_block(r, &c, (char *)&value);
     }
@@ -593,35 +662,85 @@ static row reduce_lane(const strip *s, int64_t l, int64_t half, int slot)
     return combine_rows(s, left, reduce_lane(s, l + half, 2 * half, slot + 1), slot);
 }
 
-/* The same for 256 rows without gaps at a time. */
-static row reduce_narrow(const strip *s)
+/*
+ * The same where the first term wins: the lanes take consecutive terms, and neighbours are combined;
+ * the result is that of the lanes l to l + lanes - 1, at most 256.
+ */
+static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
+{
+    const int64_t run = (s->terms + MYLIB_BLOCK_LANES - 1) / MYLIB_BLOCK_LANES;
+    const int64_t next = l + lanes / 2;
+    if (lanes == 1) {
+        row sum = load_row(s, l * run, slot);
+        for (int64_t t = l * run + 1; t < l * run + run && t < s->terms; t++)
+            sum = combine_rows(s, sum, load_row(s, t, slot + 1), slot);
+        return sum;
+    }
+    row left = reduce_runs(s, l, lanes / 2, slot);
+    if (next * run >= s->terms)
+        return left;
+    return combine_rows(s, left, reduce_runs(s, next, lanes / 2, slot + 1), slot);
+}
+
+/* So many rows without gaps follow each other from term t of the block on. */
+static int64_t narrow_lanes(const strip *s, int64_t t)
+{
+    return s->terms - t < MYLIB_BLOCK_LANES ? s->terms - t : MYLIB_BLOCK_LANES;
+}
+
+/* Where these rows are: in the input, or evaluated to `to`. */
+static const char *narrow_rows(const strip *s, int64_t t, char *to)
 {
     const reducer *r = s->r;
-    const int64_t width = s->width, size = r->size, row_nbytes = MYLIB_BLOCK_LANES * s->nbytes;
-    char *sum = s->room, *next = s->room + row_nbytes;
+    const int64_t at = (s->block * MYLIB_BLOCK_TERMS + t) * s->width;
+    if (r->directs == 1)
+        return s->first[r->direct[0]] + at * r->size;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are places */
+    s->place[0] = to;
+    for (int k = 0; k < r->inputs; k++)
+        s->place[1 + k] = (char *)s->first[k] + at * r->evaluator.stride[1 + k];
+    mylib_evaluate(&r->evaluator, narrow_lanes(s, t) * s->width, s->place);
+    return to;
+}
+
+/* take_first() of each column of a block that wins; `next` is room for narrow_rows(). */
+static void take_first_rows(const strip *s, const counter *c, char *values, char *next)
+{
+    const reducer *r = s->r;
+    uint64_t open = 0; /* the columns, fewer than 64, of which the first one is not known */
+    for (int64_t j = 0; j < s->width; j++)
+        if (is_better(r, c, j, values + j * r->size) &&
+            !take_first(r, 0, values + j * r->size, NULL, 0))
+            open |= (uint64_t)1 << j;
+    for (int64_t t = 0; open != 0 && t < s->terms; t += MYLIB_BLOCK_LANES) {
+        const char *rows = narrow_rows(s, t, next);
+        for (int64_t j = 0; j < s->width; j++)
+            if (open >> j & 1 && take_first(r, narrow_lanes(s, t), values + j * r->size,
+                                            rows + j * r->size, s->nbytes))
+                open &= ~((uint64_t)1 << j);
+    }
+}
+
+/* What reduce_lane() gives, 256 rows without gaps at a time; `c` has counted the blocks before. */
+static row reduce_narrow(const strip *s, const counter *c)
+{
+    const reducer *r = s->r;
+    const int64_t width = s->width, size = r->size;
+    char *sum = s->room, *next = s->room + MYLIB_BLOCK_LANES * s->nbytes;
     for (int64_t t = 0; t < s->terms; t += MYLIB_BLOCK_LANES) {
-        int64_t lanes = s->terms - t < MYLIB_BLOCK_LANES ? s->terms - t : MYLIB_BLOCK_LANES;
-        int64_t at = (s->block * MYLIB_BLOCK_TERMS + t) * width;
-        const char *terms = t == 0 ? sum : next;
-        if (r->directs == 1) {
-            terms = s->first[r->direct[0]] + at * size;
-            if (t == 0)
-                memcpy(sum, terms, (size_t)(lanes * width * size));
-        } else {
-            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are places */
-            s->place[0] = t == 0 ? sum : next;
-            for (int k = 0; k < r->inputs; k++)
-                s->place[1 + k] = (char *)s->first[k] + at * r->evaluator.stride[1 + k];
-            mylib_evaluate(&r->evaluator, lanes * width, s->place);
-        }
+        const char *terms = narrow_rows(s, t, t == 0 ? sum : next);
         if (t > 0)
-            combine(r, lanes * width, sum, terms);
+            combine(r, narrow_lanes(s, t) * width, sum, terms);
+        else if (terms != sum)
+            memcpy(sum, terms, (size_t)(narrow_lanes(s, t) * width * size));
     }
     for (int64_t half = MYLIB_BLOCK_LANES / 2; half > 0; half /= 2) {
         int64_t pairs = s->lanes - half < half ? s->lanes - half : half;
         if (pairs > 0)
             combine(r, pairs * width, sum, sum + half * width * size);
     }
+    if (r->takes_first)
+        take_first_rows(s, c, sum, next);
     return (row){sum, size};
 }
 
@@ -630,7 +749,9 @@ static int64_t room_rows(const reducer *r)
 {
     if (!r->is_narrow)
         return LANE_SLOTS;
-    return r->terms <= MYLIB_BLOCK_LANES ? r->terms : (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
+    return r->terms <= MYLIB_BLOCK_LANES && !r->takes_first
+               ? r->terms
+               : (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
 }
 
 /* Task i: one group of blocks of one strip. */
@@ -663,7 +784,9 @@ static void task_across(void *context, int thread, int64_t i)
     for (s.block = begin; s.block < end; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = s.terms < MYLIB_BLOCK_LANES ? s.terms : MYLIB_BLOCK_LANES;
-        result = r->is_narrow ? reduce_narrow(&s) : reduce_lane(&s, 0, 1, 0);
+        result = r->is_narrow     ? reduce_narrow(&s, &c)
+                 : r->takes_first ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
+                                  : reduce_lane(&s, 0, 1, 0);
         if (result.data != s.room) /* a single term, where it was stored */
             mylib_copy_strided((size_t)r->size, s.width, s.room, r->size, result.data,
                                result.stride);
@@ -893,6 +1016,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     r.carrier = mylib_carrying_type(reduction, type);
     r.out_type = out_type;
     r.size = (int64_t)mylib_type_size(r.carrier);
+    r.takes_first = reduction >= MYLIB_MIN && (type == MYLIB_C64 || type == MYLIB_C128);
     r.panel = r.panel_nbytes = r.is_narrow = 0;
     r.partial = NULL;
     atomic_init(&r.failed, 0);

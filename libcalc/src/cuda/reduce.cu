@@ -61,6 +61,16 @@ struct combine_any {
     }
 };
 
+/*
+ * Complex minima and maxima, where the first of the terms that are as good is the result.  Any tree
+ * that keeps the order of the terms gives it, so that a lane takes a run of consecutive terms, and
+ * what is not there is the last term once more.
+ */
+struct combine_runs : combine_any {
+    __device__ __forceinline__ combine_runs(const reduce_args &args) : combine_any(args) {}
+};
+template <typename F> constexpr bool IN_RUNS = std::is_same<F, combine_runs>::value;
+
 template <typename C> __device__ __forceinline__ C product(C a, C b)
 {
     return meaning<MYLIB_OP_multiply, C>::apply(a, b);
@@ -354,6 +364,32 @@ __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const cha
     return reduce_warp(f, acc[0], lanes);
 }
 
+/* n terms in runs, one for each thread. */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
+{
+    constexpr int AHEAD = 8;
+    const C *terms = (const C *)a;
+    int run = (n + WARP - 1) / WARP, begin = threadIdx.x % WARP * run;
+    C value = terms[begin < n ? begin : n - 1];
+#pragma unroll 1
+    for (int i = 0; i < run; i += AHEAD) {
+        C x[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            int at = begin + (i + j < run ? i + j : run - 1);
+            x[j] = terms[at < n ? at : n - 1];
+        }
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            value = f(value, x[j]);
+    }
+#pragma unroll
+    for (int half = 1; half < WARP; half *= 2)
+        value = combine_pair(f, value, half);
+    return value;
+}
+
 /* The elements of some vectors, first combined in the type P where that is exact. */
 template <typename F, typename C, typename S, int N>
 __device__ __forceinline__ C combine_integers(F f, C value, const uint4 (&words)[N])
@@ -439,7 +475,9 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
 #pragma unroll 1
     for (int64_t block = begin; block < end; block++) {
         int64_t at = block * TERMS * (int64_t)sizeof(S), rest = args.terms - block * TERMS;
-        if (rest >= TERMS && args.is_aligned)
+        if constexpr (IN_RUNS<F>)
+            value = reduce_row_of_runs<F, C>(f, rest < TERMS ? (int)rest : TERMS, a + at);
+        else if (rest >= TERMS && args.is_aligned)
             value = reduce_full_row<F, C, S, DOT>(f, a + at, b + at);
         else
             value =
@@ -635,9 +673,40 @@ __device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
     return value;
 }
 
+/* How far the terms of a lane are apart. */
+template <typename F> constexpr int APART = IN_RUNS<F> ? 1 : LANES;
+
+/* A lane's terms: from `begin` on, below `end`. */
+struct lane_terms {
+    int64_t begin, end;
+};
+
 /*
- * The terms term, term + 256, ... of a lane, at most ROWS and below `end`.  What is not there is
- * loaded from `term`, which is.
+ * Those of a lane of 2^bits in a block of the terms [from, to).  The tree over the lanes has them in
+ * the order of their numbers with the bits reversed, in which they take their runs.
+ */
+template <typename F>
+__device__ __forceinline__ lane_terms terms_of_lane(int lane, int bits, int64_t from, int64_t to)
+{
+    if constexpr (!IN_RUNS<F>)
+        return {from + lane, to};
+    int64_t run = (to - from + LANES - 1) / LANES;
+    int64_t begin = from + run * (bits == 0 ? 0 : (int)(__brev(lane) >> (32 - bits)));
+    begin = begin < to ? begin : to - 1;
+    return {begin, begin + run < to ? begin + run : to};
+}
+
+/* The lanes of 2^bits that have terms. */
+template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64_t from, int64_t to)
+{
+    if constexpr (IN_RUNS<F>)
+        return 1 << bits;
+    return to - from < LANES ? (int)(to - from) : LANES;
+}
+
+/*
+ * The terms of a lane, at most ROWS and below `end`.  What is not there is loaded from `term`, which
+ * is.
  */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const char *const *first,
@@ -645,7 +714,7 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
 {
     const char *p[ROWS];
     C x[ROWS], y[ROWS];
-    int64_t rows = (end - term + LANES - 1) / LANES;
+    int64_t rows = (end - term + APART<F> - 1) / APART<F>;
     int count = rows < ROWS ? (int)rows : ROWS;
 #pragma unroll 1
     for (int k = 0; k < args.inputs; k++) {
@@ -654,11 +723,11 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
             p[0] = first[k] + term * step;
 #pragma unroll
             for (int i = 1; i < ROWS; i++)
-                p[i] = i < count ? p[0] + i * LANES * step : p[0];
+                p[i] = i < count ? p[0] + i * APART<F> * step : p[0];
         } else {
 #pragma unroll
             for (int i = 0; i < ROWS; i++)
-                p[i] = i < count ? first[k] + offset_of_term(args, k, term + i * LANES) : p[0];
+                p[i] = i < count ? first[k] + offset_of_term(args, k, term + i * APART<F>) : p[0];
         }
         load_terms<C, ROWS>(args, k, p, y);
 #pragma unroll
@@ -698,10 +767,12 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 #pragma unroll 1
     for (int64_t block = begin; block < end; block++) {
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
-        int lanes = to - from < LANES ? (int)(to - from) : LANES;
-        if (l < lanes)
-            value = reduce_lane<F, C>(f, args, first, from + l, to);
-            /* Upper halves are handed over; the last five steps are within a warp. */
+        int lanes = count_lanes<F>(STEPS, from, to);
+        if (l < lanes) {
+            lane_terms terms = terms_of_lane<F>(l, STEPS, from, to);
+            value = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
+        }
+        /* Upper halves are handed over; the last five steps are within a warp. */
 #pragma unroll
         for (int half = LANES / 2; half >= WARP; half /= 2) {
             if (l >= half && l < 2 * half)
@@ -762,8 +833,8 @@ reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, in
 {
     static_assert(sizeof(C) * W == 16, "a vector");
     columns_of<C, W> x[ROWS];
-    int64_t step = args.in_strides[0][args.kept_ndim] * LANES;
-    int64_t rows = (end - term + LANES - 1) / LANES;
+    int64_t step = args.in_strides[0][args.kept_ndim] * APART<F>;
+    int64_t rows = (end - term + APART<F> - 1) / APART<F>;
     int count = rows < ROWS ? (int)rows : ROWS;
     const char *p = first + term * args.in_strides[0][args.kept_ndim];
 #pragma unroll
@@ -782,8 +853,8 @@ reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, in
  */
 template <typename F, typename C, int SOME>
 __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
-                                               const char *const *first, int64_t from, int lanes,
-                                               unsigned m, int sub, int steps, int bits)
+                                               const char *const *first, int64_t from, int64_t to,
+                                               int lanes, unsigned m, int sub, int steps, int bits)
 {
     const char *p[SOME];
     bool is_there[SOME];
@@ -793,6 +864,8 @@ __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
         int lane = lane_of(m + i, sub, steps, bits);
         is_there[i] = m + i < 1u << steps && lane < lanes;
         int64_t term = from + (is_there[i] ? lane : 0);
+        if constexpr (IN_RUNS<F>)
+            term = terms_of_lane<F>(is_there[i] ? lane : 0, steps + bits, from, to).begin;
         if (args.ndim <= args.kept_ndim + 1)
             p[i] = first[0] +
                    (args.ndim > args.kept_ndim ? term * args.in_strides[0][args.kept_ndim] : 0);
@@ -828,7 +901,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 #pragma unroll 1
     for (int64_t block = blockIdx.y; block < args.blocks; block += gridDim.y) {
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
-        int lanes = to - from < LANES ? (int)(to - from) : LANES;
+        int lanes = count_lanes<F>(args.lane_bits, from, to);
         values value = values();
         /* Of lanes with several terms one at a time has enough to load. */
         const int some_bits = W == 1 && to - from <= LANES ? SOME_BITS : 0;
@@ -836,13 +909,14 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
             int lane = lane_of(m, sub, steps, bits);
             if (lane < lanes) {
+                lane_terms terms = terms_of_lane<F>(lane, args.lane_bits, from, to);
                 if constexpr (W > 1)
-                    value = reduce_columns<F, C, W>(f, args, first[0], from + lane, to);
+                    value = reduce_columns<F, C, W>(f, args, first[0], terms.begin, terms.end);
                 else if (some_bits == 0)
-                    value.e[0] = reduce_lane<F, C>(f, args, first, from + lane, to);
+                    value.e[0] = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
                 else
                     value.e[0] = reduce_some_lanes<F, C, 1 << SOME_BITS>(
-                        f, args, first, from, lanes, m, sub, steps, bits);
+                        f, args, first, from, to, lanes, m, sub, steps, bits);
             }
             /*
              * What waits at step k is combined with what comes after it, if that is there: of a
@@ -948,8 +1022,10 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
 {
     constexpr bool IS_INTEGER = class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED;
     constexpr int W = 16 / sizeof(C);
+    constexpr bool IS_COMPLEX = real_of<C>::is_complex;
+    typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_any> ANY;
     /* Of complex numbers only sums are common. */
-    typedef std::conditional_t<R != MYLIB_SUM && real_of<C>::is_complex, combine_any, combine<R>> F;
+    typedef std::conditional_t<R != MYLIB_SUM && IS_COMPLEX, ANY, combine<R>> F;
     /* Modulo 2^64 sums and products of signed and unsigned numbers have the same bits. */
     constexpr bool IS_MODULAR =
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
@@ -967,12 +1043,11 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
             kernel = rows_kernel<F, M, std::conditional_t<IS_INTEGER, void, C>, false>;
         break;
     case MYLIB_REDUCE_LANES:
-        kernel = lanes_kernel<combine_any, C>;
+        kernel = lanes_kernel<ANY, C>;
         break;
     case MYLIB_REDUCE_COLUMNS:
-        kernel = args->width == 1
-                     ? columns_kernel<combine_any, C, 1>
-                     : columns_kernel<std::conditional_t<W == 1, combine_any, F>, M, W>;
+        kernel = args->width == 1 ? columns_kernel<ANY, C, 1>
+                                  : columns_kernel<std::conditional_t<W == 1, ANY, F>, M, W>;
         break;
     case MYLIB_REDUCE_PARTS:
         kernel = combine_kernel<combine_any, C>;
