@@ -1,0 +1,185 @@
+/*
+ * block_reduce.h - reductions of one block of contiguous terms: sums, products, minima, maxima and
+ * sums of products.
+ *
+ * Part of kernels.c.  mylib.h promises the order of the terms, which must not change: rows of 256
+ * lanes are combined lane by lane, then the lanes pairwise.
+ *
+ * These loops stay macros.  As force-inlined functions they get worse code from clang, which
+ * unrolls them before it knows the operation.
+ */
+#ifndef MYLIB_BLOCK_REDUCE_H
+#define MYLIB_BLOCK_REDUCE_H
+
+#include "cpu/half.h"
+#include "cpu/loops.h"
+
+/* Bytes of lanes that stay in registers, a few vectors, over all full rows. */
+#define SPAN_NBYTES 256
+
+/*
+ * Runs `statement` for i from 0 to m - 1.  A chunk of them is plain vector code; a loop of any
+ * length would be taken apart into kilobytes of cases.
+ */
+#define CHUNK 16
+#define IN_CHUNKS(m, statement)                                                                    \
+    do {                                                                                           \
+        const ptrdiff_t whole = (m)-CHUNK;                                                         \
+        ptrdiff_t i0 = 0;                                                                          \
+        NOT_UNROLLED for (; i0 <= whole; i0 += CHUNK)                                              \
+            NO_DEPENDENCE for (ptrdiff_t k = 0; k < CHUNK; k++)                                    \
+        {                                                                                          \
+            const ptrdiff_t i = i0 + k;                                                            \
+            statement;                                                                             \
+        }                                                                                          \
+        NOT_UNROLLED for (ptrdiff_t i = i0; i < (m); i++)                                          \
+        {                                                                                          \
+            STAYS_SCALAR;                                                                          \
+            statement;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+/* Combines the lanes, `lanes` of them, pairwise, down to PARTS. */
+#define FOLD(name, C, PARTS, COMBINE)                                                              \
+    NOINLINE static void name(C *lane, ptrdiff_t lanes)                                            \
+    {                                                                                              \
+        NOT_UNROLLED for (ptrdiff_t half = MYLIB_BLOCK_LANES * (PARTS) / 2; half >= (PARTS);       \
+                          half /= 2) if (half < lanes)                                             \
+            IN_CHUNKS(lanes - half < half ? lanes - half : half,                                   \
+                      lane[i] = COMBINE(lane[i], lane[i + half]));                                 \
+    }
+
+/*
+ * Reduces n terms in the carrying type C; TERM(s, i) is term i.  Where complex numbers are added
+ * part by part, a term is PARTS of C.
+ */
+#define BLOCK(name, s, C, PARTS, TERM, COMBINE, fold)                                              \
+    static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
+    {                                                                                              \
+        enum { LANES = MYLIB_BLOCK_LANES * (PARTS), SPAN = SPAN_NBYTES / sizeof(C) };              \
+        _Alignas(64) C lane[LANES];                                                                \
+        (void)b;                                                                                   \
+        n *= (PARTS);                                                                              \
+        const ptrdiff_t rows = n / LANES, rest = n - rows * LANES;                                 \
+        if (rows == 0) {                                                                           \
+            IN_CHUNKS(rest, lane[i] = TERM(s, i));                                                 \
+        } else {                                                                                   \
+            NOT_UNROLLED for (ptrdiff_t l = 0; l < LANES; l += SPAN)                               \
+            {                                                                                      \
+                C part[SPAN];                                                                      \
+                for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
+                    part[k] = TERM(s, l + k);                                                      \
+                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++) for (ptrdiff_t k = 0; k < SPAN;  \
+                                                                       k++) part[k] =              \
+                    COMBINE(part[k], TERM(s, r * LANES + l + k));                                  \
+                memcpy(lane + l, part, sizeof part);                                               \
+            }                                                                                      \
+            IN_CHUNKS(rest, lane[i] = COMBINE(lane[i], TERM(s, rows * LANES + i)));                \
+        }                                                                                          \
+        fold(lane, rows == 0 ? rest : LANES);                                                      \
+        memcpy(result, lane, (PARTS) * sizeof(C));                                                 \
+    }
+
+#define TERM_WIDENED(s, i) ((sum_##s)load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s)))
+#define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
+#define TERM_PRODUCT(s, i) (TERM_SAME(s, i) * load_##s(b + (i) * (ptrdiff_t)sizeof(t_##s)))
+
+/* Sums of every type. */
+FOLD(fold_add_u64, t_u64, 1, add_u64)
+FOLD(fold_add_f32, t_f32, 1, add_f32)
+FOLD(fold_add_f64, t_f64, 1, add_f64)
+FOLD(fold_pairs_f32, t_f32, 2, add_f32)
+FOLD(fold_pairs_f64, t_f64, 2, add_f64)
+#define SUM(op, s) BLOCK(sum_block_##s, s, t_u64, 1, TERM_WIDENED, add_u64, fold_add_u64)
+MYLIB_SET_INT(SUM, )
+#undef SUM
+BLOCK(sum_block_f32, f32, t_f32, 1, TERM_SAME, add_f32, fold_add_f32)
+BLOCK(sum_block_f64, f64, t_f64, 1, TERM_SAME, add_f64, fold_add_f64)
+BLOCK(sum_block_c64, f32, t_f32, 2, TERM_SAME, add_f32, fold_pairs_f32)
+BLOCK(sum_block_c128, f64, t_f64, 2, TERM_SAME, add_f64, fold_pairs_f64)
+
+static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *b)
+{
+    _Alignas(64) float wide[MYLIB_BLOCK_TERMS];
+    widen(n, wide, a);
+    sum_block_f32(n, result, (const char *)wide, b);
+}
+
+/* Products of the types that carry them; sums of products where one pass pays. */
+#define PRODUCT(s)                                                                                 \
+    FOLD(fold_multiply_##s, t_##s, 1, multiply_##s)                                                \
+    BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, multiply_##s, fold_multiply_##s)
+PRODUCT(u64)
+PRODUCT(f32)
+PRODUCT(f64)
+PRODUCT(c64)
+PRODUCT(c128)
+#undef PRODUCT
+BLOCK(dot_block_f32, f32, t_f32, 1, TERM_PRODUCT, add_f32, fold_add_f32)
+BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, add_f64, fold_add_f64)
+
+/* Minima and maxima of all but f16.  Comparisons of floats must leave no flags (variants.h). */
+#define EXTREME(name, op, s)                                                                       \
+    FOLD(fold_##op##_##s, t_##s, 1, op##_##s)                                                      \
+    BLOCK(name, s, t_##s, 1, TERM_SAME, op##_##s, fold_##op##_##s)
+#define EXTREME_PLAIN(op, s) EXTREME(op##_block_##s, op, s)
+#define EXTREME_QUIET(op, s)                                                                       \
+    EXTREME(op##_any_block_##s, op, s)                                                             \
+    static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)            \
+    {                                                                                              \
+        int flags = mylib_test_flags();                                                            \
+        op##_any_block_##s(n, result, a, b);                                                       \
+        restore_flags(flags);                                                                      \
+    }
+#define EXTREME_NONE(op, s)
+#define EXTREMES(op, s)                                                                            \
+    BY_CLASS(s, EXTREME_PLAIN, EXTREME_NONE, EXTREME_QUIET, EXTREME_QUIET)(op, s)
+#define DT(s, S) EXTREMES(minimum, s) EXTREMES(maximum, s)
+MYLIB_TYPES(DT)
+#undef DT
+#undef EXTREMES
+#undef EXTREME_NONE
+#undef EXTREME_QUIET
+#undef EXTREME_PLAIN
+#undef EXTREME
+#undef TERM_PRODUCT
+#undef TERM_SAME
+#undef TERM_WIDENED
+#undef BLOCK
+#undef FOLD
+#undef IN_CHUNKS
+#undef CHUNK
+#undef SPAN_NBYTES
+
+static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_type type)
+{
+    switch ((int)reduction * MYLIB_TYPE_COUNT + (int)type) {
+#define CASE(reduction, S, kernel)                                                                 \
+    case MYLIB_##reduction *MYLIB_TYPE_COUNT + MYLIB_##S:                                          \
+        return kernel;
+#define EXTREMES(s, S) CASE(MIN, S, minimum_block_##s) CASE(MAX, S, maximum_block_##s)
+#define NO_EXTREMES(s, S)
+#define DT(s, S)                                                                                   \
+    CASE(SUM, S, sum_block_##s) BY_CLASS(s, EXTREMES, NO_EXTREMES, EXTREMES, EXTREMES)(s, S)
+        MYLIB_TYPES(DT)
+#undef DT
+#undef NO_EXTREMES
+#undef EXTREMES
+        CASE(PROD, I64, prod_block_u64)
+        CASE(PROD, U64, prod_block_u64)
+        CASE(PROD, F32, prod_block_f32)
+        CASE(PROD, F64, prod_block_f64)
+        CASE(PROD, C64, prod_block_c64)
+        CASE(PROD, C128, prod_block_c128)
+#undef CASE
+    default:
+        return NULL;
+    }
+}
+
+static mylib_block_reduce *lookup_block_dot(mylib_type type)
+{
+    return type == MYLIB_F32 ? dot_block_f32 : type == MYLIB_F64 ? dot_block_f64 : NULL;
+}
+
+#endif /* MYLIB_BLOCK_REDUCE_H */

@@ -1,0 +1,114 @@
+/*
+ * loops.h - what all kernels are made of: loads and stores, and how compilers treat a loop.
+ *
+ * Only kernels.c and the headers that it unites include this file.  They make one unit, which is
+ * compiled once for each level, and everything in it is static.
+ */
+#ifndef MYLIB_LOOPS_H
+#define MYLIB_LOOPS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "internal.h"
+#include "scalar_ops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+/* The classes of ops.h as constants: `MYLIB_CLASS_i8 == SIGNED`. */
+enum { SIGNED, UNSIGNED, HALF, FLOAT, COMPLEX };
+
+/* The types by their suffixes: type_i8 is MYLIB_I8. */
+#define DT(s, S) type_##s = MYLIB_##S,
+enum { MYLIB_STORED_TYPES(DT) };
+#undef DT
+
+/* Expands to one of four macros by the class of type s; bool counts as an integer. */
+#define BY_CLASS(s, of_integer, of_half, of_float, of_complex)                                     \
+    PASTE(BY_CLASS_, MYLIB_CLASS_##s)(of_integer, of_half, of_float, of_complex)
+#define BY_CLASS_SIGNED(of_integer, of_half, of_float, of_complex) of_integer
+#define BY_CLASS_UNSIGNED(of_integer, of_half, of_float, of_complex) of_integer
+#define BY_CLASS_HALF(of_integer, of_half, of_float, of_complex) of_half
+#define BY_CLASS_FLOAT(of_integer, of_half, of_float, of_complex) of_float
+#define BY_CLASS_COMPLEX(of_integer, of_half, of_float, of_complex) of_complex
+#define BY_CLASS_BOOL(of_integer, of_half, of_float, of_complex) of_integer
+
+/* ---- Compilers ----------------------------------------------------------------------------- */
+
+/*
+ * Loops are written once for each type, in force-inlined functions whose arguments are constants:
+ * the operation, often the strides.  So every kernel gets its own copy, vectorized.
+ */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+/* Keeps one copy of a loop over blocks. */
+#define NOINLINE __attribute__((noinline))
+
+/* NO_DEPENDENCE: iterations may run in any order.  NOT_UNROLLED: keeps short loops rolled. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_DEPENDENCE _Pragma("GCC ivdep")
+#define NOT_UNROLLED _Pragma("GCC unroll 1")
+#elif defined(__clang__)
+#define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
+#define NOT_UNROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define NO_DEPENDENCE
+#define NOT_UNROLLED
+#endif
+
+/* Keeps a loop from being vectorized where that is not worth its code. */
+#define STAYS_SCALAR __asm__ volatile("")
+
+/* Begins a mylib_kernel: out[i] = op(a[i], b[i]) for n elements; so, sa and sb are byte strides. */
+#define KERNEL(name)                                                                               \
+    static void name(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,            \
+                     const char *b __attribute__((unused)), ptrdiff_t sb __attribute__((unused)))
+
+/* Sets the floating-point flags back to what mylib_test_flags() returned. */
+static inline void restore_flags(int flags)
+{
+    if (mylib_test_flags() != flags) {
+        mylib_clear_flags();
+        mylib_raise_flags(flags);
+    }
+}
+
+/* ---- Loads and stores ---------------------------------------------------------------------- */
+
+/*
+ * At any address; the compiler makes one unaligned move of each.  Complex numbers go part by part:
+ * gcc does not vectorize loops over copied structures.
+ */
+#define ACCESS_WHOLE(s)                                                                            \
+    static inline t_##s load_##s(const char *p)                                                    \
+    {                                                                                              \
+        t_##s x;                                                                                   \
+        memcpy(&x, p, sizeof x);                                                                   \
+        return x;                                                                                  \
+    }                                                                                              \
+    static inline void store_##s(char *p, t_##s x) { memcpy(p, &x, sizeof x); }
+#define ACCESS_PARTS(s)                                                                            \
+    static inline t_##s load_##s(const char *p)                                                    \
+    {                                                                                              \
+        t_##s x;                                                                                   \
+        memcpy(&x.re, p, sizeof x.re);                                                             \
+        memcpy(&x.im, p + sizeof x.re, sizeof x.im);                                               \
+        return x;                                                                                  \
+    }                                                                                              \
+    static inline void store_##s(char *p, t_##s x)                                                 \
+    {                                                                                              \
+        memcpy(p, &x.re, sizeof x.re);                                                             \
+        memcpy(p + sizeof x.re, &x.im, sizeof x.im);                                               \
+    }
+#define DT(s, S) BY_CLASS(s, ACCESS_WHOLE, ACCESS_WHOLE, ACCESS_WHOLE, ACCESS_PARTS)(s)
+MYLIB_TYPES(DT)
+#undef DT
+#undef ACCESS_PARTS
+#undef ACCESS_WHOLE
+
+#endif /* MYLIB_LOOPS_H */

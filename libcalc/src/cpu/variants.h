@@ -1,0 +1,113 @@
+/*
+ * variants.h - better forms of some rows, on any processor: signs of f16, complex numbers as pairs,
+ * quiet comparisons, and strided operands of costly operations by way of packed blocks.
+ *
+ * Part of kernels.c, whose lookup prefers them.
+ */
+#ifndef MYLIB_VARIANTS_H
+#define MYLIB_VARIANTS_H
+
+#include "cpu/elementwise.h"
+
+/* ---- Signs of f16 -------------------------------------------------------------------------- */
+
+/* The sign of an f16 is one of its bits. */
+static ALWAYS_INLINE void sign_loops(uint16_t keep, uint16_t flip, ptrdiff_t n, char *out,
+                                     ptrdiff_t so, const char *a, ptrdiff_t sa)
+{
+    const ptrdiff_t w = sizeof(t_u16);
+    if (so == w && sa == w) {
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)
+            store_u16(out + i * w, (t_u16)((load_u16(a + i * w) & keep) ^ flip));
+    } else {
+        IN_PAIRS(n, store_u16(out + i * so, (t_u16)((load_u16(a + i * sa) & keep) ^ flip)),
+                 (out += 2 * so, a += 2 * sa));
+    }
+}
+KERNEL(absolute_sign_f16) { sign_loops(0x7fff, 0, n, out, so, a, sa); }
+KERNEL(negative_sign_f16) { sign_loops(0xffff, 0x8000, n, out, so, a, sa); }
+
+/* ---- Complex numbers as pairs -------------------------------------------------------------- */
+
+/*
+ * Where the parts do not mix, n contiguous complex numbers are 2n real ones, in full vectors.  A
+ * single one may overlap its operands in one part (cpu/run.c), and is stored only when both parts
+ * are computed.
+ */
+#define PAIRS(op, s, r)                                                                            \
+    KERNEL(op##_pairs_##s)                                                                         \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s);                                                         \
+        if (n > 1 && so == w && sa == w && sb == w)                                                \
+            op##_kernel_##r(2 * n, out, w / 2, a, w / 2, b, w / 2);                                \
+        else                                                                                       \
+            op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
+    }
+PAIRS(add, c64, f32)
+PAIRS(add, c128, f64)
+PAIRS(subtract, c64, f32)
+PAIRS(subtract, c128, f64)
+#undef PAIRS
+
+/* ---- Quiet comparisons --------------------------------------------------------------------- */
+
+/*
+ * A NaN is a legal operand of these operations.  Vector comparisons of some levels raise
+ * FE_INVALID for it all the same, so the flags are put back as they were.
+ */
+#define QUIET(op, s)                                                                               \
+    KERNEL(op##_quiet_##s)                                                                         \
+    {                                                                                              \
+        int flags = mylib_test_flags();                                                            \
+        op##_kernel_##s(n, out, so, a, sa, b, sb);                                                 \
+        restore_flags(flags);                                                                      \
+    }
+#define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
+QUIETS(minimum)
+QUIETS(maximum)
+QUIETS(less)
+QUIETS(less_equal)
+#undef QUIETS
+#undef QUIET
+
+/* ---- Strided operands ---------------------------------------------------------------------- */
+
+#define PACK_BLOCK 256
+#define PACK_NBYTES (PACK_BLOCK * 16)
+
+/*
+ * Runs a kernel over contiguous copies of strided operands, block by block.  Where contiguous
+ * operands go in vectors, that takes less than going one element at a time.  Operands that are
+ * contiguous or a single number stay where they are.  Elements of the inputs have w bytes, those of
+ * the output wo.  Rows of fewer than `least` elements are not worth it.
+ */
+static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptrdiff_t wo,
+                          ptrdiff_t w, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,
+                          ptrdiff_t sa, const char *b, ptrdiff_t sb)
+{
+    char pa[PACK_NBYTES], pb[PACK_NBYTES], po[PACK_NBYTES];
+    int packs_a = sa != w && (sa != 0 || !binary), packs_b = binary && sb != w && sb != 0;
+    if (n < least || so == 0 || (so == wo && !packs_a && !packs_b)) {
+        kernel(n, out, so, a, sa, b, sb);
+        return;
+    }
+    while (n > 0) {
+        ptrdiff_t m = n < PACK_BLOCK ? n : PACK_BLOCK;
+        if (packs_a)
+            mylib_copy_strided((size_t)w, m, pa, w, a, sa);
+        if (packs_b)
+            mylib_copy_strided((size_t)w, m, pb, w, b, sb);
+        kernel(m, so == wo ? out : po, wo, packs_a ? pa : a, packs_a ? w : sa, packs_b ? pb : b,
+               packs_b ? w : sb);
+        if (so != wo)
+            mylib_copy_strided((size_t)wo, m, out, so, po, wo);
+        n -= m;
+        out += m * so;
+        a += m * sa;
+        b += m * sb;
+    }
+}
+#undef PACK_NBYTES
+#undef PACK_BLOCK
+
+#endif /* MYLIB_VARIANTS_H */
