@@ -11,198 +11,119 @@ Every operation takes Python numbers, NumPy arrays and whatever NumPy takes for 
 ``device=`` asks for the place where it is computed: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
 """
 
-from __future__ import annotations
-
 import numpy as _np
 
 try:
     from . import core
-except ImportError as error:
+except ImportError as _error:
     from . import _unbuilt
 
-    raise _unbuilt.explained(error) from error
-from ._array import Array, asnumpy
+    raise _unbuilt.explain(_error) from _error
+from . import _numpy as _numpy, ufuncs as ufuncs
+from ._array import Array as Array, asnumpy as asnumpy
 from ._creation import (
-    arange,
-    asarray,
-    empty,
-    empty_like,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
+    arange as arange,
+    asarray as asarray,
+    empty as empty,
+    empty_like as empty_like,
+    full as full,
+    full_like as full_like,
+    linspace as linspace,
+    ones as ones,
+    ones_like as ones_like,
+    zeros as zeros,
+    zeros_like as zeros_like,
 )
-from ._device import (
-    config,
-    cuda_is_available,
-    default_device,
-    device_count,
-    get_include,
-    get_library_dir,
-    get_num_threads,
-    set_num_threads,
-    show_config,
+from ._devices import (
+    MemoryInfo as MemoryInfo,
+    Stream as Stream,
+    config as config,
+    cuda_is_available as cuda_is_available,
+    default_device as default_device,
+    device_count as device_count,
+    free_cached_memory as free_cached_memory,
+    get_include as get_include,
+    get_library_dir as get_library_dir,
+    get_num_threads as get_num_threads,
+    memory_info as memory_info,
+    set_memory_limit as set_memory_limit,
+    set_num_threads as set_num_threads,
+    show_config as show_config,
+    stream as stream,
+    synchronize as synchronize,
 )
-from ._docs import document as _document
-from ._docs import signature as _signature
-from ._expressions import Expression, evaluate
+from ._docs import SIGNATURES as _SIGNATURES, document as _document
 from ._functions import (
-    fib,
-    helloworld,
-    trace,
-    vector_add,
-    vector_add_cpu,
-    vector_add_cuda,
-    vector_divide,
-    vector_multiply,
-    vector_subtract,
+    fib as fib,
+    helloworld as helloworld,
+    vector_add as vector_add,
+    vector_add_cpu as vector_add_cpu,
+    vector_add_cuda as vector_add_cuda,
+    vector_divide as vector_divide,
+    vector_multiply as vector_multiply,
+    vector_subtract as vector_subtract,
 )
-from ._interop import from_dlpack
+from ._interop import from_dlpack as from_dlpack
 from ._manipulation import (
-    astype,
-    broadcast_to,
-    concatenate,
-    expand_dims,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    reshape,
-    squeeze,
-    stack,
-    transpose,
-    where,
+    astype as astype,
+    broadcast_to as broadcast_to,
+    concatenate as concatenate,
+    expand_dims as expand_dims,
+    flip as flip,
+    matrix_transpose as matrix_transpose,
+    moveaxis as moveaxis,
+    permute_dims as permute_dims,
+    reshape as reshape,
+    squeeze as squeeze,
+    stack as stack,
+    transpose as transpose,
+    where as where,
 )
-from ._namespace import __array_namespace_info__, can_cast, isdtype, result_type
-from ._reductions import dot, max, mean, min, prod, sum  # noqa: A004  NumPy's names
-from ._streams import (
-    MemoryInfo,
-    Stream,
-    free_cached_memory,
-    memory_info,
-    set_memory_limit,
-    stream,
-    synchronize,
+from ._namespace import (
+    __array_namespace_info__ as __array_namespace_info__,
+    can_cast as can_cast,
+    isdtype as isdtype,
+    result_type as result_type,
 )
-from ._tracing import fuse
-from .core import CudaError, __version__
-
-from . import _general, ufuncs  # noqa: F401  isort: skip  (installs the general path)
+from ._operations import *  # noqa: F403
+from ._reductions import (
+    dot as dot,
+    max as max,
+    mean as mean,
+    min as min,
+    prod as prod,
+    sum as sum,
+    trace as trace,
+)
+from .core import CudaError as CudaError, __version__ as __version__
+from .expressions import Expression as Expression, evaluate as evaluate, fuse as fuse
 
 #: The names of the element-wise operations.
 operations: tuple[str, ...] = tuple(operation.__name__ for operation in core.operations)
 
 for _operation in core.operations:
-    _operation.describe(_document(_operation), _signature(_operation.nin))
-    globals()[_operation.__name__] = _operation
-del _operation
+    _operation.describe(_document(_operation), _SIGNATURES[_operation.nin])
 
 # Further names of the array API standard.
-abs = globals()["absolute"]  # noqa: A001
 concat = concatenate
 finfo, iinfo = _np.finfo, _np.iinfo
 e, inf, nan, newaxis, pi = _np.e, _np.inf, _np.nan, None, _np.pi
-bool, float16, float32, float64, complex64, complex128 = (  # noqa: A001
-    *map(_np.dtype, ("bool", "float16", "float32", "float64", "complex64", "complex128")),
-)
 int8, int16, int32, int64 = map(_np.dtype, ("int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = map(_np.dtype, ("uint8", "uint16", "uint32", "uint64"))
+float16, float32, float64 = map(_np.dtype, ("float16", "float32", "float64"))
+complex64, complex128 = map(_np.dtype, ("complex64", "complex128"))
+bool = _np.dtype("bool")
 
-__all__ = [
-    *operations,
-    "Array",
-    "CudaError",
-    "Expression",
-    "MemoryInfo",
-    "Stream",
-    "__array_namespace_info__",
-    "__version__",
-    "abs",
-    "arange",
-    "asarray",
-    "asnumpy",
-    "astype",
-    "bool",
-    "broadcast_to",
-    "can_cast",
-    "complex128",
-    "complex64",
-    "concat",
-    "concatenate",
-    "config",
-    "cuda_is_available",
-    "default_device",
-    "device_count",
-    "dot",
-    "e",
-    "empty",
-    "empty_like",
-    "evaluate",
-    "expand_dims",
-    "fib",
-    "finfo",
-    "flip",
-    "float16",
-    "float32",
-    "float64",
-    "free_cached_memory",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "fuse",
-    "get_include",
-    "get_library_dir",
-    "get_num_threads",
-    "helloworld",
-    "iinfo",
-    "inf",
-    "int16",
-    "int32",
-    "int64",
-    "int8",
-    "isdtype",
-    "linspace",
-    "matrix_transpose",
-    "max",
-    "mean",
-    "memory_info",
-    "min",
-    "moveaxis",
-    "nan",
-    "newaxis",
-    "ones",
-    "ones_like",
-    "operations",
-    "permute_dims",
-    "pi",
-    "prod",
-    "reshape",
-    "result_type",
-    "set_memory_limit",
-    "set_num_threads",
-    "show_config",
-    "squeeze",
-    "stack",
-    "stream",
-    "sum",
-    "synchronize",
-    "trace",
-    "transpose",
-    "ufuncs",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uint8",
-    "vector_add",
-    "vector_add_cpu",
-    "vector_add_cuda",
-    "vector_divide",
-    "vector_multiply",
-    "vector_subtract",
-    "where",
-    "zeros",
-    "zeros_like",
-]
+# Type checkers take the imports above for the public names; they would misread a computed __all__.
+globals()["__all__"] = sorted(
+    name
+    for name in globals()
+    if name in ("__array_namespace_info__", "__version__")
+    or not (name.startswith("_") or name in ("core", "expressions"))
+)
+
+for _name in globals()["__all__"]:
+    # Users read and pickle `pkg.Expression`, wherever it is written.
+    if getattr(globals()[_name], "__module__", "").startswith(f"{__name__}."):
+        globals()[_name].__module__ = __name__
+del _name, _operation

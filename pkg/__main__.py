@@ -6,15 +6,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import __version__, show_config
+from . import _files
+from ._devices import show_config
+from .core import __version__
 
 
 def main(arguments: Sequence[str]) -> int:
     # A command has its own parser, which takes operands and options in any order.
     if arguments[:1] == ["eval"]:
-        from . import _evaluate_files
-
-        return _evaluate_files.main(arguments[1:])
+        return _files.main(arguments[1:])
     parser = argparse.ArgumentParser(
         prog="pkg",
         usage="python -m pkg [-h] [--version] [eval ...]",

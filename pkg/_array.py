@@ -1,8 +1,7 @@
 """`Array`: an array whose elements are on a GPU; its Python half.
 
-`pkg.core.ArrayBase` has the memory, the attributes and the operators of the usual case.  Here are
-the methods, and what the operators leave: operands that are no arrays, outputs that need
-conversion, errors.
+`core.ArrayBase` has the memory, the attributes, and the operators of the usual case.  Here are the
+methods.  They know nothing of the package's functions above them, which dispatch to them.
 """
 
 from __future__ import annotations
@@ -10,36 +9,42 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from . import _out, core
+from . import _interop, _reductions, core
+from ._call import (
+    assign,
+    call_arrays,
+    call_operator,
+    check_out,
+    finish,
+    foreign_rules,
+    normalize,
+    power,
+    unwrap_out,
+)
 from ._convert import warn_of_complex
-from ._operands import broadcast_shapes, has_own_rules, integers, plain, refusal
+from ._namespace import namespace_of
+from ._operands import (
+    Shape,
+    axes_of,
+    check_order,
+    integers,
+    is_fortran,
+    normalize_axes,
+    own_ufuncs,
+    plain,
+)
+from ._table import MAX, MIN, OPERATIONS, PROD, SUM, UFUNCS, dtype_of, native
 
-if TYPE_CHECKING:
-    from types import ModuleType
+#: What computes NumPy's functions of Arrays; `_numpy` fills it.
+NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
-Shape = tuple[int, ...]
-
-_NUMBERS = (bool, int, float, complex)
-
-#: The types of elements that there are, as NumPy's characters.
-_ELEMENTS = frozenset("?bhilqBHILQefdFD")
-
-#: The operations whose results are bool.
-COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
-
-#: The most that ``x ** n`` multiplies.
-_MOST_POWER = 64
-
-
-def _normalized_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> tuple[int, ...]:
-    if type(axes) is int and -ndim <= axes < ndim:
-        return (axes % ndim,)
-    given = integers(name, what, axes)
-    return tuple(np.lib.array_utils.normalize_axis_tuple(given, ndim, f"{name}()"))
+#: The reduction that repeats each operation.
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
 
 
 class Array(core.ArrayBase):
@@ -65,9 +70,7 @@ class Array(core.ArrayBase):
         if ordinal == self._ordinal:
             return self
         core.check_device(ordinal)
-        result = core.empty(self.shape, self.dtype, ordinal, _is_fortran(self))
-        core.copy(result, self)
-        return result
+        return copy_to_gpu(self, ordinal)
 
     def item(self, *args: int) -> Any:
         """One element as a Python number; the only one, or the one at an index."""
@@ -133,13 +136,13 @@ class Array(core.ArrayBase):
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool(_reductions.max(self == value)) if self.size else False
+        return bool((self == value).max()) if self.size else False
 
     def __repr__(self) -> str:
         host = _summary(self)
         prefix = "array("
         if host.size:
-            text = _formatted(self, host, prefix)
+            text = _format(self, host, prefix)
         else:
             text = "[]" if self.shape == (0,) else f"[], shape={self.shape}"
         usual = (np.int64, np.float64, np.complex128, np.bool_)
@@ -150,7 +153,7 @@ class Array(core.ArrayBase):
         host = _summary(self)
         if host.ndim == 0:
             return str(host[()])
-        return _formatted(self, host, "", separator=" ") if host.size else "[]"
+        return _format(self, host, "", separator=" ") if host.size else "[]"
 
     def __format__(self, spec: str) -> str:
         return format(self.item() if self.ndim == 0 else str(self), spec)
@@ -162,7 +165,7 @@ class Array(core.ArrayBase):
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _unpickled, (asnumpy(self), self.device)
+        return _unpickle, (asnumpy(self), self.device)
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes
@@ -184,7 +187,7 @@ class Array(core.ArrayBase):
         result = power(self, exponent)
         if result is NotImplemented:
             return result
-        return _stored("power", self, result)
+        return finish("power", result, self)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -195,19 +198,14 @@ class Array(core.ArrayBase):
     # ---- NumPy's protocols -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from . import _numpy
-
-        return _numpy.ufunc(ufunc, method, inputs, kwargs)
+        return _call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from . import _numpy
-
-        return _numpy.function(function, types, args, kwargs)
+        known = NUMPY_FUNCTIONS.get(function)
+        return NotImplemented if known is None else known(*args, **kwargs)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        from . import _namespace
-
-        return _namespace.of_version(api_version)
+        return namespace_of(api_version)
 
     # ---- Exchange --------------------------------------------------------------------------------
 
@@ -219,30 +217,24 @@ class Array(core.ArrayBase):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        from . import _interop
-
         return _interop.dlpack(
             self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from . import _interop
-
         return _interop.dlpack_device(self)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        from . import _interop
-
         return _interop.cuda_array_interface(self)
 
     # ---- Views -----------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Array:
-        return core.view(self, *_indexed(self, key))
+        return core.view(self, *_index(self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _assign(core.view(self, *_indexed(self, key)), value)
+        assign(core.view(self, *_index(self, key)), value)
 
     @property
     def T(self) -> Array:  # noqa: N802  NumPy's name
@@ -268,10 +260,10 @@ class Array(core.ArrayBase):
     def transpose(self, *axes: Any) -> Array:
         """The array with its axes in another order, as a view; reversed when none is given."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
-            axes = () if axes[0] is None else integers("transpose", "axes", axes[0])
+            axes = () if axes[0] is None else axes_of("transpose", "axes", axes[0])
         if not axes:
             return self.T
-        order = _normalized_axes("transpose", axes, self.ndim, "axes")
+        order = normalize_axes("transpose", axes, self.ndim, "axes")
         if len(order) != self.ndim:
             raise ValueError(f"axes {axes} do not match an array of {self.ndim} dimensions")
         shape, strides = self.shape, self.strides
@@ -283,14 +275,12 @@ class Array(core.ArrayBase):
         One size may be -1.  `copy`: True always copies, False raises ValueError where it must.
         """
         given = shape[0] if len(shape) == 1 else shape
-        sizes = _resolved_shape(self.size, integers("reshape", "shape", given))
-        strides = None if copy else _reshaped_strides(self, sizes)
+        sizes = _resolve_shape(self.size, integers("reshape", "shape", given))
+        strides = None if copy else _reshape_strides(self, sizes)
         if strides is None:
             if copy is False:
                 raise ValueError("reshape(): the elements do not lie so that no copy is needed")
-            return core.view(
-                _c_ordered(self, copy=True), 0, sizes, _c_strides(sizes, self.itemsize)
-            )
+            return core.view(self.copy(), 0, sizes, _c_strides(sizes, self.itemsize))
         return core.view(self, 0, sizes, strides)
 
     def ravel(self) -> Array:
@@ -306,7 +296,7 @@ class Array(core.ArrayBase):
         if axis is None:
             drop = tuple(d for d, size in enumerate(self.shape) if size == 1)
         else:
-            drop = _normalized_axes("squeeze", axis, self.ndim)
+            drop = normalize_axes("squeeze", axis, self.ndim)
         for d in drop:
             if self.shape[d] != 1:
                 raise ValueError(f"cannot squeeze axis {d}: its size is {self.shape[d]}, not 1")
@@ -318,16 +308,15 @@ class Array(core.ArrayBase):
 
     def copy(self, order: str = "C") -> Array:
         """A new array with the same elements; `order` is "C", "F", "A" or "K" as in NumPy."""
-        is_fortran = order == "F" or (order in "AK" and _is_fortran(self))
-        if order not in ("C", "F", "A", "K"):
-            raise ValueError(f'order must be "C", "F", "A" or "K", not {order!r}')
-        result = core.empty(self.shape, self.dtype, self._ordinal, is_fortran)
+        check_order("copy", order)
+        fortran = order == "F" or (order in "AK" and is_fortran(self))
+        result = core.empty(self.shape, self.dtype, self._ordinal, fortran)
         core.copy(result, self)
         return result
 
     def astype(self, dtype: Any, *, casting: str = "unsafe", copy: bool = True) -> Array:
         """The elements converted to another type; itself when `copy` is false and it has it."""
-        dtype = np.dtype(dtype)
+        dtype = native("astype", dtype_of("astype", dtype))
         if not np.can_cast(self.dtype, dtype, casting=casting):  # type: ignore[arg-type]
             raise TypeError(
                 f"astype(): cannot cast from {self.dtype} to {dtype} with casting rule {casting!r}"
@@ -335,56 +324,106 @@ class Array(core.ArrayBase):
         if dtype == self.dtype and not copy:
             return self
         warn_of_complex(self.dtype, dtype)
-        result = core.empty(self.shape, dtype, self._ordinal, _is_fortran(self))
+        result = core.empty(self.shape, dtype, self._ordinal, is_fortran(self))
         core.copy(result, self)
         return result
 
     def fill(self, value: Any) -> None:
         """Sets all elements to a number."""
-        _assign(self, value)
+        assign(self, value)
 
     # ---- Reductions ------------------------------------------------------------------------------
 
     def sum(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> Any:
+    ) -> Array:
         """See `pkg.sum`."""
-        return _reductions.sum(self, axis, dtype, out, keepdims)
+        if dtype is None and out is None:
+            result = core.reduce_new(SUM, self, axis, keepdims)
+            if result is not NotImplemented:
+                return result
+        return _reductions.reduce("sum", self, axis, dtype, out, keepdims)
 
     def prod(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> Any:
+    ) -> Array:
         """See `pkg.prod`."""
-        return _reductions.prod(self, axis, dtype, out, keepdims)
+        if dtype is None and out is None:
+            result = core.reduce_new(PROD, self, axis, keepdims)
+            if result is not NotImplemented:
+                return result
+        return _reductions.reduce("prod", self, axis, dtype, out, keepdims)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.min`."""
-        return _reductions.min(self, axis, out, keepdims)
+        if out is None:
+            result = core.reduce_new(MIN, self, axis, keepdims)
+            if result is not NotImplemented:
+                return result
+        return _reductions.reduce("min", self, axis, None, out, keepdims)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.max`."""
-        return _reductions.max(self, axis, out, keepdims)
+        if out is None:
+            result = core.reduce_new(MAX, self, axis, keepdims)
+            if result is not NotImplemented:
+                return result
+        return _reductions.reduce("max", self, axis, None, out, keepdims)
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> Any:
+    ) -> Array:
         """See `pkg.mean`."""
         return _reductions.mean(self, axis, dtype, out, keepdims)
 
-    def dot(self, other: Any, out: Any = None) -> Any:
+    def dot(self, other: Any, out: Any = None) -> Array:
         """See `pkg.dot`."""
         return _reductions.dot(self, other, out)
 
     def trace(self, offset: int = 0) -> Array:
         """See `pkg.trace`."""
-        return _functions.trace(self, offset)  # type: ignore[no-any-return]
+        return _reductions.trace(self, offset)
+
+
+def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Computes a NumPy ufunc, or one of its methods, with an Array among the arguments."""
+    arguments = (*inputs, *kwargs.get("out", ()), kwargs.get("where"))
+    if any(map(own_ufuncs, foreign_rules(arguments))):
+        return NotImplemented
+    name = UFUNCS.get(ufunc)
+    if method == "__call__" and name is not None:
+        operation = OPERATIONS["divide" if name == "true_divide" else name]
+        inputs, keywords = normalize(operation, inputs, kwargs)
+        return call_arrays(operation, name == "true_divide", inputs, keywords)
+    if method == "__call__" and ufunc is np.positive:
+        x, out = inputs[0], unwrap_out("positive", kwargs.pop("out", None))
+        if kwargs or not isinstance(x, Array):
+            return NotImplemented
+        return x.copy("K") if out is None else finish("positive", x, out)
+    if method == "__call__" and ufunc is np.power and not kwargs:
+        return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
+    if method == "reduce" and name in _REDUCTIONS:
+        return _reduce_by_ufunc(_REDUCTIONS[name], *inputs, **kwargs)
+    return NotImplemented
+
+
+def _reduce_by_ufunc(
+    name: str,
+    x: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Any:
+    for what, is_given in (("initial", initial is not np._NoValue), ("where", where is not True)):
+        if is_given:
+            raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
+    return _reductions.reduce(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 
 # ---- Helpers: layouts ----------------------------------------------------------------------------
-
-
-def _is_fortran(array: Array) -> bool:
-    return array._is_f_contiguous and not array._is_c_contiguous
 
 
 def _c_strides(shape: Shape, itemsize: int) -> list[int]:
@@ -394,11 +433,7 @@ def _c_strides(shape: Shape, itemsize: int) -> list[int]:
     return strides
 
 
-def _c_ordered(array: Array, *, copy: bool = False) -> Array:
-    return array if array._is_c_contiguous and not copy else array.copy()
-
-
-def _resolved_shape(size: int, shape: Shape) -> Shape:
+def _resolve_shape(size: int, shape: Shape) -> Shape:
     """`shape` with its -1 worked out; ValueError when it does not hold `size` elements."""
     unknown = [d for d, n in enumerate(shape) if n == -1]
     known = math.prod(n for n in shape if n != -1)
@@ -413,7 +448,7 @@ def _resolved_shape(size: int, shape: Shape) -> Shape:
     return shape
 
 
-def _reshaped_strides(array: Array, shape: Shape) -> list[int] | None:
+def _reshape_strides(array: Array, shape: Shape) -> list[int] | None:
     """Strides that show the array in another shape, None where there are none.
 
     Runs of old and new dimensions with the same number of elements correspond; a run of old ones
@@ -466,7 +501,7 @@ def _integer(key: Any) -> int:
     )
 
 
-def _indexed(array: Array, key: Any) -> tuple[int, list[int], list[int]]:
+def _index(array: Array, key: Any) -> tuple[int, list[int], list[int]]:
     """What `key` selects: the offset in bytes of its first element, its shape and strides."""
     keys = key if isinstance(key, tuple) else (key,)
     consumed = sum(1 for k in keys if k is not None and k is not Ellipsis)
@@ -508,10 +543,30 @@ def _indexed(array: Array, key: Any) -> tuple[int, list[int], list[int]]:
     return offset, shape, strides
 
 
-def _unpickled(host: Any, device: str) -> Any:
-    from ._creation import asarray
+def _unpickle(host: Any, device: str) -> Any:
+    ordinal = core.parse_device(device)
+    core.check_device(ordinal)
+    return copy_to_gpu(host, ordinal)
 
-    return asarray(host, device=device)
+
+def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
+    """Returns a new Array on the GPU `ordinal` with the elements of `x`, in the order of `x`."""
+    result = core.empty(x.shape, x.dtype if dtype is None else dtype, ordinal, is_fortran(x))
+    core.copy(result, x)
+    return result
+
+
+def join(arrays: Sequence[Array], axis: int, dtype: Any) -> Array:
+    """Returns Arrays, whose shapes agree in all other axes, one after the other along an axis."""
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(x.shape[axis] for x in arrays)
+    result = core.empty(shape, dtype, arrays[0]._ordinal, False)
+    begin = 0
+    for x in arrays:
+        end = begin + x.shape[axis]
+        core.copy(result[(slice(None),) * axis + (slice(begin, end),)], x)
+        begin = end
+    return result
 
 
 # ---- Helpers: printing ---------------------------------------------------------------------------
@@ -523,233 +578,19 @@ def _summary(array: Array) -> Any:
     if array.size <= options["threshold"]:
         return asnumpy(array)
     edge = int(options["edgeitems"])
-    from ._manipulation import concatenate
-
     for axis, size in enumerate(array.shape):
         if size > 2 * edge + 1:
             first: list[Any] = [slice(None)] * array.ndim
             last = list(first)
             first[axis] = slice(0, edge + 1)
             last[axis] = slice(size - edge, size)
-            array = concatenate([array[tuple(first)], array[tuple(last)]], axis=axis)
+            array = join([array[tuple(first)], array[tuple(last)]], axis, array.dtype)
     return asnumpy(array)
 
 
-def _formatted(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
+def _format(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
     threshold = 0 if host.size < array.size else host.size
     return np.array2string(host, separator=separator, prefix=prefix, threshold=threshold)
-
-
-# ---- Helpers: values -----------------------------------------------------------------------------
-
-
-def _is_scalar(x: Any) -> bool:
-    if isinstance(x, np.ndarray):
-        return x.ndim == 0 and not has_own_rules(x)
-    return isinstance(x, (*_NUMBERS, np.generic))
-
-
-def _refuse_host(x: Any, device: str) -> TypeError:
-    if has_own_rules(x):
-        return refusal(f"one operand is on {device} and another", x)
-    return TypeError(
-        f"one operand is a {type(x).__module__}.{type(x).__name__} in host memory, another is on "
-        f"{device}, and nothing is moved in silence: use pkg.asarray(x, device={device!r}) or "
-        "pkg.asnumpy(x)"
-    )
-
-
-def _refuse_other_device(name: str, array: Any, device: str | None) -> None:
-    """ValueError when `device` is not where the array is; None is."""
-    if device is not None and core.parse_device(device) != array._ordinal:
-        raise ValueError(f"{name}: the array is on {array.device}, and device is {device!r}")
-
-
-_OURS_OR_HOST = (Array, np.ndarray, np.generic, *_NUMBERS, list, tuple, type(None))
-
-
-def as_array(x: Any) -> Any:
-    """An Array for foreign GPU memory, without a copy; anything else as it is."""
-    if isinstance(x, _OURS_OR_HOST):
-        return x
-    if hasattr(type(x), "__dlpack_device__") or hasattr(type(x), "__cuda_array_interface__"):
-        from . import _interop
-
-        found = _interop.from_foreign(x)
-        return x if found is None else found
-    return x
-
-
-def _assign(view: Array, value: Any) -> None:
-    """view[...] = value."""
-    if view._is_readonly:
-        raise ValueError("assignment to a read-only array")
-    value = as_array(value)
-    if _is_scalar(value):
-        if type(value) in _NUMBERS:
-            host = np.asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
-        else:
-            host = np.asarray(value)
-            warn_of_complex(host.dtype, view.dtype)
-        core.copy(view, host)
-        return
-    if not isinstance(value, Array):
-        raise _refuse_host(value, view.device)
-    if value._ordinal != view._ordinal:
-        raise ValueError(
-            f"the array is on {view.device}, the values are on {value.device}: "
-            "move them with to_device() first"
-        )
-    missing = value.ndim - view.ndim
-    if missing > 0 and all(size == 1 for size in value.shape[:missing]):
-        value = value.reshape(value.shape[missing:])
-    _check_broadcast(value.shape, view.shape)
-    warn_of_complex(value.dtype, view.dtype)
-    if value._memory is view._memory and not _is_same(view, value):
-        value = value.copy()
-    core.copy(view, value)
-
-
-def _is_same(a: Array, b: Array) -> bool:
-    return a._pointer == b._pointer and (a.dtype, a.shape, a.strides) == (
-        b.dtype,
-        b.shape,
-        b.strides,
-    )
-
-
-def _check_broadcast(source: Shape, target: Shape) -> None:
-    tail = target[len(target) - len(source) :]
-    if len(source) > len(target) or any(s not in (1, t) for s, t in zip(source, tail, strict=True)):
-        raise ValueError(f"could not broadcast input from shape {source} into shape {target}")
-
-
-# ---- What the operators leave --------------------------------------------------------------------
-
-
-def compares_beyond(name: str, number: int, number_is_first: bool) -> bool:
-    """The answer of a comparison of integers with a Python int that their type cannot hold."""
-    less = (number > 0) is not number_is_first  # the first operand is the lesser one
-    return {
-        "equal": False,
-        "not_equal": True,
-        "less": less,
-        "less_equal": less,
-        "greater": not less,
-        "greater_equal": not less,
-    }[name]
-
-
-def is_number(x: Any) -> bool:
-    """Returns whether `x` is a Python number, perhaps of a subclass (an enum, ...)."""
-    return isinstance(x, _NUMBERS) and not isinstance(x, np.generic)
-
-
-def typed_number(x: Any) -> Any:
-    """Returns an instance of a subclass of int, float or complex as the NumPy scalar it becomes.
-
-    As for NumPy, only the numbers of Python itself are weak.
-    """
-    return np.asarray(x)[()] if is_number(x) and type(x) not in _NUMBERS else x
-
-
-def call(index: int, is_true_division: int, args: tuple[Any, ...], out: Any) -> Any:
-    """An operation on operands of which one is an Array, when `pkg.core` leaves it.
-
-    NotImplemented for operands that are no arrays and no numbers.
-    """
-    operation = core.operations[index]
-    name = operation.__name__
-    args = tuple(typed_number(as_array(x)) for x in args)
-    arrays = [x for x in args if isinstance(x, Array)]
-    if not arrays:
-        place = _out.target(name, out).device
-        raise TypeError(
-            f"{name}(): out is on {place}, but no operand is: nothing is moved in silence"
-        )
-    for x in args:
-        if isinstance(x, Array) or _is_scalar(x):
-            if getattr(x, "dtype", np.dtype(np.bool_)).char not in _ELEMENTS:
-                return NotImplemented
-        elif isinstance(x, np.ndarray | list | tuple):
-            raise _refuse_host(x, arrays[0].device)
-        else:
-            return NotImplemented
-    places = {x.device: None for x in arrays}
-    if len(places) > 1:
-        raise ValueError(
-            f"the operands are on {' and '.join(places)}: move one of them with to_device() first"
-        )
-    broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
-    answer = _general.known_answer(operation, args)
-    if answer is not None:
-        result = core.empty(arrays[0].shape, np.bool_, arrays[0]._ordinal, _is_fortran(arrays[0]))
-        core.copy(result, np.asarray(answer))
-        return result if out is None else _stored(name, out, result)
-    # Foreign operands have become arrays by now.
-    result = core.map_arrays(index, is_true_division, args, None)
-    return result if out is None else _stored(name, out, result)
-
-
-def _stored(name: str, out: Any, result: Array, casting: str = "same_kind") -> Any:
-    """Stores the result of an operation in `out`, and returns `out`."""
-    found = _out.check(name, out, result.shape, result.dtype, result._ordinal, casting)
-    _out.store(found, result)
-    return out
-
-
-def power(base: Any, exponent: Any) -> Any:
-    """base ** exponent for a number as exponent: an integer of small size, or one half."""
-    if isinstance(exponent, np.ndarray) and has_own_rules(exponent):
-        raise refusal("an exponent", exponent)
-    if isinstance(exponent, Array | np.ndarray) and exponent.ndim == 0:
-        exponent = exponent.item()
-    if isinstance(exponent, np.generic):
-        exponent = exponent.item()
-    if isinstance(exponent, float) and exponent == 0.5:
-        return core.operations[_index("sqrt")](base * 1.0 if base.dtype.kind in "biu" else base)
-    if isinstance(exponent, float) and exponent.is_integer():
-        if base.dtype.kind in "biu":
-            base = base.astype(np.float64)
-        exponent = int(exponent)
-    if not isinstance(exponent, int) or isinstance(exponent, bool):
-        return NotImplemented
-    check_exponent(base.dtype, exponent)
-    if exponent == 0:
-        from ._creation import ones_like
-
-        return ones_like(base, dtype=np.int8 if base.dtype == np.bool_ else None)
-    if exponent < 0:
-        return 1 / power(base, -exponent)
-    square = core.operations[_index("square")]
-    result = power_by_products(base, exponent, operator.mul, square)
-    return result.copy() if result is base else result
-
-
-def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
-    """ValueError where elements of a type have no power with this exponent."""
-    if abs(exponent) > _MOST_POWER:
-        raise ValueError(f"the exponent {exponent} is not between {-_MOST_POWER} and {_MOST_POWER}")
-    if dtype.kind in "biu" and exponent < 0:
-        raise ValueError("integers to negative integer powers are not allowed")
-
-
-def power_by_products(
-    base: Any, exponent: int, multiply: Callable[[Any, Any], Any], square: Callable[[Any], Any]
-) -> Any:
-    """base ** exponent, 1 or more, by squares and products: the one order that gives the bits."""
-    result = None
-    while True:
-        if exponent & 1:
-            result = base if result is None else multiply(result, base)
-        exponent >>= 1
-        if not exponent:
-            return result
-        base = square(base)
-
-
-def _index(name: str) -> int:
-    return next(operation.index for operation in core.operations if operation.__name__ == name)
 
 
 # ---- To the host ---------------------------------------------------------------------------------
@@ -758,7 +599,7 @@ def _index(name: str) -> int:
 def _check_host(name: str, out: Any, x: Any) -> None:
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{name}(): out must be a NumPy array, not {type(out).__name__}")
-    _out.check(name, out, x.shape, x.dtype, -1, exact=True)
+    check_out(name, out, x.shape, x.dtype, -1, exact=True)
 
 
 def asnumpy(x: Any, out: Any = None) -> Any:
@@ -771,7 +612,7 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     >>> pcd.asnumpy([1, 2])
     array([1, 2])
     """
-    x = as_array(x)
+    x = _interop.as_array(x)
     if not isinstance(x, Array):
         host = plain("the operand of asnumpy()", x)
         if out is None:
@@ -780,7 +621,7 @@ def asnumpy(x: Any, out: Any = None) -> Any:
         np.copyto(out, host, casting="same_kind")
         return out
     if out is None:
-        out = np.empty(x.shape, x.dtype, order="F" if _is_fortran(x) else "C")
+        out = np.empty(x.shape, x.dtype, order="F" if is_fortran(x) else "C")
     else:
         _check_host("asnumpy", out, x)
         if not out.dtype.isnative:
@@ -790,7 +631,4 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     return out
 
 
-core.set_array_hooks(Array, call)
-
-# They need what is above; an import in each call of a method would take longer than the call.
-from . import _functions, _general, _reductions  # noqa: E402
+core.set_array_hooks(Array, call_operator)

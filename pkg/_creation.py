@@ -8,15 +8,26 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, _is_fortran, as_array, asnumpy
+from ._array import Array, asnumpy, copy_to_gpu
 from ._convert import array_of, convert
+from ._interop import as_array
 from ._mode import in_default_mode
-from ._operands import call_numpy, has_own_rules, integer, integers, number, refusal
+from ._operands import (
+    call_numpy,
+    describe,
+    has_own_rules,
+    integer,
+    is_fortran,
+    is_scalar,
+    number,
+    refusal,
+    sizes_of,
+)
+from ._table import ELEMENTS, dtype_of
+from ._typing import Cpu, Gpu, Host, overload
 
-_SUPPORTED = frozenset("?bhilqBHILQefdFD")
 
-
-def _ordinal(device: str | None) -> int:
+def _place(device: str | None) -> int:
     """The GPU that `device` names, -1 for the CPU; CudaError when it is not there."""
     ordinal = core.parse_device(device)
     if ordinal >= 0:
@@ -24,6 +35,20 @@ def _ordinal(device: str | None) -> int:
     return ordinal
 
 
+@overload
+def asarray(
+    obj: Array, dtype: Any = ..., device: None = ..., *, copy: bool | None = ...
+) -> Array: ...
+@overload
+def asarray(
+    obj: Any, dtype: Any = ..., device: Cpu | None = ..., *, copy: bool | None = ...
+) -> Host: ...
+@overload
+def asarray(obj: Any, dtype: Any = ..., device: Gpu = ..., *, copy: bool | None = ...) -> Array: ...
+@overload
+def asarray(
+    obj: Any, dtype: Any = ..., device: str | None = ..., *, copy: bool | None = ...
+) -> Any: ...
 @in_default_mode
 def asarray(
     obj: Any, dtype: Any = None, device: str | None = None, *, copy: bool | None = None
@@ -39,6 +64,7 @@ def asarray(
     array([1., 2., 3.], dtype=float32)
     """
     obj = as_array(obj)
+    dtype = None if dtype is None else dtype_of("asarray", dtype)
     if isinstance(obj, Array):
         ordinal = obj._ordinal if device is None else core.parse_device(device)
         result: Any = obj
@@ -46,34 +72,37 @@ def asarray(
             if copy is False:
                 raise ValueError(f"asarray(): from {obj.device} to {device} takes a copy")
             result = obj.to_device(device or "cpu")
-        if dtype is not None and np.dtype(dtype) != result.dtype:
+        if dtype is not None and dtype != result.dtype:
             if copy is False:
-                raise ValueError(f"asarray(): from {obj.dtype} to {np.dtype(dtype)} takes a copy")
+                raise ValueError(f"asarray(): from {obj.dtype} to {dtype} takes a copy")
             result = result.astype(dtype)
         return result.copy() if copy and result is obj else result
     if has_own_rules(obj):
         raise refusal("the operand of asarray()", obj)
-    ordinal = _ordinal(device)
+    ordinal = _place(device)
     if ordinal < 0:
         return array_of(obj, dtype, copy)
     if copy is False:
         raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
     # NumPy converts what is no array yet: it knows which numbers do not fit.
     host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)
-    target = host.dtype if dtype is None else np.dtype(dtype)
-    if target.char not in _SUPPORTED or host.dtype.char not in _SUPPORTED:
+    target = host.dtype if dtype is None else dtype
+    if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
         host = np.asarray(host, target)  # whose own error, if there is one, says most
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
     target = target.newbyteorder("=")
-    is_fortran = bool(host.flags.f_contiguous and not host.flags.c_contiguous)
-    result = core.empty(host.shape, target, ordinal, is_fortran)
     if host.dtype.itemsize > target.itemsize:
         host = convert(host, target)  # fewer bytes over the bus
-    core.copy(result, host)
-    return result
+    return copy_to_gpu(host, ordinal, target)
 
 
+@overload
+def empty(shape: Any, dtype: Any = ..., device: Cpu | None = ..., *, order: str = ...) -> Host: ...
+@overload
+def empty(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) -> Array: ...
+@overload
+def empty(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """A new array of a shape (an int or a tuple); its elements are whatever was in memory.
 
@@ -81,14 +110,26 @@ def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: st
     """
     if order not in ("C", "F"):
         raise ValueError(f'order must be "C" or "F", not {order!r}')
-    ordinal = _ordinal(device)
-    dtype = np.float64 if dtype is None else dtype
-    sizes = integers("empty", "shape", shape)
+    ordinal = _place(device)
+    dtype = np.dtype(np.float64) if dtype is None else dtype_of("empty", dtype)
+    sizes = sizes_of("empty", "shape", shape)
     if ordinal < 0:
         return np.empty(sizes, dtype, order)  # type: ignore[call-overload]
     return core.empty(sizes, dtype, ordinal, order == "F")
 
 
+@overload
+def full(
+    shape: Any, fill_value: Any, dtype: Any = ..., device: Cpu | None = ..., *, order: str = ...
+) -> Host: ...
+@overload
+def full(
+    shape: Any, fill_value: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...
+) -> Array: ...
+@overload
+def full(
+    shape: Any, fill_value: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...
+) -> Any: ...
 @in_default_mode
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, *, order: str = "C"
@@ -98,10 +139,10 @@ def full(
     >>> full(3, 7)
     array([7, 7, 7])
     """
-    return _filled("full", shape, fill_value, dtype, device, order)
+    return _fill("full", shape, fill_value, dtype, device, order)
 
 
-def _filled(
+def _fill(
     name: str, shape: Any, fill_value: Any, dtype: Any, device: str | None, order: str
 ) -> Any:
     if has_own_rules(fill_value):
@@ -111,8 +152,9 @@ def _filled(
         raise ValueError(
             f"{name}(): fill_value must be a number, not an array of shape {value.shape}"
         )
-    sizes = integers(name, "shape", shape)
-    result = empty(sizes, value.dtype if dtype is None else dtype, device, order=order)
+    sizes = sizes_of(name, "shape", shape)
+    dtype = value.dtype if dtype is None else dtype_of(name, dtype)
+    result = empty(sizes, dtype, device, order=order)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
     else:
@@ -120,14 +162,26 @@ def _filled(
     return result
 
 
+@overload
+def zeros(shape: Any, dtype: Any = ..., device: Cpu | None = ..., *, order: str = ...) -> Host: ...
+@overload
+def zeros(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) -> Array: ...
+@overload
+def zeros(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def zeros(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """A new array of zeros; `dtype` is float64 unless given."""
-    return _filled("zeros", shape, 0, np.float64 if dtype is None else dtype, device, order)
+    return _fill("zeros", shape, 0, np.float64 if dtype is None else dtype, device, order)
 
 
+@overload
+def ones(shape: Any, dtype: Any = ..., device: Cpu | None = ..., *, order: str = ...) -> Host: ...
+@overload
+def ones(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) -> Array: ...
+@overload
+def ones(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """A new array of ones; `dtype` is float64 unless given."""
-    return _filled("ones", shape, 1, np.float64 if dtype is None else dtype, device, order)
+    return _fill("ones", shape, 1, np.float64 if dtype is None else dtype, device, order)
 
 
 def _like(
@@ -150,14 +204,12 @@ def _like(
         raise refusal(f"the fill_value of {function.__name__}()", value[0])
     if isinstance(x, Array):
         device = x.device if device is None else device
-        is_fortran = _is_fortran(x)
     else:
         x = np.asarray(x)
         device = "cpu" if device is None else device
-        is_fortran = bool(x.flags.f_contiguous and not x.flags.c_contiguous)
-    shape = x.shape if shape is None else integers(function.__name__, "shape", shape)
+    shape = x.shape if shape is None else sizes_of(function.__name__, "shape", shape)
     if order in ("A", "K"):
-        order = "F" if is_fortran and len(shape) == x.ndim else "C"
+        order = "F" if is_fortran(x) and len(shape) == x.ndim else "C"
     result = empty(shape, x.dtype if dtype is None else dtype, device, order=order)
     if value and isinstance(result, Array):
         result.fill(*value)
@@ -219,7 +271,8 @@ def arange(
             raise refusal(f"the {name} of arange()", x)
         if x is not None or name != "stop":
             number("arange", name, x)
-    ordinal = _ordinal(device)
+    dtype = None if dtype is None else dtype_of("arange", dtype)
+    ordinal = _place(device)
     if ordinal < 0:
         given: Any = (0, start) if stop is None else (start, stop)
         return np.arange(*given, step, dtype)  # type: ignore[call-overload]
@@ -227,8 +280,11 @@ def arange(
         start, stop = 0, start
     if step == 0:
         raise ZeroDivisionError("arange(): step is 0")
+    for name, x in (("start", start), ("stop", stop), ("step", step)):
+        if np.asarray(x).dtype.char not in ELEMENTS:
+            raise TypeError(f"arange(): {name} must be a number of 64 bits at most, not {x!r}")
     kind = np.result_type(np.asarray(start), np.asarray(stop), np.asarray(step))
-    target = kind if dtype is None else np.dtype(dtype)
+    target = kind if dtype is None else dtype
     if target == np.bool_ or target.kind not in "iufc":
         raise TypeError(f"arange(): dtype must be numeric, not {target}")
     count = max(math.ceil((stop - start) / step), 0)
@@ -249,6 +305,13 @@ def arange(
     return out
 
 
+def _check_end(what: str, x: Any, ordinal: int) -> None:
+    """Raises TypeError if `x` cannot be an end of `linspace`: on a GPU it must be a number."""
+    kind = "V" if isinstance(x, Array) or x is None else np.asarray(x).dtype.kind
+    if kind in "SUV" or (ordinal >= 0 and not (is_scalar(x) and kind in "biufc")):
+        raise TypeError(f"linspace(): {what} must be a number, not {describe(x)}")
+
+
 @in_default_mode
 def linspace(
     start: float,
@@ -263,19 +326,20 @@ def linspace(
     >>> linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    num = integer("linspace", "num", num)
-    if num < 0:
-        raise ValueError(f"linspace(): num must be 0 or more, not {num}")
-    ordinal = _ordinal(device)
+    (num,) = sizes_of("linspace", "num", integer("linspace", "num", num))
+    dtype = None if dtype is None else dtype_of("linspace", dtype)
+    ordinal = _place(device)
     ends = (start, stop)
     if has_own_rules(ends):
         more: Any = {"operands": ends, "ordinal": ordinal}
         return call_numpy(np.linspace, *ends, num, endpoint, dtype=dtype, **more)
+    for what, x in (("start", start), ("stop", stop)):
+        _check_end(what, x, ordinal)
     if ordinal < 0:
-        if dtype is None or np.dtype(dtype).kind not in "iu":
+        if dtype is None or dtype.kind not in "iu":
             return np.linspace(start, stop, num, endpoint, dtype=dtype)
         return convert(np.floor(np.linspace(start, stop, num, endpoint)), dtype)
-    target = np.result_type(start, stop, float(num)) if dtype is None else np.dtype(dtype)
+    target = np.result_type(start, stop, float(num)) if dtype is None else dtype
     carrier = np.result_type(np.float64, start, stop)
     intervals = num - 1 if endpoint else num
     result: Any = arange(num, dtype=carrier, device=f"cuda:{ordinal}")
@@ -289,6 +353,6 @@ def linspace(
     result = result + start
     if endpoint and num > 1:
         result[-1] = stop
-    if np.dtype(target).kind in "iu":
+    if target.kind in "iu":
         result = result // 1
     return result.astype(target, copy=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from inspect import Parameter, Signature
 from typing import Any
+
+import numpy as np
 
 _ORDER = (
     "The result is bool; False where either is NaN.  Complex numbers are ordered by real, then by\n"
@@ -133,8 +134,6 @@ Examples
 
 def document(operation: Any) -> str:
     """The docstring of an operation.  KeyError for one without a text here."""
-    import numpy as np
-
     formula, more, example = TEXTS[operation.__name__]
     types = [np.dtype(kinds[0]).name for kinds in operation.types]
     return _TEMPLATE.format(
@@ -147,9 +146,7 @@ def document(operation: Any) -> str:
     )
 
 
-@cache
-def signature(nin: int) -> Signature:
-    """How an operation of `nin` inputs is called."""
+def _signature(nin: int) -> Signature:
     options = {
         "where": True,
         "dtype": None,
@@ -163,3 +160,7 @@ def signature(nin: int) -> Signature:
         + [Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
         + [Parameter(name, Parameter.KEYWORD_ONLY, default=x) for name, x in options.items()]
     )
+
+
+#: How operations of one and of two inputs are called.
+SIGNATURES = {nin: _signature(nin) for nin in (1, 2)}

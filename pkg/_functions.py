@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, _refuse_other_device, as_array
-from ._operands import call_numpy, has_own_rules, integer, own_rules, refusal
-
-_operations = {operation.__name__: operation for operation in core.operations}
+from ._interop import as_array
+from ._operands import has_own_rules, integer, own_rules, refusal
+from ._table import OPERATIONS
 
 
 def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
     vectors = [as_array(a), as_array(b)]
     for k, (given, x) in enumerate(zip("ab", vectors, strict=True)):
         if not has_own_rules(x):
-            x = vectors[k] = x if isinstance(x, Array) else np.asarray(x)
+            x = vectors[k] = x if isinstance(x, core.ArrayBase) else np.asarray(x)
         elif own_rules(x) is not x or not hasattr(x, "ndim"):
             raise refusal(f"vector_{name}: {given}", x)
         if x.ndim != 1:
@@ -31,7 +30,7 @@ def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
             "the lengths must be equal"
         )
     a, b = vectors
-    return _operations[name](a, b, device=device)
+    return OPERATIONS[name](a, b, device=device)
 
 
 def vector_add(a: Any, b: Any, device: str | None = None) -> Any:
@@ -78,50 +77,6 @@ def vector_add_cpu(a: Any, b: Any) -> Any:
 def vector_add_cuda(a: Any, b: Any) -> Any:
     """`vector_add` on the first GPU; CudaError without one."""
     return vector_add(a, b, device="cuda")
-
-
-def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
-    """The sum of a diagonal of a two-dimensional array, rectangular too.
-
-    `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed
-    or unsigned as the elements; other types in their own.  The order of a floating-point sum
-    depends on its length alone, so that the bits are the same on every device; it is at least as
-    accurate as ``numpy.trace``.  ValueError when `matrix` is not two-dimensional.
-
-    >>> import numpy as np
-    >>> trace(np.arange(9).reshape(3, 3))
-    np.int64(12)
-    """
-    offset = integer("trace", "offset", offset)
-    array = matrix
-    if type(matrix) is not np.ndarray and not isinstance(matrix, Array):
-        array = as_array(matrix)
-        if not has_own_rules(array):
-            array = array if isinstance(array, Array) else np.asarray(array)
-        elif getattr(array, "ndim", 2) == 2:
-            ordinal = core.parse_device(device)
-            return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
-    if array.ndim != 2:
-        raise ValueError(
-            f"trace: the array must have two dimensions, not {array.ndim} "
-            f"(its shape is {array.shape})"
-        )
-    if isinstance(array, Array):
-        if device is not None:
-            _refuse_other_device("trace", array, device)
-        return core.trace_new(array, offset)
-    if array.dtype == np.bool_:
-        array = array.view(np.int8)
-    array = array[:, offset:] if offset >= 0 else array[-offset:, :]
-    if array.dtype.char not in "bhilqBHILQefdFD":
-        supported = "int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
-        raise TypeError(
-            f"trace: elements of type {array.dtype} are not supported; supported are {supported}"
-        )
-    if not array.dtype.isnative:
-        diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
-        array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
-    return core.trace(array.view(np.ndarray), core.parse_device(device))
 
 
 def fib(n: int) -> int:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._operands import has_own_rules, refusal
-from ._streams import LEGACY, gpu_ordinal
+from ._devices import LEGACY, gpu_ordinal
+from ._operands import NUMBERS, has_own_rules, refusal
 
 #: DLPack's kinds of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
@@ -28,8 +28,9 @@ _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 #: The newest version of DLPack that is understood.
 _MAX_VERSION = (1, 1)
 
-#: Types of operands that are certainly no foreign arrays.
-_PLAIN = frozenset({np.ndarray, bool, int, float, complex, type(None)})
+#: Types of operands that are certainly not foreign arrays.
+_PLAIN = frozenset({np.ndarray, *NUMBERS, type(None)})
+_OURS_OR_HOST = (core.ArrayBase, np.ndarray, np.generic, *NUMBERS, list, tuple, type(None))
 
 
 # ---- Streams -------------------------------------------------------------------------------------
@@ -314,6 +315,16 @@ def from_foreign(x: Any, device: str | None = None) -> Any:
     return array if device is None else _move(array, core.parse_device(device), None)
 
 
+def as_array(x: Any) -> Any:
+    """Returns an Array over foreign GPU memory, without a copy; anything else unchanged."""
+    if isinstance(x, _OURS_OR_HOST):
+        return x
+    if hasattr(type(x), "__dlpack_device__") or hasattr(type(x), "__cuda_array_interface__"):
+        found = from_foreign(x)
+        return x if found is None else found
+    return x
+
+
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Any:
     """The elements of `x` without a copy: an Array from a GPU, a NumPy array from the CPU.
 
@@ -355,7 +366,7 @@ def _operand(x: Any, taken: list[_Taken]) -> Any:
     return one[0]
 
 
-def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`operation(*args, **kwargs)` when an operand is foreign GPU memory, else NotImplemented.
 
     Without a stream of ours (``with pkg.stream(...)``) the operation is given to the stream of the

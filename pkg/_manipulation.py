@@ -8,40 +8,44 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, _is_scalar, _normalized_axes, _refuse_host, as_array
+from ._array import Array, join
 from ._convert import convert
+from ._creation import asarray
+from ._interop import as_array
 from ._mode import in_default_mode
 from ._operands import (
+    NUMBERS,
+    axes_of,
     broadcast_shapes,
+    broadcasts,
     call_numpy,
+    find_place,
     has_own_rules,
+    host_error,
     integer,
     integers,
+    normalize_axes,
     overrides,
     sequence,
+    sizes_of,
 )
+from ._table import dtype_of
 
 
-def _one_device(arrays: Sequence[Any], name: str, takes_numbers: bool = False) -> int:
-    """The GPU that all arrays are on, -1 when all are in host memory."""
+def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
+    """Returns the GPU that all arrays are on, -1 if all are in host memory."""
     on_gpu = [x for x in arrays if isinstance(x, Array)]
     if not on_gpu:
         return -1
     for x in arrays:
-        if not isinstance(x, Array) and not (takes_numbers and _is_scalar(x)):
-            raise _refuse_host(x, on_gpu[0].device)
-    places = {x.device: x._ordinal for x in on_gpu}
-    if len(places) > 1:
-        raise ValueError(
-            f"{name}(): the arrays are on {' and '.join(places)}: "
-            "move them to one device with to_device() first"
-        )
-    return on_gpu[0]._ordinal
+        if not isinstance(x, Array):
+            raise host_error(x, on_gpu[0].device)
+    return find_place(name, on_gpu)
 
 
-def _result_type(arrays: Sequence[Any], dtype: Any) -> np.dtype[Any]:
+def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
     kinds = (x.dtype if hasattr(x, "dtype") else x for x in arrays)
-    result: np.dtype[Any] = np.result_type(*kinds) if dtype is None else np.dtype(dtype)
+    result: np.dtype[Any] = np.result_type(*kinds)
     return result
 
 
@@ -53,15 +57,15 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
     array([1, 2, 3])
     """
     arrays = [as_array(x) for x in sequence("concatenate", arrays)]
-    axis = axis if axis is None else integer("concatenate", "axis", axis)
-    ordinal = _one_device(arrays, "concatenate")
-    if ordinal < 0:
+    if axis is not None:
+        (axis,) = axes_of("concatenate", "axis", integer("concatenate", "axis", axis))
+    if _find_gpu("concatenate", arrays) < 0:
         return call_numpy(np.concatenate, arrays, axis, dtype=dtype, operands=arrays)
     if axis is None:
         arrays, axis = [x.ravel() for x in arrays], 0
     if any(x.ndim == 0 for x in arrays):
         raise ValueError("arrays without dimensions cannot be concatenated")
-    (axis,) = _normalized_axes("concatenate", axis, arrays[0].ndim)
+    (axis,) = normalize_axes("concatenate", axis, arrays[0].ndim)
     shape = list(arrays[0].shape)
     for k, x in enumerate(arrays):
         if x.ndim != len(shape) or any(
@@ -71,14 +75,9 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
                 f"concatenate(): array 0 has shape {arrays[0].shape} and array {k} has {x.shape}: "
                 f"they must agree in all axes but {axis}"
             )
-    shape[axis] = sum(x.shape[axis] for x in arrays)
-    result = core.empty(shape, _result_type(arrays, dtype), ordinal, False)
-    begin = 0
-    for x in arrays:
-        end = begin + x.shape[axis]
-        core.copy(result[(slice(None),) * axis + (slice(begin, end),)], x)
-        begin = end
-    return result
+    return join(
+        arrays, axis, _result_type(arrays) if dtype is None else dtype_of("concatenate", dtype)
+    )
 
 
 @in_default_mode
@@ -90,11 +89,10 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
            [2, 4]])
     """
     arrays = [as_array(x) for x in sequence("stack", arrays)]
-    axis = integer("stack", "axis", axis)
-    ordinal = _one_device(arrays, "stack")
-    if ordinal < 0:
+    (axis,) = axes_of("stack", "axis", integer("stack", "axis", axis))
+    if _find_gpu("stack", arrays) < 0:
         return call_numpy(np.stack, arrays, axis, dtype=dtype, operands=arrays)
-    (axis,) = _normalized_axes("stack", axis, arrays[0].ndim + 1)
+    (axis,) = normalize_axes("stack", axis, arrays[0].ndim + 1)
     for k, x in enumerate(arrays):
         if x.shape != arrays[0].shape:
             raise ValueError(
@@ -113,12 +111,12 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     array([1, 2])
     """
     operands = [as_array(a) for a in (condition, x, y)]
-    ordinal = _one_device(operands, "where", takes_numbers=True)
-    if ordinal < 0:
+    if not any(isinstance(a, Array) for a in operands):
         return call_numpy(np.where, *operands, operands=operands)
+    ordinal = find_place("where", operands)
     shape = broadcast_shapes(*(np.shape(a) for a in operands))
-    weak = [a for a in operands[1:] if type(a) in (bool, int, float, complex)]
-    dtype = _result_type(operands[1:], None)
+    weak = [a for a in operands[1:] if type(a) in NUMBERS]
+    dtype = _result_type(operands[1:])
     if len(weak) == 2:
         dtype = np.result_type(*(np.asarray(a) for a in weak))
     out = core.empty(shape, dtype, ordinal, False)
@@ -148,7 +146,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 def transpose(x: Any, /, axes: Any = None) -> Any:
     """The axes in another order, reversed when none is given; a view."""
     x = as_array(x)
-    axes = axes if axes is None else integers("transpose", "axes", axes)
+    axes = axes if axes is None else axes_of("transpose", "axes", axes)
     if isinstance(x, Array):
         return x.transpose(axes)
     return call_numpy(np.transpose, x, *(() if axes is None else (axes,)), operands=[x])
@@ -156,7 +154,7 @@ def transpose(x: Any, /, axes: Any = None) -> Any:
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
     """The axes in another order; a view."""
-    return transpose(x, integers("permute_dims", "axes", axes))
+    return transpose(x, axes_of("permute_dims", "axes", axes))
 
 
 def matrix_transpose(x: Any, /) -> Any:
@@ -172,12 +170,12 @@ def matrix_transpose(x: Any, /) -> Any:
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """Some axes moved to other places, the rest in their order; a view."""
     x = as_array(x)
-    source = integers("moveaxis", "source", source)
-    destination = integers("moveaxis", "destination", destination)
+    source = axes_of("moveaxis", "source", source)
+    destination = axes_of("moveaxis", "destination", destination)
     if not isinstance(x, Array):
         return call_numpy(np.moveaxis, x, source, destination, operands=[x])
-    sources = _normalized_axes("moveaxis", source, x.ndim, "source")
-    targets = _normalized_axes("moveaxis", destination, x.ndim, "destination")
+    sources = normalize_axes("moveaxis", source, x.ndim, "source")
+    targets = normalize_axes("moveaxis", destination, x.ndim, "destination")
     if len(sources) != len(targets):
         raise ValueError("moveaxis(): source and destination must have as many axes")
     order = [d for d in range(x.ndim) if d not in sources]
@@ -189,17 +187,17 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 def expand_dims(x: Any, /, axis: Any) -> Any:
     """With new axes of size 1; a view."""
     x = as_array(x)
-    axes = integers("expand_dims", "axis", axis)
+    axes = axes_of("expand_dims", "axis", axis)
     if not isinstance(x, Array):
         return call_numpy(np.expand_dims, x, axes, operands=[x])
-    new = _normalized_axes("expand_dims", axes, x.ndim + len(axes))
+    new = normalize_axes("expand_dims", axes, x.ndim + len(axes))
     return x[tuple(None if d in new else slice(None) for d in range(x.ndim + len(axes)))]
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """Without axes of size 1; a view."""
     x = as_array(x)
-    axis = axis if axis is None else integers("squeeze", "axis", axis)
+    axis = axis if axis is None else axes_of("squeeze", "axis", axis)
     if isinstance(x, Array):
         return x.squeeze(axis)
     return call_numpy(np.squeeze, x, axis=axis, operands=[x])
@@ -208,23 +206,23 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
 def flip(x: Any, /, axis: Any = None) -> Any:
     """The elements in reverse order along all axes, or some; a view."""
     x = as_array(x)
-    axis = axis if axis is None else integers("flip", "axis", axis)
+    axis = axis if axis is None else axes_of("flip", "axis", axis)
     if not isinstance(x, Array):
         return call_numpy(np.flip, x, axis=axis, operands=[x])
-    axes = range(x.ndim) if axis is None else _normalized_axes("flip", axis, x.ndim)
+    axes = range(x.ndim) if axis is None else normalize_axes("flip", axis, x.ndim)
     return x[tuple(slice(None, None, -1 if d in axes else 1) for d in range(x.ndim))]
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """`x` repeated to a shape, as a view; it is read-only."""
     x = as_array(x)
-    shape = integers("broadcast_to", "shape", shape)
+    shape = sizes_of("broadcast_to", "shape", shape)
     if not isinstance(x, Array):
         # A quantity keeps its unit only if subok says so; masked arrays know no such argument.
         subok = True if overrides(x) and isinstance(x, np.ndarray) else None
         return call_numpy(np.broadcast_to, x, shape, subok=subok, operands=[x])
     missing = len(shape) - x.ndim
-    if missing < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[missing:], strict=True)):
+    if not broadcasts(x.shape, shape):
         raise ValueError(
             f"broadcast_to(): an array of shape {x.shape} does not broadcast to {shape}"
         )
@@ -245,7 +243,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
 
 @in_default_mode
 def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
-    x = as_array(x)
+    x, dtype = as_array(x), dtype_of("astype", dtype)
     if has_own_rules(x):
         ordinal = -1 if device is None else core.parse_device(device)
         copies = {} if copy else {"copy": False}
@@ -253,7 +251,5 @@ def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
     if not isinstance(x, Array):
         x = np.asarray(x)
     if device is not None:
-        from ._creation import asarray
-
         return asarray(x, dtype, device, copy=copy or None)
     return x.astype(dtype, copy=copy) if isinstance(x, Array) else convert(x, dtype, copy=copy)

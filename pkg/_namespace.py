@@ -13,6 +13,7 @@ import numpy as np
 
 from . import core
 from ._operands import has_own_rules, refusal
+from ._table import DTYPES
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -26,17 +27,8 @@ _KINDS = {
     "numeric": "iufc",
 }
 
-#: The types of the standard, and float16.
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(name)
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
-}
 
-
-def of_version(api_version: str | None) -> ModuleType:
+def namespace_of(api_version: str | None) -> ModuleType:
     """The namespace for a version of the standard; ValueError for an unknown one."""
     if api_version is not None and api_version not in _VERSIONS:
         raise ValueError(
@@ -59,7 +51,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return bool(dtype == np.dtype(kind))
 
 
-def _typed(x: Any) -> Any:
+def _dtype(x: Any) -> Any:
     """Returns what NumPy's functions of types take for `x`: the type of an array is enough."""
     if isinstance(x, core.ArrayBase):
         return x.dtype
@@ -72,13 +64,13 @@ def _typed(x: Any) -> Any:
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The type that the operands promote to, as NumPy promotes."""
-    result: np.dtype[Any] = np.result_type(*map(_typed, arrays_and_dtypes))
+    result: np.dtype[Any] = np.result_type(*map(_dtype, arrays_and_dtypes))
     return result
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether a type, or an array's, casts to another without loss."""
-    return np.can_cast(_typed(from_), to)
+    return np.can_cast(_dtype(from_), to)
 
 
 class _Info:

@@ -1,9 +1,9 @@
-"""Decides what becomes of operands that have rules of their own: one policy for every function.
+"""Checks operands: rules of their own, the device that they share, shapes, and other arguments.
 
 Masked arrays, matrices, quantities with a unit, pandas' and xarray's objects and Dask's arrays mean
 more than their elements.  `np.asarray` would drop the mask, the unit or the labels, and compute
-what is lazy.  So such an operand is either given to NumPy's function, where NumPy leaves the work
-to the operand's own class, or refused with a TypeError.
+what is lazy.  So every function of the package either gives such an operand to NumPy's function,
+if NumPy leaves the work to the operand's own class, or raises TypeError.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import functools
 import numbers
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ import numpy as np
 from . import core
 
 Shape = tuple[int, ...]
+
+NUMBERS = (bool, int, float, complex)
 
 #: Types without rules of their own.
 _PLAIN = frozenset(
@@ -210,10 +212,82 @@ def call_numpy(
     return result
 
 
+# ---- Numbers and devices -------------------------------------------------------------------------
+
+
+def is_number(x: Any) -> bool:
+    """Tells whether `x` is a Python number, perhaps of a subclass (an enum, ...)."""
+    return isinstance(x, NUMBERS) and not isinstance(x, np.generic)
+
+
+def type_number(x: Any) -> Any:
+    """Returns an instance of a subclass of int, float or complex as a NumPy scalar; else `x`.
+
+    As for NumPy, only the numbers of Python itself are weak.
+    """
+    return np.asarray(x)[()] if is_number(x) and type(x) not in NUMBERS else x
+
+
+def is_scalar(x: Any) -> bool:
+    """Tells whether `x` combines with arrays on any device: a number, or an array without axes."""
+    if isinstance(x, np.ndarray):
+        return x.ndim == 0 and not has_own_rules(x)
+    return isinstance(x, (*NUMBERS, np.generic))
+
+
+def gpu_of(x: Any) -> int:
+    """Returns the GPU that holds an array, -1 for host memory."""
+    ordinal: int = getattr(x, "_ordinal", -1)
+    return ordinal
+
+
+def misplaced(name: str, where: str) -> ValueError:
+    """Returns the error for arrays on two devices, or on another than `device` names."""
+    return ValueError(
+        f"{name}(): {where}; arrays are computed where they are: move one with to_device() first"
+    )
+
+
+def find_place(name: str, operands: Iterable[Any], device: str | None = None) -> int:
+    """Returns the GPU on which a call is computed, -1 for the CPU.
+
+    That is where the Arrays among the operands are, and without Arrays what `device` says.  Raises
+    TypeError if another operand is an array in host memory, and ValueError if operands are on two
+    GPUs or `device` names a third place.
+    """
+    ordinal, found, hosts = core.parse_device(device), None, []
+    for x in operands:
+        if gpu_of(x) < 0:
+            hosts.append(x)
+        elif found is None:
+            found = x
+        elif x._ordinal != found._ordinal:
+            raise misplaced(name, f"the operands are on {found.device} and {x.device}")
+    if found is None:
+        return ordinal
+    for x in hosts:
+        if not is_scalar(x):
+            raise host_error(x, found.device)
+    if device is not None and ordinal != found._ordinal:
+        raise misplaced(name, f"an operand is on {found.device} and device is {device!r}")
+    return int(found._ordinal)
+
+
+def host_error(x: Any, device: str) -> TypeError:
+    """Returns the error for an operand in host memory beside an Array on `device`."""
+    if has_own_rules(x):
+        return refusal(f"one operand is on {device} and another", x)
+    return TypeError(
+        f"one operand is a {type(x).__module__}.{type(x).__name__} in host memory, another is on "
+        f"{device}, and nothing is moved in silence: use pkg.asarray(x, device={device!r}) or "
+        "pkg.asnumpy(x)"
+    )
+
+
 # ---- Other arguments -----------------------------------------------------------------------------
 
 
-def _kind(x: Any) -> str:
+def describe(x: Any) -> str:
     """Describes an argument for an error: its type, and the types in a sequence."""
     if isinstance(x, list | tuple):
         kinds = ", ".join(dict.fromkeys(type(one).__name__ for one in x)) or "nothing"
@@ -228,7 +302,7 @@ def integer(name: str, what: str, x: Any) -> int:
     try:
         return operator.index(x)
     except TypeError:
-        raise TypeError(f"{name}(): {what} must be an int, not {_kind(x)}") from None
+        raise TypeError(f"{name}(): {what} must be an int, not {describe(x)}") from None
 
 
 def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
@@ -242,7 +316,34 @@ def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
             return tuple(map(operator.index, x))
     except TypeError:
         pass
-    raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, not {_kind(x)}")
+    raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, not {describe(x)}")
+
+
+def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
+    """Returns an argument, an axis or a sequence of axes, as a tuple.
+
+    Raises AxisError if no array has such an axis, as NumPy does; a C int may not hold the number.
+    """
+    given = integers(name, what, x)
+    for axis in given:
+        if abs(axis) > _MAX_DIMENSIONS:
+            raise np.exceptions.AxisError(
+                f"{name}(): {what} is {axis}, but an array has at most {_MAX_DIMENSIONS} dimensions"
+            )
+    return given
+
+
+def sizes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
+    """Returns an argument, the shape of a new array, as a tuple.
+
+    Raises ValueError if a size is negative or beyond what an array can have.
+    """
+    given = integers(name, what, x)
+    for n in given:
+        if not 0 <= n < 2**63:
+            wrong = "negative" if n < 0 else "2**63 or more"
+            raise ValueError(f"{name}(): {what} is {x!r}, but a size cannot be {wrong}")
+    return given
 
 
 def sequence(name: str, x: Any) -> list[Any]:
@@ -252,7 +353,7 @@ def sequence(name: str, x: Any) -> list[Any]:
             return list(x)
     except TypeError:
         pass
-    raise TypeError(f"{name}(): arrays must be a sequence of arrays, not {_kind(x)}")
+    raise TypeError(f"{name}(): arrays must be a sequence of arrays, not {describe(x)}")
 
 
 def number(name: str, what: str, x: Any) -> Any:
@@ -262,7 +363,7 @@ def number(name: str, what: str, x: Any) -> Any:
     """
     is_number = isinstance(x, numbers.Number | np.generic | str)
     if not is_number and (not hasattr(x, "dtype") or np.ndim(x) != 0):
-        raise TypeError(f"{name}(): {what} must be a number, not {_kind(x)}")
+        raise TypeError(f"{name}(): {what} must be a number, not {describe(x)}")
     return x
 
 
@@ -283,3 +384,30 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
                 given = " ".join(str(tuple(shape)) for shape in shapes)
                 raise ValueError(f"operands could not be broadcast together with shapes {given}")
     return tuple(result)
+
+
+def broadcasts(shape: Shape, target: Shape) -> bool:
+    """Tells whether an array of one shape broadcasts to another shape."""
+    missing = len(target) - len(shape)
+    return missing >= 0 and all(n in (1, m) for n, m in zip(shape, target[missing:], strict=True))
+
+
+def normalize_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape:
+    """Returns the argument `what`, an axis or a sequence of axes, as numbers from 0 to ndim - 1."""
+    if type(axes) is int and -ndim <= axes < ndim:
+        return (axes % ndim,)
+    given = axes_of(name, what, axes)
+    return tuple(np.lib.array_utils.normalize_axis_tuple(given, ndim, f"{name}()"))
+
+
+def is_fortran(x: Any) -> bool:
+    """Tells whether an array, of whatever kind, lies in Fortran order and not in C order."""
+    if isinstance(x, core.ArrayBase):
+        return x._is_f_contiguous and not x._is_c_contiguous
+    return bool(x.flags.f_contiguous and not x.flags.c_contiguous)
+
+
+def check_order(name: str, order: Any) -> None:
+    """Raises ValueError if `order` is not one of NumPy's."""
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f'{name}(): order must be "C", "F", "A" or "K", not {order!r}')

@@ -1,10 +1,10 @@
-"""Reductions, in an order that depends on the length alone; for `Array` and NumPy arrays.
+"""Reduces arrays of any kind, and `Values`, in an order that depends on their length alone.
 
-The order is written down in ``mylib.h`` (`mylib_reduce`).  The bits are the same on every device,
-for every layout, and with any number of threads.
+``mylib.h`` (`mylib_reduce`) describes the order.  The bits are the same on every device, for every
+layout, and with any number of threads.
 
-The usual calls on an Array or a plain NumPy array are made in `core`, whose functions return
-NotImplemented for all others; those go to `reduction`.
+`core` computes the usual calls on Arrays and plain NumPy arrays.  Its functions return
+NotImplemented for all other calls, which `reduce` computes.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from typing import Any
 
 import numpy as np
 
-from . import _out, core
-from ._array import (
-    Array,
-    _is_scalar,
-    _normalized_axes,
-    _refuse_host,
-    _refuse_other_device,
-    as_array,
-)
+from . import core
+from ._call import check_out, finish, open_out, store
 from ._convert import convert, warn_of_complex
+from ._interop import as_array
 from ._mode import in_default_mode
-from ._operands import call_numpy, has_own_rules
-from ._tracing import Traced
+from ._operands import (
+    Shape,
+    call_numpy,
+    find_place,
+    gpu_of,
+    has_own_rules,
+    integer,
+    normalize_axes,
+)
+from ._table import (
+    MAX,
+    MIN,
+    OPERATIONS,
+    PROD,
+    REDUCTIONS,
+    REPEATED,
+    SUM,
+    dtype_of,
+    native,
+    reduction_type,
+)
 
-Shape = tuple[int, ...]
-
-_SUM, _PROD, _MIN, _MAX = range(4)
-
-#: The reductions that are one call of the library, by their numbers there.
-KINDS = {"sum": _SUM, "prod": _PROD, "min": _MIN, "max": _MAX}
-_SUPPORTED = frozenset("?bhilqBHILQefdFD")
-
-_OPERATIONS = {operation.__name__: operation for operation in core.operations}
-
-#: The operation that each reduction repeats.
-_REPEATED = {"sum": "add", "mean": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
-
-#: The largest count such that float32 holds it and all smaller ones.
+#: float32 holds all counts up to this one.
 _EXACT_IN_FLOAT32 = 1 << 24
 
 
@@ -66,84 +66,44 @@ class Values:
         raise NotImplementedError
 
 
-# ---- Types ---------------------------------------------------------------------------------------
-
-
-def _supported(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Returns the type in native byte order; TypeError if the library does not have it."""
-    if dtype.char not in _SUPPORTED:
-        raise TypeError(
-            f"{name}: elements of type {dtype} are not supported; supported are bool, int8 to "
-            "int64, uint8 to uint64, float16 to float64, complex64 and complex128"
-        )
-    native: np.dtype[Any] = dtype.newbyteorder("=")
-    return native
-
-
 def _operand(name: str, x: Any) -> Any:
     """Returns `x` as an Array or a NumPy array in native byte order, of a supported type."""
-    x = as_array(x)
-    if isinstance(x, Array | Values):
+    if isinstance(x, core.ArrayBase | Values):
         return x
     x = np.asarray(x).view()  # whose shape no other thread sets
-    dtype = _supported(name, x.dtype)
+    dtype = native(name, x.dtype)
     return x if x.dtype.isnative else x.astype(dtype)
 
 
-def _carrying_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Returns the type of a sum or product of elements of a type."""
-    if dtype.kind in "bi":
-        return np.dtype(np.int64)
-    return np.dtype(np.uint64) if dtype.kind == "u" else dtype
-
-
-def _mean_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
-
-
-def result_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Returns the type of the reduction `name` of elements of a type."""
-    if name in ("sum", "prod"):
-        return _carrying_type(dtype)
-    return _mean_type(dtype) if name == "mean" else dtype
-
-
-def _chosen_type(name: str, x: Any, dtype: Any, target: Any) -> np.dtype[Any]:
-    """Returns the type that a reduction is computed in, which NumPy lets an output choose too."""
+def _choose_type(name: str, x: Any, dtype: Any, target: Any) -> np.dtype[Any]:
+    """Returns the type that a reduction computes in, which `dtype` or `out` may choose."""
     if dtype is not None:
-        return _supported(name, np.dtype(dtype))
+        return native(name, dtype_of(name, dtype))
     if target is None:
-        return result_type(name, x.dtype)
+        return reduction_type(name, x.dtype)
     if name == "mean" and (x.dtype.kind in "biu" or x.dtype == np.float16):
         return np.dtype(np.float32 if x.dtype == np.float16 else np.float64)
-    ufunc: Any = getattr(np, _REPEATED[name])
+    ufunc: Any = getattr(np, REPEATED[name])
     types = (target.dtype, x.dtype, None)
-    return _supported(name, ufunc.resolve_dtypes(types, reduction=True, casting="unsafe")[1])
-
-
-# ---- The way of a reduction ----------------------------------------------------------------------
-
-
-def _gpu(x: Any) -> int:
-    """Returns the GPU that the elements are on; -1 in host memory."""
-    return x._ordinal if isinstance(x, Array | Values) else -1
+    chosen = ufunc.resolve_dtypes(types, reduction=True, casting="unsafe")[1]
+    return native(name, chosen)
 
 
 def _new(x: Any, shape: Any, dtype: Any) -> Any:
-    ordinal = _gpu(x)
+    ordinal = gpu_of(x)
     if ordinal >= 0:
         return core.empty(shape, dtype, ordinal, False)
     return np.empty(shape, dtype)
 
 
-def _reduced_axes(name: str, axis: Any, x: Any) -> Shape:
+def _axes(name: str, axis: Any, x: Any) -> Shape:
     if axis is None:
         return tuple(range(x.ndim))
     if isinstance(axis, bool | np.bool_):
         raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
     if x.ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
         axis = () if operator.index(axis) in (0, -1) else axis  # which NumPy allows
-    return _normalized_axes(name, axis, x.ndim)
+    return normalize_axes(name, axis, x.ndim)
 
 
 def _shapes(x: Any, axes: Shape, keepdims: bool) -> tuple[Shape, Shape]:
@@ -157,27 +117,27 @@ def _reduce(
     name: str, x: Any, axes: Shape, kept: Shape, dtype: Any, result_dtype: Any, ordinal: int
 ) -> Any:
     """Returns `x`, converted to `dtype`, reduced to a new array of the shape `kept`."""
-    kind = KINDS[name]
-    if kind in (_MIN, _MAX) and any(x.shape[d] == 0 for d in axes):
+    kind = REDUCTIONS[name]
+    if kind in (MIN, MAX) and any(x.shape[d] == 0 for d in axes):
         raise ValueError(
             f"{name}: no elements along axes {axes} of the shape {x.shape}, and no identity to "
             "start from"
         )
     if dtype == np.bool_:  # True is 1, and any number but 0 is True
-        carrier = np.dtype(np.int64 if kind in (_SUM, _PROD) else np.uint8)
+        carrier = np.dtype(np.int64 if kind in (SUM, PROD) else np.uint8)
         x = x if x.dtype == np.bool_ else x.astype(np.bool_)
         return _reduce(name, x, axes, kept, carrier, carrier, ordinal).astype(np.bool_)
     warn_of_complex(x.dtype, dtype)
     result = _new(x, kept, result_dtype)
     if isinstance(x, Values):
         x.reduce(kind, dtype, ordinal, result)
-    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and _gpu(x) < 0:
-        _OPERATIONS[_REPEATED[name]].report_flags(flags)
+    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and gpu_of(x) < 0:
+        OPERATIONS[REPEATED[name]].report_flags(flags)
     return result
 
 
-def _converted(x: Any, dtype: Any) -> Any:
-    return x.astype(dtype) if isinstance(x, Array) else convert(np.asarray(x), dtype)
+def _convert(x: Any, dtype: Any) -> Any:
+    return x.astype(dtype) if gpu_of(x) >= 0 else convert(np.asarray(x), dtype)
 
 
 def _quotient(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
@@ -187,40 +147,43 @@ def _quotient(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
     with np.errstate(all="ignore"):
         if dtype.kind == "f" and count <= _EXACT_IN_FLOAT32:
             return total / dtype.type(count)
-        return _converted(total / np.float64(count), dtype)
+        return _convert(total / np.float64(count), dtype)
 
 
 _host_mean = in_default_mode(_quotient)
 
 
 @in_default_mode
-def reduction(
-    name: str, x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, device: str | None = None
+def reduce(
+    name: str,
+    x: Any,
+    axis: Any,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    device: str | None = None,
 ) -> Any:
-    """Returns the reduction `name` of anything that the functions here take."""
-    if isinstance(x, Traced):
-        return x._reduced(name, axis, dtype, out, keepdims)
-    ordinal = core.parse_device(device)
+    """Returns the reduction `name` of `x`: an array of any kind, or `Values`."""
     x = as_array(x)
     if has_own_rules(x):
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
+        ordinal = core.parse_device(device)
         return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
     x = _operand(name, x)
-    if _gpu(x) >= 0:
-        _refuse_other_device(name, x, device)
-    axes = _reduced_axes(name, axis, x)
+    ordinal = find_place(name, [x], device)
+    axes = _axes(name, axis, x)
     kept, shape = _shapes(x, axes, keepdims)
-    chosen = _chosen_type(name, x, dtype, None if out is None else _out.target(name, out))
+    chosen = _choose_type(name, x, dtype, None if out is None else open_out(name, out))
     target = out
     if out is not None:
-        target = _out.check(name, out, shape, chosen, _gpu(x), exact=True)
+        target = check_out(name, out, shape, chosen, gpu_of(x), exact=True)
     if name == "mean":
         result = _mean(x, axes, kept, chosen, target, ordinal).reshape(shape)
     else:
         result = _reduce(name, x, axes, kept, chosen, chosen, ordinal).reshape(shape)
     if target is None:
         return result[()] if isinstance(result, np.ndarray) else result
-    _out.store(target, result)
+    store(target, result)
     return out
 
 
@@ -230,10 +193,10 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
     carrier = np.dtype(np.float32) if dtype == np.float16 else dtype
     total = _reduce("sum", x, axes, kept, dtype, carrier, ordinal)
     if target is None:
-        return _converted(_quotient(total, count, carrier), dtype)
+        return _convert(_quotient(total, count, carrier), dtype)
     # NumPy rounds the sum to the type of the output, and divides there.
     own = target.dtype.newbyteorder("=")
-    return _quotient(_converted(total, own), count, own)
+    return _quotient(_convert(total, own), count, own)
 
 
 # ---- The functions -------------------------------------------------------------------------------
@@ -258,10 +221,10 @@ def sum(  # noqa: A001  NumPy's name
     array([4, 6])
     """
     if dtype is None and out is None and device is None:
-        result = core.reduce_new(_SUM, x, axis, keepdims)
+        result = core.reduce_new(SUM, x, axis, keepdims)
         if result is not NotImplemented:
             return result
-    return reduction("sum", x, axis, dtype, out, keepdims, device)
+    return reduce("sum", x, axis, dtype, out, keepdims, device)
 
 
 def prod(
@@ -279,10 +242,10 @@ def prod(
     np.int64(24)
     """
     if dtype is None and out is None and device is None:
-        result = core.reduce_new(_PROD, x, axis, keepdims)
+        result = core.reduce_new(PROD, x, axis, keepdims)
         if result is not NotImplemented:
             return result
-    return reduction("prod", x, axis, dtype, out, keepdims, device)
+    return reduce("prod", x, axis, dtype, out, keepdims, device)
 
 
 def _extremum(
@@ -292,7 +255,7 @@ def _extremum(
         result = core.reduce_new(kind, x, axis, keepdims)
         if result is not NotImplemented:
             return result
-    return reduction(name, x, axis, None, out, keepdims, device)
+    return reduce(name, x, axis, None, out, keepdims, device)
 
 
 def min(  # noqa: A001  NumPy's name
@@ -308,7 +271,7 @@ def min(  # noqa: A001  NumPy's name
     >>> min([3, 1, 2])
     np.int64(1)
     """
-    return _extremum("min", _MIN, x, axis, out, keepdims, device)
+    return _extremum("min", MIN, x, axis, out, keepdims, device)
 
 
 def max(  # noqa: A001  NumPy's name
@@ -324,7 +287,7 @@ def max(  # noqa: A001  NumPy's name
     >>> max([3, 1, 2])
     np.int64(3)
     """
-    return _extremum("max", _MAX, x, axis, out, keepdims, device)
+    return _extremum("max", MAX, x, axis, out, keepdims, device)
 
 
 def mean(
@@ -344,23 +307,16 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
-    if type(x) in (Array, np.ndarray) and dtype is None and out is None and device is None:
-        own, is_host = x.dtype, type(x) is np.ndarray
+    is_host = type(x) is np.ndarray
+    if (is_host or isinstance(x, core.ArrayBase)) and dtype is out is device is None:
+        own = x.dtype
         carriers = "fd" if is_host else "fdD"  # carry their own sums
         if own.char in carriers and x.size <= _EXACT_IN_FLOAT32:
-            total = core.reduce_new(_SUM, x, axis, keepdims)
+            total = core.reduce_new(SUM, x, axis, keepdims)
             if total is not NotImplemented:
                 count = x.size // total.size
                 return _host_mean(total, count, own) if is_host else total / own.type(count)
-    return reduction("mean", x, axis, dtype, out, keepdims, device)
-
-
-def _finished(name: str, result: Any, out: Any) -> Any:
-    if out is None:
-        return result[()] if isinstance(result, np.ndarray) else result
-    found = _out.check(name, out, result.shape, result.dtype, _gpu(result), exact=True)
-    _out.store(found, result)
-    return out
+    return reduce("mean", x, axis, dtype, out, keepdims, device)
 
 
 def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
@@ -377,24 +333,15 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
         if result is not NotImplemented:
             return result
     a, b = as_array(a), as_array(b)
-    ordinal = core.parse_device(device)
-    on_gpu = isinstance(a, Array) or isinstance(b, Array)
-    if on_gpu:
-        found = a if isinstance(a, Array) else b
-        for x in (a, b):
-            if not isinstance(x, Array) and not _is_scalar(x):
-                raise _refuse_host(x, found.device)
-            if isinstance(x, Array) and x._ordinal != found._ordinal:
-                raise ValueError(
-                    f"dot: a is on {a.device} and b is on {b.device}: move one of them with "
-                    "to_device() first"
-                )
-    elif has_own_rules(a) or has_own_rules(b):
+    on_gpu = isinstance(a, core.ArrayBase) or isinstance(b, core.ArrayBase)
+    if not on_gpu and (has_own_rules(a) or has_own_rules(b)):
+        ordinal = core.parse_device(device)
         return call_numpy(np.dot, a, b, out=out, operands=[a, b], ordinal=ordinal)
-    else:
+    ordinal = find_place("dot", (a, b), device)
+    if not on_gpu:
         a, b = _operand("dot", a), _operand("dot", b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return _finished("dot", a * b if on_gpu else np.asarray(a * b), out)
+        return finish("dot", a * b if on_gpu else np.asarray(a * b), out, exact=True)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(
             f"dot: the arrays must have one dimension; their shapes are {a.shape} and {b.shape}"
@@ -404,10 +351,45 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     dtype = a.dtype if a.dtype is b.dtype else np.result_type(a.dtype, b.dtype)
     if dtype == np.bool_:
         dtype = np.dtype(np.int8)
-    if on_gpu and device is not None and ordinal != a._ordinal:
-        raise ValueError(f"dot: the arrays are on {a.device}, and device is {device!r}")
     result = _new(a, (), dtype)
     flags = core.dot(dtype, ordinal, result, a, b)
     if flags and not on_gpu:
-        _OPERATIONS["add"].report_flags(flags)
-    return _finished("dot", result, out)
+        OPERATIONS["add"].report_flags(flags)
+    return finish("dot", result, out, exact=True)
+
+
+def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
+    """The sum of a diagonal of a two-dimensional array, rectangular too.
+
+    `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed
+    or unsigned as the elements; other types in their own.  The order of a floating-point sum
+    depends on its length alone, so that the bits are the same on every device; it is at least as
+    accurate as ``numpy.trace``.  ValueError when `matrix` is not two-dimensional.
+
+    >>> import numpy as np
+    >>> trace(np.arange(9).reshape(3, 3))
+    np.int64(12)
+    """
+    offset = integer("trace", "offset", offset)
+    array: Any = as_array(matrix)
+    ordinal = find_place("trace", [array], device)
+    if has_own_rules(array):
+        if getattr(array, "ndim", 2) == 2:
+            return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
+    elif not isinstance(array, core.ArrayBase):
+        array = np.asarray(array)
+    if array.ndim != 2:
+        raise ValueError(
+            f"trace: the array must have two dimensions, not {array.ndim} "
+            f"(its shape is {array.shape})"
+        )
+    if isinstance(array, core.ArrayBase):
+        return core.trace_new(array, offset)
+    if array.dtype == np.bool_:
+        array = array.view(np.int8)
+    array = array[:, offset:] if offset >= 0 else array[-offset:, :]
+    native("trace", array.dtype)
+    if not array.dtype.isnative:
+        diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
+        array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
+    return core.trace(array.view(np.ndarray), ordinal)

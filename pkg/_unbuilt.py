@@ -9,7 +9,7 @@ from sys import implementation, version_info
 _FOLDER = Path(__file__).resolve().parent
 
 
-def explained(error: ImportError) -> ImportError:
+def explain(error: ImportError) -> ImportError:
     """Returns the error to raise: `error` itself if the extension was loaded and raised it."""
     built = any((_FOLDER / f"core{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
     # Only what the dynamic linker says comes with the path of an extension.

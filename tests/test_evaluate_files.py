@@ -30,8 +30,8 @@ from hypothesis import strategies as st
 from numpy.lib import format as npy
 
 import pkg as pcd
-from pkg import _evaluate_files
-from pkg._evaluate_files import main, piece_shape, pieces, runs
+from pkg import _files
+from pkg._files import main, piece_shape, pieces, runs
 
 NDVI = "(nir - red) / (nir + red)"
 
@@ -274,13 +274,13 @@ def test_an_output_that_appears_meanwhile(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = save(a=np.arange(5.0))
-    create = _evaluate_files.Output.create
+    create = _files.Output.create
 
     def create_late(self: Any, *args: Any) -> None:
         create(self, *args)
         Path("b.npy").write_text("precious")
 
-    monkeypatch.setattr(_evaluate_files.Output, "create", create_late)
+    monkeypatch.setattr(_files.Output, "create", create_late)
     assert main(["a * 2", *files, "-o", "b.npy"]) == 1
     assert "b.npy exists" in capsys.readouterr().err
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
@@ -642,13 +642,13 @@ def test_an_input_truncated_meanwhile(
     a = np.ones((100, 100), ">f8" if order == "bytes" else "f8", "F" if order == "F" else "C")
     b = np.asfortranarray(a) if order == "mixed" else a
     files = save(a=a, b=b)
-    real = _evaluate_files.Output.write
+    real = _files.Output.write
 
     def write(self: Any, *args: Any) -> None:
         real(self, *args)
         os.truncate("b.npy", 8192)
 
-    monkeypatch.setattr(_evaluate_files.Output, "write", write)
+    monkeypatch.setattr(_files.Output, "write", write)
     assert main(["a + b", *files, "-o", "c.npy", "--chunk", "9K"]) == 1
     assert "cannot read b.npy: it was truncated while it was read" in capsys.readouterr().err
     assert names() == ["a.npy", "b.npy"]
@@ -656,13 +656,13 @@ def test_an_input_truncated_meanwhile(
 
 TRUNCATED = """
 import os, sys
-from pkg import _evaluate_files
-real = _evaluate_files.Evaluation._whole
+from pkg import _files
+real = _files.Evaluation._whole
 def whole(self):
     os.truncate("b.npy", 8192)
     return real(self)
-_evaluate_files.Evaluation._whole = whole
-sys.exit(_evaluate_files.main(sys.argv[1:]))
+_files.Evaluation._whole = whole
+sys.exit(_files.main(sys.argv[1:]))
 """
 
 
@@ -807,7 +807,7 @@ def test_a_signal_while_the_output_gets_its_name(
 
 PEAK = """
 import resource, sys
-from pkg._evaluate_files import main
+from pkg._files import main
 status = main(sys.argv[1:])
 print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """

@@ -127,8 +127,8 @@ def test_nothing_is_run(tmp_path: Path) -> None:
         with pytest.raises(SyntaxError):
             evaluate(text, {"a": np.ones(3)})
     assert not target.exists()
-    package = Path(pcd.__file__).parent
-    for name in ("_parsing", "_graph", "_lowering", "_expressions", "_tracing"):
+    package = Path(pcd.__file__).parent / "expressions"
+    for name in ("parsing", "graph", "lowering", "expression", "tracing"):
         source = (package / f"{name}.py").read_text()
         assert not re.search(r"(?<![\w.])(eval|exec|compile)\(", source), name
 
@@ -180,15 +180,15 @@ def test_description() -> None:
 
 def test_texts_are_parsed_once() -> None:
     """And not kept without end."""
-    from pkg import _expressions
+    from pkg.expressions import expression
 
-    _expressions._of_text.cache_clear()
+    expression._of_text.cache_clear()
     for _ in range(3):
         evaluate("a + 1", {"a": 2})
-    assert _expressions._of_text.cache_info().misses == 1
+    assert expression._of_text.cache_info().misses == 1
     for k in range(1000):
         evaluate(f"a + {k}", {"a": 2})
-    assert _expressions._of_text.cache_info().currsize <= 256
+    assert expression._of_text.cache_info().currsize <= 256
 
 
 def test_random_texts() -> None:

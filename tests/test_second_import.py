@@ -137,7 +137,7 @@ outcomes = []
 for call in (
     lambda: a + b, lambda: b + a, lambda: first.add(a, b), lambda: second.add(a, b),
     lambda: first.add(b, b), lambda: a == b, lambda: first.sum(b), lambda: first.where(b, a, b),
-    lambda: first.Expression("p + q")(a, b), lambda: first.asarray(b), lambda: a.__iadd__(b),
+    lambda: first.Expression("p + q")(a, b), lambda: first.asarray(b), lambda: a.copy().__iadd__(b),
     lambda: second.concatenate([a, b]), lambda: np.add(a, b),
 ):
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 from typing import Any
 
@@ -45,6 +46,41 @@ CALLS: list[tuple[Any, str, str]] = [
     (lambda x: pcd.fuse("a + 1"), r"fuse\(\): function must be a Python function", "str"),
     (lambda x: pcd.evaluate("a", (1, "a"), {}), "local_dict is a mapping", "tuple"),
     (lambda x: pcd.evaluate(1), "is a str or an Expression", "int"),
+    (lambda x: pcd.linspace("a", 1), r"linspace\(\): start must be a number", "str"),
+    (lambda x: pcd.linspace(0, None), r"linspace\(\): stop must be a number", "None"),
+    (lambda x: pcd.linspace(0, np.array("a")), r"linspace\(\): stop must be a number", "<U1"),
+    (lambda x: pcd.linspace(0, 1, dtype="nosuch"), r"linspace\(\): dtype must be an", "'nosuch'"),
+    (lambda x: pcd.zeros(3, "nosuch"), r"zeros\(\): dtype must be an element type", "'nosuch'"),
+    (lambda x: pcd.asarray([1], "nosuch"), r"asarray\(\): dtype must be an", "'nosuch'"),
+    (lambda x: pcd.arange(3, dtype="nosuch"), r"arange\(\): dtype must be an", "'nosuch'"),
+    (lambda x: pcd.sum(x, dtype="nosuch"), r"sum\(\): dtype must be an", "'nosuch'"),
+    (lambda x: pcd.sum(x, dtype=object), r"sum\(\): elements of object are not supported", "bool"),
+    (lambda x: pcd.mean(x, dtype="S3"), r"mean\(\): elements of \|S3 are not supported", "bool"),
+    (lambda x: pcd.add(x, 1, dtype=object), r"add\(\): dtype must be one of int8", "float64"),
+    (lambda x: pcd.add(x, 1, dtype="S3"), r"add\(\): dtype must be one of int8", "float64"),
+]
+
+HUGE = 2**70
+
+#: A call with a number that no array has, and what it is called.
+NUMBERS: list[tuple[Any, str]] = [
+    (lambda x: pcd.sum(x, HUGE), r"sum\(\): axis is"),
+    (lambda x: pcd.mean(x, -HUGE), r"mean\(\): axis is"),
+    (lambda x: pcd.flip(x, HUGE), r"flip\(\): axis is"),
+    (lambda x: pcd.squeeze(x, HUGE), r"squeeze\(\): axis is"),
+    (lambda x: pcd.expand_dims(x, HUGE), r"expand_dims\(\): axis is"),
+    (lambda x: pcd.moveaxis(x, 0, HUGE), r"moveaxis\(\): destination is"),
+    (lambda x: pcd.transpose(x, (0, HUGE)), r"transpose\(\): axes is"),
+    (lambda x: pcd.concat([x, x], HUGE), r"concatenate\(\): axis is"),
+    (lambda x: pcd.stack([x, x], -HUGE), r"stack\(\): axis is"),
+    (lambda x: pcd.zeros(HUGE), r"zeros\(\): shape is"),
+    (lambda x: pcd.empty((2, -3)), r"empty\(\): shape is"),
+    (lambda x: pcd.full(-1, 0), r"full\(\): shape is"),
+    (lambda x: pcd.ones_like(x, shape=-1), r"ones_like\(\): shape is"),
+    (lambda x: pcd.broadcast_to(x, (-1, 3)), r"broadcast_to\(\): shape is"),
+    (lambda x: pcd.broadcast_to(x, (HUGE, 2, 3)), r"broadcast_to\(\): shape is"),
+    (lambda x: pcd.linspace(0, 1, HUGE), r"linspace\(\): num is"),
+    (lambda x: pcd.linspace(0, 1, -1), r"linspace\(\): num is"),
 ]
 
 
@@ -55,6 +91,22 @@ def test_wrong_kinds_of_arguments(call: Any, expected: str, passed: str, device:
     with pytest.raises(TypeError) as info, pcd.default_device(device):
         call(x)
     assert re.search(f"{expected}.*{re.escape(passed)}", str(info.value)), info.value
+
+
+@cases.each_device()
+@pytest.mark.parametrize(("call", "expected"), NUMBERS)
+def test_numbers_that_no_array_has(call: Any, expected: str, device: str) -> None:
+    x = pcd.asarray(np.arange(6.0).reshape(2, 3), device=device)
+    with pytest.raises(ValueError) as info, pcd.default_device(device):
+        call(x)
+    assert re.search(rf"{expected} .*, but", str(info.value)), info.value
+
+
+def test_texts_name_public_things() -> None:
+    """Not the files in which they are written."""
+    for x in (pcd.Expression, pcd.Array, pcd.Stream, pcd.zeros, pcd.sum, pcd.evaluate, pcd.fuse):
+        assert x.__module__ == "pkg"
+        assert pickle.loads(pickle.dumps(x)) is x
 
 
 def test_divide_has_its_own_name() -> None:

@@ -149,15 +149,21 @@ def test_python_is_formatted() -> None:
 
 
 def test_mypy() -> None:
-    run(sys.executable, "-m", "mypy", "pkg")
+    run(sys.executable, "-m", "mypy", "pkg", "scripts/checks/typed.py")
 
 
 def test_stubs_match_the_modules(tmp_path: Path) -> None:
     allowed = tmp_path / "allowed"
-    # The library is no module; decorators hide the signatures of the others.
+    # The library is not a module, and the names of the ufuncs come from its table; __all__ is
+    # computed; stubtest takes an alias of literals for a class; decorators hide the signatures of
+    # the others.
     names = (
+        "__all__",
+        "_typing.Cpu",
+        "_typing.Gpu",
+        "_typing.overload",
+        "ufuncs.*",
         "libmylib",
-        "_docs.signature",
         "_manipulation.astype",
         "_manipulation.where",
         "_operands._masked",

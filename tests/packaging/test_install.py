@@ -44,7 +44,8 @@ def wheel_members(wheel: Path) -> set[str]:
 def expected_members(wheel: Path, tree: Path) -> set[str]:
     """All of a wheel but its extension, whose name depends on the Python, and its dist-info."""
     return {
-        *(f"pkg/{path.name}" for path in (tree / "pkg").glob("*.py*")),
+        *(str(path.relative_to(tree)) for path in (tree / "pkg").rglob("*.py")),
+        *(str(path.relative_to(tree)) for path in (tree / "pkg").rglob("*.pyi")),
         "pkg/py.typed",
         "pkg/libmylib.so",
         "pkg/include/mylib.h",

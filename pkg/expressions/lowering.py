@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import core
-from ._array import COMPARISONS, check_exponent, compares_beyond, power_by_products
-from ._general import resolve
-from ._graph import OPERATIONS, Graph, operands
+from .. import core
+from .._call import check_exponent, compare_beyond, power_by_products, resolve
+from .._table import COMPARISONS, OPERATIONS
+from .graph import Graph, operands
 
 CONVERT: int = core.STEP_CONVERT
 SELECT: int = core.STEP_SELECT
@@ -164,7 +164,7 @@ class _Lowering:
             except OverflowError:
                 if name not in COMPARISONS or not isinstance(x.number, int):
                     raise
-                return self.constant(compares_beyond(name, x.number, k == 0), BOOL)
+                return self.constant(compare_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
 
     def mixed_comparison(self, operation: Any, a: _Typed, b: _Typed) -> _Typed:
@@ -173,7 +173,7 @@ class _Lowering:
         x = a if is_first else b
         zero, u8 = self.constant(0, x.dtype), np.dtype(np.uint64)
         is_negative = self.step(_LESS, x.dtype, BOOL, x.place, zero.place)
-        answer = self.constant(compares_beyond(operation.__name__, -1, is_first), BOOL)
+        answer = self.constant(compare_beyond(operation.__name__, -1, is_first), BOOL)
         compared = self.step(operation.index, u8, BOOL, a.place, b.place)
         return self.step(SELECT, BOOL, BOOL, is_negative.place, answer.place, compared.place)
 

@@ -12,22 +12,32 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _graph, _out, _reductions, core
-from ._array import Array, _refuse_host, as_array, is_number, typed_number
-from ._graph import Graph, of_numbers, on_numbers, operands, text_of
-from ._lowering import Lowered, Static, describe, lower
-from ._mode import in_default_mode
-from ._operands import broadcast_shapes, plain
-from ._parsing import parse
+from .. import _reductions, core
+from .._array import Array
+from .._call import check_out, open_out, store, unwrap_out
+from .._interop import as_array
+from .._mode import in_default_mode
+from .._operands import (
+    broadcast_shapes,
+    check_order,
+    find_place,
+    is_number,
+    plain,
+    type_number,
+)
+from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, native, reduction_type
+from .._typing import Host, overload
+from .graph import Graph, of_numbers, on_numbers, operands, text_of
+from .lowering import Lowered, Static, describe, lower
+from .parsing import parse
+
+_Out = TypeVar("_Out", bound=Host | Array)
 
 _WEAK = (int, float, complex)
-
-#: Element types, as NumPy's characters.
-_SUPPORTED = _reductions._SUPPORTED
 
 #: The arguments of a call besides the inputs, with their defaults.
 _OPTIONS: dict[str, Any] = {"out": None, "order": "K", "casting": "safe", "device": None}
@@ -45,7 +55,7 @@ _lock = threading.Lock()
 # ---- Operands ------------------------------------------------------------------------------------
 
 
-def _taken(name: str, x: Any) -> Any:
+def _take(name: str, x: Any) -> Any:
     """An input as a Python number, a NumPy scalar or array, or an Array; else TypeError."""
     kind = type(x)
     if is_number(x) or isinstance(x, Array):
@@ -55,36 +65,13 @@ def _taken(name: str, x: Any) -> Any:
         if isinstance(x, Array):
             return x
         x = plain(f"the input {name!r}", x)
-    if x.dtype.char not in _SUPPORTED:
+    if x.dtype.char not in ELEMENTS:
         what = f"of {x.dtype}" if kind is np.ndarray else f"a {kind.__name__} ({x.dtype})"
         raise TypeError(
-            f"the input {name!r} is {what}: expressions compute with numbers and arrays of bool, "
-            "int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
+            f"the input {name!r} is {what}: expressions compute with numbers and arrays of "
+            f"{ELEMENTS_TEXT}"
         )
     return x
-
-
-def _place(values: Iterable[Any], device: str | None) -> int:
-    """The GPU on which the inputs are, or where host arrays are to be computed; -1 for the CPU."""
-    ordinal = core.parse_device(device)
-    arrays = [x for x in values if isinstance(x, Array)]
-    if not arrays:
-        return ordinal
-    found = arrays[0]
-    for x in values:
-        if isinstance(x, np.ndarray) and x.ndim:
-            raise _refuse_host(x, found.device)
-        if isinstance(x, Array) and x._ordinal != found._ordinal:
-            raise ValueError(
-                f"the inputs are on {found.device} and {x.device}: "
-                "move one of them with to_device() first"
-            )
-    if device is not None and ordinal != found._ordinal:
-        raise ValueError(
-            f"an input is on {found.device}, and device is {device!r}: "
-            "data is computed where it is; move it with to_device() first"
-        )
-    return found._ordinal
 
 
 def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
@@ -95,27 +82,23 @@ def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, 
         raise ValueError(f"the shapes of the inputs do not broadcast: {shapes}") from None
 
 
-def _order(order: str, values: Iterable[Any]) -> str:
-    if order == "A":
-        flags = [
-            x._is_f_contiguous if isinstance(x, Array) else x.flags.f_contiguous
-            for x in values
-            if isinstance(x, Array | np.ndarray)
-        ]
-        return "F" if all(flags) else "C"
-    if order not in ("C", "F", "K"):
-        raise ValueError(f'order must be "C", "F", "A" or "K", not {order!r}')
-    return order
+def _choose_order(order: str, values: Iterable[Any]) -> str:
+    check_order("evaluate", order)
+    if order != "A":
+        return order
+    flags = [
+        x._is_f_contiguous if isinstance(x, Array) else x.flags.f_contiguous
+        for x in values
+        if isinstance(x, Array | np.ndarray)
+    ]
+    return "F" if all(flags) else "C"
 
 
-def _target(out: Any) -> Any:
+def _open_out(out: Any) -> Any:
     """Returns `out` as a NumPy array or an Array of a supported type."""
-    found = _out.target("evaluate", _out.unwrapped("evaluate", out))
-    if isinstance(found, np.memmap):
-        found = found.view(np.ndarray)
-    if found.dtype.char not in _SUPPORTED:
-        raise TypeError(f"out has elements of {found.dtype}, which are not supported")
-    return found
+    found = open_out("evaluate", unwrap_out("evaluate", out))
+    native("evaluate", found.dtype)
+    return found.view(np.ndarray) if isinstance(found, np.memmap) else found
 
 
 # ---- Programs of an expression -------------------------------------------------------------------
@@ -176,7 +159,7 @@ class _Call:
         if self.region.frontier:
             # Where a number meets an array, it is weak, or what NumPy makes of it.
             for k, x in self.region.numbers(graph, self.values).items():
-                self.nodes[k] = np.bool_(x) if type(x) is bool else typed_number(x)
+                self.nodes[k] = np.bool_(x) if type(x) is bool else type_number(x)
         self.kinds: dict[int, Any] = {
             k: type(x) if is_number(x) else x.dtype for k, x in self.nodes.items()
         }
@@ -196,7 +179,7 @@ class _Call:
         )
         return (out_dtype, *kinds)
 
-    def lowered(self, out_dtype: Any = None) -> tuple[Lowered, core.Program]:
+    def lower(self, out_dtype: Any = None) -> tuple[Lowered, core.Program]:
         """The program, converting its result to `out_dtype` if that is given."""
         known = self.expression._programs
         key = self._key(out_dtype)
@@ -227,32 +210,32 @@ class _Call:
 def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
     """The result of a call, in `target` or new."""
     if call.graph.reduction is not None:
-        return _reduced(call, ordinal, target, casting)
-    lowered, program = call.lowered()
+        return _reduce(call, ordinal, target, casting)
+    lowered, program = call.lower()
     on_gpu = any(isinstance(x, Array) for x in call.values)
     if target is not None:
         place = next((x._ordinal for x in call.values if isinstance(x, Array)), -1)
-        _out.check("evaluate", target, call.shape, lowered.dtype, place, casting)
+        check_out("evaluate", target, call.shape, lowered.dtype, place, casting)
         native = target.dtype.newbyteorder("=")
         if native != lowered.dtype:
-            lowered, program = call.lowered(native)
+            lowered, program = call.lower(native)
     inputs = call.sources(lowered)
     if not on_gpu and not all(
         x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
     ):
         return _run_converting(lowered, program, ordinal, order, inputs, target)
-    result = _called(program, ordinal, order, target, inputs)
+    result = _call_program(program, ordinal, order, target, inputs)
     if result is NotImplemented:
         call.shape  # noqa: B018  tells which shapes do not broadcast
     return result
 
 
-def _called(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
+def _call_program(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
     """`program.call`, also for an output of another shape or type, or one that overlaps."""
     result = program.call(ordinal, order, target, inputs)
     if result is not NotImplemented or target is None:
         return result
-    _out.store(target, program.call(ordinal, order, None, inputs))
+    store(target, program.call(ordinal, order, None, inputs))
     return target
 
 
@@ -278,7 +261,7 @@ def _run_converting(
     with iterator:
         result = iterator.operands[0]
         for out, *pieces in iterator if iterator.itersize else ():
-            _called(program, ordinal, "C", out, tuple(pieces))
+            _call_program(program, ordinal, "C", out, tuple(pieces))
     return result if target is not None or result.ndim else result[()]
 
 
@@ -286,7 +269,7 @@ class _Values(_reductions.Values):
     """The elements of an expression, which are computed as they are reduced."""
 
     def __init__(self, call: _Call, ordinal: int) -> None:
-        lowered, self._program = call.lowered()
+        lowered, self._program = call.lower()
         self._inputs = tuple(
             x.astype(x.dtype.newbyteorder("="))
             if isinstance(x, np.ndarray) and not x.dtype.isnative
@@ -300,19 +283,18 @@ class _Values(_reductions.Values):
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
 
 
-def _reduced(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
+def _reduce(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
     reduction = call.graph.reduction
     assert reduction is not None
     values = _Values(call, ordinal)
     device = None if values._ordinal >= 0 else "cpu" if ordinal < 0 else f"cuda:{ordinal}"
-    result = getattr(_reductions, reduction.name)(
-        values, axis=reduction.axis, keepdims=reduction.keepdims, device=device
-    )
+    name, axis, keepdims = reduction
+    result = _reductions.reduce(name, values, axis, keepdims=keepdims, device=device)
     if target is None:
         return result
     place = values._ordinal
-    _out.check("evaluate", target, result.shape, result.dtype, place, casting, exact=True)
-    _out.store(target, result)
+    check_out("evaluate", target, result.shape, result.dtype, place, casting, exact=True)
+    store(target, result)
     return target
 
 
@@ -342,8 +324,8 @@ def _of_numbers(
         if target is None:
             return typed[()]
     name, exact = "evaluate", reduction is not None
-    _out.check(name, target, typed.shape, typed.dtype, -1, casting, exact=exact)
-    _out.store(target, typed)
+    check_out(name, target, typed.shape, typed.dtype, -1, casting, exact=exact)
+    store(target, typed)
     return target
 
 
@@ -435,7 +417,7 @@ class Expression(core.ExpressionBase):
                 self._regions[is_weak] = region
         return region
 
-    def _bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Arguments in the order of the inputs; TypeError when they are others."""
         names = self.inputs
         if not named and len(args) == len(names):
@@ -459,19 +441,19 @@ class Expression(core.ExpressionBase):
         # A name is that of an input, until the input has been given by position.
         open_names = self.inputs[len(args) :]
         given = {name: named.pop(name) for name in named.keys() & _OPTIONS.keys() - {*open_names}}
-        return self._computed(self._bound(args, named), **{**_OPTIONS, **given})
+        return self._compute(self._bind(args, named), **{**_OPTIONS, **given})
 
-    def _computed(
+    def _compute(
         self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
     ) -> Any:
-        taken = [_taken(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
-        ordinal = _place(taken, device)
-        order = _order(order, taken)
-        target = None if out is None else _target(out)
-        if _is_of_numbers(self._graph, taken):
-            result = _of_numbers(self._graph, taken, ordinal, target, casting)
+        values = [_take(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
+        ordinal = find_place("evaluate", values, device)
+        order = _choose_order(order, values)
+        target = None if out is None else _open_out(out)
+        if _is_of_numbers(self._graph, values):
+            result = _of_numbers(self._graph, values, ordinal, target, casting)
             return result if out is None else out
-        call = _Call(self, taken)
+        call = _Call(self, values)
         try:
             result = _run(call, ordinal, order, target, casting)
         except core.OutOfRange:
@@ -487,14 +469,14 @@ class Expression(core.ExpressionBase):
         reduction = self._graph.reduction
         if not call.region.is_direct:
             return
-        lowered, program = call.lowered()
+        lowered, program = call.lower()
         nodes = self._graph.nodes
         sources = tuple(nodes[node][1] for node, _ in lowered.sources)
         if reduction is None:
             self._remember(tuple(inputs), sources, program, -1, lowered.dtype)
         elif reduction.axis is None and not reduction.keepdims:
-            kind = _reductions.KINDS.get(reduction.name)
-            dtype = _reductions.result_type(reduction.name, lowered.dtype)
+            kind = REDUCTIONS.get(reduction.name)
+            dtype = reduction_type(reduction.name, lowered.dtype)
             if kind is not None and dtype != np.bool_:
                 self._remember(tuple(inputs), sources, program, kind, dtype)
 
@@ -506,9 +488,9 @@ class Expression(core.ExpressionBase):
             kind(3 + 2 * k)
             if isinstance(kind, type) and kind in (bool, *_WEAK)  # a dtype may be equal to one
             else np.ones((), np.dtype(kind).newbyteorder("="))
-            for k, kind in enumerate(self._bound(dtypes, named))
+            for k, kind in enumerate(self._bind(dtypes, named))
         ]
-        return [_taken(name, x) for name, x in zip(self.inputs, samples, strict=True)]
+        return [_take(name, x) for name, x in zip(self.inputs, samples, strict=True)]
 
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """The type of the result for inputs of types, given by position or name.
@@ -523,11 +505,11 @@ class Expression(core.ExpressionBase):
         if _is_of_numbers(self._graph, samples):
             dtype = np.dtype(type(of_numbers(self._graph, samples)))
         else:
-            dtype = _Call(self, samples).lowered()[0].dtype
+            dtype = _Call(self, samples).lower()[0].dtype
         reduction = self._graph.reduction
         if reduction is None:
             return dtype
-        return _reductions.result_type(reduction.name, dtype)
+        return reduction_type(reduction.name, dtype)
 
     def disassemble(self, /, *dtypes: Any, **named: Any) -> str:
         """The program for inputs of types, one step on a line; types as for `dtype_for`.
@@ -542,13 +524,13 @@ class Expression(core.ExpressionBase):
         samples = self._samples(dtypes, named)
         if _is_of_numbers(self._graph, samples):
             samples = [np.asarray(x)[()] for x in samples]  # NumPy's types for Python's numbers
-        lowered, _ = _Call(self, samples).lowered()
+        lowered, _ = _Call(self, samples).lower()
         text = describe(self._graph, lowered)
         reduction = self._graph.reduction
         if reduction is None:
             return text
         axis = "" if reduction.axis is None else f", axis={reduction.axis}"
-        dtype = _reductions.result_type(reduction.name, lowered.dtype)
+        dtype = reduction_type(reduction.name, lowered.dtype)
         return f"{text}\n{reduction.name}{axis}\n-> {dtype}"
 
     @_OfInstances
@@ -583,7 +565,7 @@ class Expression(core.ExpressionBase):
 def of_graph(graph: Graph, name: str = "expression") -> Expression:
     """The expression of a graph that is not from a text."""
     expression = Expression.__new__(Expression)
-    expression._set(text_of(graph), _graph.Graph(*graph), True, name)
+    expression._set(text_of(graph), graph, True, name)
     return expression
 
 
@@ -601,6 +583,27 @@ def _check_mappings(local_dict: Any, global_dict: Any) -> None:
             raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
 
 
+@overload
+def evaluate(
+    expr: str | Expression,
+    local_dict: Mapping[str, Any] | None = ...,
+    global_dict: Mapping[str, Any] | None = ...,
+    *,
+    out: _Out,
+    order: str = ...,
+    casting: str = ...,
+    device: str | None = ...,
+) -> _Out: ...
+@overload
+def evaluate(
+    expr: str | Expression,
+    local_dict: Mapping[str, Any] | None = ...,
+    global_dict: Mapping[str, Any] | None = ...,
+    out: Any = ...,
+    order: str = ...,
+    casting: str = ...,
+    device: str | None = ...,
+) -> Any: ...
 def evaluate(
     expr: str | Expression,
     local_dict: Mapping[str, Any] | None = None,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ._graph import FURTHER, OPERATIONS, REDUCTIONS, Builder, Graph, Reduction
+from .._table import OPERATIONS
+from .graph import FURTHER, REDUCTIONS, Builder, Graph, Reduction
 
 #: Longer texts are refused.
 MAX_TEXT = 1 << 16

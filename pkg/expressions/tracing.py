@@ -13,17 +13,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ._graph import OPERATIONS, REDUCTIONS, Builder, Reduction
+from .._table import UFUNCS
+from .expression import of_graph
+from .graph import REDUCTIONS, Builder, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: The functions of NumPy's ufuncs, and of the package's own.  NumPy's divide is the true one.
-_UFUNCS: dict[Any, str] = {
-    **{getattr(np, name): name for name in OPERATIONS},
-    **{operation.ufunc: name for name, operation in OPERATIONS.items()},
-    np.divide: "true_divide",
-    np.power: "power",
-}
+#: The functions that ufuncs are.
+_UFUNCS: dict[Any, str] = {**UFUNCS, np.power: "power"}
 
 _REDUCING_UFUNCS = {np.add: "sum", np.multiply: "prod", np.minimum: "min", np.maximum: "max"}
 
@@ -45,14 +42,14 @@ def _refusal(what: str, advice: str = "") -> Callable[..., Any]:
 
 
 def _operator(function: str, reflected: bool = False) -> Callable[[Traced, Any], Any]:
-    def apply(self: Traced, other: Any) -> Any:
-        return _applied(function, (other, self) if reflected else (self, other))
+    def compute(self: Traced, other: Any) -> Any:
+        return _apply(function, (other, self) if reflected else (self, other))
 
-    return apply
+    return compute
 
 
 def _unary(function: str) -> Callable[[Traced], Any]:
-    return lambda self: _applied(function, (self,))
+    return lambda self: _apply(function, (self,))
 
 
 class Traced:
@@ -102,22 +99,22 @@ class Traced:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce" and ufunc in _REDUCING_UFUNCS:
-            return self._reduced(_REDUCING_UFUNCS[ufunc], **{"axis": 0, **kwargs})
+            return self._reduce(_REDUCING_UFUNCS[ufunc], **{"axis": 0, **kwargs})
         if method != "__call__" or (ufunc not in _UFUNCS and ufunc is not np.positive):
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         if kwargs:
             raise TypeError(f"{ufunc.__name__}() takes no {', '.join(kwargs)} in a fused function")
-        return self if ufunc is np.positive else _applied(_UFUNCS[ufunc], inputs)
+        return self if ufunc is np.positive else _apply(_UFUNCS[ufunc], inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.where and len(args) == 3 and not kwargs:
-            return _applied("where", args)
+            return _apply("where", args)
         if function in _REDUCING_FUNCTIONS and isinstance(args[0], Traced):
             kwargs = {k: x for k, x in kwargs.items() if x is not np._NoValue}
-            return args[0]._reduced(_REDUCING_FUNCTIONS[function], *args[1:], **kwargs)
+            return args[0]._reduce(_REDUCING_FUNCTIONS[function], *args[1:], **kwargs)
         raise TypeError(f"the function {function.__name__} cannot be fused")
 
-    def _reduced(
+    def _reduce(
         self, name: str, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Traced:
         if dtype is not None or out is not None:
@@ -131,23 +128,23 @@ class Traced:
     def sum(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Any:
-        return self._reduced("sum", axis, dtype, out, keepdims)
+        return self._reduce("sum", axis, dtype, out, keepdims)
 
     def prod(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Any:
-        return self._reduced("prod", axis, dtype, out, keepdims)
+        return self._reduce("prod", axis, dtype, out, keepdims)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduced("min", axis, None, out, keepdims)
+        return self._reduce("min", axis, None, out, keepdims)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduced("max", axis, None, out, keepdims)
+        return self._reduce("max", axis, None, out, keepdims)
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Any:
-        return self._reduced("mean", axis, dtype, out, keepdims)
+        return self._reduce("mean", axis, dtype, out, keepdims)
 
 
 def _operand(of: Traced, x: Any) -> int:
@@ -170,7 +167,7 @@ def _operand(of: Traced, x: Any) -> int:
     return of._builder.number(x)
 
 
-def _applied(function: str, operands: tuple[Any, ...]) -> Traced:
+def _apply(function: str, operands: tuple[Any, ...]) -> Traced:
     of = next(x for x in operands if isinstance(x, Traced))
     return Traced(of._builder, of._builder.call(function, *(_operand(of, x) for x in operands)))
 
@@ -194,8 +191,6 @@ def fuse(function: _F) -> _F:
     >>> ndvi.expression
     Expression('((nir - red) / (nir + red)) * scale')
     """
-    from ._expressions import of_graph
-
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import core
-from ._array import typed_number
-
-OPERATIONS = {operation.__name__: operation for operation in core.operations}
+from .._operands import type_number
+from .._table import OPERATIONS
 
 #: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
 #: `power` are the operators ``/`` and ``**``.
@@ -167,7 +165,7 @@ class Builder:
 
     def number(self, x: Any) -> int:
         """A Python number, or a NumPy scalar; OverflowError for huge ints."""
-        x = typed_number(x)
+        x = type_number(x)
         if isinstance(x, np.generic):
             return self._node(("value", x))
         if isinstance(x, int) and x.bit_length() > MAX_INT_BITS:

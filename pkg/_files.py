@@ -33,14 +33,12 @@ from numpy.lib import format as npy
 
 from . import core
 from ._convert import convert
-from ._expressions import Expression
 from ._operands import broadcast_shapes
-from ._reductions import _SUPPORTED
+from ._table import ELEMENTS, ELEMENTS_TEXT
+from .expressions import Expression
 
 #: Bytes read and written of a piece: many times what a call costs, little beside the memory.
 _CHUNK = "64M"
-
-_TYPES = "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -226,12 +224,12 @@ def _open(path: str) -> np.memmap[Any, Any]:
         if "mmap length" in str(error):
             text = "it ends before the array does that its header describes"
         elif "Python objects" in str(error):
-            text = f"it holds Python objects (pickles), which are not read, only {_TYPES}"
+            text = f"it holds Python objects (pickles), which are not read, only {ELEMENTS_TEXT}"
         else:
             text = f"it is not a .npy file of numbers ({error})"
         raise Failure(f"cannot read {path}: {text}") from None
-    if array.dtype.char not in _SUPPORTED:
-        raise Failure(f"cannot read {path}: its type {array.dtype} is none of {_TYPES}")
+    if array.dtype.char not in ELEMENTS:
+        raise Failure(f"cannot read {path}: its type {array.dtype} is none of {ELEMENTS_TEXT}")
     return array
 
 
@@ -703,8 +701,10 @@ def _dtype(text: str) -> np.dtype[Any]:
         dtype = np.dtype(text)
     except TypeError:
         dtype = None
-    if dtype is None or dtype.char not in _SUPPORTED or not dtype.isnative:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected one of {_TYPES} (or f4 and the like)")
+    if dtype is None or dtype.char not in ELEMENTS or not dtype.isnative:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected one of {ELEMENTS_TEXT} (or f4 and the like)"
+        )
     return dtype
 
 

@@ -1,0 +1,742 @@
+"""Computes the element-wise calls that the fast paths in C leave: the one slow path.
+
+`core` computes calls of plain numbers, of host arrays of one type and of Arrays by itself.  All
+others come here: from the operations (`call`), from the operators of `Array` (`call_operator`) and
+from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
+for `out`, element types and overlap.
+
+Host arrays are prepared by NumPy's iterator (promotion, casting, byte order, alignment,
+broadcasting, overlap), and one call of `core.map` computes.  `core.map_arrays` does both for
+Arrays.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import core, ufuncs
+from ._convert import convert, saturates, warn_of_complex
+from ._interop import as_array, call_foreign, from_foreign
+from ._operands import (
+    NUMBERS,
+    Shape,
+    broadcast_shapes,
+    broadcasts,
+    check_order,
+    check_ufunc,
+    find_place,
+    gpu_of,
+    has_own_rules,
+    is_fortran,
+    is_number,
+    is_scalar,
+    misplaced,
+    own_ufuncs,
+    refusal,
+    type_number,
+)
+from ._table import COMPARISONS, ELEMENTS, OPERATIONS
+
+#: Keyword arguments that the slow path understands; the ufunc judges all others.
+_KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
+
+#: Keyword arguments that mean the same as leaving them out.
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "out": (None,),
+    "where": (True, np.True_),
+    "dtype": (None,),
+    "casting": ("same_kind",),
+    "order": ("K", None),
+    "subok": (True,),
+    "device": (None,),
+}
+
+_WEAK = (int, float, complex)
+
+_BOOL = np.dtype(np.bool_)
+
+#: Threads pay from this many elements on (as in operation.c).
+_LARGE = 65536
+
+#: The largest exponent of ``x ** n``.
+_MAX_EXPONENT = 64
+
+
+# ---- out= ----------------------------------------------------------------------------------------
+
+
+def unwrap_out(name: str, out: Any) -> Any:
+    """Returns the array in `out`, which NumPy's ufuncs also take as a tuple of one."""
+    if not isinstance(out, tuple):
+        return out
+    if len(out) != 1:
+        raise ValueError(f"{name}(): out must be one array, not a tuple of {len(out)}")
+    if out[0] is ...:
+        raise TypeError(f"{name}(): must use `...` as `out=...` and not per-operand/in a tuple")
+    return out[0]
+
+
+def open_out(name: str, out: Any) -> Any:
+    """Returns `out` as a NumPy array, or as an Array also if it is foreign GPU memory.
+
+    Raises TypeError if it is neither or has rules of its own, and ValueError if it is read-only.
+    """
+    found = out if isinstance(out, np.ndarray | core.ArrayBase) else from_foreign(out)
+    if not isinstance(found, core.ArrayBase):
+        if has_own_rules(out):
+            raise refusal(f"out of {name}()", out)
+        if found is None:
+            raise TypeError(f"{name}(): out must be an array, not {type(out).__qualname__}")
+        is_readonly = not found.flags.writeable
+    else:
+        is_readonly = found._is_readonly
+    if is_readonly:
+        raise ValueError(f"{name}(): out is read-only")
+    return found
+
+
+def _check_place(name: str, found: Any, ordinal: int) -> None:
+    place = gpu_of(found)
+    if place == ordinal:
+        return
+    if place >= 0 and ordinal >= 0:
+        raise misplaced(name, f"the operands are on cuda:{ordinal} and out is on {found.device}")
+    here, there = ("in host memory" if one < 0 else f"on cuda:{one}" for one in (ordinal, place))
+    raise TypeError(
+        f"{name}(): out must be an array where the operands are: they are {here} and out is "
+        f"{there}, and nothing is moved in silence"
+    )
+
+
+def check_out(
+    name: str,
+    out: Any,
+    shape: Shape,
+    dtype: Any,
+    ordinal: int,
+    casting: Any = "same_kind",
+    *,
+    exact: bool = False,
+) -> Any:
+    """Returns the array in `out`, if a result of a shape and type may be stored in it.
+
+    `ordinal` is the GPU that holds the result, -1 for host memory.  The result may broadcast into
+    `out`, unless `exact`: then `out` must have its shape, as for NumPy's reductions.  Raises
+    TypeError if `out` is not an array, is in another kind of memory, or has a type to which
+    `casting` does not cast; ValueError if it is read-only, on another GPU or of a wrong shape; and
+    ValueError for an Array that overlaps itself, because a GPU writes its elements in no order.
+    """
+    found = open_out(name, out)
+    _check_place(name, found, ordinal)
+    if found.shape != shape and (exact or not broadcasts(shape, found.shape)):
+        raise ValueError(
+            f"{name}(): out has shape {found.shape}, but the result has {shape}"
+            + ("" if exact else ", which does not broadcast into it")
+        )
+    if not np.can_cast(dtype, found.dtype, casting=casting):
+        raise TypeError(
+            f"{name}(): cannot cast the result from {dtype} to out's {found.dtype} with casting "
+            f"rule {casting!r}"
+        )
+    if ordinal >= 0 and overlaps_itself(found):
+        raise ValueError(f"{name}(): out overlaps itself: several of its elements share memory")
+    warn_of_complex(dtype, found.dtype)
+    return found
+
+
+def overlaps_itself(array: Any) -> bool:
+    """Tells whether elements of an array share memory.
+
+    Also true for a few layouts without overlap that no slicing makes.
+    """
+    steps = sorted(
+        (abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1
+    )
+    reach = array.itemsize
+    if any(n == 0 for _, n in steps):
+        return False
+    for stride, n in steps:
+        if stride < reach:
+            return True
+        reach += stride * (n - 1)
+    return False
+
+
+def store(found: Any, result: Any) -> None:
+    """Copies a result into an array that `check_out` has passed; broadcasts and converts it."""
+    if isinstance(found, core.ArrayBase):
+        core.copy(found, result)
+        return
+    result = np.asarray(result)
+    if found.dtype.kind not in "cb":
+        result = result.real  # `check_out` has warned
+    np.copyto(found, convert(result, found.dtype, copy=False), casting="unsafe")
+
+
+def finish(name: str, result: Any, out: Any, casting: Any = "same_kind", **how: Any) -> Any:
+    """Stores a result in `out`, after `check_out`, and returns `out`; the result if that is None.
+
+    A host array without axes becomes a scalar.
+    """
+    if out is None:
+        return result[()] if isinstance(result, np.ndarray) else result
+    found = check_out(name, out, result.shape, result.dtype, gpu_of(result), casting, **how)
+    store(found, result)
+    return out
+
+
+# ---- Element types -------------------------------------------------------------------------------
+
+
+def _describe(x: Any) -> str:
+    """Names an operand for an error: its type, and the type of its elements."""
+    kind = type(x)
+    library = kind.__module__.split(".")[0] if isinstance(kind.__module__, str) else "builtins"
+    name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
+    dtype = np.asarray(x).dtype if kind in (list, tuple) else getattr(x, "dtype", None)
+    is_array = isinstance(dtype, np.dtype) and not isinstance(x, np.generic)
+    return f"{name} of {dtype}" if is_array else name
+
+
+def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeError:
+    """Returns a TypeError that names the operands, if an operation lacks their types."""
+    no_loop = type(error).__name__ == "_UFuncNoLoopError"
+    # The ufunc of divide has a name of its own, so that pandas does not take it for NumPy's.
+    text = str(error).replace("'trunc_divide'", "'divide'").replace("trunc_divide", "divide")
+    supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
+    if text.startswith(("No loop matching", "The `dtype` and `signature`")):
+        better = TypeError(f"{operation.__name__}(): dtype must be one of {supported} ({text})")
+        better.__cause__ = error
+        return better
+    if not no_loop and "not supported for the input types" not in text:
+        return error if text == str(error) else TypeError(text)
+    given = " and ".join(map(_describe, args[: operation.nin])) or "these operands"
+    better = TypeError(
+        f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
+        f"and what casts to them safely ({text})"
+    )
+    better.__cause__ = error
+    return better
+
+
+def _call_ufunc(
+    operation: Any, ufunc: np.ufunc, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    try:
+        return ufunc(*args, **keywords)
+    except TypeError as error:
+        raise explain(operation, error, args) from error.__cause__
+
+
+def resolve(
+    operation: Any,
+    kinds: Sequence[Any],
+    out: Any = None,
+    dtype: Any = None,
+    casting: Any = "same_kind",
+    ufunc: Any = None,
+    args: Sequence[Any] = (),
+) -> tuple[Any, ...]:
+    """Returns the element types of the inputs and the output, as the ufunc would choose them.
+
+    `kinds` and `out` are dtypes, or int, float or complex for a Python number; `ufunc` is the
+    operation's unless given; an error names `args`, the operands.
+    """
+    ufunc = operation.ufunc if ufunc is None else ufunc
+    signature: Any = (
+        {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
+    )
+    try:
+        # Numbers alone have no type to be weak against.
+        if all(isinstance(kind, type) for kind in kinds):
+            kinds = [np.dtype(kind) for kind in kinds]
+        if casting == "equiv":  # which crashes NumPy's resolve_dtypes for a Python number
+            samples = (k(1) if isinstance(k, type) else np.empty(0, k) for k in kinds)
+            ufunc(*samples, out if out is None else np.empty(0, out), casting=casting, dtype=dtype)
+            casting = "safe"
+        dtypes: tuple[Any, ...] = ufunc.resolve_dtypes((*kinds, out), casting=casting, **signature)
+        if dtypes[0] == np.bool_:  # a comparison; the library's are of int8
+            dtypes = (*[np.dtype(np.int8)] * (len(dtypes) - 1), dtypes[-1])
+        return dtypes
+    except TypeError as error:
+        raise explain(operation, error, args) from error.__cause__
+
+
+def _kind(x: Any) -> Any:
+    """Returns what `resolve` takes for an operand."""
+    return type(x) if type(x) in _WEAK else getattr(x, "dtype", _BOOL)
+
+
+def _check_mask(name: str, where: Any) -> Any:
+    """Returns `where` as an array of bool; raises TypeError if it is another."""
+    mask = where if isinstance(where, np.ndarray | core.ArrayBase) else np.asarray(where, np.bool_)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"{name}(): where must be an array of bool, not of {mask.dtype}")
+    return mask
+
+
+# ---- Comparisons ---------------------------------------------------------------------------------
+
+
+def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
+    """Returns what comparing integers with an int that their type cannot hold gives everywhere."""
+    less = (number > 0) is not number_is_first  # the first operand is the lesser one
+    return {
+        "equal": False,
+        "not_equal": True,
+        "less": less,
+        "less_equal": less,
+        "greater": not less,
+        "greater_equal": not less,
+    }[name]
+
+
+def _check_comparison(
+    operation: Any, inputs: Sequence[Any], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the keywords of a comparison without `casting`, if NumPy's comparison allows it.
+
+    The types that a comparison is computed in are not always NumPy's, and NumPy compares bool and
+    Python ints under any rule.  So NumPy judges, on arrays without elements.
+    """
+    if operation.__name__ not in COMPARISONS or "casting" not in keywords:
+        return keywords
+
+    def empty(x: Any) -> Any:
+        return x if x is None or type(x) in NUMBERS else np.empty(0, _dtype(x))
+
+    checked = {name: x for name, x in keywords.items() if name in ("dtype", "casting", "signature")}
+    comparison = getattr(np, operation.__name__)
+    comparison(*map(empty, inputs), out=empty(keywords.get("out")), **checked)
+    return {name: x for name, x in keywords.items() if name != "casting"}
+
+
+def _dtype(x: Any) -> Any:
+    return x.dtype if isinstance(x, core.ArrayBase) else np.asarray(x).dtype
+
+
+def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
+    """Returns the answer of a comparison if its numbers alone tell it, without the arrays.
+
+    They do if both operands are Python numbers, or one is an int beyond the other's integer type.
+    """
+    name = operation.__name__
+    if name not in COMPARISONS:
+        return None
+    if all(map(is_number, inputs)):
+        return bool(operation(*inputs))
+    for k, number in enumerate(inputs):
+        if type(number) is not int:
+            continue
+        dtype = _dtype(inputs[1 - k])
+        if dtype.kind in "iub":
+            info = np.iinfo(np.int64 if dtype.kind == "b" else dtype)
+            if not info.min <= number <= info.max:
+                return compare_beyond(name, number, k == 0)
+    return None
+
+
+# ---- Calls of operations -------------------------------------------------------------------------
+
+
+def normalize(
+    operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the inputs, and the keyword arguments, `out` among them, without the defaults."""
+    name, nin = operation.__name__, operation.nin
+    keywords = dict(kwargs)
+    if len(args) == nin + 1:
+        if keywords.get("out") is not None:
+            raise TypeError(f"{name}() got out by position and by name")
+        if args[nin] is ...:
+            raise TypeError("out=... is only allowed as a keyword argument.")
+        args, keywords["out"] = args[:nin], args[nin]
+    if len(args) != nin:
+        raise TypeError(f"{name}() takes {nin} operand{'s' * (nin > 1)} and out, not {len(args)}")
+    if "out" in keywords:
+        keywords["out"] = unwrap_out(name, keywords["out"])
+    signature = keywords.get("signature")
+    if type(signature) is tuple and len(signature) == nin + 1 and not any(signature[:nin]):
+        keywords["dtype"] = keywords.pop("signature")[nin]
+
+    def is_default(name: str, x: Any) -> bool:
+        return any(
+            x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
+        )
+
+    keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
+    if name in COMPARISONS and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
+        del keywords["dtype"]  # theirs in any case
+    return args, keywords
+
+
+def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Computes `operation(*args, **kwargs)` when `core` leaves it to Python."""
+    inputs, keywords = normalize(operation, args, kwargs)
+    result = call_foreign(operation, inputs, keywords)
+    if result is not NotImplemented:
+        return result
+    arrays = (*inputs, keywords.get("out"), keywords.get("where"))
+    if any(isinstance(x, core.ArrayBase) for x in arrays):
+        if "device" not in keywords and any(map(own_ufuncs, filter(has_own_rules, arrays))):
+            return operation.ufunc(*inputs, **keywords)  # NumPy asks their classes
+        result = call_arrays(operation, False, inputs, keywords)
+        if result is NotImplemented:
+            given = " and ".join(map(_describe, inputs))
+            raise TypeError(f"{operation.__name__}() is not defined for {given}")
+        return result
+    if keywords.keys() <= {"device"} and all(map(is_number, inputs)):
+        return operation(*inputs, **keywords)
+    ordinal = core.parse_device(keywords.pop("device", None))
+    # Lazy operands (Dask, and xarray over it) may be computed elsewhere, where the device is.
+    if ordinal >= 0 and not any(getattr(x, "__dask_graph__", None) for x in inputs):
+        core.check_device(ordinal)
+    if any(map(has_own_rules, arrays)):
+        return _call_with_rules(operation, ordinal, inputs, keywords)
+    return _call_host(operation, ordinal, inputs, keywords)
+
+
+def _call_with_rules(
+    operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """Lets a ufunc compute a call in which an argument has rules of its own: NumPy knows them."""
+    check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
+    ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
+    try:
+        return _call_ufunc(operation, ufunc, inputs, keywords)
+    except OverflowError:
+        # Integers and a number beyond their type: NumPy knows the answer, but crashes with `where`.
+        if operation.__name__ not in COMPARISONS or "where" in keywords:
+            raise
+        return getattr(np, operation.__name__)(*inputs, **keywords)
+
+
+def _call_host(
+    operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
+    out = keywords.get("out")
+    keywords = _check_comparison(operation, inputs, keywords)
+    is_regular = keywords.keys() <= _KNOWN and (out is None or isinstance(out, np.ndarray))
+    if "dtype" not in keywords and keywords.keys() <= _KNOWN:
+        answer = _known_answer(operation, inputs)
+        if answer is not None:
+            arrays = [np.asarray(x) for x in inputs]
+            return _map_where(operation, ordinal, arrays, (_BOOL,), keywords, answer)
+    if is_regular and (ordinal >= 0 or _is_for_the_library(inputs, keywords)):
+        return _map(operation, ordinal, inputs, keywords)
+    ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
+    return _call_ufunc(operation, ufunc, inputs, keywords)
+
+
+def _is_for_the_library(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
+    # Floats may have to be converted to integers, which NumPy's buffers must not.
+    types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
+    if (
+        keywords.get("casting") == "unsafe"
+        and any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
+        and all(np.can_cast(np.asarray(x).dtype, np.complex128) for x in inputs)
+    ):
+        return True
+    # Large arrays of one type whose layout alone is in the way of threads.  NumPy converts others
+    # in small pieces, which is better than the whole copies that `_map` makes.
+    if not keywords.keys() <= {"out"}:
+        return False
+    hosts = [x for x in inputs if type(x) is np.ndarray]
+    others = [x for x in inputs if type(x) is not np.ndarray and type(x) not in NUMBERS]
+    is_one_type = len({x.dtype for x in hosts}) == 1 and not others
+    return is_one_type and max(x.size for x in hosts) >= _LARGE
+
+
+def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Computes with one `core.map` on operands that are numbers, ndarrays or array-like."""
+    out, casting = keywords.get("out"), keywords.get("casting", "same_kind")
+    operands = [x if type(x) in _WEAK else np.asarray(x) for x in inputs]
+    out_dtype, dtype = None if out is None else out.dtype, keywords.get("dtype")
+    kinds = [_kind(x) for x in operands]
+    dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
+    # A weak number takes the resolved type here, or raises OverflowError as NumPy does.
+    arrays = [
+        np.asarray(x, dtype)
+        if type(x) in NUMBERS
+        else convert(x, dtype)
+        if saturates(x.dtype, dtype)
+        else x
+        for x, dtype in zip(operands, dtypes, strict=False)
+    ]
+    if "where" in keywords:
+        return _map_where(operation, ordinal, arrays, dtypes, keywords)
+    target = out
+    if out is not None and saturates(dtypes[-1], out.dtype):
+        shape = broadcast_shapes(*(x.shape for x in arrays))
+        check_out(operation.__name__, out, shape, dtypes[-1], -1, casting)
+        target = np.empty_like(out, dtypes[-1])
+    # NumPy's stub of nditer knows neither None nor flags per operand.
+    given: Any = [target, *arrays]
+    op_flags: Any = [
+        ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
+        *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
+    ]
+    iterator = np.nditer(
+        given,
+        flags=["zerosize_ok", "copy_if_overlap"],
+        op_flags=op_flags,
+        op_dtypes=[dtypes[-1], *dtypes[:-1]],
+        order=keywords.get("order", "K"),
+        casting=casting,
+    )
+    with iterator:
+        result = iterator.operands[0]
+        flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
+    if flags:
+        operation.report_flags(flags)
+    if out is None:
+        return result if result.ndim else result[()]
+    if target is not out:
+        store(out, result)
+    return out
+
+
+def _map_where(
+    operation: Any,
+    ordinal: int,
+    arrays: list[Any],
+    dtypes: tuple[Any, ...],
+    keywords: dict[str, Any],
+    answer: bool | None = None,
+) -> Any:
+    """Computes the elements that `where` selects, and only those: they alone may warn.
+
+    `answer` is the result of a comparison if it is known.
+    """
+    name, given = operation.__name__, keywords.get("out")
+    mask = _check_mask(name, keywords.get("where", True))
+    shape = broadcast_shapes(mask.shape, *(x.shape for x in arrays))
+    out: Any = given
+    if given is None:
+        out = np.empty(shape, dtypes[-1])
+    else:
+        casting = keywords.get("casting", "same_kind")
+        out = check_out(name, given, shape, dtypes[-1], -1, casting)
+    mask = np.broadcast_to(mask, out.shape)
+    if answer is not None:
+        out[mask] = answer
+    else:
+        selected = [
+            np.ascontiguousarray(np.broadcast_to(x, out.shape)[mask], dtype)
+            for x, dtype in zip(arrays, dtypes, strict=False)
+        ]
+        result = np.empty(np.count_nonzero(mask), dtypes[-1])
+        flags = core.map(operation.index, ordinal, result, *selected)
+        out[mask] = convert(result, out.dtype, copy=False)
+        if flags:
+            operation.report_flags(flags)
+    return given if given is not None else out if out.ndim else out[()]
+
+
+# ---- Calls with Arrays ---------------------------------------------------------------------------
+
+
+def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any) -> Any:
+    """Computes an operator with an Array when `core` leaves it.
+
+    Returns NotImplemented if an operand is neither an array nor a number.
+    """
+    keywords = {} if out is None else {"out": out}
+    return _compute(core.operations[index], bool(is_true_division), inputs, keywords)
+
+
+def call_arrays(
+    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """Computes a call with an Array among its arguments, which come from `normalize`.
+
+    Raises TypeError for arguments with rules of their own.  Returns NotImplemented if an operand
+    is neither an array nor a number.
+    """
+    name = operation.__name__
+    for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
+        raise refusal(f"{name}(): one operand is an Array and another", x)
+    return _compute(
+        operation, is_true_division, inputs, _check_comparison(operation, inputs, keywords)
+    )
+
+
+def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
+    """Returns the arguments with rules of their own; GPU memory of other libraries has none."""
+    return [x for x in map(as_array, arguments) if has_own_rules(x)]
+
+
+def _compute(
+    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    name = operation.__name__
+    unknown = keywords.keys() - _KNOWN - {"device"}
+    if unknown:
+        raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
+    out, where = keywords.get("out"), as_array(keywords.get("where", True))
+    dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
+    order = keywords.get("order", "K")
+    check_order(name, order)
+    inputs = tuple(type_number(as_array(x)) for x in inputs)
+    arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
+    if not arrays:
+        what, found = ("where", where) if out is None else ("out", open_out(name, out))
+        raise TypeError(
+            f"{name}(): {what} is on {found.device}, but no operand is: nothing is moved in silence"
+        )
+    for x in inputs:
+        if isinstance(x, core.ArrayBase) or is_scalar(x):
+            if getattr(x, "dtype", _BOOL).char not in ELEMENTS:
+                return NotImplemented
+        elif not isinstance(x, np.ndarray | list | tuple):
+            return NotImplemented
+    ordinal = find_place(name, inputs, keywords.get("device"))
+    if dtype is not None or casting != "same_kind":
+        ufunc = np.divide if is_true_division else operation.ufunc
+        out_dtype = getattr(out, "dtype", None)
+        dtypes = resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting, ufunc)
+        inputs = tuple(map(_cast, inputs, dtypes))
+    broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
+    answer = _known_answer(operation, inputs)
+    if answer is not None:
+        result: Any = core.empty(arrays[0].shape, np.bool_, ordinal, is_fortran(arrays[0]))
+        core.copy(result, np.asarray(answer))
+    else:
+        result = core.map_arrays(operation.index, is_true_division, inputs, None)
+    if where is not True:
+        return _select(name, result, where, out, casting, order)
+    if out is not None:
+        return finish(name, result, out, casting)
+    if order == "A":
+        order = "F" if all(x._is_f_contiguous for x in arrays) else "C"
+    if order == "K" or result.flags[f"{order}_CONTIGUOUS"]:
+        return result
+    return result.copy(order)
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    """Returns an operand in the type that the ufunc would compute in."""
+    if isinstance(x, core.ArrayBase):
+        array: Any = x
+        return array.astype(dtype.newbyteorder("="), copy=False)
+    if isinstance(x, np.generic | np.ndarray):
+        return convert(np.asarray(x), dtype)[()]
+    return np.asarray(x, dtype)[()]
+
+
+def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: str) -> Any:
+    """Returns `result` where the mask is true, and what was in `out` elsewhere."""
+    mask = _check_mask(name, where)
+    if isinstance(mask, np.ndarray) and mask.ndim:
+        raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
+    shape = broadcast_shapes(mask.shape, result.shape)
+    if out is None:
+        fortran = order == "F" or (order in "AK" and not result._is_c_contiguous)
+        out = found = core.empty(shape, result.dtype, result._ordinal, fortran)
+    else:
+        found = check_out(name, out, shape, result.dtype, result._ordinal, casting)
+    core.select(found, mask, result, found)
+    return out
+
+
+# ---- Assignment ----------------------------------------------------------------------------------
+
+
+def assign(view: Any, value: Any) -> None:
+    """Sets the elements of an Array to a number or to the elements of another Array."""
+    if view._is_readonly:
+        raise ValueError("assignment to a read-only array")
+    value = as_array(value)
+    if is_scalar(value):
+        if type(value) in NUMBERS:
+            host = np.asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
+        else:
+            host = np.asarray(value)
+            warn_of_complex(host.dtype, view.dtype)
+        core.copy(view, host)
+        return
+    find_place("assignment", (view, value))
+    missing = value.ndim - view.ndim
+    if missing > 0 and all(size == 1 for size in value.shape[:missing]):
+        value = value.reshape(value.shape[missing:])
+    if not broadcasts(value.shape, view.shape):
+        raise ValueError(
+            f"could not broadcast input from shape {value.shape} into shape {view.shape}"
+        )
+    warn_of_complex(value.dtype, view.dtype)
+    if value._memory is view._memory and not _is_same(view, value):
+        value = value.copy()
+    core.copy(view, value)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    return all(
+        getattr(a, name) == getattr(b, name) for name in ("_pointer", "dtype", "shape", "strides")
+    )
+
+
+# ---- Powers --------------------------------------------------------------------------------------
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """Computes base ** exponent for an Array and a number: an integer of small size, or one half.
+
+    Returns NotImplemented for other exponents.
+    """
+    if isinstance(exponent, np.ndarray) and has_own_rules(exponent):
+        raise refusal("an exponent", exponent)
+    if isinstance(exponent, core.ArrayBase | np.ndarray) and exponent.ndim == 0:
+        exponent = exponent.item()  # type: ignore[union-attr]
+    if isinstance(exponent, np.generic):
+        exponent = exponent.item()
+    if isinstance(exponent, float) and exponent == 0.5:
+        return OPERATIONS["sqrt"](base * 1.0 if base.dtype.kind in "biu" else base)
+    if isinstance(exponent, float) and exponent.is_integer():
+        if base.dtype.kind in "biu":
+            base = base.astype(np.float64)
+        exponent = int(exponent)
+    if not isinstance(exponent, int) or isinstance(exponent, bool):
+        return NotImplemented
+    check_exponent(base.dtype, exponent)
+    if exponent == 0:
+        dtype = np.int8 if base.dtype == np.bool_ else base.dtype
+        result: Any = core.empty(base.shape, dtype, base._ordinal, is_fortran(base))
+        core.copy(result, np.ones((), dtype))
+        return result
+    if exponent < 0:
+        return 1 / power(base, -exponent)
+    result = power_by_products(base, exponent, operator.mul, OPERATIONS["square"])
+    return result.copy() if result is base else result
+
+
+def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
+    """Raises ValueError if elements of a type have no power with this exponent."""
+    if abs(exponent) > _MAX_EXPONENT:
+        raise ValueError(
+            f"the exponent {exponent} is not between {-_MAX_EXPONENT} and {_MAX_EXPONENT}"
+        )
+    if dtype.kind in "biu" and exponent < 0:
+        raise ValueError("integers to negative integer powers are not allowed")
+
+
+def power_by_products(
+    base: Any, exponent: int, multiply: Callable[[Any, Any], Any], square: Callable[[Any], Any]
+) -> Any:
+    """Computes base ** exponent, 1 or more, by squares and products in the order of the bits."""
+    result = None
+    while True:
+        if exponent & 1:
+            result = base if result is None else multiply(result, base)
+        exponent >>= 1
+        if not exponent:
+            return result
+        base = square(base)
+
+
+core.set_hooks(call, explain)

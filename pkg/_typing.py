@@ -1,0 +1,23 @@
+"""Types by which type checkers know what a function returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from typing import overload as overload
+else:
+
+    def overload(function):
+        """Does nothing: `typing.overload` would keep a module alive that nobody uses any more."""
+
+
+Cpu = Literal["cpu"]
+Gpu = Literal[
+    "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"
+]
+
+#: An array on the CPU.  Type checkers take the default device for the CPU.
+Host = npt.NDArray[Any]

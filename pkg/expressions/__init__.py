@@ -1,0 +1,10 @@
+"""Expressions over arrays, which a call computes in one pass.
+
+From the lowest floor to the highest: `graph`, the form of all expressions; `parsing`, of texts;
+`lowering`, to programs of the library; `expression`, with `Expression` and `evaluate`; `tracing`,
+with `fuse`.
+"""
+
+from .expression import Expression as Expression
+from .expression import evaluate as evaluate
+from .tracing import fuse as fuse
