@@ -136,7 +136,7 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     mylib_layout_simplify(&layout);
     mylib_operation_of_conversion(&operation, dst->type, src->type);
     if (is_one_place && to.kind == MYLIB_CPU)
-        return mylib_cpu_execute(&operation.program, &layout);
+        return mylib_cpu_run(&operation.program, &layout);
     if (is_one_place || layout.is_host_scalar[1])
         return mylib_cuda_map(to.index, stream, &operation.program, &layout);
     if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CUDA)

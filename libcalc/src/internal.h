@@ -407,12 +407,12 @@ const mylib_cpu_level *mylib_cpu(void);
  * Runs a program over a layout in host memory, in any order, on as many threads as pay.
  * MYLIB_ERR_NO_MEMORY before anything is written; not for a mylib_operation.
  */
-mylib_status mylib_cpu_execute(const mylib_program *program, const mylib_layout *layout);
+mylib_status mylib_cpu_run(const mylib_program *program, const mylib_layout *layout);
 
 /*
  * The same, one element after the other in the layout's order.
  */
-mylib_status mylib_cpu_execute_in_order(const mylib_program *program, const mylib_layout *layout);
+mylib_status mylib_cpu_run_in_order(const mylib_program *program, const mylib_layout *layout);
 
 /* See mylib_arange(). */
 void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,

@@ -53,9 +53,9 @@ static mylib_status call_backend(const mylib_program *program, mylib_device devi
         if (layout->count == 0)
             return MYLIB_OK;
         if (overlap == MYLIB_OVERLAP)
-            return mylib_cpu_execute_in_order(program, layout);
+            return mylib_cpu_run_in_order(program, layout);
         mylib_layout_simplify(layout);
-        return mylib_cpu_execute(program, layout);
+        return mylib_cpu_run(program, layout);
     }
 
     if (overlap == MYLIB_OVERLAP)
@@ -233,7 +233,7 @@ static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *p
 {
     if (find_overlap(program, layout) != MYLIB_OVERLAP) {
         mylib_layout_simplify(layout);
-        return mylib_cpu_execute(program, layout);
+        return mylib_cpu_run(program, layout);
     }
     if (op == MYLIB_OP_add && layout->data[0] == layout->data[1] && layout->strides[0][0] == 0 &&
         layout->strides[1][0] == 0 && layout->count > 1) {
@@ -243,7 +243,7 @@ static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *p
                                       layout->strides[2][0]);
         }
     }
-    return mylib_cpu_execute_in_order(program, layout);
+    return mylib_cpu_run_in_order(program, layout);
 }
 
 mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int64_t out_stride,

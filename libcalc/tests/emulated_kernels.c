@@ -69,7 +69,7 @@ static mylib_status execute(const mylib_code *code, mylib_layout *layout)
     if (st != MYLIB_OK)
         return st;
     mylib_layout_simplify(layout);
-    st = mylib_cpu_execute(program, layout);
+    st = mylib_cpu_run(program, layout);
     mylib_program_free(program);
     return st;
 }
@@ -311,7 +311,7 @@ static mylib_status line_up(const mylib_reduce_args *args, mylib_layout *l, char
         l->data[1 + k] = copies[k];
         mylib_layout_simplify(&copy);
         mylib_operation_of_conversion(&as_is, type, type);
-        st = mylib_cpu_execute(&as_is.program, &copy);
+        st = mylib_cpu_run(&as_is.program, &copy);
     }
     l->ndim = args->kept_ndim + 1;
     l->shape[args->kept_ndim] = args->terms;

@@ -317,7 +317,7 @@ BINARY(maximum, f64, maximum_lanes_f64, quiet)
             const unsigned lanes = (1u << left) - 1;                                               \
             const vector_##s x = load_or_repeat_##s(lanes, x0, a + i * w, sa);                     \
             const vector_##s y = load_or_repeat_##s(lanes, y0, b + i * w, sb);                     \
-            if (remainder_is_plain_##s(x, y))                                                      \
+            if (__builtin_expect(remainder_is_plain_##s(x, y), 1))                                 \
                 store_lanes_##s(out + i * w, lanes, remainder_vector_##s(x, y));                   \
             else                                                                                   \
                 remainder_kernel_##s(left, out + i * w, w, a + i * sa, sa, b + i * sb, sb);        \

@@ -207,7 +207,7 @@ DIVIDE_VECTORS(v_u64, uint64_t)
     static ALWAYS_INLINE t_##s step_from_truncated_##s(mylib_op op, W a, W b, W q)                 \
     {                                                                                              \
         const W r = a - q * b;                                                                     \
-        const W has_other_sign = (r != 0) & ((r < 1) != (b < 1));                                  \
+        const W has_other_sign = (a != q * b) & ((r < 1) != (b < 1));                              \
         if (op == MYLIB_OP_divide)                                                                 \
             return (t_##s)q;                                                                       \
         if (op == MYLIB_OP_floor_divide)                                                           \

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/run_row.h"
 #include "flags.h"
-#include "evaluate.h"
 
 /* A thread that is woken for less than this much input costs more than it brings. */
 #define THREAD_MIN_NBYTES (1024 * 1024)
@@ -31,7 +31,6 @@
 
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
-#define LINE_NBYTES 64
 
 /* Fewer outputs, or fewer terms, do not pay for going across the outputs. */
 #define MIN_WIDTH 8
@@ -55,13 +54,13 @@ typedef struct reducer {
     int takes_first; /* a complex minimum or maximum: the first of the terms that are as good */
 
     /*
-     * The program of the terms.  It is not evaluated where they are an input's elements (directs:
-     * 1) or products of two inputs (2, for a block kernel that multiplies), read as direct_type.
+     * The program of the terms.  It is not evaluated where they are an input's elements (term_inputs:
+     * 1) or products of two inputs (2, for a block kernel that multiplies), read as term_type.
      */
     terms_program terms_of;
-    mylib_evaluator evaluator;
-    int directs, direct[2];
-    mylib_type direct_type;
+    mylib_row_program row_program;
+    int term_inputs, term_input[2];
+    mylib_type term_type;
     atomic_int failed; /* for want of memory */
 
     /* Along the terms. */
@@ -129,23 +128,23 @@ static mylib_status make_terms(terms_program *x, const mylib_program *p, mylib_t
 }
 
 /* How many inputs the terms are without evaluating; across the outputs only as they are stored. */
-static void find_directs(reducer *r, int converts)
+static void find_term_inputs(reducer *r, int converts)
 {
     const mylib_program *p = &r->terms_of.program;
     const mylib_statement *last = &p->statement[p->statements - 1];
     int is_dot = converts && r->reduction == MYLIB_SUM && last->opcode == MYLIB_OP_multiply &&
                  r->cpu->block_dot((mylib_type)last->type) != NULL;
-    r->direct_type = (mylib_type)last->type;
-    r->directs = 0;
+    r->term_type = (mylib_type)last->type;
+    r->term_inputs = 0;
     if (last->opcode != MYLIB_OPCODE_CONVERT && !is_dot)
         return;
     for (int k = 0; k < last->operands; k++) {
-        r->direct[k] = mylib_input_of_operand(p, k);
-        if (r->direct[k] < 0 || (!converts && last->operand[k].type != last->type))
+        r->term_input[k] = mylib_input_of_operand(p, k);
+        if (r->term_input[k] < 0 || (!converts && last->operand[k].type != last->type))
             return;
     }
     /* A conversion of a conversion needs both. */
-    r->directs = is_dot || p->statements == 1 ? last->operands : 0;
+    r->term_inputs = is_dot || p->statements == 1 ? last->operands : 0;
 }
 
 static int64_t input_size(const reducer *r, int k)
@@ -153,34 +152,29 @@ static int64_t input_size(const reducer *r, int k)
     return mylib_program_operand_size(&r->terms_of.program, 1 + k);
 }
 
-static size_t in_lines(size_t nbytes)
-{
-    return (nbytes + MYLIB_LINE_NBYTES - 1) / MYLIB_LINE_NBYTES * MYLIB_LINE_NBYTES;
-}
-
 /*
  * What a task needs: the program's registers, if it is evaluated, and room of its own.  Both are in
  * the places, or in *memory where they are large.  Returns the room; NULL when there is no memory,
  * which the reducer then knows.
  */
-static char *begin_places(reducer *r, mylib_places *places, size_t room_nbytes, void **memory)
+static char *begin_row_data(reducer *r, mylib_row_data *row_data, size_t room_nbytes, void **memory)
 {
     size_t used = 0, apart = 0;
-    if (r->directs == 0) {
-        apart = r->evaluator.memory_nbytes;
-        used = apart == 0 ? in_lines(mylib_registers_nbytes(&r->evaluator)) : 0;
+    if (r->term_inputs == 0) {
+        apart = r->row_program.memory_nbytes;
+        used = apart == 0 ? mylib_round_up_to_lines(mylib_registers_nbytes(&r->row_program)) : 0;
     }
-    int fits = used + room_nbytes <= sizeof places->registers;
+    int fits = used + room_nbytes <= sizeof row_data->registers;
     *memory = NULL;
-    places->place = NULL;
+    row_data->data = NULL;
     if ((apart != 0 || !fits) &&
         posix_memalign(memory, MYLIB_LINE_NBYTES, apart + (fits ? 0 : room_nbytes)) != 0) {
         atomic_store(&r->failed, 1);
         return NULL;
     }
-    if (r->directs == 0)
-        mylib_places_init(places, &r->evaluator, apart != 0 ? *memory : NULL);
-    return fits ? places->registers + used : (char *)*memory + apart;
+    if (r->term_inputs == 0)
+        mylib_row_data_init(row_data, &r->row_program, apart != 0 ? *memory : NULL);
+    return fits ? row_data->registers + used : (char *)*memory + apart;
 }
 
 /* n results from the carrying type to out. */
@@ -366,13 +360,13 @@ static int is_better(const reducer *r, const counter *c, int64_t j, const char *
 
 /* ---- Along the terms ----------------------------------------------------------------------- */
 
-/* Whether input k can be read in place: its terms lie one after the other, as direct_type. */
+/* Whether input k can be read in place: its terms lie one after the other, as term_type. */
 static int is_in_place(const reducer *r, int k)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
     return inner == r->kept && l->strides[1 + k][inner] == input_size(r, k) &&
-           r->terms_of.program.input_type[k] == r->direct_type;
+           r->terms_of.program.input_type[k] == r->term_type;
 }
 
 /* How many of the terms from t on, at most n, are one run of the innermost dimension. */
@@ -400,8 +394,9 @@ static void gather(const reducer *r, int k, const char *first, int64_t t, int64_
 }
 
 #define TILE_ROWS 64
-#define TILE_NBYTES 256                        /* of a row */
-#define TILE_PITCH (TILE_NBYTES + LINE_NBYTES) /* not a power of two: columns share no cache set */
+#define TILE_NBYTES 256 /* of a row */
+#define TILE_PITCH                                                                                 \
+    (TILE_NBYTES + MYLIB_LINE_NBYTES) /* not a power of two: columns share no cache set */
 
 /* How many columns of input k share cache lines, if its terms lie across memory; or 0. */
 static int64_t near_columns(const reducer *r, int k)
@@ -473,39 +468,39 @@ typedef struct source {
     char *buffer[2];                             /* a block of each direct, or of values */
     char *panel;                                 /* or NULL; a tile is behind it */
     int64_t panel_term;                          /* the first one that is in the panel */
-    char **place;
+    char **data;
 } source;
 
 /* n terms from t on, evaluated to `out`. */
-static void evaluate_terms(const reducer *r, const source *s, int64_t t, int64_t n, char *out)
+static void compute_terms(const reducer *r, const source *s, int64_t t, int64_t n, char *out)
 {
     for (int64_t done = 0, run; done < n; done += run) {
         run = s->panel != NULL ? n : run_length(r, t + done, n - done);
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are places */
-        s->place[0] = out + done * r->term_size;
+        s->data[0] = out + done * r->term_size;
         for (int k = 0; k < r->inputs; k++)
-            s->place[1 + k] =
-                s->panel != NULL ? panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k)
+            s->data[1 + k] = s->panel != NULL
+                                 ? panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k)
                                  : (char *)s->first[k] + term_offset(r, k, t + done);
-        mylib_evaluate(&r->evaluator, run, s->place);
+        mylib_run_row(&r->row_program, run, s->data);
     }
 }
 
-/* n elements of input k from t on, without gaps as direct_type: where they are, or in `buffer`. */
-static const char *direct_terms(const reducer *r, const source *s, int k, int64_t t, int64_t n,
-                                char *buffer)
+/* n elements of input k from t on, without gaps as term_type: where they are, or in `buffer`. */
+static const char *input_terms(const reducer *r, const source *s, int k, int64_t t, int64_t n,
+                               char *buffer)
 {
     mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
     if (is_in_place(r, k))
         return s->first[k] + t * input_size(r, k);
     if (s->panel == NULL) {
-        gather(r, k, s->first[k], t, n, r->direct_type, buffer);
+        gather(r, k, s->first[k], t, n, r->term_type, buffer);
         return buffer;
     }
     const char *gathered = panel_of(r, k, s->panel) + (t - s->panel_term) * input_size(r, k);
-    if (stored == r->direct_type)
+    if (stored == r->term_type)
         return gathered;
-    r->cpu->convert(r->direct_type, stored, n, buffer, (int64_t)mylib_type_size(r->direct_type),
+    r->cpu->convert(r->term_type, stored, n, buffer, (int64_t)mylib_type_size(r->term_type),
                     gathered, input_size(r, k));
     return buffer;
 }
@@ -516,7 +511,7 @@ static void fill_panel(const reducer *r, source *s, int64_t block, int64_t end)
     last = last < end ? last : end - 1;
     s->panel_term = block * MYLIB_BLOCK_TERMS;
     for (int k = 0; k < r->inputs; k++)
-        if (r->directs == 0 || !is_in_place(r, k))
+        if (r->term_inputs == 0 || !is_in_place(r, k))
             gather_panel(r, k, s->first[k], s->panel_term,
                          (last - block) * MYLIB_BLOCK_TERMS + block_terms(r, last),
                          panel_of(r, k, s->panel), s->panel + r->panel_nbytes);
@@ -526,11 +521,11 @@ static void fill_panel(const reducer *r, source *s, int64_t block, int64_t end)
 static size_t buffer_nbytes(const reducer *r, int i)
 {
     int64_t terms = r->terms < MYLIB_BLOCK_TERMS ? r->terms : MYLIB_BLOCK_TERMS;
-    if (r->directs == 0)
-        return i == 0 ? in_lines((size_t)(terms * r->term_size)) : 0;
-    if (i >= r->directs || is_in_place(r, r->direct[i]))
+    if (r->term_inputs == 0)
+        return i == 0 ? mylib_round_up_to_lines((size_t)(terms * r->term_size)) : 0;
+    if (i >= r->term_inputs || is_in_place(r, r->term_input[i]))
         return 0;
-    return in_lines((size_t)terms * mylib_type_size(r->direct_type));
+    return mylib_round_up_to_lines((size_t)terms * mylib_type_size(r->term_type));
 }
 
 /* The blocks of group g of one output. */
@@ -545,10 +540,10 @@ static void reduce_along(const reducer *r, source *s, int64_t g, char *result)
         const char *terms[2] = {s->buffer[0], NULL};
         if (s->panel != NULL && (block - begin) % r->panel == 0)
             fill_panel(r, s, block, end);
-        if (r->directs == 0)
-            evaluate_terms(r, s, t, n, s->buffer[0]);
-        for (int i = 0; i < r->directs; i++)
-            terms[i] = direct_terms(r, s, r->direct[i], t, n, s->buffer[i]);
+        if (r->term_inputs == 0)
+            compute_terms(r, s, t, n, s->buffer[0]);
+        for (int i = 0; i < r->term_inputs; i++)
+            terms[i] = input_terms(r, s, r->term_input[i], t, n, s->buffer[i]);
         r->block(n, (char *)&value, terms[0], terms[1]);
         if (r->takes_first && is_better(r, &c, 0, (char *)&value))
             (void)take_first(r, n, (char *)&value, terms[0], r->size);
@@ -567,17 +562,17 @@ static void task_along(void *context, int thread, int64_t i)
     int64_t g = i % r->groups, output = i / r->groups * r->share;
     int64_t end = output + r->share < r->outputs ? output + r->share : r->outputs;
     const size_t first = buffer_nbytes(r, 0);
-    mylib_places places;
+    mylib_row_data row_data;
     source s;
     void *memory;
-    s.buffer[0] = begin_places(r, &places, first + buffer_nbytes(r, 1), &memory);
+    s.buffer[0] = begin_row_data(r, &row_data, first + buffer_nbytes(r, 1), &memory);
     if (s.buffer[0] == NULL)
         return;
     s.buffer[1] = s.buffer[0] + first;
     s.panel_term = 0;
-    s.place = places.place;
+    s.data = row_data.data;
     s.panel = r->panel != 0 ? malloc((size_t)r->panel_nbytes + TILE_ROWS * TILE_PITCH) : NULL;
-    if (s.panel == NULL && r->panel != 0 && r->directs == 0) {
+    if (s.panel == NULL && r->panel != 0 && r->term_inputs == 0) {
         atomic_store(&r->failed, 1); /* the evaluator reads panels only */
         free(memory);
         return;
@@ -607,7 +602,7 @@ typedef struct row {
 typedef struct strip {
     const reducer *r;
     const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* term 0 of the first output */
-    char **place;
+    char **data;
     int64_t width;
     int64_t nbytes; /* of a row in the room */
     char *room;
@@ -620,17 +615,17 @@ static row load_row(const strip *s, int64_t t, int slot)
     const reducer *r = s->r;
     char *to = s->room + slot * s->nbytes;
     t += s->block * MYLIB_BLOCK_TERMS;
-    if (r->directs == 1) {
-        int k = r->direct[0];
+    if (r->term_inputs == 1) {
+        int k = r->term_input[0];
         return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
     }
     /* Without a direct operand there are places, and first terms of all inputs. */
     /* NOLINTBEGIN(clang-analyzer-core.*) */
-    s->place[0] = to;
+    s->data[0] = to;
     for (int k = 0; k < r->inputs; k++)
-        s->place[1 + k] = (char *)s->first[k] + term_offset(r, k, t);
+        s->data[1 + k] = (char *)s->first[k] + term_offset(r, k, t);
     /* NOLINTEND(clang-analyzer-core.*) */
-    mylib_evaluate(&r->evaluator, s->width, s->place);
+    mylib_run_row(&r->row_program, s->width, s->data);
     return (row){to, r->size};
 }
 
@@ -668,7 +663,7 @@ static row reduce_lane(const strip *s, int64_t l, int64_t half, int slot)
  */
 static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
 {
-    const int64_t run = (s->terms + MYLIB_BLOCK_LANES - 1) / MYLIB_BLOCK_LANES;
+    const int64_t run = mylib_divide_up(s->terms, MYLIB_BLOCK_LANES);
     const int64_t next = l + lanes / 2;
     if (lanes == 1) {
         row sum = load_row(s, l * run, slot);
@@ -693,13 +688,13 @@ static const char *narrow_rows(const strip *s, int64_t t, char *to)
 {
     const reducer *r = s->r;
     const int64_t at = (s->block * MYLIB_BLOCK_TERMS + t) * s->width;
-    if (r->directs == 1)
-        return s->first[r->direct[0]] + at * r->size;
+    if (r->term_inputs == 1)
+        return s->first[r->term_input[0]] + at * r->size;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are places */
-    s->place[0] = to;
+    s->data[0] = to;
     for (int k = 0; k < r->inputs; k++)
-        s->place[1 + k] = (char *)s->first[k] + at * r->evaluator.stride[1 + k];
-    mylib_evaluate(&r->evaluator, narrow_lanes(s, t) * s->width, s->place);
+        s->data[1 + k] = (char *)s->first[k] + at * r->row_program.stride[1 + k];
+    mylib_run_row(&r->row_program, narrow_lanes(s, t) * s->width, s->data);
     return to;
 }
 
@@ -751,7 +746,7 @@ static int64_t room_rows(const reducer *r)
         return LANE_SLOTS;
     return r->terms <= MYLIB_BLOCK_LANES && !r->takes_first
                ? r->terms
-               : (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
+               : (r->term_inputs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
 }
 
 /* Task i: one group of blocks of one strip. */
@@ -763,7 +758,7 @@ static void task_across(void *context, int thread, int64_t i)
     int64_t g = i % r->groups, at = i / r->groups, begin, end;
     int64_t outer = at / r->strips, from = at % r->strips * r->width;
     int64_t rest = l->shape[r->across] - from;
-    mylib_places places;
+    mylib_row_data row_data;
     strip s;
     void *memory;
     s.r = r;
@@ -771,11 +766,11 @@ static void task_across(void *context, int thread, int64_t i)
     s.nbytes = s.width * r->size;
     group_blocks(r, g, &begin, &end);
     const int64_t below = room_rows(r) * s.nbytes;
-    s.room =
-        begin_places(r, &places, (size_t)(below + count_levels(end - begin) * s.nbytes), &memory);
+    s.room = begin_row_data(r, &row_data, (size_t)(below + count_levels(end - begin) * s.nbytes),
+                            &memory);
     if (s.room == NULL)
         return;
-    s.place = places.place;
+    s.data = row_data.data;
     for (int k = 0; k < r->inputs; k++)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
                      from * l->strides[1 + k][r->across];
@@ -811,11 +806,11 @@ static int rows_are_narrow(const reducer *r, int d)
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1, moving = 0;
     /* Lanes, lanes that are evaluated, and a counter's levels. */
-    int64_t rows = (r->directs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES + 64, width = l->shape[d];
+    int64_t rows = (r->term_inputs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES + 64, width = l->shape[d];
     if (inner != r->kept || rows * width * r->size > ROOM_NBYTES)
         return 0;
     /* Terms that are read where they are stored; other inputs only give the shape. */
-    if (r->directs == 1 && l->strides[1 + r->direct[0]][d] == 0)
+    if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
         return 0;
     for (int k = 0; k < r->inputs; k++) {
         int64_t size = input_size(r, k), beside = l->strides[1 + k][d];
@@ -865,12 +860,12 @@ static void choose_way(reducer *r)
     if (width < MIN_WIDTH || !suits_across(r, d))
         return;
     int64_t most = ROOM_NBYTES / ((LANE_SLOTS + count_levels(r->blocks)) * r->size);
-    r->strips = (width + most - 1) / most;
+    r->strips = mylib_divide_up(width, most);
     /* Strips of one size, in whole vectors. */
-    width = (width + r->strips - 1) / r->strips;
-    width = (width + 15) / 16 * 16;
+    width = mylib_divide_up(width, r->strips);
+    width = mylib_round_up(width, 16);
     r->width = width < most ? width : most;
-    r->strips = (l->shape[d] + r->width - 1) / r->width;
+    r->strips = mylib_divide_up(l->shape[d], r->width);
     r->across = d;
 }
 
@@ -902,14 +897,14 @@ static void choose_panel(reducer *r)
             while (r->panel * MYLIB_BLOCK_TERMS < columns * rows)
                 r->panel *= 2;
         }
-    } else if (r->directs == 0 && r->inputs > 0 && r->terms > rows) {
+    } else if (r->term_inputs == 0 && r->inputs > 0 && r->terms > rows) {
         r->panel = 1;
     }
     r->panel_nbytes = r->panel * MYLIB_BLOCK_TERMS * size;
 }
 
 /* The strides with which the program reads its inputs, on the way that was chosen. */
-static mylib_status begin_evaluator(reducer *r)
+static mylib_status bind_terms(reducer *r)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
@@ -925,18 +920,18 @@ static mylib_status begin_evaluator(reducer *r)
         else
             strides[k] = inner < r->kept ? 0 : l->strides[k][inner];
     }
-    return mylib_evaluator_init(&r->evaluator, &r->terms_of.program, strides);
+    return mylib_row_program_init(&r->row_program, &r->terms_of.program, strides);
 }
 
 /* Cuts the blocks into groups of a power of two, so that there are `wanted` tasks. */
 static void choose_groups(reducer *r, int64_t tasks, int64_t wanted)
 {
     r->group = r->panel > 1 ? r->panel : 1;
-    while ((r->blocks + r->group - 1) / r->group > MAX_GROUPS)
+    while (mylib_divide_up(r->blocks, r->group) > MAX_GROUPS)
         r->group *= 2;
-    while (r->group < r->blocks && tasks * ((r->blocks + r->group - 1) / r->group) > wanted)
+    while (r->group < r->blocks && tasks * (mylib_divide_up(r->blocks, r->group)) > wanted)
         r->group *= 2;
-    r->groups = (r->blocks + r->group - 1) / r->group;
+    r->groups = mylib_divide_up(r->blocks, r->group);
     if (r->groups > 1)
         r->partial = malloc((size_t)(r->groups * r->outputs * r->size));
     if (r->partial == NULL) {
@@ -988,9 +983,9 @@ static mylib_status prepare_along(reducer *r, const mylib_program *program, myli
         if (st != MYLIB_OK)
             return st;
     }
-    find_directs(r, 1);
-    r->block = r->directs == 2 ? r->cpu->block_dot(block_type)
-                               : r->cpu->block_reduce(r->reduction, block_type);
+    find_term_inputs(r, 1);
+    r->block = r->term_inputs == 2 ? r->cpu->block_dot(block_type)
+                                   : r->cpu->block_reduce(r->reduction, block_type);
     r->term_size = (int64_t)mylib_type_size(block_type);
     choose_panel(r);
     return MYLIB_OK;
@@ -1012,7 +1007,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     r.outputs = r.terms = 1;
     for (int d = 0; d < layout->ndim; d++)
         *(d < kept_ndim ? &r.outputs : &r.terms) *= layout->shape[d];
-    r.blocks = (r.terms + MYLIB_BLOCK_TERMS - 1) / MYLIB_BLOCK_TERMS;
+    r.blocks = mylib_divide_up(r.terms, MYLIB_BLOCK_TERMS);
     r.carrier = mylib_carrying_type(reduction, type);
     r.out_type = out_type;
     r.size = (int64_t)mylib_type_size(r.carrier);
@@ -1031,11 +1026,11 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     st = make_terms(&r.terms_of, program, type, r.carrier);
     if (st != MYLIB_OK)
         return st;
-    find_directs(&r, 0);
+    find_term_inputs(&r, 0);
     choose_way(&r);
     if (r.across < 0 && (st = prepare_along(&r, program, type)) != MYLIB_OK)
         goto out;
-    if (r.directs == 0 && (st = begin_evaluator(&r)) != MYLIB_OK)
+    if (r.term_inputs == 0 && (st = bind_terms(&r)) != MYLIB_OK)
         goto out;
 
     int64_t nbytes = 0, threads = 1, tasks;
@@ -1049,8 +1044,8 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
         tasks = r.outputs / layout->shape[r.across] * r.strips;
     } else {
         /* Several outputs at a time, but enough tasks for all threads. */
-        r.share = threads > 1 ? (r.outputs + 16 * threads - 1) / (16 * threads) : r.outputs;
-        tasks = (r.outputs + r.share - 1) / r.share;
+        r.share = threads > 1 ? mylib_divide_up(r.outputs, 16 * threads) : r.outputs;
+        tasks = mylib_divide_up(r.outputs, r.share);
     }
     choose_groups(&r, tasks, threads > 1 ? 16 * threads : 1);
     mylib_cpu_parallel((int)threads, tasks * r.groups, r.across >= 0 ? task_across : task_along,
@@ -1060,8 +1055,8 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     else if (r.groups > 1)
         combine_groups(&r);
     free(r.partial);
-    if (r.directs == 0)
-        mylib_evaluator_free(&r.evaluator);
+    if (r.term_inputs == 0)
+        mylib_row_program_free(&r.row_program);
 out:
     free(r.terms_of.many);
     return st;

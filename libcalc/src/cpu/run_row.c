@@ -1,0 +1,236 @@
+/*
+ * run_row.c - runs a program's statements over a row of elements.
+ *
+ * A row is cut into blocks, and a block goes through all statements before the next one begins, so
+ * that intermediate values stay in the L1 cache.  Statements read inputs in place; the last
+ * statement writes to the output, or past the cache.  Threads and layouts belong in run.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/run_row.h"
+
+/*
+ * Bytes of one block of the widest operand.  All registers together have MYLIB_REGISTERS_NBYTES at
+ * most, which leaves room for a few operands' blocks in the smallest L1 in use (32 KiB).
+ */
+#define BLOCK_NBYTES 4096
+
+/* Fewer elements than this cost more in calls than the cache saves. */
+#define MIN_BLOCK 128
+
+/* Short blocks suit stores past the cache: they are copied while still in the store buffers. */
+#define BYPASS_NBYTES 1024
+
+/* Keeps equal offsets in two registers from sharing the low bits of an address. */
+#define GAP_NBYTES MYLIB_LINE_NBYTES
+
+/* ---- Binding ------------------------------------------------------------------------------- */
+
+/* data[] holds operands, registers, registers of uniform values, constants, in this order. */
+static int register_slot(const mylib_row_program *rp, int index, int is_uniform)
+{
+    return rp->operands + index + (is_uniform ? rp->program->registers : 0);
+}
+
+static int constant_slot(const mylib_row_program *rp, int index)
+{
+    return rp->operands + 2 * rp->program->registers + index;
+}
+
+static void bind_operand(const mylib_row_program *rp, mylib_call *c, int k, mylib_value v,
+                         const int64_t *strides, const uint8_t *holds_one)
+{
+    switch (v.kind) {
+    case MYLIB_VALUE_INPUT:
+        c->operand[k] = (uint16_t)(1 + v.index);
+        c->stride[k] = strides[1 + v.index];
+        break;
+    case MYLIB_VALUE_CONSTANT:
+        c->operand[k] = (uint16_t)constant_slot(rp, v.index);
+        c->stride[k] = 0;
+        break;
+    default:
+        c->operand[k] = (uint16_t)register_slot(rp, v.index, holds_one[v.index]);
+        c->stride[k] = holds_one[v.index] ? 0 : (int64_t)mylib_type_size((mylib_type)v.type);
+    }
+}
+
+/* holds_one[i]: register i holds a uniform value at this statement. */
+static void bind_statement(const mylib_row_program *rp, mylib_call *c, const mylib_statement *s,
+                           const int64_t *strides, uint8_t *holds_one)
+{
+    int is_last = s->target == MYLIB_TARGET_OUT, is_uniform = !is_last;
+    c->opcode = s->opcode;
+    c->to = s->type;
+    c->from = s->operand[0].type;
+    c->function.kernel = NULL;
+    if (s->opcode == MYLIB_OPCODE_SELECT)
+        c->function.selection = rp->cpu->selection((mylib_type)s->type);
+    else if (s->opcode != MYLIB_OPCODE_CONVERT)
+        c->function.kernel = rp->cpu->kernel((mylib_op)s->opcode, (mylib_type)s->type);
+    for (int k = 0; k < 3; k++) {
+        /* Kernels ignore operands that the operation does not have. */
+        bind_operand(rp, c, k, s->operand[k < s->operands ? k : 0], strides, holds_one);
+        is_uniform &= c->stride[k] == 0;
+    }
+    c->is_uniform = (uint8_t)is_uniform;
+    if (is_last) {
+        c->target = 0;
+        c->target_stride = strides[0];
+    } else {
+        holds_one[s->target] = (uint8_t)is_uniform;
+        c->target = (uint16_t)register_slot(rp, s->target, is_uniform);
+        c->target_stride = (int64_t)mylib_type_size((mylib_type)s->result_type);
+    }
+}
+
+/* Chooses how many elements make a block, and how much memory that takes. */
+static void choose_block(mylib_row_program *rp)
+{
+    const mylib_program *p = rp->program;
+    int64_t size = p->max_register_size, registers = p->registers, widest = size;
+    for (int k = 0; k <= p->inputs; k++)
+        if (mylib_program_operand_size(p, k) > widest)
+            widest = mylib_program_operand_size(p, k);
+    rp->block = BLOCK_NBYTES / widest;
+    if (rp->block * registers * size > MYLIB_REGISTERS_NBYTES)
+        rp->block = MYLIB_REGISTERS_NBYTES / (registers * size);
+    rp->block = rp->block < MIN_BLOCK ? MIN_BLOCK : rp->block / 64 * 64;
+    rp->register_nbytes = mylib_round_up(rp->block * size, MYLIB_LINE_NBYTES) + GAP_NBYTES;
+    size_t nbytes = mylib_registers_nbytes(rp);
+    if (nbytes > sizeof((mylib_row_data *)NULL)->registers || rp->pointers > MYLIB_FEW_POINTERS)
+        rp->memory_nbytes = mylib_round_up_to_lines(nbytes + (size_t)rp->pointers * sizeof(char *));
+}
+
+mylib_status mylib_row_program_init(mylib_row_program *rp, const mylib_program *p,
+                                    const int64_t *strides)
+{
+    uint8_t few[MYLIB_FEW_POINTERS], *holds_one = few;
+    rp->program = p;
+    rp->cpu = mylib_cpu();
+    rp->calls = rp->few;
+    rp->operands = 1 + p->inputs;
+    memcpy(rp->stride, strides, (size_t)rp->operands * sizeof *strides);
+    rp->pointers = rp->operands + 2 * p->registers + p->constants;
+    rp->block = INT64_MAX;
+    rp->register_nbytes = 0;
+    rp->memory_nbytes = 0;
+    if (p->registers > 0)
+        choose_block(rp);
+    if (p->statements > MYLIB_FEW_CALLS || p->registers > MYLIB_FEW_POINTERS) {
+        size_t nbytes = (size_t)p->statements * sizeof *rp->calls;
+        rp->calls = malloc(nbytes + (size_t)p->registers);
+        if (rp->calls == NULL)
+            return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory to run a program of %d statements",
+                              p->statements);
+        holds_one = (uint8_t *)rp->calls + nbytes;
+    }
+    for (int i = 0; i < p->statements; i++)
+        bind_statement(rp, &rp->calls[i], &p->statement[i], strides, holds_one);
+    return MYLIB_OK;
+}
+
+void mylib_row_program_free(mylib_row_program *rp)
+{
+    if (rp->calls != rp->few)
+        free(rp->calls);
+}
+
+void mylib_row_data_init(mylib_row_data *d, const mylib_row_program *rp, char *memory)
+{
+    const mylib_program *p = rp->program;
+    char *registers = memory != NULL ? memory : d->registers;
+    char *uniforms = registers + p->registers * rp->register_nbytes;
+    d->data = d->few;
+    if (memory != NULL)
+        d->data = (char **)(uniforms + (size_t)p->registers * sizeof(t_c128));
+    for (int i = 0; i < p->registers; i++) {
+        d->data[register_slot(rp, i, 0)] = registers + i * rp->register_nbytes;
+        d->data[register_slot(rp, i, 1)] = uniforms + (size_t)i * sizeof(t_c128);
+    }
+    for (int i = 0; i < p->constants; i++)
+        d->data[constant_slot(rp, i)] = (char *)p->constant[i].value;
+}
+
+/* ---- Running ------------------------------------------------------------------------------- */
+
+/* Runs a statement for n elements after the first `done` of the operands, to `out`. */
+static inline void run_call(const mylib_row_program *rp, const mylib_call *c, int64_t n, char *out,
+                            char *const *data, int64_t done)
+{
+    const char *a = data[c->operand[0]] + done * c->stride[0];
+    const char *b = data[c->operand[1]] + done * c->stride[1];
+    if (c->opcode < MYLIB_OP_COUNT)
+        c->function.kernel(n, out, c->target_stride, a, c->stride[0], b, c->stride[1]);
+    else if (c->opcode == MYLIB_OPCODE_CONVERT)
+        rp->cpu->convert((mylib_type)c->to, (mylib_type)c->from, n, out, c->target_stride, a,
+                         c->stride[0]);
+    else
+        c->function.selection(n, out, c->target_stride, a, c->stride[0], b, c->stride[1],
+                              data[c->operand[2]] + done * c->stride[2], c->stride[2]);
+}
+
+/* Runs all statements but the last for a block of n elements; returns the last. */
+static inline const mylib_call *run_block(const mylib_row_program *rp, int64_t n, char *const *data)
+{
+    const mylib_call *c = rp->calls, *last = c + rp->program->statements - 1;
+    for (; c < last; c++)
+        run_call(rp, c, c->is_uniform ? 1 : n, data[c->target], data, 0);
+    return c;
+}
+
+static inline void move_operands(const mylib_row_program *rp, int64_t n, char **data)
+{
+    for (int k = 0; k < rp->operands; k++)
+        data[k] += n * rp->stride[k];
+}
+
+void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data)
+{
+    int64_t done = 0;
+    for (; n - done > rp->block; done += rp->block) {
+        run_call(rp, run_block(rp, rp->block, data), rp->block, data[0], data, 0);
+        move_operands(rp, rp->block, data);
+    }
+    run_call(rp, run_block(rp, n - done, data), n - done, data[0], data, 0);
+    if (done > 0)
+        move_operands(rp, -done, data);
+}
+
+void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **data)
+{
+    _Alignas(MYLIB_LINE_NBYTES) char result[BYPASS_NBYTES];
+    int64_t size = rp->stride[0], most = BYPASS_NBYTES / size, rest = n;
+    /* Blocks end where cache lines end, so that each line is stored in one way only. */
+    int64_t beyond = (int64_t)((uintptr_t)data[0] % MYLIB_LINE_NBYTES) / size;
+    for (int64_t m; rest > 0; rest -= m) {
+        m = rp->block < rest ? rp->block - beyond : rest;
+        const mylib_call *last = run_block(rp, m, data);
+        for (int64_t done = 0, part; done < m; done += part) {
+            part = most < m - done ? most - beyond : m - done;
+            run_call(rp, last, part, result, data, done);
+            rp->cpu->stream_copy(data[0] + done * size, result, (size_t)(part * size));
+            beyond = 0;
+        }
+        move_operands(rp, m, data);
+    }
+    move_operands(rp, -n, data);
+}
+
+void mylib_run_single_statement(const mylib_program *p, int64_t n, char *const *data,
+                                const int64_t *strides)
+{
+    mylib_row_program rp;
+    char *pointers[MYLIB_MAX_OPERANDS + 3]; /* a statement reads three constants at most */
+    uint8_t no_registers[1] = {0};
+    rp.program = p;
+    rp.cpu = mylib_cpu();
+    rp.operands = 1 + p->inputs;
+    for (int k = 0; k <= p->inputs; k++)
+        pointers[k] = data[k];
+    for (int i = 0; i < p->constants; i++)
+        pointers[constant_slot(&rp, i)] = (char *)p->constant[i].value;
+    bind_statement(&rp, rp.few, p->statement, strides, no_registers);
+    run_call(&rp, rp.few, n, data[0], pointers, 0);
+}
