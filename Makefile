@@ -1,7 +1,8 @@
 # Each target prepares all it needs in build/, without root.
 #
 #   make demo       elevations of a real landscape, computed and compared with NumPy
-#   make test       the C tests (ctest) and the Python tests (pytest)
+#   make test       the C tests (ctest) and a sample of the Python tests (pytest), in minutes
+#   make test-all   all of them, and those that build and install the package
 #   make test-gpu   all that needs a GPU; fails without one.  LONG=1: more cases, for minutes more
 #   make bench      against NumPy and what else is installed
 #   make lint       formatting, static analysis, types
@@ -46,7 +47,7 @@ sources := $(shell find libcalc pkg -name '*.c' -o -name '*.h' -o -name '*.cu') 
     $(wildcard libcalc/cmake/*) CMakeLists.txt libcalc/CMakeLists.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-c test-py test-gpu bench lint check prepare clean
+.PHONY: help demo test test-all test-c test-py test-gpu bench lint check prepare clean
 .DELETE_ON_ERROR:
 
 help:
@@ -90,13 +91,19 @@ demo: $(stamps)/package $(stamps)/demo-deps
 
 test: test-c test-py
 
+# The sample prints its seed: MYLIB_TEST_SEED repeats it.
+test-all: export MYLIB_TEST_ALL := 1
+test-all: test-c $(stamps)/package $(stamps)/test-deps
+	$(python) -m pytest $(PYTEST_ARGS)
+
 test-c: $(cbuild)/CMakeCache.txt
 	cmake --build $(cbuild)
 	ctest --test-dir $(cbuild) --output-on-failure --no-tests=error --parallel $(CMAKE_BUILD_PARALLEL_LEVEL)
 
 test-py: $(stamps)/package $(stamps)/test-deps
-	$(python) -m pytest $(PYTEST_ARGS)
+	$(python) -m pytest -m "not packaging" $(PYTEST_ARGS)
 
+test-gpu: export MYLIB_TEST_ALL := 1
 test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
 	MYLIB_REQUIRE_GPU=1 MYLIB_TEST_LONG=$(LONG) ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
@@ -113,6 +120,7 @@ bench: $(stamps)/package $(stamps)/bench-deps
 lint: prepare
 	$(python) -m pytest scripts/checks/test_lint.py $(PYTEST_ARGS)
 
+check: export MYLIB_TEST_ALL := 1
 check: prepare
 	$(python) -m pytest scripts/checks $(PYTEST_ARGS)
 

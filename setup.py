@@ -185,7 +185,7 @@ class BuildExt(build_ext):
 
         # An editable install is repeated; its temporary folder would not last.
         editable = self.inplace or self.editable_mode
-        build = HERE / "build" / "editable" if editable else Path(self.build_temp) / "libmylib"
+        build = HERE / "build" / "editable" if editable else Path(self.build_temp)
         build = build.resolve()
         configure = [
             "cmake",
@@ -206,7 +206,7 @@ class BuildExt(build_ext):
         stamp = build / "configured-by-setup.json"
         inputs = json.dumps([configure, {name: os.environ.get(name) for name in REMEMBERED}])
         if not stamp.exists() or stamp.read_text() != inputs:
-            shutil.rmtree(build, ignore_errors=True)
+            configure.append("--fresh")
         self.cmake("configuring", configure)
         stamp.write_text(inputs)
 

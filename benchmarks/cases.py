@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import re
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ import numpy as np
 
 import pkg as pcd
 
-from . import ceilings, contenders, operands
-from .measuring import Timer
+from . import ceilings, contenders, expressions, gpu_arrays, operands
+from .case import CEILING, LAUNCH, OURS, Case, Environment, Goal, Prepared, Sizes
 
 OPERATIONS: dict[str, Any] = {name: getattr(pcd, name) for name in pcd.operations}
 
@@ -30,64 +29,12 @@ NO_SLOWER = 0.95
 #: Operations that give finite results however often they are repeated on their own output.
 REPEATABLE = ("add", "subtract", "minimum", "maximum", "negative", "absolute")
 
-OURS = "pkg"
-CEILING = "ceiling"
-LAUNCH = "launch+sync"
 
+#: From here on one sample is long enough to measure with few of them.
+LARGE = 2**19
 
-@dataclass(frozen=True)
-class Goal:
-    """`reference` takes at least `ratio` times as long, or we take `at_most` (seconds or bytes)."""
-
-    reference: str = ""
-    ratio: float = 0.0
-    at_most: float = 0.0
-
-    def __str__(self) -> str:
-        return (
-            f">= {self.ratio:.2f} x {self.reference}" if self.reference else f"<= {self.at_most:g}"
-        )
-
-
-@dataclass
-class Environment:
-    """What cases are prepared with."""
-
-    cpu_peers: dict[str, contenders.Peer]
-    gpu_peers: dict[str, contenders.Peer]
-    library: ctypes.CDLL | None
-    threads: int
-    lacking: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Prepared:
-    """What to time.  `values` instead of `timers` when there is nothing to time."""
-
-    timers: dict[str, Timer] = field(default_factory=dict)
-    nbytes: int = 0
-    values: dict[str, float] = field(default_factory=dict)
-    lacking: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One row of the results."""
-
-    group: str
-    name: str
-    repeats: int = 9
-    goals: tuple[Goal, ...] = ()
-    device: str = "cpu"
-    unit: str = "s"
-
-    def prepare(self, environment: Environment) -> Prepared:
-        """Makes the operands, checks our result (WrongResult), and tells what to time."""
-        raise NotImplementedError
-
-    def facts(self) -> dict[str, Any]:
-        """What the case is, for the report."""
-        return {"group": self.group, "name": self.name, "device": self.device, "unit": self.unit}
+CPU_PEERS = ("NumPy", "numexpr", "PyTorch")
+GPU_PEERS = ("CuPy", "PyTorch")
 
 
 def _add_peer(prepared: Prepared, peer: contenders.Peer, *args: Any) -> None:
@@ -357,38 +304,6 @@ def _installation_cases() -> Iterator[Case]:
 # ---- All -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Numbers of elements."""
-
-    small: tuple[int, ...] = (1000,)
-    large: tuple[int, ...] = (2**22,)
-    layouts: tuple[int, ...] = (1000, 2**20)
-    bandwidth: tuple[int, ...] = (2**24, 2**27)
-    transfer: tuple[int, ...] = (2**27,)
-    sweep: tuple[int, ...] = tuple(2**k for k in range(4, 27, 2))
-    expressions: tuple[int, ...] = (1000, 2**20, 2**24, 2**27)
-    #: Of each array in chains of many operations, on the CPU.
-    chains: int = 2**22
-    #: Bytes of an array that lives on the GPU.
-    gpu_nbytes: int = 2**30
-
-    @classmethod
-    def only(cls, sizes: tuple[int, ...]) -> Sizes:
-        return cls(sizes, (), sizes, sizes, sizes, sizes, sizes, max(sizes))
-
-    @classmethod
-    def quick(cls) -> Sizes:
-        return cls((64,), (), (60,), (4096,), (4096,), (16, 1024), (64, 4096), 4096, 2**16)
-
-
-#: From here on one sample is long enough to measure with few of them.
-LARGE = 2**19
-
-CPU_PEERS = ("NumPy", "numexpr", "PyTorch")
-GPU_PEERS = ("CuPy", "PyTorch")
-
-
 def _rows(types_of: Mapping[str, Any] = OPERATIONS) -> Iterator[tuple[str, str]]:
     for op, operation in types_of.items():
         for type_ in operands.type_chars(operation):
@@ -457,8 +372,6 @@ def _layout_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
 
 def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
     """All cases, the important ones first."""
-    from . import expressions, gpu_arrays  # which are made of what is above
-
     cpu, cuda = "cpu" in devices, "cuda" in devices
     no_slower = (Goal(reference="NumPy", ratio=NO_SLOWER),)
     cases: list[Case] = []

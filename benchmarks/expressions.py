@@ -16,7 +16,7 @@ import numpy as np
 import pkg as pcd
 
 from . import gpu_arrays
-from .cases import OURS, Case, Environment, Goal, Prepared, Sizes
+from .case import OURS, Case, Environment, Goal, Prepared, Sizes
 from .contenders import Statement
 from .operands import check
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import pkg as pcd
 
-from .cases import CEILING, LAUNCH, OURS, Case, Environment, Goal, Prepared
+from .case import CEILING, LAUNCH, OURS, Case, Environment, Goal, Prepared
 from .ceilings import CeilingError, LaunchTimer
 from .operands import WrongResult
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import statistics
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,7 +17,7 @@ import numpy as np
 
 import pkg as pcd
 
-from .cases import CEILING, LAUNCH, OURS, Case, Goal
+from .case import CEILING, LAUNCH, OURS, Case, Goal
 from .measuring import Times
 
 TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64", "c128")
@@ -230,6 +231,35 @@ def misses(rows: list[Row]) -> list[str]:
             text += f", goal {amount_text(row.case, goal.at_most)}"
         lines.append(text)
     return lines
+
+
+#: Of the groups these come last in the summary.
+DETAILS = ("installation", "sizes", "gpu sizes", "gpu calls")
+
+SUMMARY_LINES = 9
+
+
+def summary(rows: list[Row]) -> list[str]:
+    """At most nine lines: how many times as long each peer takes, group by group."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.case.group, []).append(row)
+    lines = []
+    for group in sorted(groups, key=lambda group: group in DETAILS):
+        ratios: dict[str, list[float]] = {}
+        for row in groups[group]:
+            for name in row.times:
+                if name not in (OURS, CEILING, LAUNCH):
+                    ratios.setdefault(name, []).append(row.ratio(name))
+        found = {name: [x for x in values if x > 0] for name, values in ratios.items()}
+        text = ", ".join(
+            f"{name} {statistics.median(values):.2g} ({min(values):.2g} to {max(values):.2g})"
+            for name, values in found.items()
+            if values
+        )
+        if text:
+            lines.append(f"{group + ':':16} {text}")
+    return lines[:SUMMARY_LINES]
 
 
 def _finite(value: Any) -> Any:

@@ -1,14 +1,16 @@
-"""What the tests share: the marker gpu, the profiles of hypothesis, quiet arithmetic."""
+"""What the tests share: which of them run, the profiles of hypothesis, quiet arithmetic."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,33 +33,119 @@ def _gpus() -> list[str]:
     return [pcd.core.device_info(n)["name"] for n in range(pcd.core.device_count()[0])]
 
 
+# ---- Which tests run ---------------------------------------------------------------------------
+
+_SEED = pytest.StashKey[int]()
+_LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = os.environ.get("MYLIB_TEST_SEED")
+    # The processes of pytest-xdist take the seed of the one that starts them.
+    inherited = getattr(config, "workerinput", {}).get("mylib_seed")
+    config.stash[_SEED] = inherited or (int(given) if given else random.randrange(1, 10**9))
+    config.stash[_LEFT_OUT] = {}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["mylib_seed"] = node.config.stash[_SEED]
+
+
 def pytest_report_header() -> str:
     return f"GPUs: {', '.join(_gpus()) or f'none ({pcd.core.device_count()[1]})'}"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if pcd.core.device_count()[0] == 0 and os.environ.get("MYLIB_REQUIRE_GPU") != "1":
-        _deselect_gpu_tests(config, items)
+    count, reason = pcd.core.device_count()
+    if count == 0 and os.environ.get("MYLIB_REQUIRE_GPU") != "1":
+        are_for_gpus = {item for item in items if item.get_closest_marker("gpu")}
+        _leave_out(config, items, are_for_gpus, f"tests for GPUs ({reason})")
+    if _is_sampled(config):
+        seed = config.stash[_SEED]
+        why = f"cases by sampling (MYLIB_TEST_SEED={seed} repeats it, MYLIB_TEST_ALL=1 runs all)"
+        _leave_out(config, items, _not_in_sample(items, seed), why)
     if hasattr(config, "workerinput"):  # a process of pytest-xdist
         items.sort(key=lambda item: _rank(item.nodeid))
+        config.workeroutput["mylib_left_out"] = config.stash[_LEFT_OUT]  # type: ignore[attr-defined]
 
 
-def _deselect_gpu_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without a GPU leaves one test for a GPU in each file, which is skipped and says why.
-
-    To skip twenty thousand takes half a minute.
-    """
-    kept, left = [], []
-    files = set()
-    for item in items:
-        needs_gpu = item.get_closest_marker("gpu") is not None
-        (left if needs_gpu and item.path in files else kept).append(item)
-        if needs_gpu:
-            files.add(item.path)
+def _leave_out(
+    config: pytest.Config, items: list[pytest.Item], left: set[pytest.Item], why: str
+) -> None:
     if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = kept
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        config.stash[_LEFT_OUT][why] = len(left)
+        items[:] = [item for item in items if item not in left]
+
+
+def _is_sampled(config: pytest.Config) -> bool:
+    """Everything runs with MYLIB_TEST_ALL=1, and what the command line picks one by one."""
+    is_picked = bool(config.option.keyword) or any("::" in word for word in config.args)
+    return os.environ.get("MYLIB_TEST_ALL") != "1" and not is_picked
+
+
+#: So many cases of one test are enough, as long as each value of each parameter is among them.
+_ENOUGH = 60
+
+
+def _not_in_sample(items: list[pytest.Item], seed: int) -> set[pytest.Item]:
+    """What is left out: all but one element type of each class, and what is beyond _ENOUGH.
+
+    The classes are those of `scalar_ops.h`: the types of a class have their meaning in common.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = set()
+    for test, its_items in tests.items():
+        chance = random.Random(f"{seed} {test}")
+        chance.shuffle(its_items)
+        groups: dict[Any, pytest.Item] = {}
+        for item in its_items:
+            groups.setdefault(_features(item), item)
+        met: set[Any] = set()
+        chosen, others = [], []
+        for features, item in groups.items():
+            (others if met.issuperset(features) else chosen).append(item)
+            met.update(features)
+        chosen += others[: max(0, _ENOUGH - len(chosen))]
+        left.update(set(its_items).difference(chosen))
+    return left
+
+
+def _features(item: pytest.Item) -> tuple[Any, ...]:
+    """The values of the parameters, in which types stand for their class."""
+    spec = item.callspec  # type: ignore[attr-defined]
+    found: list[Any] = []
+    for name, value in spec.params.items():
+        if isinstance(value, cases.Case):
+            found += [("name", value.name), ("device", value.device)]
+            found += [("class", _type_class(value.dtype)), ("result", value.result_dtype.kind)]
+        elif isinstance(value, np.dtype):
+            found.append((name, _type_class(value)))
+        else:
+            found.append((name, id(value)))  # which need not be hashable
+    return tuple(found)
+
+
+def _type_class(dtype: np.dtype[Any]) -> str:
+    return "half" if dtype == np.float16 else dtype.kind
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[_LEFT_OUT].update(getattr(node, "workeroutput", {}).get("mylib_left_out", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for why, count in config.stash[_LEFT_OUT].items():
+        terminalreporter.write_line(f"not run: {count:,} {why}")
+
+
+# ---- Processes side by side ----------------------------------------------------------------------
 
 
 def _rank(nodeid: str) -> int:

@@ -137,7 +137,7 @@ def test_ints_among_floats(operation: Any, a: float, b: float) -> None:
         _check_floats(operation, (b, a))
 
 
-def test_the_examples_of_the_issue() -> None:
+def test_integers_stay_exact_and_floats_are_pythons() -> None:
     results = [pcd.add(1, 2), pcd.divide(999, 9), pcd.divide(-7, 2), pcd.floor_divide(-7, 2)]
     results += [pcd.subtract(1, 2), pcd.multiply(-3, 4), pcd.remainder(-7, 3), pcd.square(-5)]
     assert results == [3, 111, -3, -4, -1, -12, 2, 25]

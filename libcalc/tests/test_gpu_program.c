@@ -256,7 +256,7 @@ static void test_contiguous(rng *r)
                                       257, 511, 1023, 1024, 1025, 2048, 2053, 4096, 10007};
     static source s;
     static operands o;
-    for (int i = 0; i < (test_quick ? 20 : 1500); i++) {
+    for (int i = 0; i < (test_quick ? 20 : test_rounds(1500)); i++) {
         any_program(r, &s);
         int64_t n = lengths[rng_below(r, (int64_t)(sizeof lengths / sizeof *lengths))];
         int shifts = rng_once_in(r, 2);
@@ -281,7 +281,7 @@ static void test_contiguous(rng *r)
 static void test_ends(rng *r)
 {
     static source s;
-    for (int i = 0; i < (test_quick ? 20 : 300); i++) {
+    for (int i = 0; i < (test_quick ? 20 : test_rounds(300)); i++) {
         mylib_array a[2][1 + 4];
         any_program(r, &s);
         while (s.inputs > 4) {
@@ -322,7 +322,7 @@ static void test_strided(rng *r, int on_host)
 {
     static source s;
     static operands o;
-    for (int i = 0; i < (test_quick ? 10 : on_host ? 400 : 1000); i++) {
+    for (int i = 0; i < (test_quick ? 10 : test_rounds(on_host ? 400 : 1000)); i++) {
         char text[90];
         any_program(r, &s);
         memset(&o, 0, sizeof o);
@@ -347,7 +347,7 @@ static void test_matrices(rng *r)
 {
     static source s;
     static operands o;
-    for (int i = 0; i < (test_quick ? 6 : 200); i++) {
+    for (int i = 0; i < (test_quick ? 6 : test_rounds(200)); i++) {
         const int64_t sizes[] = {16, 17, 64, 67, 128, 131, 260};
         const int64_t shape[3] = {rng_once_in(r, 2) ? 1 : 3, sizes[rng_below(r, 7)],
                                   sizes[rng_below(r, 7)]};
@@ -382,7 +382,7 @@ static void test_long(rng *r)
 {
     static source s;
     static operands o;
-    for (int i = 0; i < (test_quick ? 2 : 40); i++) {
+    for (int i = 0; i < (test_quick ? 2 : test_rounds(40)); i++) {
         int inputs = i % 4 == 1 ? MAX_INPUTS : 1 + (int)rng_below(r, 4);
         int constants = i % 4 == 2 ? MAX_CONSTANTS : (int)rng_below(r, 5);
         int steps = i % 8 == 3 ? MAX_STEPS : 40 + (int)rng_below(r, 200);
@@ -407,7 +407,7 @@ static void test_large(rng *r)
     mylib_device_info info;
     CHECK_OK(mylib_cuda_device_info(0, &info));
     int is_emulated = strcmp(info.name, "emulated GPU") == 0;
-    for (int i = 0; i < (test_quick ? 1 : 12); i++) {
+    for (int i = 0; i < (test_quick ? 1 : test_rounds(12)); i++) {
         int64_t n = test_quick || is_emulated ? 40000 + i : 400000 + i;
         any_program(r, &s);
         if (s.inputs > 6) {
@@ -513,7 +513,7 @@ static void test_reductions(rng *r)
 {
     static source s;
     static operands o;
-    for (int i = 0; i < (test_quick ? 10 : 500); i++) {
+    for (int i = 0; i < (test_quick ? 10 : test_rounds(500)); i++) {
         static const int64_t sizes[] = {1, 2, 3, 7, 33, 256, 300, 2048, 2049, 4097, 9001};
         int64_t count = 1, at[1 + MAX_INPUTS], used = 0;
         mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
@@ -582,7 +582,7 @@ static void test_order(rng *r)
         {1, 5, 4099}, {3, 7, 1501}, {1, 70, 301},  {2, 2, 9001},  {33, 33, 33},   {1, 1, 40961},
         {4099, 5, 3}, {9001, 1, 7}, {2100, 3, 20}, {260, 9, 130}, {2, 10000, 10}, {5000, 2, 64}};
     static source s;
-    for (int i = 0; i < (test_quick ? 12 : 240); i++) {
+    for (int i = 0; i < (test_quick ? 12 : test_rounds(240)); i++) {
         const mylib_type type = rng_once_in(r, 2) ? MYLIB_F64 : MYLIB_F32;
         const mylib_step steps[2] = {{MYLIB_OP_multiply, (int32_t)type, {0, 1, 0}},
                                      {MYLIB_OP_add, (int32_t)type, {2, 0, 0}}};
@@ -698,7 +698,7 @@ static void test_reduced(rng *r)
                                     511,  513,  2047,  2048,  2049,  4095,  4097,  6144, 8191,
                                     8193, 9001, 16383, 20000, 40961, 65536, 131077};
     static source s;
-    for (int i = 0; i < (test_quick ? 25 : 500); i++) {
+    for (int i = 0; i < (test_quick ? 25 : test_rounds(500)); i++) {
         const mylib_type type = rng_once_in(r, 2) ? MYLIB_F64 : MYLIB_F32;
         const mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
         int64_t columns = sizes[i % 25], used = 0, at[1 + MAX_INPUTS];

@@ -100,11 +100,14 @@ def cuda_wheel(
 def prefix(unpacked: Path, tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Path:
     """libmylib alone, installed by CMake, and then moved."""
     folder = tmp_path_factory.mktemp("prefix")
+    # Copied, and built in a folder as deep as those of other builds: so ccache knows the files.
+    source = shutil.copytree(unpacked, folder / "source")
+    build = source / "build" / "prefix"
     env = machine.env()
     options = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib"]
-    run(["cmake", "-S", unpacked, "-B", folder / "build", *options], env)
-    run(["cmake", "--build", folder / "build", "--parallel", "2"], env)
-    run(["cmake", "--install", folder / "build", "--prefix", folder / "before"], env)
+    run(["cmake", "-S", source, "-B", build, *options], env)
+    run(["cmake", "--build", build, "--parallel", "2"], env)
+    run(["cmake", "--install", build, "--prefix", folder / "before"], env)
     return (folder / "before").rename(folder / "moved")
 
 

@@ -16,7 +16,9 @@ from installs import CMAKE_TOOLS, Environment, EnvironmentMaker, Machine, Wheel,
 WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__version__, pcd.__file__)"
 
 # For developers, and of no use without the repository.
-NOT_IN_SDIST = re.compile(r"^(\.(?!clang-)|benchmarks/results/)")
+NOT_IN_SDIST = re.compile(
+    r"^(\.|CONTRIBUTING.md|Makefile|(benchmarks|docs|libcalc/tests|scripts|tests)/)"
+)
 
 
 def test_sdist_holds_every_file(tree: Path, unpacked: Path) -> None:
@@ -29,6 +31,10 @@ def test_sdist_holds_every_file(tree: Path, unpacked: Path) -> None:
     expected = {name for name in files(tree) if not NOT_IN_SDIST.match(name)}
     assert expected - files(unpacked) == set()
     assert files(unpacked) - expected == {"PKG-INFO", "setup.cfg"}
+
+
+def test_sdist_is_small(sdist: Path) -> None:
+    assert sdist.stat().st_size <= 450_000
 
 
 def test_sdist_and_wheel_pass_twine(sdist: Path, cpu_wheel: Wheel, machine: Machine) -> None:
