@@ -237,12 +237,12 @@ class Array(core.ArrayBase):
         assign(core.view(self, *_index(self, key)), value)
 
     @property
-    def T(self) -> Array:  # noqa: N802  NumPy's name
+    def T(self) -> Array:
         """The array with its axes in reverse order, as a view."""
         return core.view(self, 0, self.shape[::-1], self.strides[::-1])
 
     @property
-    def mT(self) -> Array:  # noqa: N802  NumPy's name
+    def mT(self) -> Array:
         """The array with its last two axes exchanged, as a view."""
         if self.ndim < 2:
             raise ValueError(f"mT needs two dimensions or more; the shape is {self.shape}")

@@ -39,7 +39,7 @@ class Setting:
         _entered.set(entered[:-1])
 
 
-class default_device(Setting):  # noqa: N801  a context manager is named like a function
+class default_device(Setting):
     """Within ``with default_device(device):`` operations compute on `device` unless told otherwise.
 
     `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  The setting belongs to the context: other
@@ -183,7 +183,7 @@ class Stream:
         return f"<pkg.Stream {self.handle:#x} of {self.device}>"
 
 
-class stream(Setting):  # noqa: N801  a context manager is named like a function
+class stream(Setting):
     """Within ``with stream(s):`` operations on the GPU of `s` are given to `s`.
 
     `s` is a `Stream`, any object with ``__cuda_stream__`` (streams of PyTorch, CuPy, cuda.core), or

@@ -111,6 +111,6 @@ class _Info:
         }
 
 
-def __array_namespace_info__() -> _Info:  # noqa: N807  the standard's name
+def __array_namespace_info__() -> _Info:
     """What the namespace has: see the array API standard."""
     return _Info()

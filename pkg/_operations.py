@@ -3,6 +3,6 @@
 from ._table import OPERATIONS
 
 globals().update(OPERATIONS)
-abs = OPERATIONS["absolute"]  # noqa: A001  the array API standard's name
+abs = OPERATIONS["absolute"]
 
 __all__ = [*OPERATIONS, "abs"]

@@ -202,7 +202,7 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
 # ---- The functions -------------------------------------------------------------------------------
 
 
-def sum(  # noqa: A001  NumPy's name
+def sum(
     x: Any,
     axis: Any = None,
     dtype: Any = None,
@@ -258,7 +258,7 @@ def _extremum(
     return reduce(name, x, axis, None, out, keepdims, device)
 
 
-def min(  # noqa: A001  NumPy's name
+def min(
     x: Any,
     axis: Any = None,
     out: Any = None,
@@ -274,7 +274,7 @@ def min(  # noqa: A001  NumPy's name
     return _extremum("min", MIN, x, axis, out, keepdims, device)
 
 
-def max(  # noqa: A001  NumPy's name
+def max(
     x: Any,
     axis: Any = None,
     out: Any = None,

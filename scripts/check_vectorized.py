@@ -13,7 +13,7 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,11 +149,11 @@ def problem(code: dict[str, Function], name: re.Match[str], level: str) -> str |
     return None
 
 
-def check(build: Path) -> tuple[list[str], int]:
+def check(build: Path, levels: Iterable[str]) -> tuple[list[str], int]:
     """What is wrong, one line for each function, and how many are vector code."""
     wrong = []
     vectorized = 0
-    for level in REGISTERS:
+    for level in levels:
         folder = build / "libcalc" / "CMakeFiles" / f"mylib_kernels_{level}.dir"
         code = functions(folder / "src" / "cpu" / "kernels.c.o")
         # Results must not depend on the level, so none may fuse multiply-adds, unless exactly.
@@ -181,7 +181,9 @@ def check(build: Path) -> tuple[list[str], int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("build", type=Path, help="a CMake build of libmylib for x86-64")
-    wrong, vectorized = check(parser.parse_args().build)
+    parser.add_argument("--level", choices=REGISTERS, help="check this level alone")
+    options = parser.parse_args()
+    wrong, vectorized = check(options.build, [options.level] if options.level else REGISTERS)
     for line in wrong:
         print(line)
     print(f"{vectorized} functions are vector code, {len(wrong)} are not and should be")

@@ -7,7 +7,9 @@ import random
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import cases
@@ -27,6 +29,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # A shell lets what it starts in the background ignore Ctrl-C; processes started here must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Processes started here, in whatever folder, import the same package.
+_FOLDERS = [str(Path(pcd.__file__).parents[1]), os.environ.get("PYTHONPATH")]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _FOLDERS))
 
 
 def _gpus() -> list[str]:
@@ -61,7 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     count, reason = pcd.core.device_count()
     if count == 0 and os.environ.get("MYLIB_REQUIRE_GPU") != "1":
         are_for_gpus = {item for item in items if item.get_closest_marker("gpu")}
-        _leave_out(config, items, are_for_gpus, f"tests for GPUs ({reason})")
+        why = textwrap.shorten(f"tests for GPUs: {reason}", 120, placeholder=" ...")
+        _leave_out(config, items, are_for_gpus, why)
     if _is_sampled(config):
         seed = config.stash[_SEED]
         why = f"cases by sampling (MYLIB_TEST_SEED={seed} repeats it, MYLIB_TEST_ALL=1 runs all)"

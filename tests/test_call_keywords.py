@@ -57,7 +57,7 @@ def _outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, 
     """The type and the value of a result, or the type and the text of an exception."""
     try:
         result = call(*args, **kwargs)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return type(error), str(error)
     return type(result), result
 

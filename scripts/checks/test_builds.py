@@ -122,11 +122,11 @@ on_x86 = pytest.mark.skipif(
 )
 
 
-def build_kernels(name: str, *options: str) -> Path:
+def build_kernels(name: str, *options: str, target: str = "mylib") -> Path:
     build = ROOT / "build" / name
     flags = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", *options]
     run("cmake", "-S", ".", "-B", build, *flags)
-    run("cmake", "--build", build, *JOBS)
+    run("cmake", "--build", build, "--target", target, *JOBS)
     return build
 
 
@@ -137,6 +137,8 @@ def test_kernels_are_vector_code() -> None:
 
 @on_x86
 def test_the_vectorization_check_notices_scalar_code() -> None:
-    build = build_kernels("scalar", "-DCMAKE_C_FLAGS_RELEASE=-O3 -DNDEBUG -fno-tree-vectorize")
-    output = run(sys.executable, "scripts/check_vectorized.py", build, status=1)
+    scalar = "-DCMAKE_C_FLAGS_RELEASE=-O3 -DNDEBUG -fno-tree-vectorize"
+    build = build_kernels("scalar", scalar, target="mylib_kernels_v3")
+    command = [sys.executable, "scripts/check_vectorized.py", build, "--level", "v3"]
+    output = run(*command, status=1)
     assert "v3: add_kernel_f64 has 0 loops in ymm, not 3" in output
