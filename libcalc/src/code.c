@@ -3,24 +3,6 @@
  */
 #include "internal.h"
 
-/* The REVERSED rows of the table stand two rows after those that compute them. */
-_Static_assert((int)MYLIB_OP_greater == MYLIB_OP_less + 2, "greater is less reversed");
-_Static_assert((int)MYLIB_OP_greater_equal == MYLIB_OP_less_equal + 2,
-               "greater_equal is less_equal reversed");
-
-int mylib_op_is_reversed(mylib_op op)
-{
-    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 1 };
-    switch (op) {
-#define ROW(arity, op, set)                                                                        \
-    case MYLIB_OP_##op:                                                                            \
-        return arity;
-        MYLIB_OPS(ROW)
-#undef ROW
-    }
-    return 0;
-}
-
 mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type)
 {
     mylib_type result_type;
@@ -33,14 +15,11 @@ mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type)
     for (int k = 0; k < program->inputs; k++)
         program->input_type[k] = (uint8_t)type;
     program->instructions = 2;
-    if (mylib_op_is_reversed(op)) {
-        program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 1};
-        program->code[1] = (mylib_instruction){(uint8_t)(op - 2), 0};
-    } else {
-        program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
-        program->code[1] =
-            (mylib_instruction){(uint8_t)op, program->inputs == 2 ? 1 : MYLIB_NO_OPERAND};
-    }
+    const mylib_op base = mylib_op_base(op);
+    const int first = base != op;
+    program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, (uint8_t)first};
+    program->code[1] = (mylib_instruction){
+        (uint8_t)base, program->inputs == 2 ? (uint8_t)(1 - first) : MYLIB_NO_OPERAND};
     return MYLIB_OK;
 }
 

@@ -62,9 +62,8 @@ mylib_status mylib_free(mylib_device device, void *ptr, void *stream)
 mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                         const void *src, size_t nbytes, void *stream)
 {
-    mylib_status st;
-    MYLIB_TRY(mylib_check_device(dst_device));
-    MYLIB_TRY(mylib_check_device(src_device));
+    RETURN_IF_ERROR(mylib_check_device(dst_device));
+    RETURN_IF_ERROR(mylib_check_device(src_device));
     if (nbytes == 0)
         return MYLIB_OK;
     if (dst == NULL || src == NULL)
@@ -72,10 +71,8 @@ mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_dev
     if (dst_device.kind == MYLIB_CPU && src_device.kind == MYLIB_CPU)
         memcpy(dst, src, nbytes);
     else
-        MYLIB_TRY(mylib_cuda_copy(dst_device, dst, src_device, src, nbytes, stream));
+        RETURN_IF_ERROR(mylib_cuda_copy(dst_device, dst, src_device, src, nbytes, stream));
     return MYLIB_OK;
-out:
-    return st;
 }
 
 mylib_status mylib_synchronize(mylib_device device, void *stream)

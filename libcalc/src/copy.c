@@ -105,19 +105,18 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     mylib_operation operation;
     mylib_strides strides[2];
     mylib_layout layout;
-    mylib_status st;
 
     layout.strides = strides;
     if (dst == NULL || src == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
-    MYLIB_TRY(mylib_layout_init_named(&layout, dst, src, 1, names));
+    RETURN_IF_ERROR(mylib_layout_init_named(&layout, dst, src, 1, names));
     if (layout.count == 0)
         return MYLIB_OK;
     if (is_repeated(&layout, 0))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: it has a stride of 0");
 
     mylib_device to = dst->device, from = src->device;
-    int is_one_place = to.kind == from.kind && to.index == from.index;
+    int is_one_place = mylib_is_same_place(to, from);
     if (is_one_place) {
         mylib_overlap overlap = mylib_layout_overlap(&layout, 1, mylib_type_size(dst->type),
                                                      mylib_type_size(src->type));
@@ -143,8 +142,6 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
         return copy_between_gpus(stream, to, from, &layout, dst->type, src->type);
     return mylib_cuda_copy_host(to.kind == MYLIB_CUDA ? to.index : from.index, stream, &layout,
                                 dst->type, src->type, to.kind == MYLIB_CPU);
-out:
-    return st;
 }
 
 mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)

@@ -20,6 +20,11 @@ extern "C" {
 #define MYLIB_ALIGNAS(nbytes) _Alignas(nbytes)
 #endif
 
+/* ---- Arithmetic ---------------------------------------------------------------------------- */
+
+/* Returns a / b, rounded up; a >= 0, b > 0. */
+static inline int64_t mylib_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* ---- Errors (status.c) --------------------------------------------------------------------- */
 
 /*
@@ -37,6 +42,14 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 void mylib_begin_cleanup(void);
 void mylib_end_cleanup(void);
 
+/* Returns from the function on failure. */
+#define RETURN_IF_ERROR(expr)                                                                      \
+    do {                                                                                           \
+        const mylib_status status_ = (expr);                                                       \
+        if (status_ != MYLIB_OK)                                                                   \
+            return status_;                                                                        \
+    } while (0)
+
 /* Goes to `out:` on failure; the function has a `mylib_status st`. */
 #define MYLIB_TRY(expr)                                                                            \
     do {                                                                                           \
@@ -44,10 +57,48 @@ void mylib_end_cleanup(void);
             goto out;                                                                              \
     } while (0)
 
-/* ---- The table (table.c, code.c) ----------------------------------------------------------- */
+/* ---- The table (table.c) ------------------------------------------------------------------- */
 
-/* Whether a row is REVERSED: the operation two rows before it, with the operands exchanged. */
-int mylib_op_is_reversed(mylib_op op);
+/*
+ * Returns the operation whose kernels compute `op`: of a REVERSED row another one, which takes the
+ * operands exchanged; else `op` itself.
+ */
+static inline mylib_op mylib_op_base(mylib_op op)
+{
+    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2 }; /* rows before it */
+    switch (op) {
+#define ROW(kind, op, set)                                                                         \
+    case MYLIB_OP_##op:                                                                            \
+        return (mylib_op)(MYLIB_OP_##op - kind);
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return op;
+}
+
+/* Returns the type in which a reduction of `type` is carried; see mylib_reduce(). */
+mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
+
+/*
+ * The opcodes of all formats of instructions: the mylib_op values of rows that have kernels, and
+ * these.
+ */
+enum {
+    /* Of fused statements (fused.h): */
+    MYLIB_OPCODE_TEST = 249,     /* 1 where operand[0] differs from 0, else 0; of the one type */
+    MYLIB_OPCODE_SET_MASK = 250, /* mask = operand[1]; the last result stays */
+    /* Of statements: */
+    MYLIB_OPCODE_CONVERT = 251, /* result = operand[0], converted to `type` */
+    /* Of codes: */
+    MYLIB_OPCODE_NONE = 252, /* nothing */
+    /*
+     * Of all three.  A statement: operand[0] (bool) ? operand[1] : operand[2].  Fused: mask ?
+     * operand[0] : operand[1].  A code: accumulator = mask ? accumulator : operand.
+     */
+    MYLIB_OPCODE_SELECT = 253,
+    MYLIB_OPCODE_MASK = 254, /* a code: mask = operand differs from 0; first in its code */
+    MYLIB_OPCODE_LOAD = 255, /* a code: accumulator = operand; fused: the result is operand[0] */
+};
 
 /* ---- Programs (program.c) ------------------------------------------------------------------ */
 
@@ -67,13 +118,11 @@ typedef struct mylib_value {
     uint16_t index; /* of the input, constant or register */
 } mylib_value;
 
-#define MYLIB_OPCODE_CONVERT 251 /* result = operand[0], converted to `type` */
 #define MYLIB_TARGET_OUT 65535
 
 /*
  * Reads operands of one type, `type`, and gives the type that mylib_op_result_type() tells.  A
- * CONVERT reads a type other than `type`, except as the one statement of a copy.  A SELECT is
- * operand[0] (bool) ? operand[1] : operand[2].  The REVERSED rows of the table are not opcodes.
+ * CONVERT reads a type other than `type`, except as the one statement of a copy.
  */
 typedef struct mylib_statement {
     uint8_t opcode; /* a mylib_op, MYLIB_OPCODE_CONVERT or MYLIB_OPCODE_SELECT */
@@ -156,12 +205,6 @@ int mylib_input_of_operand(const mylib_program *program, int k);
 #define MYLIB_CODE_MAX_INPUTS 8
 #define MYLIB_CODE_MAX_OPERANDS (1 + MYLIB_CODE_MAX_INPUTS)
 #define MYLIB_CODE_MAX_INSTRUCTIONS 32
-
-/* Opcodes are the mylib_op values, and: */
-#define MYLIB_OPCODE_LOAD 255   /* accumulator = operand */
-#define MYLIB_OPCODE_MASK 254   /* mask = operand differs from 0; first in its code */
-#define MYLIB_OPCODE_NONE 252   /* nothing */
-#define MYLIB_OPCODE_SELECT 253 /* accumulator = mask ? accumulator : operand */
 
 #define MYLIB_NO_OPERAND 255
 typedef struct mylib_instruction {
@@ -357,13 +400,20 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array);
  */
 void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]);
 
+static inline int mylib_is_same_place(mylib_device a, mylib_device b)
+{
+    return a.kind == b.kind && a.index == b.index;
+}
+
+/*
+ * MYLIB_ERR_ARGUMENT unless all arrays are in one place, host scalars of a GPU's output aside, and
+ * can be computed with on 'device'.  names[k] is that of in[k].
+ */
+mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
+                                int inputs, const char *const *names);
+
 /* MYLIB_ERR_ARGUMENT when the device is neither the CPU nor a CUDA ordinal >= 0. */
 mylib_status mylib_check_device(mylib_device device);
-
-/* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
-
-/* The type in which a reduction of `type` is carried; see mylib_reduce(). */
-mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
 
 /* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
 

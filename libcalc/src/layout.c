@@ -57,6 +57,25 @@ mylib_status mylib_check_device(mylib_device device)
     return fits ? MYLIB_OK : refuse_device(device);
 }
 
+mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
+                                int inputs, const char *const *names)
+{
+    char a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
+    for (int k = 0; k < inputs; k++) {
+        int is_host_scalar =
+            in[k].ndim == 0 && in[k].device.kind == MYLIB_CPU && out->device.kind == MYLIB_CUDA;
+        if (!mylib_is_same_place(in[k].device, out->device) && !is_host_scalar)
+            return mylib_fail(
+                MYLIB_ERR_ARGUMENT, "out is on %s but %s is on %s: copy them to one device first",
+                mylib_device_text(a, out->device), names[k], mylib_device_text(b, in[k].device));
+    }
+    if (out->device.kind == MYLIB_CUDA && !mylib_is_same_place(device, out->device))
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the arrays are on %s and cannot be computed with on %s: copy them first",
+                          mylib_device_text(a, out->device), mylib_device_text(b, device));
+    return MYLIB_OK;
+}
+
 int64_t mylib_element_count(int ndim, const int64_t *shape)
 {
     int64_t count = 1;
@@ -449,7 +468,7 @@ static int can_meet(const steps *term, int terms, int64_t reach, int64_t low, in
         return 1;
     int64_t factor = term->factor;
     reach -= factor * term->most;
-    int64_t first = low > reach ? (low - reach + factor - 1) / factor : 0;
+    int64_t first = low > reach ? mylib_ceil_div(low - reach, factor) : 0;
     int64_t last = high / factor < term->most ? high / factor : term->most;
     for (int64_t n = first; n <= last; n++) {
         if (can_meet(term + 1, terms - 1, reach, low - n * factor, high - n * factor, trials))

@@ -5,26 +5,6 @@
 #include "flags.h"
 #include "internal.h"
 
-/* All operands in one place but host scalars, and that place compatible with where to compute. */
-static mylib_status check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
-                                 const mylib_layout *layout, const char *const *names)
-{
-    char a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
-    for (int k = 0; k < layout->operands - 1; k++)
-        if (!layout->is_host_scalar[1 + k] &&
-            (in[k].device.kind != out->device.kind || in[k].device.index != out->device.index))
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "out is on %s but %s is on %s: copy them to one device first",
-                              mylib_device_text(a, out->device), names[1 + k],
-                              mylib_device_text(b, in[k].device));
-    if (out->device.kind == MYLIB_CUDA &&
-        (device.kind != MYLIB_CUDA || device.index != out->device.index))
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "the arrays are on %s and cannot be computed with on %s: copy them first",
-                          mylib_device_text(a, out->device), mylib_device_text(b, device));
-    return MYLIB_OK;
-}
-
 /* How the output stands against the inputs, taken together, and against itself. */
 static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
 {
@@ -75,7 +55,7 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
                                const mylib_array *out, const mylib_array *in, mylib_layout *layout,
                                const char *const *names)
 {
-    mylib_status st = check_places(device, out, in, layout, names);
+    mylib_status st = mylib_check_places(device, out, in, layout->operands - 1, names + 1);
     if (st != MYLIB_OK)
         return st;
     const mylib_mode mode = mylib_enter_mode();
@@ -92,7 +72,6 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     mylib_type input_types[2];
     mylib_strides strides[3];
     mylib_layout layout;
-    mylib_status st;
 
     layout.strides = strides;
     int inputs = mylib_op_arity(op);
@@ -103,9 +82,9 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     if (is_mixed)
         mylib_operation_of_mixed_comparison(&operation, op, input_types);
     else
-        MYLIB_TRY(mylib_operation_of_op(&operation, op, type, input_types));
-    MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(mylib_layout_init(&layout, out, in, inputs));
+        RETURN_IF_ERROR(mylib_operation_of_op(&operation, op, type, input_types));
+    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_layout_init(&layout, out, in, inputs));
     for (int k = 0; k < inputs && !converts && !is_mixed; k++)
         if (in[k].type != type)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
@@ -117,8 +96,6 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
                           mylib_type_name((mylib_type)operation.program.result_type),
                           mylib_type_name(out->type));
     return map_layout(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
-out:
-    return st;
 }
 
 static mylib_status check_not_null(const mylib_array *out, const mylib_array *in)
@@ -152,20 +129,17 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     mylib_operation operation;
     mylib_strides strides[4];
     mylib_layout layout;
-    mylib_status st;
 
     layout.strides = strides;
     for (int k = 0; k < 3; k++) {
-        MYLIB_TRY(mylib_check_array(names[1 + k], given[k]));
+        RETURN_IF_ERROR(mylib_check_array(names[1 + k], given[k]));
         in[k] = *given[k];
         types[k] = in[k].type;
     }
-    MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(mylib_layout_init_named(&layout, out, in, 3, names));
+    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_layout_init_named(&layout, out, in, 3, names));
     mylib_operation_of_select(&operation, out->type, types);
     return map_layout(&operation.program, device, stream, out, in, &layout, names);
-out:
-    return st;
 }
 
 mylib_status mylib_program_run(const mylib_program *program, mylib_device device, void *stream,
@@ -201,9 +175,9 @@ out:
 mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start, const void *step)
 {
     int64_t strides[MYLIB_MAX_NDIM];
-    mylib_status st;
+    mylib_status st = MYLIB_OK;
 
-    MYLIB_TRY(mylib_check_array("out", out));
+    RETURN_IF_ERROR(mylib_check_array("out", out));
     if (start == NULL || step == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", start == NULL ? "start" : "step");
     if (out->ndim != 1)
@@ -223,7 +197,6 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     else
         mylib_cpu_arange(out->type, n, out->data, stride, start, step);
     mylib_leave_mode(mode);
-out:
     return st;
 }
 

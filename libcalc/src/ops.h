@@ -6,7 +6,7 @@
  * of type in scalar_ops.h.  A row without its enumerator, or an enumerator without its row, does
  * not compile.
  *
- * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(arity, op,
+ * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(kind, op,
  * set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type
  * suffix s.
  */
@@ -60,7 +60,7 @@
 #define MYLIB_SET_ALL(X, op) MYLIB_SET_REAL(X, op) MYLIB_SET_COMPLEX(X, op)
 
 /*
- * ROW(arity, op, set).  UNARY_REAL is UNARY with a result of the real type: it differs for complex
+ * ROW(kind, op, set).  UNARY_REAL is UNARY with a result of the real type: it differs for complex
  * inputs only.  COMPARE is BINARY with a result of type bool; REVERSED is COMPARE by the operation
  * two rows before, with the inputs exchanged: it has no kernels of its own.  The order is the order
  * of the enumerators.

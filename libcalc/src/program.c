@@ -34,8 +34,7 @@ static mylib_status check_type(const char *what, int index, int type)
 
 static mylib_status check_constant(int index, const mylib_constant *c)
 {
-    mylib_status st;
-    MYLIB_TRY(check_type("constant", index, c->type));
+    RETURN_IF_ERROR(check_type("constant", index, c->type));
     if (c->reserved != 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "constant %d: reserved is %d: it must be 0", index,
                           (int)c->reserved);
@@ -47,8 +46,7 @@ static mylib_status check_constant(int index, const mylib_constant *c)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
                               "constant %d: byte %d is %d: the bytes after one %s must be 0", index,
                               (int)i, (int)c->value[i], mylib_type_name((mylib_type)c->type));
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 static int step_arity(const mylib_step *s)
@@ -69,7 +67,7 @@ static mylib_status check_step(int index, const mylib_step *s, int values, uint8
                           "step %d: unknown operation %d: expected 0 to %d (mylib_op), "
                           "MYLIB_STEP_CONVERT or MYLIB_STEP_SELECT",
                           index, (int)s->op, MYLIB_OP_COUNT - 1);
-    MYLIB_TRY(check_type("step", index, s->type));
+    RETURN_IF_ERROR(check_type("step", index, s->type));
     if (s->op < MYLIB_OP_COUNT &&
         (st = mylib_op_result_type((mylib_op)s->op, (mylib_type)s->type, &result)) != MYLIB_OK) {
         char reason[MYLIB_MESSAGE_SIZE];
@@ -94,8 +92,7 @@ static mylib_status check_step(int index, const mylib_step *s, int values, uint8
                               index, k, v, values - 1);
     }
     *type_ret = (uint8_t)result;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 /* ---- Compiling ----------------------------------------------------------------------------- */
@@ -196,10 +193,9 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
         return operand[0];
     if (s->op == MYLIB_STEP_SELECT) {
         opcode = MYLIB_OPCODE_SELECT;
-    } else if (mylib_op_is_reversed((mylib_op)s->op)) {
+    } else if ((opcode = mylib_op_base((mylib_op)s->op)) != s->op) {
         int32_t first = operand[0];
         operand[0] = operand[1], operand[1] = first;
-        opcode -= 2;
     }
     return add_statement(c, opcode, s->type, result_type, arity, operand);
 }
@@ -252,7 +248,7 @@ static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
 static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_types)
 {
     const size_t align = _Alignof(mylib_program_constant);
-    size_t header = (sizeof(mylib_program) + align - 1) / align * align;
+    size_t header = (size_t)mylib_ceil_div(sizeof(mylib_program), (int64_t)align) * align;
     size_t room = (size_t)c->constants * sizeof(mylib_program_constant);
     char *memory = malloc(header + room + (size_t)c->drafts * sizeof(mylib_statement));
     if (memory == NULL)
@@ -349,31 +345,29 @@ mylib_status mylib_program_create(int inputs, const mylib_type *input_types, int
 {
     uint8_t type[MYLIB_PROGRAM_MAX_INPUTS + MYLIB_PROGRAM_MAX_CONSTANTS + MYLIB_PROGRAM_MAX_STEPS] =
         {0};
-    mylib_status st;
     int values = 0;
 
-    MYLIB_TRY(check_count("inputs", inputs, 0, MYLIB_PROGRAM_MAX_INPUTS, input_types));
-    MYLIB_TRY(check_count("constants", constants, 0, MYLIB_PROGRAM_MAX_CONSTANTS, constant));
-    MYLIB_TRY(check_count("steps", steps, 1, MYLIB_PROGRAM_MAX_STEPS, step));
+    RETURN_IF_ERROR(check_count("inputs", inputs, 0, MYLIB_PROGRAM_MAX_INPUTS, input_types));
+    RETURN_IF_ERROR(check_count("constants", constants, 0, MYLIB_PROGRAM_MAX_CONSTANTS, constant));
+    RETURN_IF_ERROR(check_count("steps", steps, 1, MYLIB_PROGRAM_MAX_STEPS, step));
     if (program_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program_ret is NULL");
     for (int k = 0; k < inputs; k++, values++) {
-        MYLIB_TRY(check_type("input", k, (int)input_types[k]));
+        RETURN_IF_ERROR(check_type("input", k, (int)input_types[k]));
         type[values] = (uint8_t)input_types[k];
     }
     for (int k = 0; k < constants; k++, values++) {
-        MYLIB_TRY(check_constant(k, &constant[k]));
+        RETURN_IF_ERROR(check_constant(k, &constant[k]));
         type[values] = (uint8_t)constant[k].type;
     }
     for (int i = 0; i < steps; i++, values++)
-        MYLIB_TRY(check_step(i, &step[i], values, &type[values]));
+        RETURN_IF_ERROR(check_step(i, &step[i], values, &type[values]));
 
     mylib_program *p = compile(inputs, input_types, constants, constant, steps, step, type);
     if (p == NULL)
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory to compile a program of %d steps", steps);
     *program_ret = p;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 void mylib_program_free(mylib_program *program) { free(program); }
@@ -430,13 +424,10 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     mylib_status st = mylib_op_result_type(op, type, &result_type);
     if (st != MYLIB_OK)
         return st;
-    int arity = mylib_op_arity(op), reversed = mylib_op_is_reversed(op);
-    mylib_statement s = {(uint8_t)(reversed ? op - 2 : op),
-                         (uint8_t)type,
-                         (uint8_t)result_type,
-                         (uint8_t)arity,
-                         MYLIB_TARGET_OUT,
-                         {{0, 0, 0}}};
+    const mylib_op base = mylib_op_base(op);
+    int arity = mylib_op_arity(op), reversed = base != op;
+    mylib_statement s = {(uint8_t)base,  (uint8_t)type,    (uint8_t)result_type,
+                         (uint8_t)arity, MYLIB_TARGET_OUT, {{0, 0, 0}}};
     begin_operation(o, result_type, arity, input_types);
     for (int k = 0; k < arity; k++)
         s.operand[reversed ? 1 - k : k] = read_input(o, k, type);
@@ -468,11 +459,13 @@ void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
 {
     static const mylib_program_constant zero_and_true[2] = {{{0}}, {{1}}};
     enum { COMPARED, IS_NEGATIVE };
-    int k = is_signed(input_types[0]) ? 0 : 1, reversed = mylib_op_is_reversed(op);
+    const mylib_op base = mylib_op_base(op);
+    int k = is_signed(input_types[0]) ? 0 : 1, reversed = base != op;
     const uint8_t type = (uint8_t)input_types[k];
-    int64_t answer = 0;
-    (void)mylib_scalar_i64(op, (mylib_device){MYLIB_CPU, 0}, k == 0 ? -1 : 0, k == 0 ? 0 : -1,
-                           &answer);
+    const int64_t pair[2] = {k == 0 ? -1 : 0, k == 0 ? 0 : -1};
+    char answer = 0;
+    mylib_cpu()->kernel(base, MYLIB_I64)(1, &answer, 0, (const char *)&pair[reversed], 0,
+                                         (const char *)&pair[1 - reversed], 0);
     const mylib_value x = {MYLIB_VALUE_INPUT, type, (uint16_t)k};
     const mylib_value zero = {MYLIB_VALUE_CONSTANT, type, 0};
     const mylib_value is_negative = {MYLIB_VALUE_REGISTER, MYLIB_BOOL, IS_NEGATIVE};
@@ -483,8 +476,7 @@ void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
     begin_operation(o, MYLIB_BOOL, 2, input_types);
     p->constant = zero_and_true;
     p->constants = p->registers = 2;
-    mylib_statement s = {
-        (uint8_t)(reversed ? op - 2 : op), MYLIB_U64, MYLIB_BOOL, 2, COMPARED, {{0, 0, 0}}};
+    mylib_statement s = {(uint8_t)base, MYLIB_U64, MYLIB_BOOL, 2, COMPARED, {{0, 0, 0}}};
     for (int i = 0; i < 2; i++)
         s.operand[reversed ? 1 - i : i] = read_input(o, i, MYLIB_U64);
     o->statement[p->statements++] = s;

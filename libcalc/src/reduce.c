@@ -16,33 +16,8 @@ static const char *reduction_name(mylib_reduction reduction)
     return (unsigned)reduction < 4 ? names[reduction] : NULL;
 }
 
-/*
- * The type that carries the reduction, and the one that 'out' may have besides 'type'.  They differ
- * for minima of f16 only, which are carried in f32 because no arithmetic is done in f16.
- */
-static void carrying_types(mylib_reduction reduction, mylib_type type, mylib_type *carrier,
-                           mylib_type *wide)
-{
-    *carrier = *wide = type;
-    if (reduction == MYLIB_SUM || reduction == MYLIB_PROD) {
-        mylib_sum_type(type, wide);
-        *wide = type == MYLIB_F16 ? MYLIB_F32 : *wide;
-        *carrier = *wide;
-    } else if (type == MYLIB_F16) {
-        *carrier = MYLIB_F32;
-    }
-}
-
-mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type)
-{
-    mylib_type carrier, wide;
-    carrying_types(reduction, type, &carrier, &wide);
-    return carrier;
-}
-
 static mylib_status check_types(mylib_reduction reduction, mylib_type type, mylib_type out_type)
 {
-    mylib_type carrier, wide;
     if (reduction_name(reduction) == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown reduction %d: reductions are 0 to 3",
                           (int)reduction);
@@ -53,7 +28,9 @@ static mylib_status check_types(mylib_reduction reduction, mylib_type type, myli
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for bool: reduce it as i64",
                           reduction_name(reduction));
-    carrying_types(reduction, type, &carrier, &wide);
+    /* A minimum of f16 is carried in f32, but is f16. */
+    const int is_wide = reduction == MYLIB_SUM || reduction == MYLIB_PROD;
+    const mylib_type wide = is_wide ? mylib_carrying_type(reduction, type) : type;
     if (out_type != type && out_type != wide)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "the %s of %s gives %s%s%s, but out is %s",
                           reduction_name(reduction), mylib_type_name(type), mylib_type_name(type),
@@ -134,33 +111,6 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
         loops->strides[0][loops->ndim - 1] = 0;
     }
     *kept_ndim_ret = first;
-}
-
-/* ---- Places -------------------------------------------------------------------------------- */
-
-static int same_place(mylib_device a, mylib_device b)
-{
-    return a.kind == b.kind && a.index == b.index;
-}
-
-/* All arrays in one place (but for host numbers), and that place compatible with where to compute.
- */
-static mylib_status check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
-                                 const char *const *names, int inputs)
-{
-    char a[MYLIB_DEVICE_TEXT], b[MYLIB_DEVICE_TEXT];
-    for (int k = 0; k < inputs; k++) {
-        int is_host_scalar = in[k].ndim == 0 && in[k].device.kind == MYLIB_CPU;
-        if (!same_place(in[k].device, out->device) && !is_host_scalar)
-            return mylib_fail(
-                MYLIB_ERR_ARGUMENT, "out is on %s but %s is on %s: copy them to one device first",
-                mylib_device_text(a, out->device), names[k], mylib_device_text(b, in[k].device));
-    }
-    if (out->device.kind == MYLIB_CUDA && !same_place(device, out->device))
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "the arrays are on %s and cannot be computed with on %s: copy them first",
-                          mylib_device_text(a, out->device), mylib_device_text(b, device));
-    return MYLIB_OK;
 }
 
 /* ---- What is reduced ----------------------------------------------------------------------- */
@@ -296,7 +246,7 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
         if (v->extent[d] > 1 && layout.strides[0][d] == 0)
             MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride %d is 0", d));
     for (int k = 1; k < layout.operands && layout.count != 0; k++)
-        if (same_place(v->in[k - 1].device, out->device) &&
+        if (mylib_is_same_place(v->in[k - 1].device, out->device) &&
             mylib_layout_overlap(&layout, k, mylib_type_size(out->type),
                                  mylib_type_size(v->in[k - 1].type)) != MYLIB_DISJOINT)
             MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint"));
@@ -321,13 +271,12 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
                            const mylib_array *out)
 {
     mylib_status st;
-    MYLIB_TRY(broadcast_inputs(v));
-    MYLIB_TRY(check_shape(v, reduction, out));
-    MYLIB_TRY(check_places(device, out, v->in, v->names, v->inputs));
+    RETURN_IF_ERROR(broadcast_inputs(v));
+    RETURN_IF_ERROR(check_shape(v, reduction, out));
+    RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names));
     const mylib_mode mode = mylib_enter_mode();
     st = reduce_layout(reduction, v, device, stream, out);
     mylib_leave_mode(mode);
-out:
     return st;
 }
 
@@ -346,12 +295,11 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
 {
     static const char *const names[] = {"in"};
     mylib_operation copy;
-    mylib_status st;
 
-    MYLIB_TRY(mylib_check_array("out", out));
-    MYLIB_TRY(mylib_check_array("in", in));
-    MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(check_types(reduction, type, out->type));
+    RETURN_IF_ERROR(mylib_check_array("out", out));
+    RETURN_IF_ERROR(mylib_check_array("in", in));
+    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(check_types(reduction, type, out->type));
     mylib_operation_of_conversion(&copy, in->type, in->type);
     const mylib_code code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
     values v = {.program = &copy.program,
@@ -360,9 +308,7 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
                 .inputs = 1,
                 .in = in,
                 .names = names};
-    st = reduce(reduction, &v, device, stream, out);
-out:
-    return st;
+    return reduce(reduction, &v, device, stream, out);
 }
 
 mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const mylib_array *out,
@@ -370,13 +316,12 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
 {
     static const char *const names[] = {"a", "b"};
     char shape_a[MYLIB_SHAPE_TEXT], shape_b[MYLIB_SHAPE_TEXT];
-    mylib_status st;
 
-    MYLIB_TRY(mylib_check_array("out", out));
-    MYLIB_TRY(mylib_check_array("a", a));
-    MYLIB_TRY(mylib_check_array("b", b));
-    MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(check_types(MYLIB_SUM, type, out->type));
+    RETURN_IF_ERROR(mylib_check_array("out", out));
+    RETURN_IF_ERROR(mylib_check_array("a", a));
+    RETURN_IF_ERROR(mylib_check_array("b", b));
+    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(check_types(MYLIB_SUM, type, out->type));
     if (out->ndim != 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: a dot product has none",
                           (int)out->ndim);
@@ -389,7 +334,7 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     mylib_type carrier = mylib_carrying_type(MYLIB_SUM, type);
     const mylib_type types[2] = {a->type, b->type};
     mylib_operation product;
-    MYLIB_TRY(mylib_operation_of_product(&product, type, carrier, types));
+    RETURN_IF_ERROR(mylib_operation_of_product(&product, type, carrier, types));
     const mylib_code code = code_of(type, carrier, in, 2);
     values v = {.program = &product.program,
                 .code = &code,
@@ -397,9 +342,7 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
                 .inputs = 2,
                 .in = in,
                 .names = names};
-    st = reduce(MYLIB_SUM, &v, device, stream, out);
-out:
-    return st;
+    return reduce(MYLIB_SUM, &v, device, stream, out);
 }
 
 mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
@@ -408,17 +351,16 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
 {
     const char *const *names = mylib_operand_names + 1;
     mylib_code code;
-    mylib_status st;
 
     if (program == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
-    MYLIB_TRY(mylib_check_array("out", out));
+    RETURN_IF_ERROR(mylib_check_array("out", out));
     if (in == NULL && program->inputs > 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
-    MYLIB_TRY(mylib_check_device(device));
-    MYLIB_TRY(check_types(reduction, type, out->type));
+    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(check_types(reduction, type, out->type));
     for (int k = 0; k < program->inputs; k++) {
-        MYLIB_TRY(mylib_check_array(names[k], &in[k]));
+        RETURN_IF_ERROR(mylib_check_array(names[k], &in[k]));
         if (in[k].type != program->input_type[k])
             return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is %s, but the program was made for %s",
                               names[k], mylib_type_name(in[k].type),
@@ -437,9 +379,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
         code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
         v.code = &code;
     }
-    st = reduce(reduction, &v, device, stream, out);
-out:
-    return st;
+    return reduce(reduction, &v, device, stream, out);
 }
 
 mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
@@ -449,17 +389,17 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     char text[MYLIB_SHAPE_TEXT];
     mylib_type sum_type;
     mylib_operation copy;
-    mylib_status st;
+    mylib_status st = MYLIB_OK;
 
-    MYLIB_TRY(mylib_check_array("matrix", matrix));
-    MYLIB_TRY(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_array("matrix", matrix));
+    RETURN_IF_ERROR(mylib_check_device(device));
     if (sum_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_ret is NULL");
     if (matrix->ndim != 2)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "matrix has shape %s: the trace needs two dimensions",
                           mylib_shape_text(text, matrix->ndim, matrix->shape));
-    MYLIB_TRY(mylib_sum_type(matrix->type, &sum_type));
-    MYLIB_TRY(check_types(MYLIB_SUM, matrix->type, sum_type));
+    RETURN_IF_ERROR(mylib_sum_type(matrix->type, &sum_type));
+    RETURN_IF_ERROR(check_types(MYLIB_SUM, matrix->type, sum_type));
 
     /* The diagonal as an array of one dimension. */
     int64_t n = matrix->shape[0] < matrix->shape[1] ? matrix->shape[0] : matrix->shape[1];
@@ -477,13 +417,13 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
                 .inputs = 1,
                 .in = &diagonal,
                 .names = names};
-    MYLIB_TRY(check_places(device, &sum, &diagonal, names, 1));
+    RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names));
 
     if (matrix->device.kind == MYLIB_CPU) {
         /* Through a copy: sum_ret may be in the matrix. */
         t_c128 result;
         const mylib_array apart = {&result, matrix->device, sum_type, 0, NULL, NULL};
-        MYLIB_TRY(reduce(MYLIB_SUM, &v, device, stream, &apart));
+        RETURN_IF_ERROR(reduce(MYLIB_SUM, &v, device, stream, &apart));
         memcpy(sum_ret, &result, mylib_type_size(sum_type));
     } else {
         mylib_strides rows[2];
@@ -498,6 +438,5 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
                                        sum_ret);
         mylib_leave_mode(mode);
     }
-out:
     return st;
 }

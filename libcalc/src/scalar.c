@@ -32,7 +32,7 @@ static mylib_status exact(mylib_op op, t_i64 a, t_i64 b, t_i64 *result)
 #define CASES_ALL(op) CASE_SIGNED(op)
 #define CASES_INEXACT(op)
 #define CASES_FLOAT(op)
-#define ROW(arity, op, set) CASES_##set(op)
+#define ROW(kind, op, set) CASES_##set(op)
         MYLIB_OPS(ROW)
 #undef ROW
     }
@@ -82,11 +82,11 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
     const mylib_cpu_level *cpu = mylib_cpu();
     mylib_type result_type = type;
     t_c128 value; /* room for any */
-    int is_reversed = mylib_op_is_reversed(op);
+    const mylib_op base = mylib_op_base(op);
+    const int is_reversed = base != op;
     (void)mylib_op_result_type(op, type, &result_type);
     char *to = result_type == type ? result : (char *)&value;
-    cpu->kernel(is_reversed ? (mylib_op)(op - 2) : op, type)(1, to, 0, is_reversed ? b : a, 0,
-                                                             is_reversed ? a : b, 0);
+    cpu->kernel(base, type)(1, to, 0, is_reversed ? b : a, 0, is_reversed ? a : b, 0);
     if (result_type != type)
         cpu->convert(type, result_type, 1, result, 0, to, 0);
 }

@@ -8,12 +8,12 @@
 
 /* Every enumerator has its row, and the rows are in the enumerators' order. */
 enum {
-#define ROW(arity, op, set) row_##op,
+#define ROW(kind, op, set) row_##op,
     MYLIB_OPS(ROW)
 #undef ROW
         row_count
 };
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     _Static_assert((int)row_##op == (int)MYLIB_OP_##op, "ops.h and mylib.h disagree on " #op);
 MYLIB_OPS(ROW)
 #undef ROW
@@ -49,7 +49,7 @@ size_t mylib_type_size(mylib_type type)
 const char *mylib_op_name(mylib_op op)
 {
     switch (op) {
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
         return #op;
         MYLIB_OPS(ROW)
@@ -62,14 +62,22 @@ int mylib_op_arity(mylib_op op)
 {
     enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1, COMPARE = 2, REVERSED = 2 };
     switch (op) {
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
-        return arity;
+        return kind;
         MYLIB_OPS(ROW)
 #undef ROW
     }
     return 0;
 }
+
+_Static_assert((int)MYLIB_OP_greater == MYLIB_OP_less + 2, "greater is less reversed");
+_Static_assert((int)MYLIB_OP_greater_equal == MYLIB_OP_less_equal + 2,
+               "greater_equal is less_equal reversed");
+_Static_assert(MYLIB_OP_COUNT <= MYLIB_OPCODE_TEST, "an operation has the number of an opcode");
+_Static_assert((int)MYLIB_STEP_CONVERT >= MYLIB_OP_COUNT &&
+                   (int)MYLIB_STEP_SELECT >= MYLIB_OP_COUNT,
+               "a step has the number of an operation");
 
 /* Bit t is set when the operation is defined for type t. */
 static unsigned types_of(mylib_op op)
@@ -79,7 +87,7 @@ static unsigned types_of(mylib_op op)
 #undef DT
     switch (op) {
 #define BIT(op, s) | bit_##s
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
         return 0 MYLIB_SET_##set(BIT, op);
         MYLIB_OPS(ROW)
@@ -94,15 +102,15 @@ static mylib_type real_type(mylib_type type)
     return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
 }
 
-/* The result type, by the arity column of the table. */
+/* Returns the result type, by the kind of the row. */
 static mylib_type result_type(mylib_op op, mylib_type type)
 {
     mylib_type BINARY = type, UNARY = type, UNARY_REAL = real_type(type);
     mylib_type COMPARE = MYLIB_BOOL, REVERSED = MYLIB_BOOL;
     switch (op) {
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
-        return arity;
+        return kind;
         MYLIB_OPS(ROW)
 #undef ROW
     }
@@ -149,4 +157,14 @@ mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_type_ret is NULL");
     *sum_type_ret = type <= MYLIB_I64 ? MYLIB_I64 : type <= MYLIB_U64 ? MYLIB_U64 : type;
     return MYLIB_OK;
+}
+
+mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type)
+{
+    mylib_type sum_type = type;
+    if (type == MYLIB_F16) /* no arithmetic is done in f16, not even of minima */
+        return MYLIB_F32;
+    if (reduction == MYLIB_SUM || reduction == MYLIB_PROD)
+        (void)mylib_sum_type(type, &sum_type);
+    return sum_type;
 }

@@ -255,7 +255,7 @@ static int64_t blocks_of_part(const mylib_reduce_args *args)
 {
     if (args->way == MYLIB_REDUCE_COLUMNS)
         return 1;
-    return args->way == MYLIB_REDUCE_ROWS ? 8 * args->group : args->group;
+    return args->way == MYLIB_REDUCE_ROWS ? MYLIB_CUDA_WARPS * args->group : args->group;
 }
 
 /* The terms: input 0, or the product of both, cut down and widened as the arguments say. */
@@ -473,7 +473,7 @@ static void run_fused_thread(thread *t)
         mylib_type from[2] = {is_mixed ? (mylib_type)s->operand_type[0] : only,
                               is_mixed ? (mylib_type)s->operand_type[1] : only};
         ptrdiff_t size = (ptrdiff_t)mylib_type_size(type);
-        if (s->opcode == MYLIB_FUSED_MASK) {
+        if (s->opcode == MYLIB_OPCODE_SET_MASK) {
             read_fused(t, s->operand[1], from[1], MYLIB_BOOL, x, mask);
             continue;
         }
@@ -483,7 +483,7 @@ static void run_fused_thread(thread *t)
         memset(result, 0, sizeof result);
         read_fused(t, s->operand[0], from[0], type, x, result);
         memcpy(x, result, sizeof x);
-        if (s->opcode == MYLIB_FUSED_TEST) {
+        if (s->opcode == MYLIB_OPCODE_TEST) {
             mylib_cpu()->convert(MYLIB_BOOL, type, n, y, 1, x, size);
             mylib_cpu()->convert(type, MYLIB_BOOL, n, x, size, y, 1);
         } else if (s->opcode == MYLIB_OPCODE_SELECT) {

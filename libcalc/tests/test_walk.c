@@ -73,9 +73,9 @@ static void walk(const mylib_strided_args *p, int64_t count, const element *elem
     for (int32_t block = 0; block < p->tiles; block++) {
         int32_t tile_column, tile_row, end_row;
         mylib_strided_tile(p, block, &tile_column, &tile_row, &end_row);
-        for (int32_t tid = 0; tid < MYLIB_STRIDED_THREADS; tid++) {
+        for (int32_t tid = 0; tid < MYLIB_CUDA_THREADS; tid++) {
             int32_t down = mylib_divide(tid, p->across_divider), across = tid - down * p->across;
-            if ((down + 1) * p->across > MYLIB_STRIDED_THREADS)
+            if ((down + 1) * p->across > MYLIB_CUDA_THREADS)
                 continue;
             for (int i = 0; i < vector * vectors; i++) {
                 int v = i / vector, e = i % vector;
@@ -124,7 +124,7 @@ static void run(mylib_code *program, const layout *l, mylib_layout *given)
         (int)mylib_type_size((mylib_type)program->type),
         layout_text(&l[0], text[0], sizeof text[0]), layout_text(&l[1], text[1], sizeof text[1]),
         layout_text(&l[2], text[2], sizeof text[2]), args.across, args.access[0], args.access[1]);
-    CHECK(args.across * (MYLIB_STRIDED_THREADS / args.across) * 2 > MYLIB_STRIDED_THREADS,
+    CHECK(args.across * (MYLIB_CUDA_THREADS / args.across) * 2 > MYLIB_CUDA_THREADS,
           "most threads are idle");
     memset(seen, 0, (size_t)given->count);
     walk(&args, given->count, elements, seen);
@@ -249,8 +249,7 @@ static void test_choices(void)
         CHECK(args.access[1] == cases[i].access, "access %d, not %d", args.access[1],
               cases[i].access);
         CHECK(args.is_plain &&
-                  (int64_t)args.tiles * MYLIB_STRIDED_THREADS * MYLIB_STRIDED_ELEMENTS(4) ==
-                      l.count,
+                  (int64_t)args.tiles * MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(4) == l.count,
               "%d tiles are not all full", args.tiles);
     }
 }

@@ -352,7 +352,7 @@ __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
 #define CASES_ALL(op) EXACT_CASE(op)
 #define CASES_INEXACT(op)
 #define CASES_FLOAT(op)
-#define ROW(arity, op, set) CASES_##set(op)
+#define ROW(kind, op, set) CASES_##set(op)
         MYLIB_OPS(ROW)
 #undef ROW
     }

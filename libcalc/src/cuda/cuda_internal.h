@@ -29,6 +29,10 @@ extern "C" {
 /* Turns a CUDA error into a status and a message that names the call, and clears it. */
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line);
 
+/* Returns from the function on failure. */
+#define CUDA_RETURN_IF_ERROR(call)                                                                 \
+    RETURN_IF_ERROR(mylib_from_cuda((call), #call, __FILE__, __LINE__))
+
 /* Goes to `out:` on failure. */
 #define CUDA_TRY(call) MYLIB_TRY(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 

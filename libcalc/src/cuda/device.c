@@ -142,18 +142,16 @@ mylib_status mylib_cuda_check_device(int device)
 
 mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
-    mylib_status st;
-    MYLIB_TRY(mylib_cuda_check_device(device));
+    RETURN_IF_ERROR(mylib_cuda_check_device(device));
     *previous_ret = -1; /* nothing to restore */
     if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
-        return st; /* an only GPU is always the current one */
-    CUDA_TRY(cudaGetDevice(previous_ret));
+        return MYLIB_OK; /* an only GPU is always the current one */
+    CUDA_RETURN_IF_ERROR(cudaGetDevice(previous_ret));
     if (*previous_ret != device)
-        CUDA_TRY(cudaSetDevice(device));
+        CUDA_RETURN_IF_ERROR(cudaSetDevice(device));
     else
         *previous_ret = -1;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 void mylib_cuda_leave(int previous)
@@ -274,13 +272,13 @@ mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device o
     int previous;
     cudaEvent_t event = NULL;
     mylib_status st;
-    MYLIB_TRY(check_gpu(device));
-    MYLIB_TRY(check_gpu(other_device));
-    MYLIB_TRY(mylib_cuda_check_device(device.index));
+    RETURN_IF_ERROR(check_gpu(device));
+    RETURN_IF_ERROR(check_gpu(other_device));
+    RETURN_IF_ERROR(mylib_cuda_check_device(device.index));
     if (device.index == other_device.index && stream == other)
         return MYLIB_OK;
 
-    MYLIB_TRY(mylib_cuda_enter(other_device.index, &previous));
+    RETURN_IF_ERROR(mylib_cuda_enter(other_device.index, &previous));
     st = mylib_cuda_record(other_device.index, other, &event);
     mylib_cuda_leave(previous);
     if (st != MYLIB_OK)
@@ -291,7 +289,6 @@ mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device o
         mylib_cuda_leave(previous);
     }
     mylib_cuda_release_event(other_device.index, event);
-out:
     return st;
 }
 

@@ -259,12 +259,12 @@ static int add_statement(fusion *f, int i)
     mylib_fused_statement *t;
     int first = 0, opcode = s->opcode;
     if (opcode == MYLIB_OPCODE_SELECT) {
-        if ((t = new_statement(f, MYLIB_FUSED_MASK, s)) == NULL || !set_operand(f, t, 1, i, 0))
+        if ((t = new_statement(f, MYLIB_OPCODE_SET_MASK, s)) == NULL || !set_operand(f, t, 1, i, 0))
             return 0;
         first = 1;
     } else if (opcode == MYLIB_OPCODE_CONVERT) {
         int tests = f->args->computed_type != MYLIB_FUSED_MIXED && s->type == MYLIB_BOOL;
-        opcode = tests ? MYLIB_FUSED_TEST : MYLIB_OPCODE_LOAD;
+        opcode = tests ? MYLIB_OPCODE_TEST : MYLIB_OPCODE_LOAD;
     }
     if ((t = new_statement(f, opcode, s)) == NULL)
         return 0;

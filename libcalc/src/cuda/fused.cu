@@ -323,7 +323,7 @@ template <int OP, typename T> __device__ constexpr bool is_by_call()
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {
     switch (opcode) {
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
         if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_by_call<MYLIB_OP_##op, T>())     \
             *x = meaning<MYLIB_OP_##op, T>::apply(*x, *y);                                         \
@@ -348,7 +348,7 @@ template <typename T, int N>
 __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N])
 {
     switch (opcode) {
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
         if constexpr (is_by_call<MYLIB_OP_##op, T>())                                              \
             return false;                                                                          \
@@ -444,13 +444,13 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
                 call_costly<T>(s.opcode, place, place_of(again, args.registers + 1));
                 read_place(place, x);
             }
-        } else if (s.opcode == MYLIB_FUSED_MASK) {
+        } else if (s.opcode == MYLIB_OPCODE_SET_MASK) {
             uint32_t bits = 0;
 #pragma unroll
             for (int j = 0; j < N; j++)
                 bits |= (uint32_t)is_nonzero(y[j]) << j;
             *mask = bits;
-        } else if (s.opcode == MYLIB_FUSED_TEST) {
+        } else if (s.opcode == MYLIB_OPCODE_TEST) {
 #pragma unroll
             for (int j = 0; j < N; j++)
                 x[j] = convert<T>(convert<t_bool>(x[j]));
@@ -943,7 +943,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
         const fused_statement s = args.statement[i];
-        bool is_mask = s.opcode == MYLIB_FUSED_MASK;
+        bool is_mask = s.opcode == MYLIB_OPCODE_SET_MASK;
         int type = is_mask ? MYLIB_BOOL : s.type;
         if (s.operand[1] == MYLIB_FUSED_FORWARDED) {
 #pragma unroll

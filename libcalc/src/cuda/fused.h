@@ -16,7 +16,7 @@
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
 
-#include "strided.h"
+#include "shared.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +40,7 @@ extern "C" {
 
 #define MYLIB_FUSED_GROUPS 2           /* of a thread */
 #define MYLIB_FUSED_REGISTER_NBYTES 32 /* of a thread */
-#define MYLIB_FUSED_MOST_THREADS 256
+#define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
 #define MYLIB_FUSED_MAX_BLOCKS 64             /* of terms, that a thread block reduces */
 
@@ -59,15 +59,7 @@ enum {
 };
 
 /*
- * Opcodes are the mylib_op values of the table that are computed in their type, LOAD (the result is
- * operand[0]), SELECT (mask ? operand[0] : operand[1]) and these:
- */
-#define MYLIB_FUSED_MASK 250 /* mask = operand[1]; the last result stays */
-#define MYLIB_FUSED_TEST                                                                           \
-    249 /* 1 where operand[0] differs from 0, else 0; of programs of one type */
-
-/*
- * Operands are converted to `type` as they are read, the MASK's to bool.  In a program of one type
+ * Operands are converted to `type` as they are read, SET_MASK's to bool.  In a program of one type
  * operand_type says nothing: what is not an input has that type.
  */
 typedef struct mylib_fused_statement {
@@ -161,7 +153,7 @@ static inline int mylib_fused_set(const mylib_fused_args *args)
 static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
 {
     int64_t part = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
-    return (args->columns + part - 1) / part;
+    return mylib_ceil_div(args->columns, part);
 }
 
 /* Thread blocks of a launch. */
@@ -170,7 +162,7 @@ static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
     int64_t block = (int64_t)args->threads * MYLIB_FUSED_GROUPS;
     if (args->is_reduced)
         return args->rows * mylib_fused_parts(args);
-    return (args->groups + block - 1) / block;
+    return mylib_ceil_div(args->groups, block);
 }
 
 /* Enqueues it on the current device. */

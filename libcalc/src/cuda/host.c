@@ -156,20 +156,18 @@ static _Atomic(char *) spare_buffer[SPARE_BUFFERS];
 
 static mylib_status take_buffer(char **buffer_ret)
 {
-    mylib_status st = MYLIB_OK;
     for (int i = 0; i < SPARE_BUFFERS; i++) {
         if (atomic_load_explicit(&spare_buffer[i], memory_order_relaxed) == NULL)
             continue;
         char *buffer = atomic_exchange(&spare_buffer[i], NULL);
         if (buffer != NULL) {
             *buffer_ret = buffer;
-            return st;
+            return MYLIB_OK;
         }
     }
-    CUDA_TRY(cudaHostAlloc((void **)buffer_ret, SMALL_NBYTES,
-                           cudaHostAllocPortable | cudaHostAllocMapped));
-out:
-    return st;
+    CUDA_RETURN_IF_ERROR(cudaHostAlloc((void **)buffer_ret, SMALL_NBYTES,
+                                       cudaHostAllocPortable | cudaHostAllocMapped));
+    return MYLIB_OK;
 }
 
 static void give_buffer(char *buffer)
@@ -348,19 +346,17 @@ static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 static mylib_status copy_in_place(void *to, const void *from, const char *host, size_t nbytes,
                                   void *stream, int *is_done_ret)
 {
-    mylib_status st = MYLIB_OK;
     *is_done_ret = 0;
     if (!is_pinned(host, host + nbytes))
-        return st;
+        return MYLIB_OK;
     cudaError_t error = cudaMemcpyAsync(to, from, nbytes, cudaMemcpyDefault, stream);
     if (error == cudaErrorInvalidValue) {
         (void)cudaGetLastError();
-        return st;
+        return MYLIB_OK;
     }
-    CUDA_TRY(error);
+    CUDA_RETURN_IF_ERROR(error);
     *is_done_ret = 1;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 /* A piece of host operand k to the GPU, and back. */
@@ -370,15 +366,13 @@ static mylib_status send(const job *j, slot *s, int k, int64_t begin, int64_t n)
     const size_t nbytes = (size_t)n * j->size[k];
     char *packed = s->pinned + j->offset[k], *to = gpu_side(j, s, k, begin);
     int is_done = 0;
-    mylib_status st = MYLIB_OK;
     if (j->route[k] == IN_PLACE)
-        MYLIB_TRY(copy_in_place(to, host, host, nbytes, s->stream, &is_done));
+        RETURN_IF_ERROR(copy_in_place(to, host, host, nbytes, s->stream, &is_done));
     if (!is_done)
         move_piece(j, k, begin, n, packed, 0);
     if (!is_done && to != packed)
-        CUDA_TRY(cudaMemcpyAsync(to, packed, nbytes, cudaMemcpyDefault, s->stream));
-out:
-    return st;
+        CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, packed, nbytes, cudaMemcpyDefault, s->stream));
+    return MYLIB_OK;
 }
 
 static mylib_status fetch(const job *j, slot *s, int64_t begin, int64_t n)
@@ -387,14 +381,12 @@ static mylib_status fetch(const job *j, slot *s, int64_t begin, int64_t n)
     const size_t nbytes = (size_t)n * j->size[0];
     char *packed = s->pinned + j->offset[0], *from = gpu_side(j, s, 0, begin);
     int is_done = 0;
-    mylib_status st = MYLIB_OK;
     if (j->route[0] == IN_PLACE)
-        MYLIB_TRY(copy_in_place(host, from, host, nbytes, s->stream, &is_done));
+        RETURN_IF_ERROR(copy_in_place(host, from, host, nbytes, s->stream, &is_done));
     s->unpacks = !is_done;
     if (!is_done && from != packed)
-        CUDA_TRY(cudaMemcpyAsync(packed, from, nbytes, cudaMemcpyDefault, s->stream));
-out:
-    return st;
+        CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(packed, from, nbytes, cudaMemcpyDefault, s->stream));
+    return MYLIB_OK;
 }
 
 /* A piece between a slot, where it is contiguous, and the operand on the GPU. */
@@ -432,7 +424,6 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
 /* What the piece of a single operation would have flagged. */
 static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piece)
 {
-    mylib_status st = MYLIB_OK;
     mylib_flags_args args;
     args.n = piece->count;
     args.program = *j->code;
@@ -442,9 +433,8 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
         if (piece->is_host_scalar[k])
             mylib_read_constant(j->code, k - 1, piece->data[k], args.constant[k - 1]);
     }
-    CUDA_TRY(mylib_launch_flags(&args, s->flags, s->stream));
-out:
-    return st;
+    CUDA_RETURN_IF_ERROR(mylib_launch_flags(&args, s->flags, s->stream));
+    return MYLIB_OK;
 }
 
 /* The operands lie in the slot without gaps; constants go as host scalars. */
@@ -476,37 +466,33 @@ out:
 
 static mylib_status enqueue_piece(const job *j, slot *s, int64_t begin, int64_t n)
 {
-    mylib_status st = MYLIB_OK;
     for (int k = 1; k < j->layout->operands; k++) {
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
-            MYLIB_TRY(send(j, s, k, begin, n));
+            RETURN_IF_ERROR(send(j, s, k, begin, n));
     }
     s->unpacks = 0;
     if (j->on_gpu == NO_OPERAND)
-        MYLIB_TRY(launch_piece(j, s, n));
+        RETURN_IF_ERROR(launch_piece(j, s, n));
     else if (!j->copies_bytes)
-        MYLIB_TRY(launch_copy(j, s, begin, n));
+        RETURN_IF_ERROR(launch_copy(j, s, begin, n));
     if (j->route[0] != ON_GPU)
-        MYLIB_TRY(fetch(j, s, begin, n));
+        RETURN_IF_ERROR(fetch(j, s, begin, n));
     s->begin = begin;
     s->n = n;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 /* Waits for the piece in flight and unpacks its results. */
 static mylib_status finish_piece(const job *j, slot *s)
 {
-    mylib_status st = MYLIB_OK;
     int64_t n = s->n;
     s->n = 0;
     if (n == 0)
-        return st;
-    CUDA_TRY(cudaStreamSynchronize(s->stream));
+        return MYLIB_OK;
+    CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(s->stream));
     if (s->unpacks)
         move_piece(j, 0, s->begin, n, s->pinned + j->offset[0], 1);
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 /* One worker of a job: pieces as long as there are any, through slots of its own. */
@@ -587,9 +573,9 @@ static void choose_cut(job *j, int64_t most)
         j->cut = d;
     }
     int64_t steps = j->row / j->inner, step = most / j->inner;
-    j->row_pieces = (steps + step - 1) / step;
+    j->row_pieces = mylib_ceil_div(steps, step);
     if (j->cut > 0) /* many rows: no short pieces at their ends */
-        step = (steps + j->row_pieces - 1) / j->row_pieces;
+        step = mylib_ceil_div(steps, j->row_pieces);
     j->piece = step * j->inner;
     j->pieces = l->count / j->row * j->row_pieces;
 }

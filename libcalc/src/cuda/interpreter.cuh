@@ -23,7 +23,7 @@
 namespace
 {
 
-constexpr int THREADS = 256;
+constexpr int THREADS = MYLIB_CUDA_THREADS;
 
 /* The most thread blocks of that size that a multiprocessor has at once. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 ||                     \
@@ -237,7 +237,7 @@ template <int OP, typename T> struct meaning {
 #define MEANING_UNARY_REAL(op, s) MEANING(APPLY_UNARY_REAL, op, s)
 #define MEANING_COMPARE(op, s) MEANING(APPLY_COMPARE, op, s)
 #define MEANING_REVERSED(op, s)
-#define ROW(arity, op, set) MYLIB_SET_##set(MEANING_##arity, op)
+#define ROW(kind, op, set) MYLIB_SET_##set(MEANING_##kind, op)
 MYLIB_OPS(ROW)
 #undef ROW
 
@@ -305,7 +305,7 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
     case MYLIB_OPCODE_SELECT:
         select(acc, x, mask);
         break;
-#define ROW(arity, op, set)                                                                        \
+#define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
         if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                     \
             _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] =                                 \
@@ -319,7 +319,7 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-constexpr int WARP = 32;
+constexpr int WARP = MYLIB_CUDA_WARP;
 constexpr unsigned ALL = 0xffffffff; /* threads of a warp */
 
 /* f(a, b) is a combined with b, where a has the earlier terms. */

@@ -160,20 +160,18 @@ static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
 /* Of the current device. */
 static mylib_status memory_info(int device, mylib_memory_info *info)
 {
-    mylib_status st;
     size_t free_nbytes, total_nbytes;
     cudaMemPool_t pool = atomic_load(&pools[device]);
     info->used_nbytes = atomic_load(&used_nbytes[device]);
     info->limit_nbytes = ~atomic_load(&unlimited_nbytes[device]);
     info->held_nbytes = 0;
     if (pool != NULL)
-        CUDA_TRY(
+        CUDA_RETURN_IF_ERROR(
             cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &info->held_nbytes));
-    CUDA_TRY(cudaMemGetInfo(&free_nbytes, &total_nbytes));
+    CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_nbytes, &total_nbytes));
     info->free_nbytes = free_nbytes;
     info->total_nbytes = total_nbytes;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 static mylib_status out_of_memory(int device, size_t nbytes)
@@ -366,21 +364,19 @@ mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
 {
     int count, owner;
     struct cudaPointerAttributes attributes;
-    mylib_status st;
     if (device_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "device_ret is NULL");
-    MYLIB_TRY(mylib_cuda_device_count(&count));
+    RETURN_IF_ERROR(mylib_cuda_device_count(&count));
     if ((owner = mylib_cuda_owner(ptr)) >= 0) {
         *device_ret = (mylib_device){MYLIB_CUDA, owner};
         return MYLIB_OK;
     }
-    CUDA_TRY(cudaPointerGetAttributes(&attributes, ptr));
+    CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, ptr));
     if (attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged)
         *device_ret = (mylib_device){MYLIB_CUDA, attributes.device};
     else
         *device_ret = (mylib_device){MYLIB_CPU, 0};
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
@@ -411,32 +407,28 @@ mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
 {
     int count;
     void *ptr = NULL;
-    mylib_status st;
     if (ptr_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
-    MYLIB_TRY(mylib_cuda_device_count(&count));
+    RETURN_IF_ERROR(mylib_cuda_device_count(&count));
     cudaError_t error = cudaHostAlloc(&ptr, nbytes != 0 ? nbytes : 1, cudaHostAllocPortable);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "could not allocate %zu bytes of pinned host memory",
                           nbytes);
     }
-    CUDA_TRY(error);
+    CUDA_RETURN_IF_ERROR(error);
     *ptr_ret = ptr;
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 mylib_status mylib_free_pinned(void *ptr)
 {
     int count;
-    mylib_status st = MYLIB_OK;
     if (ptr == NULL)
-        return st;
-    MYLIB_TRY(mylib_cuda_device_count(&count));
-    CUDA_TRY(cudaFreeHost(ptr));
-out:
-    return st;
+        return MYLIB_OK;
+    RETURN_IF_ERROR(mylib_cuda_device_count(&count));
+    CUDA_RETURN_IF_ERROR(cudaFreeHost(ptr));
+    return MYLIB_OK;
 }
 
 mylib_status mylib_cuda_trim_pools(void)
@@ -490,8 +482,8 @@ mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, con
     int previous;
     mylib_status st;
     if (src_device != dst_device)
-        MYLIB_TRY(mylib_cuda_check_device(src_device));
-    MYLIB_TRY(mylib_cuda_enter(dst_device, &previous));
+        RETURN_IF_ERROR(mylib_cuda_check_device(src_device));
+    RETURN_IF_ERROR(mylib_cuda_enter(dst_device, &previous));
     cudaError_t error;
     if (src_device == dst_device) {
         error = cudaMemcpyAsync(dst, src, nbytes, cudaMemcpyDefault, stream);
@@ -502,6 +494,5 @@ mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, con
     }
     st = mylib_from_cuda(error, "cudaMemcpyAsync between GPUs", __FILE__, __LINE__);
     mylib_cuda_leave(previous);
-out:
     return st;
 }

@@ -13,8 +13,8 @@ static mylib_status no_cuda(void)
         "this libmylib was built without CUDA (looked for a CUDA toolkit in: %s). Install "
         "a CUDA toolkit, set CUDA_HOME to it if it is elsewhere, and build again with "
         "MYLIB_CUDA=ON, from the source distribution: pip install --force-reinstall "
-        "--no-cache-dir ./pipcudemo-%s.tar.gz",
-        MYLIB_BUILD_CUDA_SEARCHED, mylib_version());
+        "--no-cache-dir ./pipcudemo-%d.%d.%d.tar.gz",
+        MYLIB_BUILD_CUDA_SEARCHED, MYLIB_VERSION_MAJOR, MYLIB_VERSION_MINOR, MYLIB_VERSION_PATCH);
 }
 
 mylib_status mylib_cuda_device_count(int *count_ret)

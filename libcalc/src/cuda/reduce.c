@@ -16,12 +16,6 @@
 /* So many thread blocks, in clusters, are all there at once. */
 #define MOST_IN_CLUSTERS 512
 
-#define THREADS 256
-#define WARPS 8
-#define WARP 32
-
-static int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static int log2_of(int64_t n)
 {
     int bits = 0;
@@ -30,11 +24,9 @@ static int log2_of(int64_t n)
     return bits;
 }
 
-/* The type that carries on a GPU: integers of every size go in one of 64 bits, where that is exact.
- */
-static mylib_type carrier_of(mylib_type type)
+mylib_type mylib_cuda_part_type(mylib_type carrier)
 {
-    return type <= MYLIB_I64 ? MYLIB_I64 : type <= MYLIB_U64 ? MYLIB_U64 : type;
+    return carrier <= MYLIB_I64 ? MYLIB_I64 : carrier <= MYLIB_U64 ? MYLIB_U64 : carrier;
 }
 
 /* The types whose values a wider type may have to be cut down to. */
@@ -49,7 +41,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
     args->inputs = code->inputs;
-    args->carrier = (int32_t)carrier_of((mylib_type)code->type);
+    args->carrier = (int32_t)mylib_cuda_part_type((mylib_type)code->type);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;
@@ -71,7 +63,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
         args->shape[d] = layout->shape[d];
         *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
     }
-    args->blocks = args->terms == 0 ? 1 : divided(args->terms, MYLIB_BLOCK_TERMS);
+    args->blocks = args->terms == 0 ? 1 : mylib_ceil_div(args->terms, MYLIB_BLOCK_TERMS);
     args->grid_rows = 1;
 }
 
@@ -165,10 +157,10 @@ static void choose_cluster(int device, mylib_reduce_args *args)
 {
     if (args->blocks == 1 || args->blocks > 2 * MYLIB_MAX_CLUSTER ||
         (args->way == MYLIB_REDUCE_ROWS &&
-         (args->blocks <= WARPS || !args->is_stored_as_carrier[0])))
+         (args->blocks <= MYLIB_CUDA_WARPS || !args->is_stored_as_carrier[0])))
         return;
     const int64_t most = max_cluster(device), group = args->blocks > most ? 2 : 1;
-    const int64_t parts = divided(args->blocks, group);
+    const int64_t parts = mylib_ceil_div(args->blocks, group);
     /* The size of a cluster is a power of two: the last of its thread blocks may have nothing. */
     const int bits = log2_of(parts);
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
@@ -190,7 +182,8 @@ static void choose_way(int device, mylib_reduce_args *args)
             log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
         args->warp_bits = args->lane_bits >= 5 ? 3 : 0;
         args->width = are_vectors(args) ? 16 / (int)mylib_type_size((mylib_type)args->carrier) : 1;
-        args->grid = divided(args->outputs, (WARPS >> args->warp_bits) * WARP * args->width);
+        args->grid = mylib_ceil_div(args->outputs, (MYLIB_CUDA_WARPS >> args->warp_bits) *
+                                                       MYLIB_CUDA_WARP * args->width);
         args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
         args->parts = args->blocks;
         return;
@@ -202,17 +195,17 @@ static void choose_way(int device, mylib_reduce_args *args)
         if (args->outputs >= ENOUGH_WARPS) {
             args->has_warp_per_output = 1;
             args->group = args->blocks;
-            args->grid = divided(args->outputs, WARPS);
+            args->grid = mylib_ceil_div(args->outputs, MYLIB_CUDA_WARPS);
             return;
         }
-        warps = WARPS;
+        warps = MYLIB_CUDA_WARPS;
     } else {
         args->way = MYLIB_REDUCE_LANES;
     }
     /* Larger groups where that spares partial results, and there is enough to do all the same. */
-    int64_t parts = divided(args->blocks, warps);
+    int64_t parts = mylib_ceil_div(args->blocks, warps);
     for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
-         parts = divided(args->blocks, warps * args->group))
+         parts = mylib_ceil_div(args->blocks, warps * args->group))
         args->group *= 2;
     args->parts = parts;
     args->grid = args->parts * args->outputs;
@@ -223,9 +216,10 @@ static void choose_way(int device, mylib_reduce_args *args)
 static void choose_parts_way(mylib_reduce_args *args)
 {
     args->way = MYLIB_REDUCE_PARTS;
-    args->width_bits = log2_of(args->outputs < WARP ? args->outputs : WARP);
-    args->group = (int64_t)1 << log2_of(divided(args->parts, THREADS >> args->width_bits));
-    args->grid = divided(args->outputs, (int64_t)1 << args->width_bits);
+    args->width_bits = log2_of(args->outputs < MYLIB_CUDA_WARP ? args->outputs : MYLIB_CUDA_WARP);
+    args->group =
+        (int64_t)1 << log2_of(mylib_ceil_div(args->parts, MYLIB_CUDA_THREADS >> args->width_bits));
+    args->grid = mylib_ceil_div(args->outputs, (int64_t)1 << args->width_bits);
     args->grid_rows = 1;
 }
 
@@ -348,8 +342,6 @@ out:
 
 /* ---- Reductions in pieces ------------------------------------------------------------------ */
 
-mylib_type mylib_cuda_part_type(mylib_type carrier) { return carrier_of(carrier); }
-
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
                                      mylib_type carrier, int64_t parts, void *partial,
                                      const mylib_layout *out, mylib_type out_type)
@@ -361,7 +353,7 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
         return st;
     memset(&args, 0, sizeof args);
     args.reduction = (int32_t)reduction;
-    args.carrier = (int32_t)carrier_of(carrier);
+    args.carrier = (int32_t)mylib_cuda_part_type(carrier);
     args.out_type = (int32_t)out_type;
     args.out_size = (int32_t)mylib_type_size(out_type);
     args.out = out->data[0];

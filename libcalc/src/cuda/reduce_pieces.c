@@ -173,10 +173,9 @@ static mylib_status reduce_outputs(void *context, mylib_layout *piece)
     const job *j = context;
     mylib_strides strides[3];
     mylib_layout l, out;
-    mylib_status st;
     l.strides = strides;
     out.strides = strides + 2;
-    MYLIB_TRY(run_to(j, piece, j->temporary));
+    RETURN_IF_ERROR(run_to(j, piece, j->temporary));
     begin_outputs(j, &out, piece);
     mylib_layout_begin(&l, &out, 2);
     l.count = piece->count;
@@ -186,11 +185,9 @@ static mylib_status reduce_outputs(void *context, mylib_layout *piece)
     l.strides[0][j->kept_ndim] = 0;
     mylib_layout_set_contiguous(&l, 1, j->temporary,
                                 mylib_type_size((mylib_type)j->program->result_type));
-    MYLIB_TRY(mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l, j->kept_ndim,
-                                j->out_type));
-    st = end_outputs(j, &out, piece);
-out:
-    return st;
+    RETURN_IF_ERROR(mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l,
+                                      j->kept_ndim, j->out_type));
+    return end_outputs(j, &out, piece);
 }
 
 /*

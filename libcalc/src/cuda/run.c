@@ -28,11 +28,10 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
     struct cudaPointerAttributes attributes;
     size_t size = mylib_type_size(type);
     uintptr_t bits = (uintptr_t)data;
-    mylib_status st = MYLIB_OK;
 
     /* Asking the driver takes longer than everything else that is done for a small array. */
     if (mylib_cuda_owner(data) != device) {
-        CUDA_TRY(cudaPointerGetAttributes(&attributes, data));
+        CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
         if (attributes.type == cudaMemoryTypeUnregistered)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
                               "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
@@ -48,8 +47,7 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "%s is not aligned to its elements of %zu bytes: copy it first", name,
                           size);
-out:
-    return st;
+    return MYLIB_OK;
 }
 
 mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
@@ -88,28 +86,24 @@ static mylib_status launch_strided(void *context, mylib_layout *layout)
 {
     const launch *l = context;
     mylib_strided_args args;
-    mylib_status st = MYLIB_OK;
     mylib_strided_init(&args, l->code, layout);
     for (int k = 1; k < layout->operands; k++)
         if (layout->is_host_scalar[k])
             mylib_read_constant(l->code, k - 1, layout->data[k], args.constant[k - 1]);
-    CUDA_TRY(mylib_launch_strided(&args, l->stream));
-out:
-    return st;
+    CUDA_RETURN_IF_ERROR(mylib_launch_strided(&args, l->stream));
+    return MYLIB_OK;
 }
 
 mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, void *stream)
 {
     launch l = {code, stream};
     mylib_contiguous_args args;
-    mylib_status st = MYLIB_OK;
     /* After simplifying, hardly any arrays but huge ones take several launches. */
     if (!mylib_contiguous_init(&args, code, layout))
         return mylib_layout_in_pieces(layout, MYLIB_STRIDED_MAX_COUNT, MYLIB_STRIDED_MAX_NDIM,
                                       launch_strided, &l);
-    CUDA_TRY(mylib_launch_contiguous(&args, stream));
-out:
-    return st;
+    CUDA_RETURN_IF_ERROR(mylib_launch_contiguous(&args, stream));
+    return MYLIB_OK;
 }
 
 mylib_status mylib_cuda_map_code(int device, void *stream, const mylib_code *code,

@@ -30,11 +30,10 @@ static int32_t tiles_of(int32_t n, int32_t tile) { return (n - 1) / tile + 1; }
 /* How many threads side by side take a row of 'units', with few of them idle. */
 static int32_t threads_across(int32_t units, int32_t rows)
 {
-    int32_t usual = rows >= MYLIB_STRIDED_THREADS / USUAL_ACROSS
-                        ? USUAL_ACROSS
-                        : MYLIB_STRIDED_THREADS / rows / 8 * 8;
+    int32_t usual = rows >= MYLIB_CUDA_THREADS / USUAL_ACROSS ? USUAL_ACROSS
+                                                              : MYLIB_CUDA_THREADS / rows / 8 * 8;
     if (units <= usual + usual / 2)
-        return units < MYLIB_STRIDED_THREADS ? units : MYLIB_STRIDED_THREADS;
+        return units < MYLIB_CUDA_THREADS ? units : MYLIB_CUDA_THREADS;
     int32_t share = tiles_of(units, tiles_of(units, usual));
     return (share + 7) / 8 * 8;
 }
@@ -140,7 +139,7 @@ static int choose_vectors(mylib_strided_args *p, int size, int vector, int vecto
     set_vectors(p, size, vector);
     p->has_leads = !is_aligned;
     int32_t units = tiles_of(p->columns + (is_aligned ? 0 : vector - 1), vector);
-    int32_t across = threads_across(units, p->rows), down = MYLIB_STRIDED_THREADS / across;
+    int32_t across = threads_across(units, p->rows), down = MYLIB_CUDA_THREADS / across;
     /* Down, where a thread takes the same columns again, if few threads are left without rows. */
     int goes_down = p->rows >= 4 * down * vectors || units < across * vectors;
     set_threads(p, across, vector);
@@ -205,10 +204,10 @@ static int choose_transpose(mylib_strided_args *p, int size, int vector)
         set_vectors(p, size, vector);
         set_threads(p, columns / vector, vector);
         p->column_step[0] = 1;
-        p->row_step[1] = MYLIB_STRIDED_THREADS / p->across;
+        p->row_step[1] = MYLIB_CUDA_THREADS / p->across;
     } else {
         set_threads(p, columns, 1);
-        p->row_step[0] = MYLIB_STRIDED_THREADS / columns;
+        p->row_step[0] = MYLIB_CUDA_THREADS / columns;
         p->row_step[1] = p->row_step[0] * vector;
     }
     set_tiles(p, p->columns, columns, p->shape[p->ndim - 2], rows, TRANSPOSE_BAND);
@@ -222,7 +221,7 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
     int goes_down = p->columns < USUAL_ACROSS * elements && p->rows > 1;
     int32_t across =
         threads_across(goes_down ? p->columns : tiles_of(p->columns, elements), p->rows);
-    int32_t down = MYLIB_STRIDED_THREADS / across;
+    int32_t down = MYLIB_CUDA_THREADS / across;
     set_threads(p, across, 1);
     p->column_step[0] = goes_down ? 0 : across;
     p->column_step[1] = goes_down ? 0 : across * vector;

@@ -10,8 +10,6 @@
 namespace
 {
 
-static_assert(THREADS == MYLIB_STRIDED_THREADS, "strided.c plans for this many threads");
-
 template <typename T> struct strided {
     static constexpr int VECTOR = MYLIB_STRIDED_VECTOR(sizeof(T));
     static constexpr int VECTORS = MYLIB_STRIDED_VECTORS(sizeof(T));

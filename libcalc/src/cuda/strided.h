@@ -19,16 +19,7 @@
 #ifndef MYLIB_CUDA_STRIDED_H
 #define MYLIB_CUDA_STRIDED_H
 
-#include "../internal.h"
-
-#ifdef __CUDACC__
-#define MYLIB_DEVICE_FN static __device__ __forceinline__
-/* A loop that mostly has no iteration or one: unrolled it would only take registers. */
-#define MYLIB_ROLLED _Pragma("unroll 1")
-#else
-#define MYLIB_DEVICE_FN static inline
-#define MYLIB_ROLLED
-#endif
+#include "shared.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,8 +29,6 @@ extern "C" {
 #define MYLIB_STRIDED_MAX_NDIM 8
 #define MYLIB_STRIDED_MAX_COUNT ((int64_t)1 << 30)
 
-#define MYLIB_STRIDED_THREADS 256
-
 /* Elements of a group, and groups of a thread, for accumulators of 'size' bytes. */
 #define MYLIB_STRIDED_VECTOR(size) (16 / (int)(size))
 #define MYLIB_STRIDED_VECTORS(size) ((size) < 4 ? (int)(size) : 4)
@@ -48,7 +37,7 @@ extern "C" {
 /* The tile of a transposing walk: columns x rows elements make the threads' elements. */
 #define MYLIB_STRIDED_TILE_COLUMNS(size) ((size) >= 8 ? 32 : 64)
 #define MYLIB_STRIDED_TILE_ROWS(size)                                                              \
-    (MYLIB_STRIDED_THREADS * MYLIB_STRIDED_ELEMENTS(size) / MYLIB_STRIDED_TILE_COLUMNS(size))
+    (MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(size) / MYLIB_STRIDED_TILE_COLUMNS(size))
 /* Bytes of a row of it in shared memory; the odd end lets columns spread over all banks. */
 #define MYLIB_STRIDED_TILE_PITCH(size)                                                             \
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
@@ -70,17 +59,6 @@ enum {
     MYLIB_ACCESS_GATHERED, /* element by element, of another type, or with places of their own */
     MYLIB_ACCESS_STAGED,   /* along its own dimension, through shared memory; of any type */
 };
-
-/*
- * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >>
- * shift, by T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
- * (PLDI 1994).
- */
-typedef struct mylib_divider {
-    uint32_t multiplier, shift;
-} mylib_divider;
-
-mylib_divider mylib_divider_of(int32_t divisor);
 
 typedef struct mylib_strided_args {
     /* The dimensions, the columns last; strides in bytes, of operand k in [d][k]. */
@@ -133,12 +111,6 @@ void mylib_strided_init(mylib_strided_args *args, const mylib_code *program,
                         const mylib_layout *layout);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
-
-MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
-{
-    uint32_t high = (uint32_t)(((uint64_t)(uint32_t)x * d.multiplier) >> 32);
-    return (int32_t)((high + (uint32_t)x) >> d.shift);
-}
 
 /* Where the tile of a block begins, and the end of its rows. */
 MYLIB_DEVICE_FN void mylib_strided_tile(const mylib_strided_args *p, int32_t block, int32_t *column,

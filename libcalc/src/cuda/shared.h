@@ -1,0 +1,54 @@
+/*
+ * shared.h - constants and arithmetic that host and device share.  Compiles as C and as CUDA C++;
+ * needs no CUDA.
+ */
+#ifndef MYLIB_CUDA_SHARED_H
+#define MYLIB_CUDA_SHARED_H
+
+#include "../internal.h"
+
+#ifdef __CUDACC__
+#define MYLIB_DEVICE_FN static __device__ __forceinline__
+/* A loop that mostly has no iteration or one: unrolled it would only take registers. */
+#define MYLIB_ROLLED _Pragma("unroll 1")
+#else
+#define MYLIB_DEVICE_FN static inline
+#define MYLIB_ROLLED
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#define MYLIB_ASSERT(condition, message) static_assert(condition, message)
+#else
+#define MYLIB_ASSERT(condition, message) _Static_assert(condition, message)
+#endif
+
+/* Threads of a thread block, and its warps. */
+#define MYLIB_CUDA_THREADS 256
+#define MYLIB_CUDA_WARP 32
+#define MYLIB_CUDA_WARPS (MYLIB_CUDA_THREADS / MYLIB_CUDA_WARP)
+MYLIB_ASSERT(MYLIB_CUDA_THREADS == MYLIB_BLOCK_LANES, "a thread of a reduction has a lane");
+MYLIB_ASSERT(MYLIB_BLOCK_TERMS % MYLIB_BLOCK_LANES == 0, "each lane of a block has as many terms");
+
+/*
+ * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >>
+ * shift, by T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
+ * (PLDI 1994).
+ */
+typedef struct mylib_divider {
+    uint32_t multiplier, shift;
+} mylib_divider;
+
+mylib_divider mylib_divider_of(int32_t divisor);
+
+MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
+{
+    uint32_t high = (uint32_t)(((uint64_t)(uint32_t)x * d.multiplier) >> 32);
+    return (int32_t)((high + (uint32_t)x) >> d.shift);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MYLIB_CUDA_SHARED_H */
