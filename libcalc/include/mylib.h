@@ -4,10 +4,9 @@
  * Conventions, for every function below:
  *
  * - A function that can fail returns a mylib_status.  Results go through the last parameters and
- *   are written only on MYLIB_OK, unless its comment says otherwise.  mylib_last_message() then
- *   tells, for this thread, what was given, what was expected and what would help.
- * - No call takes more than 48 KB of the calling thread's stack, besides what the CUDA driver
- *   takes.
+ *   are written only on MYLIB_OK, unless its comment says otherwise.  After a failure,
+ *   mylib_last_message() tells what was given, what was expected and what would help.
+ * - A call uses at most 48 KB of the calling thread's stack, plus what the CUDA driver uses.
  * - The library never prints, exits, aborts or installs handlers, whatever it is given.
  * - Sizes count elements and are 64-bit; strides count bytes and may be zero or negative.
  * - Memory stays its owner's: the library keeps no pointer after a call returns, except that work
@@ -31,7 +30,7 @@
 extern "C" {
 #endif
 
-/* The one place where the version is written: the build and the Python package read it here. */
+/* The build and the Python package read the version here; it is written nowhere else. */
 #define MYLIB_VERSION_MAJOR 2
 #define MYLIB_VERSION_MINOR 0
 #define MYLIB_VERSION_PATCH 0
@@ -44,7 +43,7 @@ extern "C" {
 
 /* ---- Status -------------------------------------------------------------------------------- */
 
-/* Values are pinned: they never change meaning, new ones are added at the end. */
+/* Values are pinned: they never change their meaning; new ones are added at the end. */
 typedef enum mylib_status {
     MYLIB_OK = 0,
     MYLIB_ERR_ARGUMENT = 1,    /* an argument is wrong: NULL, out of range, shapes that disagree */
@@ -54,30 +53,30 @@ typedef enum mylib_status {
     MYLIB_ERR_CUDA = 5,        /* a CUDA call failed; the message names the call and the error */
     MYLIB_ERR_OVERFLOW = 6,    /* an exact integer result does not fit */
     MYLIB_ERR_ZERO_DIVIDE = 7, /* a scalar was divided by zero */
-    MYLIB_ERR_DOMAIN = 8,      /* not defined there: the square root of a negative scalar */
+    MYLIB_ERR_DOMAIN = 8,      /* undefined for this value: the square root of a negative scalar */
     MYLIB_ERR_FORKED = 9       /* CUDA was used before fork() and cannot be used in the child */
 } mylib_status;
 
-/* The name of a status ("MYLIB_ERR_ARGUMENT"); a static string, never NULL, for any value. */
+/* Returns the name of a status ("MYLIB_ERR_ARGUMENT"): a static string, never NULL. */
 MYLIB_API const char *mylib_status_name(mylib_status status);
 
 /*
- * What went wrong in this thread's last failed call: one sentence or more, without a newline at the
- * end.  Never NULL; "" before the first failure.  Valid until the thread's next failing call.
+ * Tells what went wrong in this thread's last failed call: one sentence or more, without a newline
+ * at the end.  Never NULL; "" before the first failure.  Valid until the thread's next failed call.
  */
 MYLIB_API const char *mylib_last_message(void);
 
-/* The version of the library that was loaded, "MAJOR.MINOR.PATCH"; see the macros above. */
+/* Returns the version of the loaded library, "MAJOR.MINOR.PATCH"; compare the macros above. */
 MYLIB_API const char *mylib_version(void);
 
 /* ---- Element types ------------------------------------------------------------------------- */
 
 /*
- * i and u are signed (two's complement) and unsigned integers, f are IEEE 754 binary16, 32 and 64,
- * c are complex numbers stored as real part, imaginary part.  Values are pinned.
+ * i are signed (two's complement) and u unsigned integers; f are IEEE 754 binary16, 32 and 64; c
+ * are complex numbers, stored as real part, imaginary part.  Values are pinned.
  *
- * A bool is one byte, 0 or 1: the result of comparisons, and a mask.  No operation computes in it;
- * mylib_map_as() converts it, to 0 or 1.
+ * A bool is one byte, 0 or 1: comparisons give it, and selections take it.  No operation computes
+ * in it; mylib_map_as() converts it to 0 or 1.
  */
 typedef enum mylib_type {
     MYLIB_I8 = 0,
@@ -97,10 +96,10 @@ typedef enum mylib_type {
 } mylib_type;
 #define MYLIB_TYPE_COUNT 14
 
-/* "i8" ... "c128", "bool"; NULL for a value that is no type. */
+/* Returns "i8" ... "c128", "bool"; NULL if the value is not a type. */
 MYLIB_API const char *mylib_type_name(mylib_type type);
 
-/* Bytes per element; 0 for a value that is no type. */
+/* Returns the bytes per element; 0 if the value is not a type. */
 MYLIB_API size_t mylib_type_size(mylib_type type);
 
 /* ---- Operations ---------------------------------------------------------------------------- */
@@ -109,7 +108,7 @@ MYLIB_API size_t mylib_type_size(mylib_type type);
  * Element-wise operations.  Integers wrap.  Values are pinned.
  *
  * In arrays an integer divided by zero gives 0 and raises the floating-point flag FE_DIVBYZERO;
- * MIN / -1 gives MIN and raises FE_OVERFLOW (on GPU memory nothing is raised).  Nothing traps.
+ * MIN / -1 gives MIN and raises FE_OVERFLOW.  Operations on GPU memory raise no flags.  Nothing traps.
  */
 typedef enum mylib_op {
     MYLIB_OP_add = 0,
@@ -134,16 +133,16 @@ typedef enum mylib_op {
 } mylib_op;
 #define MYLIB_OP_COUNT 18
 
-/* The name of an operation ("add"); NULL for a value that is no operation. */
+/* Returns the name of an operation ("add"); NULL if the value is not an operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);
 
-/* The number of inputs, 1 or 2; 0 for a value that is no operation. */
+/* Returns the number of inputs, 1 or 2; 0 if the value is not an operation. */
 MYLIB_API int mylib_op_arity(mylib_op op);
 
 /*
- * The element type of the result when the inputs are of 'type'.
- * MYLIB_ERR_UNSUPPORTED when the operation is not defined for 'type'; the message lists the types
- * for which it is.  result_ret may be NULL, to ask only that.
+ * Gives the element type of the result for inputs of 'type'.
+ * Returns MYLIB_ERR_UNSUPPORTED if the operation is not defined for 'type'; the message lists the
+ * types for which it is.  Pass NULL as result_ret to ask only that.
  */
 MYLIB_API mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret);
 
@@ -152,16 +151,16 @@ MYLIB_API mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_
 /* The kinds have DLPack's numbers. */
 typedef enum mylib_device_kind { MYLIB_CPU = 1, MYLIB_CUDA = 2 } mylib_device_kind;
 
-/* A place that holds memory and computes; index is 0 for the CPU, the CUDA ordinal for a GPU. */
+/* Something that has memory and computes.  index: 0 for the CPU, the CUDA ordinal for a GPU. */
 typedef struct mylib_device {
     int32_t kind;
     int32_t index;
 } mylib_device;
 
 /*
- * The number of CUDA GPUs that can be used, through count_ret.  When there is none, returns
- * MYLIB_ERR_NO_DEVICE, writes 0, and the message says why: built without CUDA, no driver, a driver
- * too old, or no GPU.  This is the first call that loads the driver.
+ * Counts the CUDA GPUs that can be used.  If there is none, writes 0 and returns
+ * MYLIB_ERR_NO_DEVICE; the message says why: built without CUDA, no driver, a driver too old, or no
+ * GPU.  The first call loads the driver.
  */
 MYLIB_API mylib_status mylib_cuda_device_count(int *count_ret);
 
@@ -174,20 +173,20 @@ typedef struct mylib_device_info {
     uint64_t total_nbytes, free_nbytes;
 } mylib_device_info;
 
-/* Describes the CUDA GPU 'index'.  MYLIB_ERR_NO_DEVICE when it is not there. */
+/* Describes the CUDA GPU 'index'.  Returns MYLIB_ERR_NO_DEVICE if there is no such GPU. */
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
-/* Checks that the CUDA GPU 'index' can be used, with the same errors.  Waits for no GPU. */
+/* Checks that the CUDA GPU 'index' can be used; fails like mylib_cuda_device_info().  No waiting. */
 MYLIB_API mylib_status mylib_cuda_check_device(int index);
 
-/* How the library was built, and what it chose on this machine.  Strings are static. */
+/* Describes how the library was built and what it chose on this machine.  Strings are static. */
 typedef struct mylib_config {
     const char *version;
     const char *compiler;           /* of the C parts */
     int has_cuda;                   /* 1 when built with CUDA */
     const char *cuda_version;       /* toolkit, "13.0"; "" without CUDA */
     const char *cuda_architectures; /* "90-real;120", as given to the build; "" without CUDA */
-    const char *cuda_searched;      /* without CUDA: where a toolkit was looked for */
+    const char *cuda_searched;      /* where the build searched for a CUDA toolkit */
     const char *cpu_level;          /* "x86-64-v3", "generic", ... */
     int threads;                    /* the most that a large CPU operation uses */
 } mylib_config;
@@ -195,14 +194,15 @@ typedef struct mylib_config {
 MYLIB_API mylib_status mylib_get_config(mylib_config *config_ret);
 
 /*
- * The most threads that a large CPU operation uses, the calling one among them; for all callers,
- * from their next call on.  0 is the number that the library begins with: OMP_NUM_THREADS, of which
- * a list's first number counts, or one for each processor that the process may use (affinity, a
- * container's share of time).  More than 256 are 256.  MYLIB_ERR_ARGUMENT: a negative number.
+ * Sets how many threads a large CPU operation uses at most, including the calling one.  It applies
+ * to all callers, from their next call on.  At most 256 are used.
  *
- * The threads beside the callers belong to the process, and are shared by all callers; they are
- * made when first needed.  Where the system refuses a thread, fewer compute.  A child made by
- * fork() makes its own.
+ * 0 restores the default: the first number of OMP_NUM_THREADS, or else one thread for each
+ * processor that the process may use (by its affinity and its container's share of CPU time).
+ * Returns MYLIB_ERR_ARGUMENT if the number is negative.
+ *
+ * All callers share the other threads, which belong to the process and start when first needed.  If
+ * the system refuses a thread, fewer compute.  A child of fork() starts its own.
  */
 MYLIB_API mylib_status mylib_set_threads(int threads);
 
@@ -216,64 +216,66 @@ MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /*
- * mylib_alloc() gives nbytes of uninitialised memory on 'device', aligned to at least 64 bytes (256
- * on a GPU).  GPU memory comes from the driver's stream-ordered pool and may be used by work on
- * 'stream' at once.  nbytes may be 0; the pointer is then still to be freed.  MYLIB_ERR_NO_MEMORY
- * names the sizes.
+ * mylib_alloc() allocates nbytes of uninitialised memory on 'device', aligned to at least 64 bytes
+ * (256 on a GPU).  GPU memory comes from the driver's stream-ordered pool; work on 'stream' may use
+ * it at once.  nbytes may be 0; free that pointer too.  The message of MYLIB_ERR_NO_MEMORY has the
+ * sizes.
  *
- * mylib_free() takes it back; NULL is allowed.  GPU memory is freed when 'stream' gets there; what
- * mylib_alloc() did not give on that GPU, or is freed already, is MYLIB_ERR_ARGUMENT.
+ * mylib_free() frees it; NULL is allowed.  GPU memory is freed in the order of 'stream'.  Returns
+ * MYLIB_ERR_ARGUMENT if mylib_alloc() did not give the pointer on that GPU, or if it was freed
+ * before.
  *
- * 'stream' is a cudaStream_t; NULL is the legacy default stream.  It is ignored for the CPU.
+ * 'stream' is a cudaStream_t; NULL is the legacy default stream.  The CPU ignores it.
  */
 MYLIB_API mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream,
                                    void **ptr_ret);
 MYLIB_API mylib_status mylib_free(mylib_device device, void *ptr, void *stream);
 
 /*
- * Page-locked ("pinned") host memory: GPUs read and write it at the full speed of the bus, and
- * mylib_map() uses it in place.  Expensive to get; needs a GPU.  Freed with mylib_free_pinned().
+ * Allocates page-locked ("pinned") host memory: GPUs read and write it at the full speed of the
+ * bus, and mylib_map() uses it in place.  Allocation is slow, and needs a GPU.  Free it with
+ * mylib_free_pinned().
  */
 MYLIB_API mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret);
 MYLIB_API mylib_status mylib_free_pinned(void *ptr);
 
 /*
- * Copies nbytes between two places (host to host, host to GPU and back, within a GPU, between
- * GPUs).  Ordered on 'stream', a stream of the destination's GPU if it is one, else of the
- * source's; complete on return when either side is host memory.  The ranges must not overlap.
+ * Copies nbytes between any two devices, or within one.  The copy runs in the order of 'stream', a
+ * stream of the destination's GPU if it is on one, else of the source's.  It is complete on return
+ * if either side is host memory.  The ranges must not overlap.
  */
 MYLIB_API mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                                   const void *src, size_t nbytes, void *stream);
 
 /*
- * The device of the memory at 'ptr': a GPU's for memory that its driver allocated there, else the
- * CPU.  MYLIB_ERR_NO_DEVICE and MYLIB_ERR_FORKED as mylib_cuda_device_count().
+ * Finds the device of the memory at 'ptr': the GPU on which the driver allocated it, else the CPU.
+ * Returns MYLIB_ERR_NO_DEVICE and MYLIB_ERR_FORKED as mylib_cuda_device_count() does.
  */
 MYLIB_API mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret);
 
-/* Waits until 'stream' has done all its work; errors of that work are reported here. */
+/* Waits until 'stream' has done all its work, and reports the errors of that work. */
 MYLIB_API mylib_status mylib_synchronize(mylib_device device, void *stream);
 
 /*
- * A stream of a GPU: work on one stream runs in order, work on several may overlap.  Made without
- * the implicit ordering against the legacy default stream; mylib_stream_wait() orders.  A stream
- * may be destroyed while it has work; the work is done all the same.  Any cudaStream_t of the
- * process can be used in the same places.
+ * Creates a stream of a GPU.  Work on one stream runs in order; work on several may overlap.  The
+ * stream is not ordered against the legacy default stream: use mylib_stream_wait() for that.
+ * Destroying a stream does not stop its work.  Functions that take a stream take any cudaStream_t
+ * of the process.
  */
 MYLIB_API mylib_status mylib_stream_create(mylib_device device, void **stream_ret);
 MYLIB_API mylib_status mylib_stream_destroy(mylib_device device, void *stream);
 
 /*
- * What is enqueued on 'stream' from now on waits for what 'other' (of 'other_device', a GPU) has
- * been given so far.  The call does not wait.
+ * Makes work enqueued on 'stream' from now on wait for the work that is on 'other' now, a stream of
+ * the GPU 'other_device'.  The call itself does not wait.
  */
 MYLIB_API mylib_status mylib_stream_wait(mylib_device device, void *stream,
                                          mylib_device other_device, void *other);
 
-/* The memory of a GPU, in bytes.  'used' and 'held' count this library's pool only. */
+/* The memory of a GPU, in bytes.  'used' and 'held' count only this library's pool. */
 typedef struct mylib_memory_info {
     uint64_t used_nbytes;  /* allocated by mylib_alloc() and not yet freed */
-    uint64_t held_nbytes;  /* taken from the driver: 'used' and what is kept for later calls */
+    uint64_t held_nbytes;  /* allocated by the driver: 'used', and memory kept for later calls */
     uint64_t limit_nbytes; /* see mylib_cuda_set_memory_limit(); UINT64_MAX is none */
     uint64_t free_nbytes, total_nbytes; /* of the whole GPU, as the driver says */
 } mylib_memory_info;
@@ -281,14 +283,14 @@ typedef struct mylib_memory_info {
 MYLIB_API mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret);
 
 /*
- * mylib_alloc() on the GPU 'index' fails with MYLIB_ERR_NO_MEMORY when 'used' would exceed
- * limit_nbytes; UINT64_MAX takes the limit away.
+ * Makes mylib_alloc() on the GPU 'index' fail with MYLIB_ERR_NO_MEMORY if 'used' would exceed
+ * limit_nbytes.  UINT64_MAX removes the limit.
  */
 MYLIB_API mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes);
 
 /*
- * Gives back what the library keeps for speed: staging buffers and the unused part of the GPU
- * memory pools.  Later calls get them again when they need them.
+ * Frees the memory that the library keeps for speed: staging buffers and the unused part of the GPU
+ * memory pools.  Later calls allocate it again if they need it.
  */
 MYLIB_API mylib_status mylib_free_cached(void);
 
@@ -297,12 +299,13 @@ MYLIB_API mylib_status mylib_free_cached(void);
 #define MYLIB_MAX_NDIM 64
 
 /*
- * An array in memory; close to DLPack's DLTensor, except that strides count bytes.  The structure
- * and what it points to are only read.
+ * An array in memory.  Resembles DLPack's DLTensor, but strides count bytes.  The library only reads
+ * the structure, its shape and its strides.
  *
- * Host arrays need no alignment.  GPU arrays must be aligned to their element size.  The stride of
- * an axis of length 1 does not matter, nor do the strides of an array without elements.  Arrays of
- * more than 2^52 elements, and strides that lead beyond all memory, are MYLIB_ERR_ARGUMENT.
+ * Host arrays need no alignment; GPU arrays must be aligned to their element size.  The stride of an
+ * axis of length 1 does not matter, nor do the strides of an array without elements.  Calls return
+ * MYLIB_ERR_ARGUMENT for more than 2^52 elements, and for strides that lead outside the address
+ * space.
  */
 typedef struct mylib_array {
     void *data;          /* the element with all indices 0; may be NULL without elements */
@@ -319,83 +322,85 @@ typedef struct mylib_array {
  * mylib_map() computes out = op(in[0]) or out = op(in[0], in[1]), element by element, on 'device'.
  *
  * The inputs are broadcast to the shape of 'out' as NumPy does: shapes are aligned at their last
- * dimension, and a size of 1 (or a missing dimension) is repeated.  All inputs have one element
- * type, 'out' the type that mylib_op_result_type() tells.  Comparisons also take a signed integer
- * and a u64, in either order, and compare them exactly, which a conversion to one type would not.
+ * dimension, and a size of 1 (or a missing dimension) is repeated.  All inputs have the same
+ * element type, and 'out' has the type that mylib_op_result_type() gives.  Comparisons also take a
+ * signed integer and a u64, in either order, and compare them exactly.
  *
- * Where the arrays are, and what that means:
- * - all in host memory, device the CPU: computed there, large arrays by several threads.
- *   Floating-point flags are raised in the calling thread as if it had computed alone.
- * - all in host memory, device a GPU: streamed through it in pieces, of any size; returns when
- *   'out' is complete.  'stream' is ignored.  After an error the content of 'out' is undefined.
- *   The calling thread's flags are raised too, except FE_UNDERFLOW and FE_INEXACT.
- * - all on the GPU 'device': enqueued on 'stream' (a cudaStream_t, NULL the legacy default stream);
- *   the call does not wait, and a failure of the kernel is reported by the next one that does.
- *   An input of no dimensions may be in host memory: its value is read during the call and travels
- *   with the launch.
- * Anything else is MYLIB_ERR_ARGUMENT: nothing is moved in silence.
+ * The arrays may be in these places; the call never moves them silently, and returns
+ * MYLIB_ERR_ARGUMENT for anything else:
+ * - All in host memory, and device is the CPU.  Large arrays are computed by several threads.
+ *   Floating-point flags are raised in the calling thread, as if it had computed alone.
+ * - All in host memory, and device is a GPU.  The elements are streamed through the GPU; the call
+ *   returns when 'out' is complete, and ignores 'stream'.  After an error the content of 'out' is
+ *   undefined.  Flags are raised too, except FE_UNDERFLOW and FE_INEXACT.
+ * - All on the GPU 'device'.  The work is enqueued on 'stream' (a cudaStream_t; NULL is the legacy
+ *   default stream).  The call does not wait; if the kernel fails, the next call that waits says so.
+ *   An input without dimensions may be in host memory: the call reads its value before it returns.
  *
- * 'out' may be exactly an input (same data, shape, strides and size of elements).  On the CPU any
- * other overlap gives the result of computing one element after the other in C order, slowly; on a
- * GPU it is MYLIB_ERR_ARGUMENT.  'out' must not overlap itself (stride 0 over several elements)
- * except on the CPU, where the last element computed stays.
+ * 'out' may be exactly an input (the same data, shape, strides and element size).  With any other
+ * overlap the CPU computes one element after the other in C order, slowly, and a GPU returns
+ * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (stride 0 over several elements) only on the CPU,
+ * where the last element computed stays.
  *
- * Also MYLIB_ERR_ARGUMENT: NULL, a negative size, shapes that do not broadcast, types that
- * disagree.  MYLIB_ERR_UNSUPPORTED: no such operation for the type.  MYLIB_ERR_NO_DEVICE,
- * MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY, MYLIB_ERR_FORKED: the GPU path only.
+ * Returns MYLIB_ERR_ARGUMENT also for NULL, a negative size, shapes that do not broadcast, and types
+ * that disagree; MYLIB_ERR_UNSUPPORTED if the operation is not defined for the type.  Only calls
+ * that use a GPU return MYLIB_ERR_NO_DEVICE, MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY and
+ * MYLIB_ERR_FORKED.
  */
 MYLIB_API mylib_status mylib_map(mylib_op op, mylib_device device, void *stream,
                                  const mylib_array *out, const mylib_array *in);
 
 /*
- * Like mylib_map() for n elements in host memory, computed on the CPU: out[i] = op(a[i], b[i]),
- * each array a pointer and a byte stride.  'b' is ignored by operations of one input.
+ * Computes out[i] = op(a[i], b[i]) on the CPU for n elements in host memory; each array is a pointer
+ * and a byte stride.  Operations with one input ignore 'b'.
  *
- * Any overlap is allowed and gives the result of computing in order.  In particular out == a with
- * both strides 0 folds b into *out; for add, the terms are then summed in the order of
- * mylib_trace(), which is more accurate than left to right.
+ * Any overlap is allowed and gives the result of computing in order.  In particular, out == a with
+ * both strides 0 folds b into *out.  An add then sums the terms in the order of mylib_reduce(),
+ * which is more accurate than left to right.
  */
 MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out,
                                   int64_t out_stride, const void *a, int64_t a_stride,
                                   const void *b, int64_t b_stride);
 
 /*
- * Like mylib_map(), but computes in 'type': inputs of other types are converted to it on the way,
- * as C converts numbers (to bool: whether it differs from 0; a float that an integer type cannot
- * hold gives the nearest that it can, NaN the lowest, without a flag; the imaginary part is
- * dropped).  'out' has the type that mylib_op_result_type() tells for 'type'.
+ * Does what mylib_map() does, but computes in 'type': inputs of other types are converted to it, as
+ * C converts numbers.  A number becomes true as a bool if it differs from 0.  A float outside the
+ * range of an integer type becomes the nearest integer of it, NaN the lowest, without a flag.  A
+ * complex number loses its imaginary part.  'out' has the type that mylib_op_result_type() gives for
+ * 'type'.
  */
 MYLIB_API mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
                                     const mylib_array *out, const mylib_array *in);
 
 /*
- * out = condition ? a : b, element by element; broadcast, places, statuses and overlap as
- * mylib_map().  The condition is true where it differs from 0, and may have any type; 'a' and 'b'
- * are converted to the type of 'out'.
+ * Computes out = condition ? a : b, element by element.  The condition is true where it differs from
+ * 0, and may have any type; 'a' and 'b' are converted to the type of 'out'.  Broadcasting, places,
+ * statuses and overlap are those of mylib_map().
  */
 MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *out,
                                     const mylib_array *condition, const mylib_array *a,
                                     const mylib_array *b);
 
 /*
- * Copies src to dst, broadcast to its shape and converted to its type (as mylib_map_as() does),
- * between any two places: the CPU, one GPU, two GPUs.  A src of no dimensions in host memory fills
- * dst.  src and dst must not overlap, except exactly and with one type, and dst not itself.
+ * Copies src to dst, between any two devices or within one.  src is broadcast to dst's shape and
+ * converted to its type, as mylib_map_as() converts.  A src without dimensions in host memory fills
+ * dst.  src and dst must be disjoint, or exactly the same with one type; dst must not overlap itself.
  *
- * 'stream' belongs to dst's GPU if it is on one, else to src's, and orders the copy on both.  The
- * copy is complete on return when either side is host memory, else, and when it fills a GPU's,
- * only enqueued.  After an error the content of dst is undefined, and nothing is left in flight.
+ * 'stream' belongs to dst's GPU if it is on one, else to src's, and orders the copy on both GPUs.
+ * If either array is in host memory, the copy is complete on return; otherwise, and if it fills GPU
+ * memory, it is only enqueued.  After an error the content of dst is undefined, and no work is left
+ * in flight.
  *
- * Large host arrays move at the speed of the bus, through the staging buffers that mylib_map()
- * uses; pinned ones in place.
+ * Large host arrays move at the speed of the bus: pinned ones in place, others through the staging
+ * buffers of mylib_map().
  */
 MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
                                         const mylib_array *src);
 
 /*
- * out[i] = start + i * step for a one-dimensional array, computed in its type (f16 in f32, rounded
- * once; not bool).  start and step point to one element of that type each, in host memory; for f16
- * to f32 numbers.  On a GPU enqueued on 'stream'.
+ * Writes out[i] = start + i * step to a one-dimensional array, computed in its type (f16 in f32,
+ * rounded once), which is not bool.  start and step each point to one element of that type in host
+ * memory; for f16, to f32 numbers.  For a GPU array the work is enqueued on 'stream'.
  */
 MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start,
                                     const void *step);
@@ -419,9 +424,9 @@ enum {
 };
 
 /*
- * One step.  It computes in `type`: operands of other types are converted to it on the way, as
- * mylib_map_as() does (the condition of a SELECT is only tested), and has the result type that
- * mylib_op_result_type() tells; a CONVERT and a SELECT have `type`, which may be bool.
+ * One step.  It computes in `type`: operands of other types are converted to it, as mylib_map_as()
+ * converts; the condition of a SELECT is only tested.  The result has the type that
+ * mylib_op_result_type() gives; of a CONVERT and a SELECT it is `type`, which may be bool.
  */
 typedef struct mylib_step {
     int32_t op;         /* a mylib_op, MYLIB_STEP_CONVERT or MYLIB_STEP_SELECT */
@@ -438,13 +443,14 @@ typedef struct mylib_constant {
 typedef struct mylib_program mylib_program;
 
 /*
- * Makes a program of `steps` steps, at least one; what it is given is copied.  A program does not
- * change, and any number of threads may run it at once.  Any number of inputs (also none) up to
- * MYLIB_PROGRAM_MAX_INPUTS.  MYLIB_ERR_ARGUMENT: too many of something, NULL, an unknown operation
- * or type, an operand that is not there yet; MYLIB_ERR_UNSUPPORTED: an operation that its type does
- * not have.  The message says which step (from 0).  MYLIB_ERR_NO_MEMORY.
+ * Makes a program of at least one step, and of up to MYLIB_PROGRAM_MAX_INPUTS inputs, also none.
+ * Copies its arguments.  A program does not change; any number of threads may run it at once.
  *
- * Freed with mylib_program_free(), NULL allowed, when no call uses it any more.
+ * Returns MYLIB_ERR_ARGUMENT for too many of something, NULL, an unknown operation or type, and an
+ * operand that does not exist yet; MYLIB_ERR_UNSUPPORTED if an operation is not defined for its
+ * type.  The message says which step it is (from 0).  Returns MYLIB_ERR_NO_MEMORY too.
+ *
+ * Free the program with mylib_program_free() when no call uses it any more; NULL is allowed.
  */
 MYLIB_API mylib_status mylib_program_create(int inputs, const mylib_type *input_types,
                                             int constants, const mylib_constant *constant,
@@ -452,17 +458,19 @@ MYLIB_API mylib_status mylib_program_create(int inputs, const mylib_type *input_
                                             mylib_program **program_ret);
 MYLIB_API void mylib_program_free(mylib_program *program);
 
-/* The element type of the program's result. */
+/* Gives the element type of the program's result. */
 MYLIB_API mylib_status mylib_program_result_type(const mylib_program *program,
                                                  mylib_type *type_ret);
 
 /*
- * out = program(in[0], ..., in[inputs - 1]), element by element: the same bits as its steps one
- * after the other through mylib_map_as().  The inputs have the types that the program was made for,
- * 'out' has the result's.  Broadcasting, places, statuses, flags and overlap are mylib_map()'s;
- * steps that the result does not need raise no flags, and where a GPU computes more than one
- * operation, for host arrays too, none is raised.  'in' may be NULL when there are no inputs.
- * MYLIB_ERR_NO_MEMORY on the CPU too, for programs of many steps, before anything is written.
+ * Computes out = program(in[0], ..., in[inputs - 1]), element by element, with the same bits as its
+ * steps one after the other through mylib_map_as().  The inputs have the types that the program was
+ * made for, and 'out' that of the result.  'in' may be NULL if there are no inputs.
+ *
+ * Broadcasting, places, statuses, flags and overlap are those of mylib_map(), with two exceptions
+ * for flags: steps that the result does not need raise none, and neither does a GPU that computes
+ * more than one operation, even of host arrays.  A program of many steps may return
+ * MYLIB_ERR_NO_MEMORY on the CPU too, before anything is written.
  */
 MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_device device,
                                          void *stream, const mylib_array *out,

@@ -2,8 +2,8 @@
 
     python floors.py SOURCE_FOLDER OBJECT...
 
-The floors are those of CONTRIBUTING.md, bottom to top.  A file may call those below its own, and
-include headers of its own folder and of the one above it.  Which functions an object file defines
+The floors are those drawn in CONTRIBUTING.md.  A file may call those on lower floors, and include
+headers of its own folder and of the one above it.  Which functions an object file defines
 and calls is read with `nm`.
 """
 
@@ -15,45 +15,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-FLOORS = (
-    "status.c",
-    "table.c",
-    "layout.c",
-    "cpu/kernels.c",
-    "cpu/dispatch.c",
-    "program.c",
-    "code.c",
-    "cpu/threads.c",
-    "cpu/arange.c",
-    "cpu/evaluate.c",
-    "cpu/execute.c",
-    "cpu/run_row.c",
-    "cpu/run.c",
-    "cpu/reduce.c",
-    "cuda/none.c",
-    "cuda/device.c",
-    "cuda/contiguous.cu",
-    "cuda/strided.cu",
-    "cuda/fused.cu",
-    "cuda/reduce.cu",
-    "cuda/strided.c",
-    "cuda/contiguous.c",
-    "cuda/fused.c",
-    "cuda/memory.c",
-    "cuda/run.c",
-    "cuda/host.c",
-    "cuda/reduce.c",
-    "cuda/reduce_pieces.c",
-    "config.c",
-    "scalar.c",
-    "map.c",
-    "copy.c",
-    "reduce.c",
-)
+
+def read_floors(page: Path) -> dict[str, int]:
+    """Returns the floor of each file, as drawn on the page, highest first."""
+    found = re.search(
+        r"^```library floors\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S
+    )
+    assert found, f"{page} has no drawing of the library's floors"
+    rows = reversed(found[1].splitlines())
+    return {name: floor for floor, row in enumerate(rows) for name in row.split()}
 
 
 def source_of(path: str) -> str | None:
-    """Returns the name of an object's source in FLOORS; None for what the tests add."""
+    """Returns an object's source below libcalc/src; None for what the tests add."""
     found = re.search(r"\.dir/src/(.*\.(?:c|cu))\.o$", path)
     return found[1] if found else None
 
@@ -67,20 +41,20 @@ def symbols(path: str) -> tuple[set[str], set[str]]:
     return {n for kind, n in ours if kind in "TDBRVW"}, {n for kind, n in ours if kind == "U"}
 
 
-def upward_calls(objects: list[str]) -> list[str]:
-    """Returns a line for each call that goes to a higher floor."""
+def upward_calls(objects: list[str], floors: dict[str, int]) -> list[str]:
+    """Returns a line for each call to a file that is not on a lower floor."""
     sources = {path: source for path in objects if (source := source_of(path)) is not None}
-    unknown = sorted({s for s in sources.values() if s not in FLOORS})
-    failures = [f"{name} has no floor: give it one in {__file__}" for name in unknown]
+    unknown = {source for source in sources.values() if source not in floors}
+    if unknown:
+        return [f"{name} has no floor: draw it in CONTRIBUTING.md" for name in sorted(unknown)]
     table = {path: symbols(path) for path in sources}
     owner = {name: sources[path] for path, (defined, _) in table.items() for name in defined}
-    for path, (_, needed) in table.items():
-        caller = sources[path]
-        for name in sorted(needed):
-            callee = owner.get(name, caller)
-            if {caller, callee} <= set(FLOORS) and FLOORS.index(callee) > FLOORS.index(caller):
-                failures.append(f"{caller} calls {name} in {callee}, a higher floor")
-    return failures
+    return [
+        f"{sources[path]} calls {name} in {owner[name]}, which is not on a lower floor"
+        for path, (_, needed) in table.items()
+        for name in sorted(needed & owner.keys())
+        if floors[owner[name]] >= floors[sources[path]]
+    ]
 
 
 def upward_includes(folder: Path) -> list[str]:
@@ -96,7 +70,8 @@ def upward_includes(folder: Path) -> list[str]:
 
 def main() -> int:
     folder, objects = Path(sys.argv[1]), sys.argv[2:]
-    failures = upward_includes(folder) + upward_calls(objects)
+    floors = read_floors(folder.parents[1] / "CONTRIBUTING.md")
+    failures = upward_includes(folder) + upward_calls(objects, floors)
     print("\n".join(sorted(set(failures))) or f"{len(objects)} object files, no call upwards")
     return 1 if failures else 0
 
