@@ -107,8 +107,8 @@ MYLIB_API size_t mylib_type_size(mylib_type type);
 /*
  * Element-wise operations.  Integers wrap.  Values are pinned.
  *
- * In arrays an integer divided by zero gives 0 and raises the floating-point flag FE_DIVBYZERO;
- * MIN / -1 gives MIN and raises FE_OVERFLOW.  Operations on GPU memory raise no flags.  Nothing traps.
+ * In arrays an integer divided by zero gives 0 and raises the floating-point flag FE_DIVBYZERO; MIN
+ * / -1 gives MIN and raises FE_OVERFLOW.  Operations on GPU memory raise no flags.  Nothing traps.
  */
 typedef enum mylib_op {
     MYLIB_OP_add = 0,
@@ -176,7 +176,9 @@ typedef struct mylib_device_info {
 /* Describes the CUDA GPU 'index'.  Returns MYLIB_ERR_NO_DEVICE if there is no such GPU. */
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
-/* Checks that the CUDA GPU 'index' can be used; fails like mylib_cuda_device_info().  No waiting. */
+/*
+ * Checks that the CUDA GPU 'index' can be used; fails like mylib_cuda_device_info().  No waiting.
+ */
 MYLIB_API mylib_status mylib_cuda_check_device(int index);
 
 /* Describes how the library was built and what it chose on this machine.  Strings are static. */
@@ -299,13 +301,13 @@ MYLIB_API mylib_status mylib_free_cached(void);
 #define MYLIB_MAX_NDIM 64
 
 /*
- * An array in memory.  Resembles DLPack's DLTensor, but strides count bytes.  The library only reads
- * the structure, its shape and its strides.
+ * An array in memory.  Resembles DLPack's DLTensor, but strides count bytes.  The library only
+ * reads the structure, its shape and its strides.
  *
- * Host arrays need no alignment; GPU arrays must be aligned to their element size.  The stride of an
- * axis of length 1 does not matter, nor do the strides of an array without elements.  Calls return
- * MYLIB_ERR_ARGUMENT for more than 2^52 elements, and for strides that lead outside the address
- * space.
+ * Host arrays need no alignment; GPU arrays must be aligned to their element size.  The stride of
+ * an axis of length 1 does not matter, nor do the strides of an array without elements.  Calls
+ * return MYLIB_ERR_ARGUMENT for more than 2^52 elements, and for strides that lead outside the
+ * address space.
  */
 typedef struct mylib_array {
     void *data;          /* the element with all indices 0; may be NULL without elements */
@@ -334,25 +336,26 @@ typedef struct mylib_array {
  *   returns when 'out' is complete, and ignores 'stream'.  After an error the content of 'out' is
  *   undefined.  Flags are raised too, except FE_UNDERFLOW and FE_INEXACT.
  * - All on the GPU 'device'.  The work is enqueued on 'stream' (a cudaStream_t; NULL is the legacy
- *   default stream).  The call does not wait; if the kernel fails, the next call that waits says so.
- *   An input without dimensions may be in host memory: the call reads its value before it returns.
+ *   default stream).  The call does not wait; if the kernel fails, the next call that waits says
+ *   so. An input without dimensions may be in host memory: the call reads its value before it
+ *   returns.
  *
  * 'out' may be exactly an input (the same data, shape, strides and element size).  With any other
  * overlap the CPU computes one element after the other in C order, slowly, and a GPU returns
  * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (stride 0 over several elements) only on the CPU,
  * where the last element computed stays.
  *
- * Returns MYLIB_ERR_ARGUMENT also for NULL, a negative size, shapes that do not broadcast, and types
- * that disagree; MYLIB_ERR_UNSUPPORTED if the operation is not defined for the type.  Only calls
- * that use a GPU return MYLIB_ERR_NO_DEVICE, MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY and
+ * Returns MYLIB_ERR_ARGUMENT also for NULL, a negative size, shapes that do not broadcast, and
+ * types that disagree; MYLIB_ERR_UNSUPPORTED if the operation is not defined for the type.  Only
+ * calls that use a GPU return MYLIB_ERR_NO_DEVICE, MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY and
  * MYLIB_ERR_FORKED.
  */
 MYLIB_API mylib_status mylib_map(mylib_op op, mylib_device device, void *stream,
                                  const mylib_array *out, const mylib_array *in);
 
 /*
- * Computes out[i] = op(a[i], b[i]) on the CPU for n elements in host memory; each array is a pointer
- * and a byte stride.  Operations with one input ignore 'b'.
+ * Computes out[i] = op(a[i], b[i]) on the CPU for n elements in host memory; each array is a
+ * pointer and a byte stride.  Operations with one input ignore 'b'.
  *
  * Any overlap is allowed and gives the result of computing in order.  In particular, out == a with
  * both strides 0 folds b into *out.  An add then sums the terms in the order of mylib_reduce(),
@@ -366,16 +369,16 @@ MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void 
  * Does what mylib_map() does, but computes in 'type': inputs of other types are converted to it, as
  * C converts numbers.  A number becomes true as a bool if it differs from 0.  A float outside the
  * range of an integer type becomes the nearest integer of it, NaN the lowest, without a flag.  A
- * complex number loses its imaginary part.  'out' has the type that mylib_op_result_type() gives for
- * 'type'.
+ * complex number loses its imaginary part.  'out' has the type that mylib_op_result_type() gives
+ * for 'type'.
  */
 MYLIB_API mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
                                     const mylib_array *out, const mylib_array *in);
 
 /*
- * Computes out = condition ? a : b, element by element.  The condition is true where it differs from
- * 0, and may have any type; 'a' and 'b' are converted to the type of 'out'.  Broadcasting, places,
- * statuses and overlap are those of mylib_map().
+ * Computes out = condition ? a : b, element by element.  The condition is true where it differs
+ * from 0, and may have any type; 'a' and 'b' are converted to the type of 'out'.  Broadcasting,
+ * places, statuses and overlap are those of mylib_map().
  */
 MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *out,
                                     const mylib_array *condition, const mylib_array *a,
@@ -384,7 +387,8 @@ MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const myl
 /*
  * Copies src to dst, between any two devices or within one.  src is broadcast to dst's shape and
  * converted to its type, as mylib_map_as() converts.  A src without dimensions in host memory fills
- * dst.  src and dst must be disjoint, or exactly the same with one type; dst must not overlap itself.
+ * dst.  src and dst must be disjoint, or exactly the same with one type; dst must not overlap
+ * itself.
  *
  * 'stream' belongs to dst's GPU if it is on one, else to src's, and orders the copy on both GPUs.
  * If either array is in host memory, the copy is complete on return; otherwise, and if it fills GPU

@@ -20,11 +20,6 @@ extern "C" {
 #define MYLIB_ALIGNAS(nbytes) _Alignas(nbytes)
 #endif
 
-/* ---- Arithmetic ---------------------------------------------------------------------------- */
-
-/* Returns a / b, rounded up; a >= 0, b > 0. */
-static inline int64_t mylib_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* ---- Errors (status.c) --------------------------------------------------------------------- */
 
 /*
@@ -322,7 +317,9 @@ void mylib_layout_simplify(mylib_layout *layout);
 /* Whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
-/* Begins a layout with the dimensions of another one and so many operands, which are not set yet. */
+/*
+ * Begins a layout with the dimensions of another one and so many operands, which are not set yet.
+ */
 void mylib_layout_begin(mylib_layout *layout, const mylib_layout *like, int operands);
 
 /* Begins a layout of one dimension with n elements; its operands are not set yet. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counting.h"
 #include "internal.h"
 
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape)
@@ -468,7 +469,7 @@ static int can_meet(const steps *term, int terms, int64_t reach, int64_t low, in
         return 1;
     int64_t factor = term->factor;
     reach -= factor * term->most;
-    int64_t first = low > reach ? mylib_ceil_div(low - reach, factor) : 0;
+    int64_t first = low > reach ? mylib_divide_up(low - reach, factor) : 0;
     int64_t last = high / factor < term->most ? high / factor : term->most;
     for (int64_t n = first; n <= last; n++) {
         if (can_meet(term + 1, terms - 1, reach, low - n * factor, high - n * factor, trials))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counting.h"
 #include "flags.h"
 #include "internal.h"
 
@@ -248,7 +249,7 @@ static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
 static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_types)
 {
     const size_t align = _Alignof(mylib_program_constant);
-    size_t header = (size_t)mylib_ceil_div(sizeof(mylib_program), (int64_t)align) * align;
+    size_t header = (size_t)mylib_round_up(sizeof(mylib_program), (int64_t)align);
     size_t room = (size_t)c->constants * sizeof(mylib_program_constant);
     char *memory = malloc(header + room + (size_t)c->drafts * sizeof(mylib_statement));
     if (memory == NULL)

@@ -142,9 +142,9 @@ static inline void mylib_read_constant(const mylib_code *code, int k, const void
 
 /* What an operand of mylib_launch_contiguous() is. */
 enum {
-    MYLIB_CONTIGUOUS_VECTOR,   /* rows of vectors, of the computed type */
-    MYLIB_CONTIGUOUS_SINGLE,   /* one element of it for each row */
-    MYLIB_CONTIGUOUS_CONSTANT, /* one value for all, or no operand: a vector of it is in constant[] */
+    MYLIB_CONTIGUOUS_VECTOR,           /* rows of vectors, of the computed type */
+    MYLIB_CONTIGUOUS_SINGLE,           /* one element of it for each row */
+    MYLIB_CONTIGUOUS_CONSTANT,         /* a vector of one value is in constant[]; or no operand */
     MYLIB_CONTIGUOUS_CONVERTED_VECTOR, /* the same of another type */
     MYLIB_CONTIGUOUS_CONVERTED_SINGLE,
 };

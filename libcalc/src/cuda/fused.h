@@ -16,6 +16,7 @@
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
 
+#include "../counting.h"
 #include "shared.h"
 
 #ifdef __cplusplus
@@ -153,7 +154,7 @@ static inline int mylib_fused_set(const mylib_fused_args *args)
 static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
 {
     int64_t part = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
-    return mylib_ceil_div(args->columns, part);
+    return mylib_divide_up(args->columns, part);
 }
 
 /* Thread blocks of a launch. */
@@ -162,7 +163,7 @@ static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
     int64_t block = (int64_t)args->threads * MYLIB_FUSED_GROUPS;
     if (args->is_reduced)
         return args->rows * mylib_fused_parts(args);
-    return mylib_ceil_div(args->groups, block);
+    return mylib_divide_up(args->groups, block);
 }
 
 /* Enqueues it on the current device. */

@@ -20,6 +20,7 @@
 
 #include "cuda_internal.h"
 
+#include "../counting.h"
 #include "../flags.h"
 
 #define MAX_WORKERS 32
@@ -269,15 +270,11 @@ static int is_pinned(const char *begin, const char *end)
     return pinned;
 }
 
-/* Finds an element of the layout by its number: its indices, and its address in operand k. */
+/* Returns the address of an element in operand k, by its number in the layout; and its indices. */
 static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *index)
 {
     char *at = l->data[k];
-    for (int d = l->ndim - 1; d >= 0; d--) {
-        index[d] = number % l->shape[d];
-        number /= l->shape[d];
-        at += index[d] * l->strides[k][d];
-    }
+    mylib_layout_seek(l, &l->strides[k], 1, number, index, &at);
     return at;
 }
 
@@ -312,13 +309,7 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
         packed += m * (int64_t)size;
         n -= m;
         index[inner] = 0;
-        for (int d = inner - 1; d >= 0; d--) {
-            int wraps = ++index[d] == l->shape[d];
-            row += l->strides[k][d] * (wraps ? 1 - l->shape[d] : 1);
-            if (!wraps)
-                break;
-            index[d] = 0;
-        }
+        mylib_layout_next_row(l, &l->strides[k], 1, index, &row);
     }
 }
 
@@ -573,9 +564,9 @@ static void choose_cut(job *j, int64_t most)
         j->cut = d;
     }
     int64_t steps = j->row / j->inner, step = most / j->inner;
-    j->row_pieces = mylib_ceil_div(steps, step);
+    j->row_pieces = mylib_divide_up(steps, step);
     if (j->cut > 0) /* many rows: no short pieces at their ends */
-        step = mylib_ceil_div(steps, j->row_pieces);
+        step = mylib_divide_up(steps, j->row_pieces);
     j->piece = step * j->inner;
     j->pieces = l->count / j->row * j->row_pieces;
 }

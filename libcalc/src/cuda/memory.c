@@ -452,8 +452,8 @@ mylib_status mylib_cuda_trim_pools(void)
 /* ---- Copies of bytes ----------------------------------------------------------------------- */
 
 /*
- * Lets 'peer' access the pool of 'owner' if the two GPUs are connected; otherwise copies between them
- * go through host memory.
+ * Lets 'peer' access the pool of 'owner' if the two GPUs are connected; otherwise copies between
+ * them go through host memory.
  */
 static void share_pool(int owner, int peer)
 {

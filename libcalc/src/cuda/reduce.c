@@ -10,6 +10,8 @@
 
 #include "cuda_internal.h"
 
+#include "../counting.h"
+
 /* From so many warps, or thread blocks, on the largest GPU has enough to do. */
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
@@ -63,7 +65,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
         args->shape[d] = layout->shape[d];
         *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
     }
-    args->blocks = args->terms == 0 ? 1 : mylib_ceil_div(args->terms, MYLIB_BLOCK_TERMS);
+    args->blocks = args->terms == 0 ? 1 : mylib_divide_up(args->terms, MYLIB_BLOCK_TERMS);
     args->grid_rows = 1;
 }
 
@@ -160,7 +162,7 @@ static void choose_cluster(int device, mylib_reduce_args *args)
          (args->blocks <= MYLIB_CUDA_WARPS || !args->is_stored_as_carrier[0])))
         return;
     const int64_t most = max_cluster(device), group = args->blocks > most ? 2 : 1;
-    const int64_t parts = mylib_ceil_div(args->blocks, group);
+    const int64_t parts = mylib_divide_up(args->blocks, group);
     /* The size of a cluster is a power of two: the last of its thread blocks may have nothing. */
     const int bits = log2_of(parts);
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
@@ -182,8 +184,8 @@ static void choose_way(int device, mylib_reduce_args *args)
             log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
         args->warp_bits = args->lane_bits >= 5 ? 3 : 0;
         args->width = are_vectors(args) ? 16 / (int)mylib_type_size((mylib_type)args->carrier) : 1;
-        args->grid = mylib_ceil_div(args->outputs, (MYLIB_CUDA_WARPS >> args->warp_bits) *
-                                                       MYLIB_CUDA_WARP * args->width);
+        args->grid = mylib_divide_up(args->outputs, (MYLIB_CUDA_WARPS >> args->warp_bits) *
+                                                        MYLIB_CUDA_WARP * args->width);
         args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
         args->parts = args->blocks;
         return;
@@ -195,7 +197,7 @@ static void choose_way(int device, mylib_reduce_args *args)
         if (args->outputs >= ENOUGH_WARPS) {
             args->has_warp_per_output = 1;
             args->group = args->blocks;
-            args->grid = mylib_ceil_div(args->outputs, MYLIB_CUDA_WARPS);
+            args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
             return;
         }
         warps = MYLIB_CUDA_WARPS;
@@ -203,9 +205,9 @@ static void choose_way(int device, mylib_reduce_args *args)
         args->way = MYLIB_REDUCE_LANES;
     }
     /* Larger groups where that spares partial results, and there is enough to do all the same. */
-    int64_t parts = mylib_ceil_div(args->blocks, warps);
+    int64_t parts = mylib_divide_up(args->blocks, warps);
     for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
-         parts = mylib_ceil_div(args->blocks, warps * args->group))
+         parts = mylib_divide_up(args->blocks, warps * args->group))
         args->group *= 2;
     args->parts = parts;
     args->grid = args->parts * args->outputs;
@@ -218,8 +220,8 @@ static void choose_parts_way(mylib_reduce_args *args)
     args->way = MYLIB_REDUCE_PARTS;
     args->width_bits = log2_of(args->outputs < MYLIB_CUDA_WARP ? args->outputs : MYLIB_CUDA_WARP);
     args->group =
-        (int64_t)1 << log2_of(mylib_ceil_div(args->parts, MYLIB_CUDA_THREADS >> args->width_bits));
-    args->grid = mylib_ceil_div(args->outputs, (int64_t)1 << args->width_bits);
+        (int64_t)1 << log2_of(mylib_divide_up(args->parts, MYLIB_CUDA_THREADS >> args->width_bits));
+    args->grid = mylib_divide_up(args->outputs, (int64_t)1 << args->width_bits);
     args->grid_rows = 1;
 }
 

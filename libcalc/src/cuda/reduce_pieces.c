@@ -1,10 +1,11 @@
 /*
- * reduce_pieces.c - reduces what programs give, and host arrays, on a GPU, piece by piece.  Plain C.
+ * reduce_pieces.c - reduces what programs give, and host arrays, on a GPU, piece by piece.  Plain
+ * C.
  *
- * A program of f32 or f64 along contiguous memory is reduced as it is computed (fused.h).  The values
- * of any other program go to temporary memory and are reduced from there: some outputs at a time,
- * with all of their terms, or some terms of some outputs.  In that memory the outputs lie side by
- * side if they do so in the inputs.
+ * A program of f32 or f64 along contiguous memory is reduced as it is computed (fused.h).  The
+ * values of any other program go to temporary memory and are reduced from there: some outputs at a
+ * time, with all of their terms, or some terms of some outputs.  In that memory the outputs lie
+ * side by side if they do so in the inputs.
  *
  * Of host arrays each piece is copied to the GPU first, in the order in which it lies in memory.
  * Repeated elements are copied once; an element that is the same for all goes with the launches.

@@ -103,9 +103,9 @@ typedef struct mylib_strided_args {
 } mylib_strided_args;
 
 /*
- * Plans for a simplified layout of at most MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer ones
- * of size 1, and MYLIB_STRIDED_MAX_COUNT elements.  The constants are
- * zeros, the caller's to fill in: as the program reads them, a MASK's as a bool.
+ * Plans for a simplified layout of at most MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer
+ * ones of size 1, and MYLIB_STRIDED_MAX_COUNT elements.  The constants are zeros, the caller's to
+ * fill in: as the program reads them, a MASK's as a bool.
  */
 void mylib_strided_init(mylib_strided_args *args, const mylib_code *program,
                         const mylib_layout *layout);
