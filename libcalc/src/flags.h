@@ -120,4 +120,13 @@ static inline void mylib_leave_mode(mylib_mode mode)
 
 #endif
 
+/* Sets this thread's flags back to what mylib_test_flags() returned. */
+static inline void mylib_restore_flags(int flags)
+{
+    if (mylib_test_flags() != flags) {
+        mylib_clear_flags();
+        mylib_raise_flags(flags);
+    }
+}
+
 #endif /* MYLIB_FLAGS_H */

@@ -1,5 +1,7 @@
 /*
- * arange.c - evenly spaced numbers.
+ * arange.c - fills memory with evenly spaced numbers.
+ *
+ * Element i is range_s(start, step, i) of scalar_ops.h, on the CPU and on GPUs.
  */
 #include <string.h>
 
@@ -8,7 +10,7 @@
 
 #define BLOCK 512
 
-/* f16 is computed in f32, and rounded block by block. */
+/* Computes f16 in f32, and rounds block by block. */
 static void arange_f16(int64_t n, char *out, int64_t stride, const void *start, const void *step)
 {
     float first, distance, block[BLOCK];

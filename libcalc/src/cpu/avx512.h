@@ -266,13 +266,15 @@ BINARY(maximum, f64, maximum_lanes_f64, quiet)
 /* ---- Remainders of floats ------------------------------------------------------------------ */
 
 /*
- * Computes the remainder without fmod().  With q = trunc(a / b), rounded, off by at most one while it is
- * below the 2^23 or 2^52 that a float counts to, a - q * b is exact in a fused multiply-add, and
- * so is the correction of q (not by a masked addition, which compilers may take for an addition and
- * a choice: elsewhere the sum could overflow).  It is done on absolute values; then the sign is
- * that of b, as in divmod (scalar_ops.h).  Vectors in which some quotient could be too large, or
- * could underflow (a may be subnormal, so `range` leaves room for that), or that have an infinity,
- * a NaN, or a zero or subnormal b, are left to the plain kernel.
+ * Computes the remainder without fmod().  q is trunc(a / b), computed in floating point, and off by
+ * at most one while it is below 2^23 or 2^52.  Then a fused multiply-add gives a - q * b exactly,
+ * and the correction by b is exact too.  (A masked addition would not do: compilers may turn it
+ * into an addition and a choice, which could overflow in the other lanes.)  All this is done on
+ * absolute values; at the end the result gets the sign of b, as in divmod (scalar_ops.h).
+ *
+ * The plain kernel does vectors in which some quotient could be too large or could underflow, or
+ * some element is an infinity, a NaN, or a zero or subnormal b.  As a may be subnormal, `range`
+ * leaves room for that.
  */
 #define REMAINDER(s, v, epi, ps, digits, range, exponents)                                         \
     static inline int remainder_is_plain_##s(vector_##s a, vector_##s b)                           \

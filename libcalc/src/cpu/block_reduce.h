@@ -129,7 +129,7 @@ BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, add_f64, fold_add_f64)
     {                                                                                              \
         int flags = mylib_test_flags();                                                            \
         op##_any_block_##s(n, result, a, b);                                                       \
-        restore_flags(flags);                                                                      \
+        mylib_restore_flags(flags);                                                                \
     }
 #define EXTREME_NONE(op, s)
 #define EXTREMES(op, s)                                                                            \

@@ -104,7 +104,7 @@ static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
     }
 }
 
-/* Converts n <= HALF_BLOCK contiguous elements; both types are complex or neither, or `to` is bool. */
+/* Converts n <= HALF_BLOCK contiguous elements: both types complex, both real, or `to` bool. */
 static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out, const char *a)
 {
     _Alignas(64) float x[HALF_BLOCK];
@@ -176,7 +176,7 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     convert_blocks(to, from, n, out, so, a, sa);
     /* Every number has its integer; but vector code also converts those that are then replaced. */
     if (to <= MYLIB_U64 && from >= MYLIB_F16)
-        restore_flags(flags);
+        mylib_restore_flags(flags);
 }
 #undef CONVERTED_NBYTES
 

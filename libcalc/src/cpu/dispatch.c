@@ -1,5 +1,7 @@
 /*
- * dispatch.c - which compiled level of the CPU kernels this processor runs.
+ * dispatch.c - picks the level of the CPU kernels that this processor runs.
+ *
+ * A new level is listed in find_levels(), best first, and in CMakeLists.txt.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -13,9 +15,8 @@ extern const mylib_cpu_level mylib_cpu_level_v3;
 extern const mylib_cpu_level mylib_cpu_level_v4;
 
 /*
- * At level v4 the parts of complex products and quotients must be kept apart for gcc
- * (scalar_ops.h), so that v4 takes the quotients and reductions of v3, which is built without fused
- * multiply-adds.
+ * v4 takes the complex quotients and reductions of v3, which is built without fused multiply-adds:
+ * at level v4, gcc must be kept from combining their parts (scalar_ops.h), which costs speed.
  */
 static const mylib_cpu_level *v4_or_v3(mylib_type type)
 {
@@ -34,14 +35,14 @@ static mylib_block_reduce *v4_block_reduce(mylib_reduction reduction, mylib_type
 }
 #endif
 
-/* Best first. */
+/* Lists the levels that this processor runs, best first; returns how many. */
 static int find_levels(mylib_cpu_level levels[4])
 {
     int n = 0;
 #if defined(MYLIB_X86_LEVELS)
     __builtin_cpu_init();
     int v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    /* f16c and movbe have no name here; every processor with AVX2, BMI2 and FMA has them. */
+    /* Compilers have no name for f16c and movbe; processors with AVX2, BMI2 and FMA have both. */
     int v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
     int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -70,7 +71,7 @@ static mylib_cpu_level levels[4];
 static int level_count;
 static _Atomic(const mylib_cpu_level *) current;
 
-/* Before anything else of the library runs, so that no call needs a lock. */
+/* Runs before any other function of the library, so that no call needs a lock. */
 __attribute__((constructor)) static void choose_level(void)
 {
     level_count = find_levels(levels);

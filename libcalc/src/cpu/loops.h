@@ -69,15 +69,6 @@ enum { MYLIB_STORED_TYPES(DT) };
     static void name(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,            \
                      const char *b __attribute__((unused)), ptrdiff_t sb __attribute__((unused)))
 
-/* Sets the floating-point flags back to what mylib_test_flags() returned. */
-static inline void restore_flags(int flags)
-{
-    if (mylib_test_flags() != flags) {
-        mylib_clear_flags();
-        mylib_raise_flags(flags);
-    }
-}
-
 /* ---- Loads and stores ---------------------------------------------------------------------- */
 
 /*

@@ -10,9 +10,6 @@
 
 #include "cpu/run_row.h"
 
-/* Less traffic than this per thread costs more in waking the thread than it saves. */
-#define THREAD_MIN_NBYTES (1024 * 1024)
-
 /* Tasks for each thread: several, as a thread may come late. */
 #define TASKS_PER_THREAD 4
 
@@ -107,14 +104,6 @@ static int64_t traffic(const mylib_program *p, const mylib_layout *l)
     return l->count * size;
 }
 
-/* Returns how many threads pay for so much traffic. */
-static int choose_threads(int64_t nbytes)
-{
-    if (nbytes < 2 * THREAD_MIN_NBYTES)
-        return 1;
-    return (int)mylib_lesser(mylib_cpu_threads(), nbytes / THREAD_MIN_NBYTES);
-}
-
 typedef struct tasks {
     const cpu_run *r;
     int64_t size; /* elements of a task */
@@ -133,7 +122,7 @@ static void run_layout(const cpu_run *r)
 {
     const mylib_layout *l = r->layout;
     int64_t nbytes = traffic(r->rp->program, l);
-    int bypass = pays_to_bypass(r->rp->program, l, nbytes), threads = choose_threads(nbytes);
+    int bypass = pays_to_bypass(r->rp->program, l, nbytes), threads = mylib_choose_threads(nbytes);
     threads = threads < r->threads ? threads : r->threads;
     if (threads <= 1) {
         run_range(r, 0, 0, l->count, bypass);
@@ -256,14 +245,14 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
     int64_t nbytes = traffic(p, l);
     mylib_row_program rp;
     cpu_run r;
-    if (p->statements == 1 && l->ndim == 1 && nbytes < 2 * THREAD_MIN_NBYTES) {
+    if (p->statements == 1 && l->ndim == 1 && nbytes < 2 * MYLIB_THREAD_MIN_NBYTES) {
         int64_t strides[MYLIB_MAX_OPERANDS];
         for (int k = 0; k < l->operands; k++)
             strides[k] = l->strides[k][0];
         mylib_run_single_statement(p, l->count, l->data, strides);
         return MYLIB_OK;
     }
-    mylib_status st = cpu_run_init(&r, &rp, p, l, choose_threads(nbytes));
+    mylib_status st = cpu_run_init(&r, &rp, p, l, mylib_choose_threads(nbytes));
     if (st != MYLIB_OK)
         return st;
     if (l->ndim > 1 && l->ndim <= MYLIB_MAX_NDIM - 2 && l->shape[inner] >= 2 * TILE)

@@ -76,6 +76,17 @@ void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data);
 /* Does the same for a contiguous output, with stores that bypass the cache. */
 void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **data);
 
+/* Less traffic than this per thread costs more in waking the thread than it saves. */
+#define MYLIB_THREAD_MIN_NBYTES (1024 * 1024)
+
+/* Returns how many threads pay for so much traffic. */
+static inline int mylib_choose_threads(int64_t nbytes)
+{
+    if (nbytes < 2 * MYLIB_THREAD_MIN_NBYTES)
+        return 1;
+    return (int)mylib_lesser(mylib_cpu_threads(), nbytes / MYLIB_THREAD_MIN_NBYTES);
+}
+
 /* Computes a row of a program of one statement, without binding it first: for short arrays. */
 void mylib_run_single_statement(const mylib_program *program, int64_t n, char *const *data,
                                 const int64_t *strides);

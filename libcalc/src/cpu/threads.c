@@ -1,14 +1,13 @@
 /*
- * threads.c - the threads that compute beside the callers: one pool for the whole process.
+ * threads.c - the threads that help callers compute: one pool for the whole process.
  *
- * A caller opens a job, takes tasks of it like everyone else, closes it when none is left, and
- * waits for those who are still at theirs.  Workers join the job that has waited longest; a caller
- * who finds them busy computes alone, so nobody ever waits for a thread to become free, and callers
- * at the same time share the workers instead of having some each.  Workers are made when first
- * needed, as many as there can be, and stay; they are idle without a job, after they have looked
- * out for the next one for a moment.
+ * A caller opens a job, runs tasks of it like every worker, closes it when no task is left, and
+ * waits for the workers that are still running one.  Workers join the job that has waited longest.
+ * A caller computes alone while all workers are busy, so no caller waits for a thread to become
+ * free, and concurrent callers share the workers.  The pool starts workers when a job first needs
+ * them and keeps them.  A worker without a job spins for a moment, then sleeps.
  *
- * A child made by fork() has none of them, and makes its own.
+ * A child made by fork() has no workers, and starts its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -23,41 +22,40 @@
 #include "flags.h"
 #include "internal.h"
 
-/* The most threads of one call; beyond, memory is the limit anyway. */
+/* The most threads of one call; with more of them memory is the limit. */
 #define MAX_THREADS 256
 
-/* Whoever waits goes on looking for so long before it sleeps: waking takes as long. */
+/* Time to spin before sleeping: about as long as waking takes. */
 #define SPIN_NS 100000
 
-/* Waits for so long before it tries again, after no thread could be made. */
+/* Time to wait before the next attempt after a thread could not be started. */
 #define RETRY_NS 1000000000
 
 typedef struct job {
     mylib_task *task;
     void *context;
     int64_t n;
-    _Atomic int64_t next; /* the first task that nobody has taken */
-    atomic_int active;    /* workers; counted down as the last thing that a worker does with it */
+    _Atomic int64_t next; /* the first task that no thread has taken */
+    atomic_int active;    /* workers; a worker counts itself out as its last access to the job */
     int wanted;           /* more workers */
     int joined;           /* workers so far */
     int flags;            /* that the workers' tasks raised */
-    struct job *later;    /* the next one that is open */
+    struct job *later;    /* the next open job */
 } job;
 
-/* The lock is for all of this, and for wanted, joined and flags; the atomics may be read without.
- */
+/* Guards the variables below, and wanted, joined and flags; atomics are read without it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t has_opened = PTHREAD_COND_INITIALIZER, has_ended = PTHREAD_COND_INITIALIZER;
-static job *open_jobs; /* which workers may join, the oldest first */
+static job *open_jobs; /* jobs that workers may join, the oldest first */
 static atomic_int is_open;
 static int workers, sleeping_workers, sleeping_callers;
-static int64_t retry_ns; /* when a thread may be made again */
+static int64_t retry_ns; /* when to try again to start a thread */
 
 static _Thread_local int is_worker;
 
 /* ---- How many ------------------------------------------------------------------------------ */
 
-/* The processors that this process may use: its affinity, and a container's share of their time. */
+/* Returns how many processors this process may use, by its affinity and a container's quota. */
 static int processors(void)
 {
     long count = 0;
@@ -65,7 +63,7 @@ static int processors(void)
     static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                         "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
                                         "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
-    long numbers[4] = {0, 0, 0, 0}; /* quota and period of version 2 of cgroups, and of 1 */
+    long numbers[4] = {0, 0, 0, 0}; /* quota and period, of cgroups version 2, then 1 */
     unsigned long set[8192 / (8 * sizeof(unsigned long))] = {0};
     if (sched_getaffinity(0, sizeof set, (cpu_set_t *)set) == 0)
         count = CPU_COUNT_S(sizeof set, (cpu_set_t *)set);
@@ -89,28 +87,28 @@ static int processors(void)
     return count < 1 ? 1 : count < MAX_THREADS ? (int)count : MAX_THREADS;
 }
 
-static atomic_int chosen, available; /* 0: not known yet */
+static atomic_int thread_limit, processor_count; /* 0: not known yet */
 
-/* OMP_NUM_THREADS, of which a list's first number counts, or all processors. */
+/* Returns OMP_NUM_THREADS (the first number, if it is a list), or the number of processors. */
 static int default_threads(void)
 {
     const char *text = getenv("OMP_NUM_THREADS");
     long asked = text != NULL ? strtol(text, NULL, 10) : 0;
     if (asked < 1)
-        return atomic_load(&available);
+        return atomic_load(&processor_count);
     return asked < MAX_THREADS ? (int)asked : MAX_THREADS;
 }
 
 int mylib_cpu_threads(void)
 {
-    int threads = atomic_load_explicit(&chosen, memory_order_acquire);
+    int threads = atomic_load_explicit(&thread_limit, memory_order_acquire);
     if (is_worker)
         return 1;
     if (threads == 0) {
-        atomic_store(&available, processors());
+        atomic_store(&processor_count, processors());
         int expected = 0;
         threads = default_threads();
-        if (!atomic_compare_exchange_strong(&chosen, &expected, threads))
+        if (!atomic_compare_exchange_strong(&thread_limit, &expected, threads))
             threads = expected;
     }
     return threads;
@@ -121,9 +119,9 @@ mylib_status mylib_set_threads(int threads)
     if (threads < 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%d threads: expected 1 or more, or 0", threads);
     (void)mylib_cpu_threads();
-    atomic_store(&chosen, threads == 0            ? default_threads()
-                          : threads < MAX_THREADS ? threads
-                                                  : MAX_THREADS);
+    atomic_store(&thread_limit, threads == 0            ? default_threads()
+                                : threads < MAX_THREADS ? threads
+                                                        : MAX_THREADS);
     return MYLIB_OK;
 }
 
@@ -136,11 +134,13 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Looks for a moment whether *value becomes 0, or not 0; never with more threads than processors.
+/*
+ * Spins for a moment until *value becomes 0, or not 0.  Returns at once if there are more threads
+ * than processors.
  */
-static void look_out(atomic_int *value, int for_zero)
+static void spin(atomic_int *value, int for_zero)
 {
-    if (atomic_load(&chosen) > atomic_load(&available))
+    if (atomic_load(&thread_limit) > atomic_load(&processor_count))
         return;
     for (int64_t k = 1, end = now_ns() + SPIN_NS; k % 64 != 0 || now_ns() < end; k++) {
         if ((atomic_load_explicit(value, memory_order_acquire) == 0) == for_zero)
@@ -162,7 +162,7 @@ static void run_tasks(job *j, int thread)
         j->task(j->context, thread, i);
 }
 
-/* No worker joins it any more; the lock is held. */
+/* Keeps more workers from joining a job; the lock is held. */
 static void close_job(const job *j)
 {
     job **at = &open_jobs;
@@ -173,7 +173,7 @@ static void close_job(const job *j)
     atomic_store(&is_open, open_jobs != NULL);
 }
 
-/* The oldest job with tasks that nobody has taken; the lock is held. */
+/* Returns the oldest job with tasks that no thread has taken; the lock is held. */
 static job *find_job(void)
 {
     while (open_jobs != NULL && atomic_load(&open_jobs->next) >= open_jobs->n)
@@ -181,17 +181,18 @@ static job *find_job(void)
     return open_jobs;
 }
 
+/* Joins one job after the other: a worker's whole life. */
 static void *work(void *unused)
 {
     (void)unused;
-    (void)mylib_enter_mode(); /* a thread begins in the mode of its maker */
+    (void)mylib_enter_mode(); /* a thread starts in its creator's mode */
     is_worker = 1;
     pthread_mutex_lock(&lock);
     for (;;) {
         job *j = find_job();
         if (j == NULL) {
             pthread_mutex_unlock(&lock);
-            look_out(&is_open, 0);
+            spin(&is_open, 0);
             pthread_mutex_lock(&lock);
             if ((j = find_job()) == NULL) {
                 sleeping_workers++;
@@ -205,7 +206,7 @@ static void *work(void *unused)
         if (--j->wanted == 0)
             close_job(j);
         pthread_mutex_unlock(&lock);
-        /* Flags are the thread's own: a worker hands them over, the caller raises them. */
+        /* Flags belong to a thread: a worker hands its flags over, and the caller raises them. */
         mylib_clear_flags();
         run_tasks(j, thread);
         int flags = mylib_test_flags();
@@ -217,20 +218,20 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* Makes workers until there are so many, or no more can be had; the lock is held. */
-static void make_workers(int wanted)
+/* Starts workers until there are `wanted`, or starting one fails; the lock is held. */
+static void start_workers(int wanted)
 {
-    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
     if (workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    /* Signals are for the program's own threads, except those that a thread brings on itself. */
+    /* Workers block all signals, except those that a thread's own faults raise. */
     sigfillset(&all);
-    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-        sigdelset(&all, own[k]);
+    for (size_t k = 0; k < sizeof faults / sizeof *faults; k++)
+        sigdelset(&all, faults[k]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; workers < wanted; workers++) {
         if (pthread_create(&thread, &attributes, work, NULL) != 0) {
@@ -242,11 +243,12 @@ static void make_workers(int wanted)
     pthread_attr_destroy(&attributes);
 }
 
+/* Lets workers join a job. */
 static void open_job(job *j)
 {
     job **at = &open_jobs;
     pthread_mutex_lock(&lock);
-    make_workers(j->wanted);
+    start_workers(j->wanted);
     while (*at != NULL)
         at = &(*at)->later;
     *at = j;
@@ -259,13 +261,14 @@ static void open_job(job *j)
     pthread_mutex_unlock(&lock);
 }
 
+/* Closes a job, and waits for its workers. */
 static void end_job(job *j)
 {
     pthread_mutex_lock(&lock);
     close_job(j);
     pthread_mutex_unlock(&lock);
     if (atomic_load(&j->active) != 0)
-        look_out(&j->active, 1);
+        spin(&j->active, 1);
     if (atomic_load(&j->active) != 0) {
         pthread_mutex_lock(&lock);
         sleeping_callers++;
@@ -298,7 +301,7 @@ static void before_fork(void) { pthread_mutex_lock(&lock); }
 
 static void after_fork(void) { pthread_mutex_unlock(&lock); }
 
-/* The other threads, and what they waited for, are not in the child. */
+/* Forgets the workers and jobs, which the child does not have. */
 static void in_child(void)
 {
     pthread_mutex_init(&lock, NULL);

@@ -60,7 +60,7 @@ PAIRS(subtract, c128, f64)
     {                                                                                              \
         int flags = mylib_test_flags();                                                            \
         op##_kernel_##s(n, out, so, a, sa, b, sb);                                                 \
-        restore_flags(flags);                                                                      \
+        mylib_restore_flags(flags);                                                                \
     }
 #define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
 QUIETS(minimum)

@@ -1,0 +1,219 @@
+/*
+ * reduce.h - what the ways of reducing on the CPU share: the reducer, its terms, and the pairwise
+ * tree over blocks.
+ *
+ * reduce.c chooses the way and the tasks; reduce_along.c and reduce_across.c do the work.
+ */
+#ifndef MYLIB_CPU_REDUCE_H
+#define MYLIB_CPU_REDUCE_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/run_row.h"
+
+/* A program with conversions of its result after it. */
+typedef struct mylib_terms_program {
+    mylib_program program;
+    mylib_statement few[8], *many;
+} mylib_terms_program;
+
+typedef struct mylib_reducer {
+    mylib_reduction reduction;
+    const mylib_layout *layout;
+    const mylib_cpu_level *cpu;
+    int inputs, kept_ndim;          /* the first dimensions of the layout are kept */
+    int64_t outputs, terms, blocks; /* terms and blocks of one output */
+    mylib_type carrier, out_type;
+    int64_t size; /* of the carrying type */
+    mylib_kernel *combine;
+    int takes_first; /* for complex minima and maxima: the first of the terms that are as good */
+
+    /*
+     * The program of the terms.  It does not run if the terms are the elements of an input
+     * (term_inputs: 1) or, for a block kernel that multiplies, products of two inputs (2): then
+     * these are read as term_type.
+     */
+    mylib_terms_program terms_of;
+    mylib_row_program row_program;
+    int term_inputs, term_input[2];
+    mylib_type term_type;
+    atomic_int out_of_memory; /* in a task */
+
+    /* Along the terms. */
+    mylib_block_reduce *block;
+    int64_t term_size;    /* of the terms that `block` takes */
+    int64_t share;        /* outputs of a task */
+    int64_t panel;        /* blocks whose inputs are gathered together, or 0 */
+    int64_t panel_nbytes; /* of all inputs */
+
+    /* Across the outputs. */
+    int across;     /* the dimension, or -1 */
+    int is_narrow;  /* whole rows without gaps */
+    int64_t width;  /* outputs of a strip */
+    int64_t strips; /* along that dimension */
+
+    int64_t group;  /* blocks of a task */
+    int64_t groups; /* of one output */
+    char *partial;  /* groups times outputs, if there are several groups */
+} mylib_reducer;
+
+/* ---- reduce.c ------------------------------------------------------------------------------ */
+
+/*
+ * Prepares what a task needs: the program's registers, if it runs, and room of its own.  Both are
+ * in *row_data, or in *memory if they are large; the task frees *memory.  Returns the room, or NULL
+ * if there is no memory.
+ */
+char *mylib_reducer_begin_task(const mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
+                               void **memory);
+
+/* Stores n results, converted from the carrying type, to out. */
+void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, const char *src,
+                         int64_t n);
+
+/*
+ * The lanes give one of the NaNs, or one of the terms that compare equal, which differ in the signs
+ * of zeros.  Makes *value, which is one of n terms or of others after them, the first of these that
+ * is as good.  Returns true if that is known: one was found, or there can be no other.
+ */
+int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
+                     int64_t stride);
+
+/* ---- reduce_along.c, reduce_across.c ------------------------------------------------------- */
+
+/* Decides whether to gather inputs, and how many blocks at a time. */
+void mylib_choose_panel(mylib_reducer *r);
+
+/* Decides whether to go across the outputs, and along which dimension. */
+void mylib_choose_across(mylib_reducer *r);
+
+/* Task i of a reducer: one group of blocks, of a share of the outputs or of a strip. */
+mylib_task mylib_reduce_along, mylib_reduce_across;
+
+/* ---- Terms --------------------------------------------------------------------------------- */
+
+static inline int64_t input_size(const mylib_reducer *r, int k)
+{
+    return mylib_program_operand_size(&r->terms_of.program, 1 + k);
+}
+
+/* Returns the distance from the first term of input k to term t. */
+static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
+{
+    const mylib_layout *l = r->layout;
+    int64_t offset = 0;
+    int d = l->ndim - 1;
+    for (; d > r->kept_ndim; d--) {
+        offset += t % l->shape[d] * l->strides[1 + k][d];
+        t /= l->shape[d];
+    }
+    return d < r->kept_ndim ? offset : offset + t * l->strides[1 + k][d];
+}
+
+/* Returns the distance to output `index` of operand k; leaves out dimension `without`, or -1. */
+static inline int64_t output_offset(const mylib_reducer *r, int k, int64_t index, int without)
+{
+    const mylib_layout *l = r->layout;
+    int64_t offset = 0;
+    for (int d = r->kept_ndim - 1; d >= 0; d--) {
+        if (d == without)
+            continue;
+        offset += index % l->shape[d] * l->strides[k][d];
+        index /= l->shape[d];
+    }
+    return offset;
+}
+
+/* ---- Blocks -------------------------------------------------------------------------------- */
+
+static inline int64_t block_terms(const mylib_reducer *r, int64_t block)
+{
+    return mylib_lesser(r->terms - block * MYLIB_BLOCK_TERMS, MYLIB_BLOCK_TERMS);
+}
+
+/* Finds the blocks of group g. */
+static inline void group_blocks(const mylib_reducer *r, int64_t g, int64_t *begin, int64_t *end)
+{
+    *begin = g * r->group;
+    *end = mylib_lesser(*begin + r->group, r->blocks);
+}
+
+/* Combines *a with *b, `width` of each without gaps, in *a. */
+static inline void combine(const mylib_reducer *r, int64_t width, char *a, const char *b)
+{
+    r->combine(width, a, r->size, a, r->size, b, r->size);
+}
+
+/*
+ * The pairwise tree over blocks: level[k] holds a row for 2^k consecutive blocks, or nothing.
+ * Merging as a binary counter carries gives the tree of pairing all blocks level by level, and
+ * keeps one row of partial results per level.
+ */
+typedef struct block_tree {
+    uint64_t blocks;
+    char *levels;
+    int64_t nbytes; /* of a row */
+    int64_t width;
+} block_tree;
+
+/*
+ * Adds the next block's row; `row` is overwritten.  If the first term wins, any tree that keeps the
+ * order is right: all blocks are one level.
+ */
+static inline void block_tree_add(const mylib_reducer *r, block_tree *tree, char *row)
+{
+    int k = 0;
+    if (r->takes_first && tree->blocks > 0) {
+        combine(r, tree->width, tree->levels, row);
+        return;
+    }
+    for (; tree->blocks >> k & 1; k++) {
+        combine(r, tree->width, tree->levels + k * tree->nbytes, row);
+        memcpy(row, tree->levels + k * tree->nbytes, (size_t)tree->nbytes);
+    }
+    memcpy(tree->levels + k * tree->nbytes, row, (size_t)tree->nbytes);
+    tree->blocks++;
+}
+
+/* Returns the result of all blocks, of which there was at least one. */
+static inline char *block_tree_result(const mylib_reducer *r, block_tree *tree)
+{
+    int k = 0;
+    while (!(tree->blocks >> k & 1))
+        k++;
+    char *row = tree->levels + k * tree->nbytes;
+    for (k++; tree->blocks >> k; k++) {
+        char *level = tree->levels + k * tree->nbytes;
+        if (tree->blocks >> k & 1) {
+            combine(r, tree->width, level, row);
+            row = level;
+        }
+    }
+    return row;
+}
+
+/* Returns the levels of a tree over so many blocks. */
+static inline int block_tree_levels(int64_t blocks)
+{
+    int levels = 1;
+    while (blocks >> levels)
+        levels++;
+    return levels;
+}
+
+/* Tells whether `value`, of the next block, wins over column j of the blocks before it. */
+static inline int is_better(const mylib_reducer *r, const block_tree *tree, int64_t j,
+                            const char *value)
+{
+    const char *before = tree->levels + j * r->size;
+    t_c128 both;
+    if (tree->blocks == 0)
+        return 1;
+    memcpy(&both, before, (size_t)r->size);
+    combine(r, 1, (char *)&both, value);
+    return memcmp(&both, before, (size_t)r->size) != 0;
+}
+
+#endif /* MYLIB_CPU_REDUCE_H */

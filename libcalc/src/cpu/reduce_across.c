@@ -1,0 +1,299 @@
+/*
+ * reduce_across.c - reduces across the outputs: the element-wise kernels combine rows of terms of
+ * many outputs.
+ *
+ * The pairwise tree over the lanes is walked depth first, so that few rows are held at a time.
+ * Short rows without gaps (a matrix of few columns) go another way: 256 rows are one long row, and
+ * the tree combines its halves.
+ */
+#include "cpu/reduce.h"
+
+/* The memory for rows of a task; fits the second-level cache beside the input. */
+#define ROOM_NBYTES (64 * 1024)
+
+/* Fewer outputs, or fewer terms, do not pay for going across the outputs. */
+#define MIN_WIDTH 8
+#define MIN_ALONG 32
+
+/* ---- Choosing ------------------------------------------------------------------------------ */
+
+/* Lanes, and lanes that a program computes: the rows of the room for narrow rows. */
+static int64_t narrow_room_rows(const mylib_reducer *r)
+{
+    return (r->term_inputs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
+}
+
+/* Tells whether rows of outputs, along d, follow each other without gaps in all moving inputs. */
+static int rows_are_narrow(const mylib_reducer *r, int d)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1, moving = 0;
+    int64_t width = l->shape[d], rows = narrow_room_rows(r) + 64 /* levels of a tree */;
+    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES)
+        return 0;
+    /* Terms that are read in place must move; other inputs only give the shape. */
+    if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
+        return 0;
+    for (int k = 0; k < r->inputs; k++) {
+        int64_t size = input_size(r, k), beside = l->strides[1 + k][d];
+        int64_t below = l->strides[1 + k][inner];
+        if ((beside != 0 || below != 0) && (beside != size || below != width * size))
+            return 0;
+        moving |= beside != 0;
+    }
+    return moving;
+}
+
+/* Tells whether dimension d of the outputs suits most inputs better than the terms do. */
+static int suits_across(const mylib_reducer *r, int d)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1, votes = 0;
+    for (int k = 0; k < r->inputs; k++) {
+        int64_t beside = llabs(l->strides[1 + k][d]);
+        int64_t below = inner >= r->kept_ndim ? llabs(l->strides[1 + k][inner]) : 0;
+        votes += (beside < below) - (below < beside);
+    }
+    return votes >= 0 || r->terms < MIN_ALONG;
+}
+
+#define LANE_SLOTS 10 /* rows that reduce_lane() and reduce_runs() hold at most */
+
+/* Takes the fastest dimension that is long enough.  The choice does not change the result. */
+void mylib_choose_across(mylib_reducer *r)
+{
+    const mylib_layout *l = r->layout;
+    r->across = -1;
+    if (r->inputs == 0 || r->outputs == 1)
+        return;
+    int d = r->kept_ndim - 1;
+    if (rows_are_narrow(r, d)) {
+        r->is_narrow = 1;
+        r->across = d;
+        r->width = l->shape[d];
+        r->strips = 1;
+        return;
+    }
+    while (d > 0 && l->shape[d] < 2 * MIN_WIDTH)
+        d--;
+    int64_t width = l->shape[d];
+    if (width < MIN_WIDTH || !suits_across(r, d))
+        return;
+    int64_t most = ROOM_NBYTES / ((LANE_SLOTS + block_tree_levels(r->blocks)) * r->size);
+    /* Strips have one size, in whole vectors. */
+    width = mylib_round_up(mylib_divide_up(width, mylib_divide_up(width, most)), 16);
+    r->width = mylib_lesser(width, most);
+    r->strips = mylib_divide_up(l->shape[d], r->width);
+    r->across = d;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+/* A value of the carrying type for each output of a strip. */
+typedef struct row {
+    const char *data;
+    int64_t stride;
+} row;
+
+typedef struct strip {
+    const mylib_reducer *r;
+    const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* term 0 of the first output */
+    char **data;
+    int64_t width;
+    int64_t nbytes; /* of a row in the room */
+    char *room;
+    int64_t block, lanes, terms; /* of the current block */
+} strip;
+
+/* Returns the row of term t of the block: in a slot of the room, or in the input. */
+static row load_row(const strip *s, int64_t t, int slot)
+{
+    const mylib_reducer *r = s->r;
+    char *to = s->room + slot * s->nbytes;
+    t += s->block * MYLIB_BLOCK_TERMS;
+    if (r->term_inputs == 1) {
+        int k = r->term_input[0];
+        return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
+    }
+    /* A program that runs has data, and the first terms of all inputs. */
+    /* NOLINTBEGIN(clang-analyzer-core.*) */
+    s->data[0] = to;
+    for (int k = 0; k < r->inputs; k++)
+        s->data[1 + k] = (char *)s->first[k] + term_offset(r, k, t);
+    /* NOLINTEND(clang-analyzer-core.*) */
+    mylib_run_row(&r->row_program, s->width, s->data);
+    return (row){to, r->size};
+}
+
+/* Combines a with b in the slot, where a may be. */
+static row combine_rows(const strip *s, row a, row b, int slot)
+{
+    char *to = s->room + slot * s->nbytes;
+    s->r->combine(s->width, to, s->r->size, a.data, a.stride, b.data, b.stride);
+    return (row){to, s->r->size};
+}
+
+/*
+ * Returns what lane l holds after the steps of the pairwise tree from + 128 down to + half; half
+ * 256 is before the first.  Lanes are summed up when the tree first needs them, and at most one row
+ * per step waits: in `slot` and those after it.
+ */
+static row reduce_lane(const strip *s, int64_t l, int64_t half, int slot)
+{
+    if (half == MYLIB_BLOCK_LANES || half >= s->lanes) {
+        row sum = load_row(s, l, slot);
+        for (int64_t t = l + MYLIB_BLOCK_LANES; t < s->terms; t += MYLIB_BLOCK_LANES)
+            sum = combine_rows(s, sum, load_row(s, t, slot + 1), slot);
+        return sum;
+    }
+    row left = reduce_lane(s, l, 2 * half, slot);
+    if (l + half >= s->lanes)
+        return left;
+    return combine_rows(s, left, reduce_lane(s, l + half, 2 * half, slot + 1), slot);
+}
+
+/*
+ * Returns the result of the lanes l to l + lanes - 1, at most 256, where the first term wins: the
+ * lanes take consecutive terms, and neighbours are combined.
+ */
+static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
+{
+    const int64_t run = mylib_divide_up(s->terms, MYLIB_BLOCK_LANES);
+    const int64_t next = l + lanes / 2;
+    if (lanes == 1) {
+        row sum = load_row(s, l * run, slot);
+        for (int64_t t = l * run + 1; t < l * run + run && t < s->terms; t++)
+            sum = combine_rows(s, sum, load_row(s, t, slot + 1), slot);
+        return sum;
+    }
+    row left = reduce_runs(s, l, lanes / 2, slot);
+    if (next * run >= s->terms)
+        return left;
+    return combine_rows(s, left, reduce_runs(s, next, lanes / 2, slot + 1), slot);
+}
+
+/* ---- Narrow rows --------------------------------------------------------------------------- */
+
+/* Returns how many rows follow each other from term t of the block on, at most 256. */
+static int64_t narrow_lanes(const strip *s, int64_t t)
+{
+    return mylib_lesser(s->terms - t, MYLIB_BLOCK_LANES);
+}
+
+/* Returns these rows: in the input, or computed in `to`. */
+static const char *narrow_rows(const strip *s, int64_t t, char *to)
+{
+    const mylib_reducer *r = s->r;
+    const int64_t at = (s->block * MYLIB_BLOCK_TERMS + t) * s->width;
+    if (r->term_inputs == 1)
+        return s->first[r->term_input[0]] + at * r->size;
+    /* A program that runs has data, and the first terms of all inputs. */
+    /* NOLINTBEGIN(clang-analyzer-core.*) */
+    s->data[0] = to;
+    for (int k = 0; k < r->inputs; k++)
+        s->data[1 + k] = (char *)s->first[k] + at * r->row_program.stride[1 + k];
+    /* NOLINTEND(clang-analyzer-core.*) */
+    mylib_run_row(&r->row_program, narrow_lanes(s, t) * s->width, s->data);
+    return to;
+}
+
+/* Takes the first term for each column of a block that wins; `next` is room for narrow_rows(). */
+static void take_first_rows(const strip *s, const block_tree *tree, char *values, char *next)
+{
+    const mylib_reducer *r = s->r;
+    uint64_t open = 0; /* the columns, fewer than 64, of which the first term is not known */
+    for (int64_t j = 0; j < s->width; j++)
+        if (is_better(r, tree, j, values + j * r->size) &&
+            !mylib_take_first(r, 0, values + j * r->size, NULL, 0))
+            open |= (uint64_t)1 << j;
+    for (int64_t t = 0; open != 0 && t < s->terms; t += MYLIB_BLOCK_LANES) {
+        const char *rows = narrow_rows(s, t, next);
+        for (int64_t j = 0; j < s->width; j++)
+            if (open >> j & 1 && mylib_take_first(r, narrow_lanes(s, t), values + j * r->size,
+                                                  rows + j * r->size, s->nbytes))
+                open &= ~((uint64_t)1 << j);
+    }
+}
+
+/* Returns what reduce_lane() would, by 256 rows at a time; `tree` has the blocks before. */
+static row reduce_narrow(const strip *s, const block_tree *tree)
+{
+    const mylib_reducer *r = s->r;
+    const int64_t width = s->width, size = r->size;
+    char *sum = s->room, *next = s->room + MYLIB_BLOCK_LANES * s->nbytes;
+    for (int64_t t = 0; t < s->terms; t += MYLIB_BLOCK_LANES) {
+        const char *terms = narrow_rows(s, t, t == 0 ? sum : next);
+        if (t > 0)
+            combine(r, narrow_lanes(s, t) * width, sum, terms);
+        else if (terms != sum)
+            memcpy(sum, terms, (size_t)(narrow_lanes(s, t) * width * size));
+    }
+    for (int64_t half = MYLIB_BLOCK_LANES / 2; half > 0; half /= 2) {
+        int64_t pairs = mylib_lesser(s->lanes - half, half);
+        if (pairs > 0)
+            combine(r, pairs * width, sum, sum + half * width * size);
+    }
+    if (r->takes_first)
+        take_first_rows(s, tree, sum, next);
+    return (row){sum, size};
+}
+
+/* ---- Tasks --------------------------------------------------------------------------------- */
+
+/* Returns the rows of the room in which blocks are reduced; the levels of the tree follow. */
+static int64_t room_rows(const mylib_reducer *r)
+{
+    if (!r->is_narrow)
+        return LANE_SLOTS;
+    return r->terms <= MYLIB_BLOCK_LANES && !r->takes_first ? r->terms : narrow_room_rows(r);
+}
+
+void mylib_reduce_across(void *context, int thread, int64_t i)
+{
+    (void)thread;
+    mylib_reducer *r = context;
+    const mylib_layout *l = r->layout;
+    int64_t g = i % r->groups, at = i / r->groups, begin, end;
+    int64_t outer = at / r->strips, from = at % r->strips * r->width;
+    mylib_row_data row_data;
+    strip s;
+    void *memory;
+    s.r = r;
+    s.width = mylib_lesser(r->width, l->shape[r->across] - from);
+    s.nbytes = s.width * r->size;
+    group_blocks(r, g, &begin, &end);
+    const int64_t below = room_rows(r) * s.nbytes;
+    const int64_t room_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
+    s.room = mylib_reducer_begin_task(r, &row_data, (size_t)room_nbytes, &memory);
+    if (s.room == NULL) {
+        atomic_store(&r->out_of_memory, 1);
+        return;
+    }
+    s.data = row_data.data;
+    for (int k = 0; k < r->inputs; k++)
+        s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
+                     from * l->strides[1 + k][r->across];
+    block_tree tree = {0, s.room + below, s.nbytes, s.width};
+    for (s.block = begin; s.block < end; s.block++) {
+        s.terms = block_terms(r, s.block);
+        s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);
+        row result = r->is_narrow     ? reduce_narrow(&s, &tree)
+                     : r->takes_first ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
+                                      : reduce_lane(&s, 0, 1, 0);
+        if (result.data != s.room) /* a single term, still in the input */
+            mylib_copy_strided((size_t)r->size, s.width, s.room, r->size, result.data,
+                               result.stride);
+        if (end - begin > 1)
+            block_tree_add(r, &tree, s.room);
+    }
+    const char *rows = end - begin > 1 ? block_tree_result(r, &tree) : s.room;
+    if (r->groups == 1) {
+        int64_t stride = l->strides[0][r->across];
+        mylib_reducer_store(r, l->data[0] + output_offset(r, 0, outer, r->across) + from * stride,
+                            stride, rows, s.width);
+    } else {
+        int64_t output = outer * l->shape[r->across] + from;
+        memcpy(r->partial + (g * r->outputs + output) * r->size, rows, (size_t)s.nbytes);
+    }
+    free(memory);
+}

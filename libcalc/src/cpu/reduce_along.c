@@ -1,0 +1,281 @@
+/*
+ * reduce_along.c - reduces along the terms: one output at a time, block by block through the block
+ * kernels.
+ *
+ * Terms that are an input's elements are read in place if they are contiguous.  Inputs whose terms
+ * lie across memory are gathered first, a panel of blocks at a time.
+ */
+#include "cpu/reduce.h"
+
+/* Columns that are gathered together; a few of them fit the second-level cache. */
+#define MAX_PANEL_NBYTES (4 * 1024 * 1024)
+
+/* ---- Gathering ----------------------------------------------------------------------------- */
+
+/* Tells whether input k can be read in place: its terms are contiguous and have term_type. */
+static int is_in_place(const mylib_reducer *r, int k)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    return inner == r->kept_ndim && l->strides[1 + k][inner] == input_size(r, k) &&
+           r->terms_of.program.input_type[k] == r->term_type;
+}
+
+/* Returns how many of n terms from t on are in one row of the innermost dimension. */
+static int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
+}
+
+/* Gathers elements [t, t + n) of input k, converted to `type`, in `buffer`. */
+static void gather(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
+                   mylib_type type, char *buffer)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t size = (int64_t)mylib_type_size(type);
+    int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1 + k][inner];
+    for (int64_t done = 0, m; done < n; done += m) {
+        m = terms_in_row(r, t + done, n - done);
+        r->cpu->convert(type, (mylib_type)r->terms_of.program.input_type[k], m,
+                        buffer + done * size, size, first + term_offset(r, k, t + done), stride);
+    }
+}
+
+#define TILE_ROWS 64
+#define TILE_NBYTES 256 /* of a row */
+/* The distance of rows is not a power of two, so that columns share no cache set. */
+#define TILE_PITCH (TILE_NBYTES + MYLIB_LINE_NBYTES)
+
+/* Returns how many columns of input k share cache lines, if its terms lie across memory, or 0. */
+static int64_t columns_per_line(const mylib_reducer *r, int k)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t beside = llabs(l->strides[1 + k][inner - 1]);
+    if (beside == 0 || beside >= llabs(l->strides[1 + k][inner]) || TILE_NBYTES / beside < 4)
+        return 0;
+    return TILE_NBYTES / beside;
+}
+
+/*
+ * Gathers like gather(), for many blocks, without conversion.  If the terms lie across memory,
+ * whole columns of the two innermost dimensions are transposed: each cache line is read once.
+ */
+static void gather_panel(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
+                         char *buffer, char *tile)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    int64_t rows = l->shape[inner], size = input_size(r, k), done = 0;
+    int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][inner - 1];
+    int64_t wide = TILE_NBYTES / size;
+    mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
+    if (rows < TILE_ROWS || columns_per_line(r, k) == 0) {
+        gather(r, k, first, t, n, stored, buffer);
+        return;
+    }
+    while (done < n) {
+        int64_t row = (t + done) % rows, column = (t + done) / rows % l->shape[inner - 1];
+        int64_t columns = mylib_lesser((n - done) / rows, l->shape[inner - 1] - column);
+        if (row != 0 || columns == 0) {
+            int64_t rest = mylib_lesser(rows - row, n - done);
+            gather(r, k, first, t + done, rest, stored, buffer + done * size);
+            done += rest;
+            continue;
+        }
+        const char *from = first + term_offset(r, k, t + done);
+        for (int64_t c = 0; c < columns; c += wide) {
+            int64_t w = mylib_lesser(columns - c, wide);
+            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+                int64_t h = mylib_lesser(rows - i, TILE_ROWS);
+                for (int64_t j = 0; j < h; j++)
+                    mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
+                                       from + c * beside + (i + j) * across, beside);
+                for (int64_t j = 0; j < w; j++)
+                    mylib_copy_strided((size_t)size, h, buffer + (done + (c + j) * rows + i) * size,
+                                       size, tile + j * size, TILE_PITCH);
+            }
+        }
+        done += columns * rows;
+    }
+}
+
+/*
+ * Gathers several columns at a time of terms that lie across memory: as many as share cache lines
+ * and pages, if they fit the cache.  Short rows are gathered too if a program would have to start
+ * anew for each.
+ */
+void mylib_choose_panel(mylib_reducer *r)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    if (inner <= r->kept_ndim)
+        return;
+    int64_t columns = 0, size = 0, rows = l->shape[inner];
+    for (int k = 0; k < r->inputs; k++) {
+        int64_t near = columns_per_line(r, k);
+        size += input_size(r, k);
+        if (near > 0 && (columns == 0 || near < columns))
+            columns = near;
+    }
+    if (rows >= TILE_ROWS && size > 0) {
+        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / rows);
+        if (columns >= 4 && r->terms >= 2 * columns * rows) {
+            r->panel = 1;
+            while (r->panel * MYLIB_BLOCK_TERMS < columns * rows)
+                r->panel *= 2;
+        }
+    } else if (r->term_inputs == 0 && r->inputs > 0 && r->terms > rows) {
+        r->panel = 1;
+    }
+    r->panel_nbytes = r->panel * MYLIB_BLOCK_TERMS * size;
+}
+
+/* ---- The terms of one output --------------------------------------------------------------- */
+
+typedef struct source {
+    const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* term 0 in each input */
+    char *buffer[2];                             /* a block of each term input, or of results */
+    char *panel;                                 /* or NULL; a tile is behind it */
+    int64_t panel_term;                          /* the first term in the panel */
+    char **data;
+} source;
+
+/* Returns where the elements of input k are in the panel. */
+static char *panel_of(const mylib_reducer *r, const source *s, int k)
+{
+    char *panel = s->panel;
+    for (int j = 0; j < k; j++)
+        panel += r->panel * MYLIB_BLOCK_TERMS * input_size(r, j);
+    return panel;
+}
+
+/* Computes n terms from t on in `out`. */
+static void compute_terms(const mylib_reducer *r, const source *s, int64_t t, int64_t n, char *out)
+{
+    for (int64_t done = 0, m; done < n; done += m) {
+        m = s->panel != NULL ? n : terms_in_row(r, t + done, n - done);
+        /* A program that runs has data, and the first terms of all inputs. */
+        /* NOLINTBEGIN(clang-analyzer-core.*) */
+        s->data[0] = out + done * r->term_size;
+        for (int k = 0; k < r->inputs; k++)
+            s->data[1 + k] = s->panel != NULL
+                                 ? panel_of(r, s, k) + (t - s->panel_term) * input_size(r, k)
+                                 : (char *)s->first[k] + term_offset(r, k, t + done);
+        /* NOLINTEND(clang-analyzer-core.*) */
+        mylib_run_row(&r->row_program, m, s->data);
+    }
+}
+
+/* Returns n contiguous elements of input k from t on as term_type: in place, or in `buffer`. */
+static const char *load_terms(const mylib_reducer *r, const source *s, int k, int64_t t, int64_t n,
+                              char *buffer)
+{
+    mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
+    const char *first = s->first[k]; /* NOLINT(clang-analyzer-core.*): input k exists */
+    if (is_in_place(r, k))
+        return first + t * input_size(r, k);
+    if (s->panel == NULL) {
+        gather(r, k, first, t, n, r->term_type, buffer);
+        return buffer;
+    }
+    const char *gathered = panel_of(r, s, k) + (t - s->panel_term) * input_size(r, k);
+    if (stored == r->term_type)
+        return gathered;
+    r->cpu->convert(r->term_type, stored, n, buffer, (int64_t)mylib_type_size(r->term_type),
+                    gathered, input_size(r, k));
+    return buffer;
+}
+
+/* Gathers the blocks from `block` on that fit the panel, before `end`. */
+static void fill_panel(const mylib_reducer *r, source *s, int64_t block, int64_t end)
+{
+    int64_t last = mylib_lesser(block + r->panel, end) - 1;
+    s->panel_term = block * MYLIB_BLOCK_TERMS;
+    for (int k = 0; k < r->inputs; k++)
+        if (r->term_inputs == 0 || !is_in_place(r, k))
+            gather_panel(r, k, s->first[k], s->panel_term,
+                         (last - block) * MYLIB_BLOCK_TERMS + block_terms(r, last),
+                         panel_of(r, s, k), s->panel + r->panel_nbytes);
+}
+
+/* Returns the size of buffer i; terms that are read in place need none. */
+static size_t buffer_nbytes(const mylib_reducer *r, int i)
+{
+    int64_t terms = mylib_lesser(r->terms, MYLIB_BLOCK_TERMS);
+    if (r->term_inputs == 0)
+        return i == 0 ? mylib_round_up_to_lines((size_t)(terms * r->term_size)) : 0;
+    if (i >= r->term_inputs || is_in_place(r, r->term_input[i]))
+        return 0;
+    return mylib_round_up_to_lines((size_t)terms * mylib_type_size(r->term_type));
+}
+
+/* ---- Reducing ------------------------------------------------------------------------------ */
+
+/* Reduces the blocks of group g of one output. */
+static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *result)
+{
+    t_c128 levels[64], value;
+    int64_t begin, end;
+    group_blocks(r, g, &begin, &end);
+    block_tree tree = {0, (char *)levels, r->size, 1};
+    for (int64_t block = begin; block < end; block++) {
+        int64_t t = block * MYLIB_BLOCK_TERMS, n = block_terms(r, block);
+        const char *terms[2] = {s->buffer[0], NULL};
+        if (s->panel != NULL && (block - begin) % r->panel == 0)
+            fill_panel(r, s, block, end);
+        if (r->term_inputs == 0)
+            compute_terms(r, s, t, n, s->buffer[0]);
+        for (int i = 0; i < r->term_inputs; i++)
+            terms[i] = load_terms(r, s, r->term_input[i], t, n, s->buffer[i]);
+        r->block(n, (char *)&value, terms[0], terms[1]);
+        if (r->takes_first && is_better(r, &tree, 0, (char *)&value))
+            (void)mylib_take_first(r, n, (char *)&value, terms[0], r->size);
+        if (end - begin > 1)
+            block_tree_add(r, &tree, (char *)&value);
+    }
+    memcpy(result, end - begin > 1 ? block_tree_result(r, &tree) : (char *)&value, (size_t)r->size);
+}
+
+void mylib_reduce_along(void *context, int thread, int64_t i)
+{
+    (void)thread;
+    mylib_reducer *r = context;
+    const mylib_layout *l = r->layout;
+    int64_t g = i % r->groups, output = i / r->groups * r->share;
+    int64_t end = mylib_lesser(output + r->share, r->outputs);
+    const size_t first = buffer_nbytes(r, 0);
+    mylib_row_data row_data;
+    source s;
+    void *memory;
+    s.buffer[0] = mylib_reducer_begin_task(r, &row_data, first + buffer_nbytes(r, 1), &memory);
+    if (s.buffer[0] == NULL) {
+        atomic_store(&r->out_of_memory, 1);
+        return;
+    }
+    s.buffer[1] = s.buffer[0] + first;
+    s.panel_term = 0;
+    s.data = row_data.data;
+    s.panel = r->panel != 0 ? malloc((size_t)r->panel_nbytes + TILE_ROWS * TILE_PITCH) : NULL;
+    if (s.panel == NULL && r->panel != 0 && r->term_inputs == 0) {
+        atomic_store(&r->out_of_memory, 1); /* the program is bound to the panel's strides */
+        free(memory);
+        return;
+    }
+    for (; output < end; output++) {
+        t_c128 result;
+        for (int k = 0; k < r->inputs; k++)
+            s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, output, -1);
+        reduce_group(r, &s, g, (char *)&result);
+        if (r->groups == 1)
+            mylib_reducer_store(r, l->data[0] + output_offset(r, 0, output, -1), 0, (char *)&result,
+                                1);
+        else
+            memcpy(r->partial + (g * r->outputs + output) * r->size, &result, (size_t)r->size);
+    }
+    free(s.panel);
+    free(memory);
+}
