@@ -486,64 +486,65 @@ MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_dev
 typedef enum mylib_reduction {
     MYLIB_SUM = 0,
     MYLIB_PROD = 1,
-    MYLIB_MIN = 2, /* NaN if any is NaN, as the operation minimum */
+    MYLIB_MIN = 2, /* NaN if any term is NaN, as in the operation minimum */
     MYLIB_MAX = 3
 } mylib_reduction;
 
 /*
- * Reduces the elements of 'in' along every dimension in which 'out' has the size 1 ('out' has as
- * many dimensions as 'in', and 'in''s sizes in the others); along all if 'out' has no dimensions.
+ * Reduces the elements of 'in' along each dimension in which 'out' has the size 1.  In the others
+ * 'out' has the sizes of 'in'.  An 'out' without dimensions reduces all of them.
  *
- * The inputs are converted to 'type' first.  Sums and products are carried in i64 for i8 to i64
- * (and wrap), in u64 for u8 to u64, in f32 for f16, else in 'type' itself; minima and maxima in
- * 'type'.  'out' has the carrying type or 'type', to which the result is then converted (rounded
- * once).  'type' is not bool.  Over no elements a sum is 0 and a product 1; a minimum or maximum is
+ * The inputs are converted to 'type' first, which is not bool.  Sums and products are carried in
+ * i64 for i8 to i64 (and wrap), in u64 for u8 to u64, in f32 for f16, else in 'type' itself; minima
+ * and maxima in 'type'.  'out' has the carrying type or 'type'; the result is converted to it, and
+ * rounded once.  A sum of no elements is 0, a product 1; a minimum or maximum returns
  * MYLIB_ERR_ARGUMENT.
  *
- * The order of a reduction is fixed by the number n of its terms alone, taken in C order over the
- * reduced dimensions: the same bits on every device, for any layout and number of threads.  Blocks
- * of 2048 terms; in a block lane l of 256 takes the terms l, l + 256, l + 512, ... from left to
- * right; the lanes are combined pairwise, lane l with lane l + 128, then + 64, ... + 1; then the
- * blocks are combined pairwise, block 2k with block 2k + 1, an odd last one kept, until one is
- * left.  Absent terms are left out, not added as 0.  But complex minima and maxima are those of the
- * terms from left to right: the first NaN, a number with a NaN in either part; without any, the
- * first of the least or greatest terms, which compare equal and may differ in the signs of zeros.
+ * The number of terms alone fixes the order of a reduction, so the bits are the same on every
+ * device, for any layout and number of threads:
+ * - The terms, in C order over the reduced dimensions, form blocks of 2048.
+ * - In a block, lane l of 256 combines the terms l, l + 256, l + 512, ... from left to right.
+ * - The lanes are combined pairwise: lane l with lane l + 128, then + 64, ... + 1.
+ * - The blocks are combined pairwise, block 2k with block 2k + 1, until one is left; an odd last
+ *   one is kept.
+ * - Absent terms are left out, not added as 0.
  *
- * Places, statuses and the host input of no dimensions are mylib_map()'s, and host arrays with
- * device a GPU too: they go there in pieces, in at most half a gibibyte or so of its memory, less
- * where there is less; what is repeated (stride 0) goes once for each piece.  'out' must not
- * overlap 'in'.
+ * Complex minima and maxima are those of the terms from left to right instead: the first NaN, a
+ * number with a NaN in either part; without any, the first of the least or greatest terms, which
+ * compare equal and may differ in the signs of zeros.
+ *
+ * Places, statuses and host inputs without dimensions are those of mylib_map().  Host arrays are
+ * reduced on a GPU piece by piece, in about half a gibibyte of its memory at most; repeated
+ * elements (stride 0) are sent once for each piece.  'out' must not overlap 'in'.
  */
 MYLIB_API mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
                                     void *stream, const mylib_array *out, const mylib_array *in);
 
 /*
- * The sum of the products a[i] * b[i] of two one-dimensional arrays of one length, into 'out',
- * which has no dimensions; each product is computed in the type that carries the sum, and rounded
- * there.  'type', the order and the rest are mylib_reduce()'s.
+ * Sums the products a[i] * b[i] of two one-dimensional arrays of one length into 'out', which has
+ * no dimensions.  Each product is computed and rounded in the type that carries the sum.  'type',
+ * the order and everything else are as in mylib_reduce().
  */
 MYLIB_API mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream,
                                  const mylib_array *out, const mylib_array *a,
                                  const mylib_array *b);
 
 /*
- * Reduces what a program gives for each element of its inputs, broadcast against each other, as
- * mylib_reduce() reduces 'in' after conversion to 'type', and with the same bits.  'out' has the
- * number of dimensions of the broadcast inputs, or none.  Places and statuses are mylib_reduce()'s,
- * and MYLIB_ERR_NO_MEMORY on the CPU too, after which the content of 'out' is undefined.
+ * Reduces the values of a program, converted to 'type', as mylib_reduce() reduces 'in', and with
+ * the same bits.  The inputs are broadcast against each other; 'out' has as many dimensions as the
+ * result, or none.  Places and statuses are those of mylib_reduce().  The CPU may also return
+ * MYLIB_ERR_NO_MEMORY; the content of 'out' is then undefined.
  */
 MYLIB_API mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
                                             mylib_type type, mylib_device device, void *stream,
                                             const mylib_array *out, const mylib_array *in);
 
 /*
- * mylib_trace() adds up the diagonal of a two-dimensional array, rectangular too, on 'device'; the
- * result goes to *sum_ret in host memory and has the type that mylib_sum_type() tells: i64 for i8
- * to i64, u64 for u8 to u64, else the type itself (f16 is summed in f32 and rounded once).
- * Integers wrap.  An empty diagonal gives 0.  Places and statuses are mylib_map()'s; the call waits
- * for the result.
- *
- * The order is mylib_reduce()'s, and so are the bits.
+ * Sums the diagonal of a two-dimensional array, square or not, on 'device', with the order and the
+ * bits of mylib_reduce().  The result goes to *sum_ret in host memory.  It has the type that
+ * mylib_sum_type() gives: i64 for i8 to i64, u64 for u8 to u64, else the type itself (f16 is summed
+ * in f32 and rounded once).  Integers wrap.  An empty diagonal gives 0.  Places and statuses are
+ * those of mylib_map(); the call waits for the result.
  */
 MYLIB_API mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                                    void *sum_ret);
@@ -552,15 +553,16 @@ MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
 /* ---- Scalars ------------------------------------------------------------------------------- */
 
 /*
- * One operation on plain numbers, on the CPU or on a GPU (then the call waits for the result).
- * 'b' is ignored by operations of one input.
+ * Computes one operation on plain numbers, on the CPU or on a GPU; the call waits for the result.
+ * Operations with one input ignore 'b'.  Comparisons give 1 or 0.
  *
- * mylib_scalar_i64() is exact: MYLIB_ERR_OVERFLOW when the result does not fit,
+ * mylib_scalar_i64() is exact: it returns MYLIB_ERR_OVERFLOW if the result does not fit, and
  * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide and remainder by zero.  It has no sqrt
- * (MYLIB_ERR_UNSUPPORTED).  mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except
- * that division by zero is MYLIB_ERR_ZERO_DIVIDE and the sqrt of a negative f64 MYLIB_ERR_DOMAIN.
- * Complex numbers are {real, imaginary}; their absolute value has the imaginary part 0.
- * Comparisons give 1 or 0.
+ * (MYLIB_ERR_UNSUPPORTED).
+ *
+ * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that division by zero
+ * returns MYLIB_ERR_ZERO_DIVIDE, and the sqrt of a negative f64 MYLIB_ERR_DOMAIN.  Complex numbers
+ * are {real, imaginary}; their absolute value has the imaginary part 0.
  */
 MYLIB_API mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
                                         int64_t *result_ret);
@@ -569,7 +571,7 @@ MYLIB_API mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double
 MYLIB_API mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],
                                          const double b[2], double result_ret[2]);
 
-/* The Fibonacci number F(n), F(0) = 0, F(1) = 1.  Exact to n = 93; MYLIB_ERR_OVERFLOW beyond. */
+/* Computes the Fibonacci number F(n); F(0) = 0, F(1) = 1.  MYLIB_ERR_OVERFLOW if n > 93. */
 MYLIB_API mylib_status mylib_fib(uint64_t n, uint64_t *result_ret);
 
 #ifdef __cplusplus

@@ -7,9 +7,9 @@
 #include "internal.h"
 
 /*
- * Contiguous memory of one type goes straight from GPU to GPU.  Else the source's GPU packs and
- * converts, and the destination's unpacks.  'stream' is the destination's; what the source's GPU
- * does runs on a stream of its own, between what 'stream' had to do before and the transfer.
+ * Copies between two GPUs.  Contiguous memory of one type goes straight; otherwise the source's GPU
+ * packs and converts, and the destination's unpacks.  'stream' is the destination's; the source's
+ * GPU uses a stream of its own, ordered after earlier work on 'stream' and before the transfer.
  */
 static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
                                       mylib_device src_device, const mylib_layout *layout,
@@ -55,7 +55,7 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
 out:
     mylib_begin_cleanup();
     if (st != MYLIB_OK && packed != NULL)
-        (void)mylib_synchronize(dst_device, stream); /* it may still read what is freed now */
+        (void)mylib_synchronize(dst_device, stream); /* it may still read the memory freed here */
     mylib_cuda_discard(src_device.index, packed, side);
     mylib_cuda_discard(dst_device.index, received, stream);
     if (side != NULL && mylib_stream_destroy(src_device, side) != MYLIB_OK) /* once more */
@@ -65,8 +65,8 @@ out:
 }
 
 /*
- * A source that is repeated, from the host: it goes over the bus once, and the GPU repeats it.
- * 'once' is the source with the size 1 where it has the stride 0.
+ * Copies a source that is repeated from the host: it crosses the bus once, and the GPU repeats it.
+ * 'once' is the source with size 1 where it has stride 0.
  */
 static mylib_status copy_repeated(void *stream, const mylib_array *dst, const mylib_array *src)
 {
@@ -90,7 +90,7 @@ out:
     return st;
 }
 
-/* Whether elements of operand k stand for several of the layout. */
+/* Tells whether an element of operand k is repeated in the layout. */
 static int is_repeated(const mylib_layout *l, int k)
 {
     for (int d = 0; d < l->ndim; d++)

@@ -31,8 +31,8 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 #define MYLIB_MESSAGE_SIZE 1024
 
 /*
- * What fails while a call cleans up is not what the caller asks about: between these two, which
- * nest, this thread's message stays as it is.
+ * Between these two, which nest, failures do not change this thread's message: the caller wants to
+ * know why the call failed, not what failed while it cleaned up.
  */
 void mylib_begin_cleanup(void);
 void mylib_end_cleanup(void);
@@ -158,22 +158,22 @@ mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, myli
 /* Tells whether op compares a signed integer with a u64, for which no one type is exact. */
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types);
 
-/* Such a comparison, exactly. */
+/* Makes the program of such a comparison, which is exact. */
 void mylib_operation_of_mixed_comparison(mylib_operation *operation, mylib_op op,
                                          const mylib_type input_types[2]);
 
-/* in[0], converted. */
+/* Makes the program of a conversion of in[0]. */
 void mylib_operation_of_conversion(mylib_operation *operation, mylib_type to, mylib_type from);
 
-/* in[0] differs from 0 ? in[1] : in[2] */
+/* Makes the program `in[0] differs from 0 ? in[1] : in[2]`. */
 void mylib_operation_of_select(mylib_operation *operation, mylib_type type,
                                const mylib_type input_types[3]);
 
-/* in[0] * in[1], computed in `carrier` from inputs that are converted to `type` first. */
+/* Makes the program in[0] * in[1], computed in `carrier` from inputs converted to `type` first. */
 mylib_status mylib_operation_of_product(mylib_operation *operation, mylib_type type,
                                         mylib_type carrier, const mylib_type input_types[2]);
 
-/* Bytes per element of operand k of a layout: 0 is the output, 1 + k input k. */
+/* Returns the bytes per element of operand k of a layout: 0 is the output, 1 + k is input k. */
 static inline int64_t mylib_program_operand_size(const mylib_program *program, int k)
 {
     switch (k == 0 ? program->result_type : program->input_type[k - 1]) {
@@ -187,7 +187,9 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
     }
 }
 
-/* The input that operand k of the last statement is, straight or converted once; -1: no input. */
+/*
+ * Returns the input that operand k of the last statement reads, directly or converted once; or -1.
+ */
 int mylib_input_of_operand(const mylib_program *program, int k);
 
 /* ---- Codes (code.c) ------------------------------------------------------------------------ */
@@ -314,7 +316,7 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
  */
 void mylib_layout_simplify(mylib_layout *layout);
 
-/* Whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
+/* Tells whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
 /*
@@ -348,22 +350,22 @@ mylib_status mylib_layout_in_pieces(mylib_layout *layout, int64_t most, int most
                                     mylib_layout_task *task, void *context);
 
 /*
- * Where operand k stands against the output.  Exact for interleaved arrays too, except that a
- * layout too intricate to decide counts as OVERLAP.
+ * Tells how operand k overlaps the output.  Exact for interleaved arrays too, except that a layout
+ * too intricate to decide counts as OVERLAP.
  */
 typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } mylib_overlap;
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
                                    size_t in_size);
 
-/* The lowest and the past-the-end address of operand k, of elements of 'size' bytes. */
+/* Finds the lowest and the past-the-end address of operand k, of elements of 'size' bytes. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,
                          const char **end);
 
-/* "(3, 4)" into a buffer, cut with "..." when it is too long. */
+/* Writes "(3, 4)" to a buffer; a long shape is cut with "...". */
 #define MYLIB_SHAPE_TEXT 128
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape);
 
-/* "cpu" or "cuda:N" or what else the structure says. */
+/* Writes "cpu", "cuda:N", or whatever else the structure says. */
 #define MYLIB_DEVICE_TEXT 32
 const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device);
 
@@ -374,12 +376,12 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
 #define MYLIB_MAX_COUNT ((int64_t)1 << 52)
 #define MYLIB_MAX_REACH ((int64_t)1 << 61)
 
-/* The number of elements; -1 when it is beyond MYLIB_MAX_COUNT.  Sizes are not negative. */
+/* Counts the elements; returns -1 beyond MYLIB_MAX_COUNT.  Sizes are not negative. */
 int64_t mylib_element_count(int ndim, const int64_t *shape);
 
 /*
- * Whether all elements, of 'size' bytes, lie within MYLIB_MAX_REACH of each other and within the
- * addresses that there are.  There are elements.
+ * Tells whether all elements, of 'size' bytes, lie within MYLIB_MAX_REACH of each other and within
+ * the address space.  There are elements.
  */
 int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
                     size_t size);
@@ -409,7 +411,7 @@ static inline int mylib_is_same_place(mylib_device a, mylib_device b)
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
                                 int inputs, const char *const *names);
 
-/* MYLIB_ERR_ARGUMENT when the device is neither the CPU nor a CUDA ordinal >= 0. */
+/* Returns MYLIB_ERR_ARGUMENT if the device is neither the CPU nor a CUDA ordinal >= 0. */
 mylib_status mylib_check_device(mylib_device device);
 
 /* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
@@ -431,7 +433,7 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
                              ptrdiff_t mask_stride, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
-/* What one CPU level provides.  Lookups give NULL for what the table does not have. */
+/* The kernels of one CPU level.  Lookups return NULL for what the table does not have. */
 typedef struct mylib_cpu_level {
     const char *name;
     mylib_kernel *(*kernel)(mylib_op op, mylib_type type);
@@ -480,7 +482,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
-/* How many threads this one may use, itself among them. */
+/* Returns how many threads the calling one may use, including itself. */
 int mylib_cpu_threads(void);
 
 /*

@@ -104,7 +104,7 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
            (uintptr_t)data >= (uintptr_t)below && (uintptr_t)data <= UINTPTR_MAX - (uintptr_t)above;
 }
 
-/* What is wrong with the shape or the strides of an array that has elements. */
+/* Says what is wrong with the shape or the strides of an array that has elements. */
 static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
 {
     char text[MYLIB_SHAPE_TEXT];
@@ -117,7 +117,7 @@ static mylib_status refuse_extent(const char *name, const mylib_array *array, in
                       name, text);
 }
 
-/* As mylib_check_array(), and the number of elements. */
+/* Does what mylib_check_array() does, and counts the elements. */
 static mylib_status check_and_count(const char *name, const mylib_array *array, int64_t *count_ret)
 {
     static const int64_t one_element[MYLIB_MAX_NDIM];
@@ -159,7 +159,7 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
     return check_and_count(name, array, &count);
 }
 
-/* As mylib_array_strides(), of an array with so many elements. */
+/* Does what mylib_array_strides() does, for an array with `count` elements. */
 static void write_strides(const mylib_array *array, int64_t count, int64_t *strides)
 {
     if (count != 0 && array->strides != NULL) {
@@ -179,7 +179,7 @@ void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDI
     write_strides(array, mylib_element_count(array->ndim, array->shape), strides);
 }
 
-/* The data of an array that has been checked; without elements it may be NULL there, not here. */
+/* Returns the data of a checked array, or an address that is not NULL if there are no elements. */
 static char *data_of(const mylib_array *array)
 {
     static char nothing;
@@ -288,7 +288,7 @@ static void swap_dimensions(mylib_layout *l, int d, int e)
     }
 }
 
-/* Whether dimension d belongs outside e: the first operand with different strides there decides. */
+/* Tells whether dimension d belongs outside e: the first operand whose strides differ decides. */
 static int is_outer(const mylib_layout *l, int d, int e)
 {
     for (int k = 0; k < l->operands; k++) {
@@ -316,7 +316,7 @@ void mylib_layout_simplify(mylib_layout *l)
     l->ndim = kept;
 
     for (int d = 0; d < l->ndim; d++) {
-        /* Walk the output upwards; when it does not move, the first input that does. */
+        /* Walk the output upwards; if it does not move, the first input that does. */
         int k = 0;
         while (k < l->operands - 1 && l->strides[k][d] == 0)
             k++;
@@ -456,10 +456,10 @@ typedef struct steps {
     int64_t factor, most;
 } steps;
 
-/* Far more than any usual layout takes; beyond, the answer is "may overlap". */
+/* Far more than usual layouts take; beyond it, the answer is "may overlap". */
 #define MAX_TRIALS 2000
 
-/* Whether a sum can be in [low, high]. */
+/* Tells whether a sum can be in [low, high]. */
 static int can_meet(const steps *term, int terms, int64_t reach, int64_t low, int64_t high,
                     int *trials)
 {

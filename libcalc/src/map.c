@@ -1,11 +1,10 @@
 /*
- * map.c - the entry points of what is computed element by element: check, choose the backend, call
- * it.
+ * map.c - the entry points of element-wise computations: check, choose the backend, call it.
  */
 #include "flags.h"
 #include "internal.h"
 
-/* How the output stands against the inputs, taken together, and against itself. */
+/* Returns the worst overlap of the output with an input or with itself. */
 static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
 {
     mylib_overlap overlap = MYLIB_DISJOINT;
@@ -200,7 +199,7 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     return st;
 }
 
-/* One dimension on the CPU, in the order of the elements where they overlap. */
+/* Computes one dimension on the CPU; in the order of the elements if operands overlap. */
 static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *program,
                             mylib_layout *layout)
 {
@@ -250,7 +249,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     layout.strides[2][0] = b_stride;
     for (int k = 0; k < layout.operands; k++) {
         if (n == 1)
-            layout.strides[k][0] = 0; /* leads nowhere, and may be anything */
+            layout.strides[k][0] = 0; /* never used, and may be anything */
         else if (n > MYLIB_MAX_COUNT ||
                  !mylib_can_reach(layout.data[k], 1, layout.shape, layout.strides[k],
                                   (size_t)mylib_program_operand_size(program, k)))

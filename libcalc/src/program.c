@@ -1,9 +1,9 @@
 /*
  * program.c - programs: validated, and compiled to the statements that both backends run.
  *
- * Steps are checked first, all of them, and believed from then on.  What does not contribute to the
- * result is dropped; conversions become statements of their own, each made once; values get
- * registers until their last use.  Time and memory are linear in the number of steps.
+ * All steps are checked first, and trusted from then on.  Steps that the result does not need are
+ * dropped.  Conversions become statements of their own, each made once.  Values keep a register
+ * until their last use.  Time and memory are linear in the number of steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int step_arity(const mylib_step *s)
                                         : mylib_op_arity((mylib_op)s->op);
 }
 
-/* Step `index`, before which there are `values` values; its result type goes to *type_ret. */
+/* Checks step `index`, which follows `values` values, and gives its result type. */
 static mylib_status check_step(int index, const mylib_step *s, int values, uint8_t *type_ret)
 {
     int arity = step_arity(s);
@@ -98,7 +98,7 @@ static mylib_status check_step(int index, const mylib_step *s, int values, uint8
 
 /* ---- Compiling ----------------------------------------------------------------------------- */
 
-/* A value that a statement reads: what an input, a constant or another statement gives. */
+/* A value that a statement reads: of an input, a constant or another statement. */
 typedef struct node {
     mylib_value value; /* a register's index is known in the end */
     int32_t last_use;  /* the statement; -1 is none */
@@ -130,7 +130,7 @@ static int32_t add_node(compiler *c, int kind, int type, int index)
     return c->nodes++;
 }
 
-/* A statement; returns the node of its result. */
+/* Adds a statement; returns the node of its result. */
 static int32_t add_statement(compiler *c, int opcode, int type, int result_type, int operands,
                              const int32_t *operand)
 {
@@ -145,7 +145,7 @@ static int32_t add_statement(compiler *c, int opcode, int type, int result_type,
     return result;
 }
 
-/* A constant of another type, converted now; flags are kept for those who run the program. */
+/* Converts a constant at once; the flags are kept, and raised by the runs of the program. */
 static int32_t convert_constant(compiler *c, mylib_value from, int type)
 {
     const mylib_mode mode = mylib_enter_mode();
@@ -161,7 +161,7 @@ static int32_t convert_constant(compiler *c, mylib_value from, int type)
     return add_node(c, MYLIB_VALUE_CONSTANT, type, c->constants++);
 }
 
-/* A node as `type`: itself, or converted, once for all who want it. */
+/* Returns a node as `type`: itself, or a conversion that all users share. */
 static int32_t convert_node(compiler *c, int32_t origin, int type)
 {
     const mylib_value from = c->node[origin].value;
@@ -180,7 +180,7 @@ static int32_t convert_node(compiler *c, int32_t origin, int type)
     return made;
 }
 
-/* The statements of one step; `node_of` has the nodes of all values before it. */
+/* Makes the statements of one step; `node_of` has the nodes of all values before it. */
 static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *node_of,
                             int result_type)
 {
@@ -203,7 +203,10 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
 
 /* ---- Registers ----------------------------------------------------------------------------- */
 
-/* Nodes of different sizes never meet in one register within a statement. */
+/*
+ * Chooses the register of a result: that of an operand of the same size that dies here, or a free
+ * one.
+ */
 static int take_register(compiler *c, const draft *d, int32_t index)
 {
     size_t size = mylib_type_size((mylib_type)c->node[d->result].value.type);
@@ -231,7 +234,7 @@ static void free_registers(compiler *c, const draft *d, int32_t index)
     }
 }
 
-/* Constants that are used move together. */
+/* Returns a value with its final index: used constants are numbered anew, without gaps. */
 static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
                                mylib_program_constant *constant)
 {
@@ -245,7 +248,7 @@ static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
     return value;
 }
 
-/* The program, in one piece of memory; NULL when there is none. */
+/* Makes the program, in one allocation; returns NULL if memory runs out. */
 static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_types)
 {
     const size_t align = _Alignof(mylib_program_constant);
@@ -286,7 +289,7 @@ static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_ty
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
-/* What has been checked; `type` has the type of each value.  NULL when memory ran out. */
+/* Compiles checked steps; `type` has the type of each value.  Returns NULL if memory runs out. */
 static mylib_program *compile(int inputs, const mylib_type *input_types, int constants,
                               const mylib_constant *constant, int steps, const mylib_step *step,
                               const uint8_t *type)
@@ -398,7 +401,7 @@ static void begin_operation(mylib_operation *o, mylib_type result_type, int inpu
     p->statement = o->statement;
 }
 
-/* A value as `type`; a conversion goes through a register. */
+/* Returns a value as `type`; a conversion goes through a register. */
 static mylib_value convert_value(mylib_operation *o, mylib_value v, mylib_type type)
 {
     mylib_program *p = &o->program;
@@ -452,8 +455,8 @@ int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types)
 }
 
 /*
- * select(x < 0, answer, op), where x is the signed one, op is computed in u64, and the answer is
- * that for -1 and 0: what is negative stands to every u64 as these to each other.
+ * Makes select(x < 0, answer, op).  x is the signed input; op is computed in u64.  The answer is
+ * that of -1 and 0, since every negative number compares with every u64 as these two do.
  */
 void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
                                          const mylib_type input_types[2])

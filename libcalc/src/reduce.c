@@ -60,8 +60,8 @@ static void swap_operands(mylib_layout *l, int a, int b)
 }
 
 /*
- * Splits the loops into the kept dimensions, in the order that suits the memory of the first input,
- * and the reduced ones in C order, where only neighbours merge.  Operand 0 is out, which has
+ * Splits the dimensions into the kept ones, in the order that suits the memory of the first input,
+ * and the reduced ones in C order, of which only neighbours merge.  Operand 0 is out; it has
  * `extent` in each dimension of the layout, and elements.
  */
 static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_t *extent,
@@ -89,7 +89,7 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
     loops->count = l->count;
 
     first = loops->ndim;
-    if (l->count == 0) { /* no terms, whatever the sizes of the other dimensions */
+    if (l->count == 0) { /* no terms, whatever the other sizes are */
         loops->shape[first] = 0;
         for (int k = 0; k < l->operands; k++)
             loops->strides[k][first] = 0;
@@ -116,8 +116,9 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
 /* ---- What is reduced ----------------------------------------------------------------------- */
 
 /*
- * The values that a program gives for its inputs, broadcast against each other; and the code of the
- * terms where one can say it: `load in[0]` or `load in[0]; multiply in[1]`, which the GPU takes.
+ * The values of a program for its inputs, broadcast against each other.  If the terms are an
+ * input's elements, or products of two inputs', they also have a code, which a GPU reduces in one
+ * launch: `load in[0]` or `load in[0]; multiply in[1]`.
  */
 typedef struct values {
     const mylib_program *program;
@@ -131,7 +132,7 @@ typedef struct values {
     int64_t extent[MYLIB_MAX_NDIM]; /* of the output in each dimension */
 } values;
 
-/* The shape to which the inputs broadcast. */
+/* Finds the shape to which the inputs broadcast. */
 static mylib_status broadcast_inputs(values *v)
 {
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
@@ -167,7 +168,7 @@ static mylib_status broadcast_inputs(values *v)
     return MYLIB_OK;
 }
 
-/* Whether out's shape is one that the values reduce to; its extents. */
+/* Checks that the values can be reduced to out's shape, and notes its extents. */
 static mylib_status check_shape(values *v, mylib_reduction reduction, const mylib_array *out)
 {
     const char *what = v->inputs == 1 ? v->names[0] : "the inputs";
@@ -193,16 +194,16 @@ static mylib_status check_shape(values *v, mylib_reduction reduction, const myli
     return MYLIB_OK;
 }
 
-/* The loops over the values: operand 0 is out, which stands still where it is reduced. */
+/* Makes the loops over the values: operand 0 is out, with stride 0 where it is reduced. */
 static mylib_status make_layout(const values *v, const mylib_array *out, mylib_layout *l)
 {
-    static char nothing; /* the address of values that are nowhere */
+    static char nothing; /* an address for values that are not in memory */
     const mylib_array whole = {&nothing, out->device, MYLIB_U8, v->ndim, v->shape, NULL};
     mylib_status st = mylib_layout_init(l, &whole, v->in, v->inputs);
     if (st != MYLIB_OK)
         return st;
     l->data[0] = out->data;
-    if (out->ndim > 0) /* else it is one element, and no stride moves it */
+    if (out->ndim > 0) /* else it is one element */
         mylib_array_strides(out, l->strides[0]);
     else
         memset(l->strides[0], 0, sizeof l->strides[0]);
@@ -266,7 +267,7 @@ out:
     return st;
 }
 
-/* What is the same for all entry points, once the program is known. */
+/* Checks and reduces values: the common part of all entry points. */
 static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
                            const mylib_array *out)
 {
@@ -420,7 +421,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names));
 
     if (matrix->device.kind == MYLIB_CPU) {
-        /* Through a copy: sum_ret may be in the matrix. */
+        /* sum_ret may lie in the matrix. */
         t_c128 result;
         const mylib_array apart = {&result, matrix->device, sum_type, 0, NULL, NULL};
         RETURN_IF_ERROR(reduce(MYLIB_SUM, &v, device, stream, &apart));

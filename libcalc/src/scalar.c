@@ -6,7 +6,7 @@
 #include "internal.h"
 #include "scalar_ops.h"
 
-/* The message for a status that a scalar operation gave, on either device. */
+/* Sets the message for a failed scalar operation, on either device. */
 static mylib_status explain(mylib_status st, mylib_op op)
 {
     switch (st) {
@@ -59,7 +59,7 @@ mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64
 {
     int64_t result;
     mylib_status st;
-    /* The way of plain numbers in Python, where nanoseconds show: what failed is checked later. */
+    /* The fast path of numbers in Python: arguments are checked only if this fails. */
     if (device.kind == MYLIB_CPU && device.index == 0 && result_ret != NULL &&
         exact(op, a, b, &result) == MYLIB_OK) {
         *result_ret = result;
@@ -76,7 +76,7 @@ out:
     return explain(st, op);
 }
 
-/* One element through the kernel of its type; a result of another type is converted back. */
+/* Runs the kernel of a type on one element; a result of another type is converted back. */
 static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
 {
     const mylib_cpu_level *cpu = mylib_cpu();
@@ -91,7 +91,7 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
         cpu->convert(type, result_type, 1, result, 0, to, 0);
 }
 
-/* Computes in the default mode, which it cannot enter itself: comparisons might come before. */
+/* Not inlined: the compiler must not move its comparisons out of the default mode. */
 __attribute__((noinline)) static mylib_status scalar_f64(mylib_op op, mylib_device device, double a,
                                                          double b, double *result_ret)
 {

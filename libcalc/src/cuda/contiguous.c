@@ -6,13 +6,13 @@
 
 #include "cuda_internal.h"
 
-/* Whether operand k is contiguous along the columns; without elements to go on to it is. */
+/* Tells whether operand k is contiguous along the columns; a single element is. */
 static int is_contiguous(const mylib_layout *layout, int k, size_t size)
 {
     return layout->count == 1 || layout->strides[k][layout->ndim - 1] == (int64_t)size;
 }
 
-/* Whether its vectors, `nbytes` each, are aligned. */
+/* Tells whether its vectors, of `nbytes` each, are aligned. */
 static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
 {
     uintptr_t bits = (uintptr_t)layout->data[k];
@@ -21,7 +21,7 @@ static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
     return bits % (nbytes < 16 ? nbytes : 16) == 0;
 }
 
-/* Operand `slot` of the operation is input `k`; whether it is one that the kernel reads. */
+/* Makes input `k` operand `slot` of the operation; returns false if the kernel cannot read it. */
 static int set_input(const mylib_code *p, const mylib_layout *layout, int64_t vector, int slot,
                      int k, mylib_contiguous_args *args)
 {

@@ -36,7 +36,7 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 /* Goes to `out:` on failure. */
 #define CUDA_TRY(call) MYLIB_TRY(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
-/* A call of the cleanup: nobody asks whether it failed, and no error is left set. */
+/* Calls CUDA for cleanup: ignores a failure, and leaves no error set. */
 #define CUDA_CLEANUP(call) ((call) != cudaSuccess ? (void)cudaGetLastError() : (void)0)
 
 #define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
@@ -79,7 +79,7 @@ static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 2
 
 /* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
 
-/* Of the temporary memory of a call, unless that makes pieces too short to be worth a launch. */
+/* The temporary memory of a call, unless pieces would be too short to be worth a launch. */
 #ifndef MYLIB_TEMPORARY_NBYTES
 #define MYLIB_TEMPORARY_NBYTES (32 << 20)
 #endif
@@ -140,7 +140,7 @@ static inline void mylib_read_constant(const mylib_code *code, int k, const void
                          (char *)constant, 0, (const char *)value, 0);
 }
 
-/* What an operand of mylib_launch_contiguous() is. */
+/* The kinds of operands of mylib_launch_contiguous(). */
 enum {
     MYLIB_CONTIGUOUS_VECTOR,           /* rows of vectors, of the computed type */
     MYLIB_CONTIGUOUS_SINGLE,           /* one element of it for each row */
@@ -180,10 +180,10 @@ typedef struct mylib_contiguous_args {
 int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_code *code,
                           const mylib_layout *layout);
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream);
-/* Whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
+/* Tells whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
 int mylib_contiguous_reads(mylib_type type, mylib_type input_type);
 
-/* What a CPU would have flagged. */
+/* Floating-point exceptions to report. */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
 
 /* A single operation that has run: n results, and operands that are contiguous or constants. */
@@ -204,7 +204,7 @@ cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t s
                                 const void *start, const void *step, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream);
 
-/* How a reduction goes through memory; see reduce.cu. */
+/* The ways of a reduction through memory; see reduce.cu. */
 enum {
     MYLIB_REDUCE_ROWS,
     MYLIB_REDUCE_LANES,
@@ -243,7 +243,7 @@ typedef struct mylib_reduce_args {
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream);
 
 #define MYLIB_MAX_CLUSTER 8 /* thread blocks; more are not for every GPU */
-/* The most thread blocks that a cluster has on the current device; 1 where there are none. */
+/* Gives the most thread blocks of a cluster on the current device; 1 without clusters. */
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret);
 
 /* One operation on one pair of scalars; the result is written where the host can see it. */

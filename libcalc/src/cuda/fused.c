@@ -8,12 +8,12 @@
 
 _Static_assert(sizeof(mylib_fused_args) <= 4096, "what every GPU takes as arguments of a launch");
 
-/* Programs of more statements or registers are not looked at: they would not fit. */
+/* Programs of more statements or registers are refused at once: they would not fit. */
 #define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
 #define MAX_REGISTERS 256
 #define NONE (-1)
 
-/* What is known of the result of a statement. */
+/* The result of a statement, and who uses it. */
 typedef struct result {
     int16_t source[3]; /* the statement that made the operand, a register's; or NONE */
     int16_t user;      /* the last statement that uses it, and which of its operands it is */
@@ -87,7 +87,7 @@ static int is_bool_or(uint8_t given, mylib_type type)
     return given == MYLIB_BOOL || given == type;
 }
 
-/* Whether a kernel that computes in `type` alone can do a statement. */
+/* Tells whether a kernel that computes in `type` alone can do a statement. */
 static int is_of_type(const mylib_statement *s, mylib_type type)
 {
     mylib_value from = s->operand[0];
@@ -102,7 +102,7 @@ static int is_of_type(const mylib_statement *s, mylib_type type)
     return s->type == type && from.kind == MYLIB_VALUE_INPUT;
 }
 
-/* The one type that the program computes in, if that has a kernel, or MIXED. */
+/* Returns the one type in which the program computes, if that has a kernel, or MIXED. */
 static uint8_t computed_type(const fusion *f)
 {
     const mylib_program *p = f->program;
@@ -118,7 +118,7 @@ static uint8_t computed_type(const fusion *f)
     return (uint8_t)type;
 }
 
-/* Whether the mixed kernel has the types of all that is used. */
+/* Tells whether the mixed kernel has the types of all used statements. */
 static int is_narrow(const fusion *f)
 {
     const mylib_program *p = f->program;
@@ -139,8 +139,8 @@ static int is_host_scalar(const fusion *f, mylib_value v)
 }
 
 /*
- * Whether a conversion is done where its result is read: it reads a constant, or an input that is
- * not read again for it; and the user reads it in the type that it gives.
+ * Tells whether a conversion is left to the statement that reads its result: it converts a
+ * constant, or an input that is not read a second time for that, and the reader reads in its type.
  */
 static int is_droppable(const fusion *f, int i)
 {
@@ -160,7 +160,7 @@ static int is_droppable(const fusion *f, int i)
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/* A constant of the launch: an element of type `from` as one of type `to`. */
+/* Adds a constant to the launch: an element of type `from`, converted to `to`. */
 static int add_constant(fusion *f, const void *value, mylib_type from, mylib_type to)
 {
     unsigned char bytes[16], converted[16];
@@ -188,7 +188,9 @@ static int add_constant(fusion *f, const void *value, mylib_type from, mylib_typ
     return MYLIB_FUSED_CONSTANT + c;
 }
 
-/* Sets operand k of the launch's statement t to operand o of statement i; false without room. */
+/*
+ * Sets operand k of the launch's statement t to operand o of statement i; false if it does not fit.
+ */
 static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
 {
     const mylib_program *p = f->program;
@@ -238,7 +240,7 @@ static mylib_fused_statement *new_statement(fusion *f, int opcode, const mylib_s
     return t;
 }
 
-/* The registers of what statement i uses last. */
+/* Frees the registers whose last use is statement i. */
 static void free_operands(fusion *f, int i)
 {
     for (int o = 0; o < f->program->statement[i].operands; o++) {
@@ -251,7 +253,7 @@ static void free_operands(fusion *f, int i)
     }
 }
 
-/* Adds statement i; false when there is no room. */
+/* Adds statement i; returns false if it does not fit. */
 static int add_statement(fusion *f, int i)
 {
     const mylib_program *p = f->program;
@@ -350,7 +352,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     return MYLIB_FUSED_FITS;
 }
 
-/* Marks the inputs that a full group reads as vectors, without a conversion. */
+/* Marks the inputs that full groups read as vectors, without a conversion. */
 static void mark_vector_inputs(mylib_fused_args *args)
 {
     for (int i = 0; i < args->statements && args->ndim <= 2; i++) {
@@ -365,7 +367,7 @@ static void mark_vector_inputs(mylib_fused_args *args)
     }
 }
 
-/* All but what depends on the layout; false when the program does not fit. */
+/* Sets everything that does not depend on the layout; returns false if the program does not fit. */
 static int set_program(mylib_fused_args *args, const mylib_program *program,
                        const mylib_layout *layout)
 {
@@ -412,7 +414,7 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-/* From so many thread blocks on the largest GPU has enough to do. */
+/* Enough thread blocks to fill the largest GPU. */
 #define ENOUGH_BLOCKS 8192
 #define MOST_PARTS 65535 /* the second dimension of a grid */
 
@@ -429,7 +431,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
     int64_t rows = kept_ndim == 1 ? l->shape[0] : 1;
     args->ndim = l->ndim;
     args->columns = l->shape[inner];
-    /* Shorter rows would leave threads without lanes. */
+    /* In shorter rows some threads would have no lanes. */
     if (rows > 1 && args->columns < mylib_fused_set(args) * MYLIB_BLOCK_TERMS)
         return 0;
     for (int k = 1; k < l->operands; k++) {

@@ -49,7 +49,7 @@ extern "C" {
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size))
 #define MYLIB_FUSED_MIXED_GROUP 2
 
-/* Where an operand is: an input, a constant, a register, an input that is read as vectors, or: */
+/* The places of an operand: an input, a constant, a register, an input read as vectors, or: */
 enum {
     MYLIB_FUSED_INPUT = 0,
     MYLIB_FUSED_CONSTANT = MYLIB_PROGRAM_MAX_INPUTS,
@@ -71,8 +71,8 @@ typedef struct mylib_fused_statement {
 } mylib_fused_statement;
 
 /*
- * How an operand lies along the columns.  Inputs that are vectors in one or two dimensions, of the
- * type that a program of one type computes in, are DIRECT.
+ * The ways in which an operand lies along the columns.  Inputs that are vectors in one or two
+ * dimensions, of the type that a program of one type computes in, are DIRECT.
  */
 enum {
     MYLIB_FUSED_VECTOR,  /* each group contiguous, and aligned as a whole */
@@ -108,7 +108,7 @@ typedef struct mylib_fused_args {
     mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS];
 } mylib_fused_args;
 
-/* Why there is no launch, or MYLIB_FUSED_FITS. */
+/* MYLIB_FUSED_FITS, or the reason why the program does not fit a launch. */
 typedef enum mylib_fused_fit {
     MYLIB_FUSED_FITS,
     MYLIB_FUSED_TOO_LONG, /* statements, constants, registers: or types without a kernel */

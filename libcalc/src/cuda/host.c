@@ -2,15 +2,13 @@
  * host.c - computes with host arrays on a GPU, and copies between host and GPU: pinned rings.
  *
  * The elements are cut into pieces.  A few worker threads each take the next piece, pack its inputs
- * into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.  While
- * that runs the worker does the same with its other slot; before it uses a slot again it unpacks
- * the results.  So the threads' copies, the bus in both directions and the kernels overlap, and
- * memory stays bounded whatever the size of the arrays.  Operands that are pinned and contiguous
- * already skip the packing.
+ * into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.
+ * Meanwhile the worker does the same with its other slot; before it reuses a slot it unpacks the
+ * results.  So the threads' copies, the bus in both directions and the kernels overlap, and the
+ * memory does not grow with the arrays.  Operands that are pinned and contiguous skip the packing.
  *
- * A copy between host and GPU is the same with one operand that stays on the GPU: there is no
- * kernel where bytes go to their place as they are, else the kernel converts, and packs or unpacks
- * the GPU's strides.
+ * A copy between host and GPU works the same way, with one operand that stays on the GPU.  Its
+ * kernel converts, and packs or unpacks the GPU's strides; a copy of mere bytes needs no kernel.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,7 +24,7 @@
 #define MAX_WORKERS 32
 #define SLOTS_PER_WORKER 2
 
-/* Defaults that ran best on an H200 with 16 host threads; the environment overrides them. */
+/* The fastest settings on an H200 with 16 host threads; the environment overrides them. */
 #define DEFAULT_WORKERS 12
 #define DEFAULT_SLOT_KIB 6144
 #define LEAST_SLOT_KIB 64 /* a slot holds more than the gaps between its operands */
@@ -36,16 +34,16 @@
  */
 #define ZERO_COPY_NBYTES (64 * 1024)
 
-/* Copies of so much go through one small pinned buffer on the caller's stream; see copy_small(). */
+/* Copies up to this size go through one small pinned buffer; see copy_small(). */
 #define SMALL_NBYTES (64 * 1024)
 
-/* Below this size a copy to a pinned buffer is faster than to ask whether memory is pinned. */
+/* Below this size, copying to a pinned buffer is faster than asking whether memory is pinned. */
 #define IN_PLACE_NBYTES (4 * 1024)
 
-/* The pieces of a copy: short, for nothing moves on the bus while the first ones are packed. */
+/* Pieces of a copy are short: the bus is idle while the first ones are packed. */
 #define COPY_PIECE_NBYTES (2 * 1024 * 1024)
 
-/* From this size on results are unpacked past the cache. */
+/* Results of at least this size are unpacked past the cache. */
 #define BYPASS_NBYTES (256 * 1024)
 
 typedef struct slot {
@@ -56,7 +54,7 @@ typedef struct slot {
     int unpacks;      /* its results come to `pinned` */
 } slot;
 
-/* The slots of one GPU, made at its first use and kept; one call uses them at a time. */
+/* The slots of one GPU.  They are made at its first use and kept; one call at a time uses them. */
 typedef struct ring {
     pthread_mutex_t lock;
     int slots;
@@ -68,7 +66,7 @@ typedef struct ring {
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static ring *rings[MYLIB_CUDA_MAX_DEVICES];
 
-/* A number from the environment, or the default where it is absent or out of range. */
+/* Reads a number from the environment; returns the default if it is absent or out of range. */
 static long setting(const char *name, long otherwise, long least, long most)
 {
     const char *text = getenv(name);
@@ -97,7 +95,7 @@ static void ring_release(ring *r)
     memset(r->slot, 0, sizeof r->slot);
 }
 
-/* Makes or grows the slots of the current device; the ring is locked. */
+/* Makes the slots of the current device, or more of them; the ring is locked. */
 static mylib_status ring_reserve(ring *r, int slots)
 {
     mylib_status st = MYLIB_OK;
@@ -214,7 +212,7 @@ mylib_status mylib_free_cached(void)
 /* ---- One call ------------------------------------------------------------------------------ */
 
 typedef enum route {
-    CONSTANT, /* one value for all elements: goes with the kernel's arguments */
+    CONSTANT, /* one value for all elements, passed in the kernel's arguments */
     IN_PLACE, /* contiguous, its ends pinned: pieces that are so throughout are copied where they
                  are, others are packed too */
     STAGED,   /* packed into the slot */
@@ -278,14 +276,14 @@ static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *i
     return at;
 }
 
-/* Packs elements [begin, begin + n) of operand k into `packed`, or unpacks them from it. */
+/* Packs elements [begin, begin + n) of operand k into `packed`, or unpacks them from there. */
 static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *packed, int unpack)
 {
     const mylib_layout *l = j->layout;
     size_t size = j->size[k];
     if (j->is_contiguous[k]) {
         char *at = l->data[k] + begin * (int64_t)size;
-        /* The GPU reads what is packed from the cache; what is unpacked has left this call. */
+        /* The GPU reads packed elements from the cache; nobody here reads unpacked ones again. */
         if (unpack && (size_t)n * size >= BYPASS_NBYTES) {
             mylib_cpu()->stream_copy(at, packed, (size_t)n * size);
             mylib_cpu()->stream_fence();
@@ -313,7 +311,7 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
     }
 }
 
-/* Piece number p: n elements from the one that is returned. */
+/* Returns the first element of piece p, and the number of its elements. */
 static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 {
     int64_t at = p % j->row_pieces * j->piece, left = j->row - at;
@@ -330,9 +328,9 @@ static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 }
 
 /*
- * Copies between a GPU and host memory where that is, if all of it is pinned: its ends say so, and
- * the driver refuses what was pinned in parts.  0 in *is_done_ret: it has to go through pinned
- * memory of our own.
+ * Copies between a GPU and host memory in place, if all of that memory is pinned: both ends say so,
+ * and the driver refuses memory that was pinned in parts.  Sets *is_done_ret to 0 if the copy has
+ * to go through a pinned buffer.
  */
 static mylib_status copy_in_place(void *to, const void *from, const char *host, size_t nbytes,
                                   void *stream, int *is_done_ret)
@@ -350,7 +348,7 @@ static mylib_status copy_in_place(void *to, const void *from, const char *host, 
     return MYLIB_OK;
 }
 
-/* A piece of host operand k to the GPU, and back. */
+/* Sends a piece of host operand k to the GPU. */
 static mylib_status send(const job *j, slot *s, int k, int64_t begin, int64_t n)
 {
     const char *host = j->layout->data[k] + begin * (int64_t)j->size[k];
@@ -380,7 +378,7 @@ static mylib_status fetch(const job *j, slot *s, int64_t begin, int64_t n)
     return MYLIB_OK;
 }
 
-/* A piece between a slot, where it is contiguous, and the operand on the GPU. */
+/* Launches the copy of a piece between a slot, where it is contiguous, and the GPU's operand. */
 static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int64_t n)
 {
     const mylib_layout *l = j->layout;
@@ -412,7 +410,7 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
     return mylib_cuda_map_code(j->device, s->stream, j->code, &piece);
 }
 
-/* What the piece of a single operation would have flagged. */
+/* Finds the floating-point flags that the CPU would raise for the piece of an operation. */
 static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piece)
 {
     mylib_flags_args args;
@@ -428,7 +426,10 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
     return MYLIB_OK;
 }
 
-/* The operands lie in the slot without gaps; constants go as host scalars. */
+/*
+ * Launches the kernel of a piece: operands lie in the slot without gaps; constants are host
+ * scalars.
+ */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
     mylib_strides few[MYLIB_FEW_ROWS];
@@ -486,7 +487,7 @@ static mylib_status finish_piece(const job *j, slot *s)
     return MYLIB_OK;
 }
 
-/* One worker of a job: pieces as long as there are any, through slots of its own. */
+/* Runs one worker: it takes pieces, as long as there are any, through its own slots. */
 static void run_worker(void *context, int thread, int64_t worker)
 {
     job *j = context;
@@ -512,14 +513,14 @@ static void run_worker(void *context, int thread, int64_t worker)
     }
 out:
     if (st != MYLIB_OK) {
-        /* The message is this thread's; the caller needs it. */
+        /* Messages belong to threads: pass this one on to the caller. */
         pthread_mutex_lock(&j->lock);
         if (!atomic_exchange(&j->failed, 1)) {
             j->st = st;
             snprintf(j->message, sizeof j->message, "%s", mylib_last_message());
         }
         pthread_mutex_unlock(&j->lock);
-        /* Nothing may still run on the caller's memory, or in the slots, when this returns. */
+        /* The caller may free its memory when this returns, so wait for what still uses it. */
         for (int i = 0; i < SLOTS_PER_WORKER; i++) {
             CUDA_CLEANUP(cudaStreamSynchronize(slots[i].stream));
             slots[i].n = 0;
@@ -528,7 +529,7 @@ out:
     mylib_cuda_leave(previous);
 }
 
-/* Whether a program is an operation that can raise a floating-point flag at all. */
+/* Tells whether a code is an operation that can raise a floating-point flag. */
 static int can_raise(const mylib_code *program)
 {
     int is_integer = program->type < MYLIB_F16;
@@ -556,7 +557,7 @@ static void choose_cut(job *j, int64_t most)
     j->row = l->count;
     j->cut = 0;
     if (j->on_gpu != NO_OPERAND && !j->is_contiguous[j->on_gpu]) {
-        /* A kernel takes a box: part of one dimension, and all of those inside it. */
+        /* A kernel takes a box: part of one dimension, and all dimensions inside it. */
         int d = l->ndim - 1;
         while (d > 0 && j->inner * l->shape[d] <= most)
             j->inner *= l->shape[d--];
@@ -571,7 +572,7 @@ static void choose_cut(job *j, int64_t most)
     j->pieces = l->count / j->row * j->row_pieces;
 }
 
-/* Decides the way of each operand and the size of the pieces. */
+/* Chooses the route of each operand and the size of the pieces. */
 static void choose_pieces(job *j, size_t slot_nbytes, int workers)
 {
     const mylib_layout *l = j->layout;
@@ -621,7 +622,7 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     }
 }
 
-/* A job of a code, or, if that is NULL, of a program. */
+/* Fills a job of a code, or of a program if the code is NULL. */
 static void begin_job(job *j, int device, const mylib_code *code, const mylib_program *program,
                       const mylib_layout *layout)
 {
@@ -636,7 +637,7 @@ static void begin_job(job *j, int device, const mylib_code *code, const mylib_pr
     j->on_gpu = NO_OPERAND;
 }
 
-/* Takes the ring of the current device and works off the pieces, on as many threads as pay. */
+/* Streams all pieces through the ring of the current device, on as many threads as pay. */
 static mylib_status stream_pieces(job *j, unsigned *flags_ret)
 {
     int workers = worker_count();
@@ -693,8 +694,8 @@ out:
 /* ---- Copies between host and GPU ----------------------------------------------------------- */
 
 /*
- * All in one piece on the caller's stream, through a small pinned buffer that the GPU reads or
- * writes itself where a kernel is needed: the time is that of one launch and one wait.
+ * Copies in one piece on the caller's stream, through a small pinned buffer; a kernel reads or
+ * writes the buffer itself.  That costs one launch and one wait.
  */
 static mylib_status copy_small(job *j, void *stream)
 {

@@ -15,12 +15,12 @@
 /* ---- The ledger of allocations ------------------------------------------------------------- */
 
 /*
- * What mylib_alloc() has given and not got back, by address: a hash table with linear probing.  It
- * knows how much a free gives back, refuses what is freed twice, and spares arrays of our own the
- * slow question to the driver whose memory they are in.
+ * The live allocations of mylib_alloc() by address: a hash table with linear probing.  It knows the
+ * size of each, refuses a second free, and saves asking the driver, which is slow, on which GPU our
+ * own arrays are.
  */
 typedef struct allocation {
-    void *ptr; /* NULL: the place is empty */
+    void *ptr; /* NULL: an empty entry */
     size_t nbytes;
     int device;
 } allocation;
@@ -29,14 +29,14 @@ static pthread_mutex_t ledger_lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation *ledger;
 static size_t ledger_places, ledger_used; /* places: a power of two, or 0 */
 
-/* Where the search for an address begins; addresses are multiples of 256. */
+/* Returns where the search for an address begins; addresses are multiples of 256. */
 static size_t ledger_home(const void *ptr)
 {
     return (size_t)(((uint64_t)(uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 32) &
            (ledger_places - 1);
 }
 
-/* The entry of an address, or the empty place where it would be; the ledger has places. */
+/* Finds the entry of an address, or the empty one where it would be; the ledger is not empty. */
 static allocation *ledger_find(const void *ptr)
 {
     size_t i = ledger_home(ptr);
@@ -45,7 +45,7 @@ static allocation *ledger_find(const void *ptr)
     return &ledger[i];
 }
 
-/* False when the host has no memory left. */
+/* Adds an entry; returns false if the host is out of memory. */
 static int ledger_add(allocation entry)
 {
     int fits = 1;
@@ -71,7 +71,7 @@ static int ledger_add(allocation entry)
     return fits;
 }
 
-/* Takes the entry out; false when this device has none for the address. */
+/* Removes an entry; returns false if this device has none for the address. */
 static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
 {
     pthread_mutex_lock(&ledger_lock);
@@ -80,7 +80,7 @@ static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
     if (is_there) {
         *entry_ret = *entry;
         ledger_used--;
-        /* Those behind the gap move up unless that would put them before their home. */
+        /* Close the gap: move entries up, but not in front of where their search begins. */
         size_t mask = ledger_places - 1, gap = (size_t)(entry - ledger);
         for (size_t i = (gap + 1) & mask; ledger[i].ptr != NULL; i = (i + 1) & mask) {
             if (((i - ledger_home(ledger[i].ptr)) & mask) >= ((i - gap) & mask)) {
@@ -110,13 +110,13 @@ int mylib_cuda_owner(const void *ptr)
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /*
- * A pool of our own, so that its settings are nobody else's; keeps what is freed until it is
- * trimmed.
+ * A pool of our own for each GPU, so that its settings affect nobody else.  It keeps freed memory
+ * until it is trimmed.
  */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(cudaMemPool_t) pools[MYLIB_CUDA_MAX_DEVICES];
 
-/* Bytes in the ledger, and the limit to them, kept as its complement: 0 is none. */
+/* Bytes in the ledger, and the limit to them, stored as its complement: 0 means no limit. */
 static _Atomic uint64_t used_nbytes[MYLIB_CUDA_MAX_DEVICES];
 static _Atomic uint64_t unlimited_nbytes[MYLIB_CUDA_MAX_DEVICES];
 
@@ -140,7 +140,7 @@ static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
         *pool_ret = pool;
         pool = NULL;
 #ifdef MYLIB_CUDA_FUSED
-        /* Whoever asks first waits for the driver anyway; the first expression then need not. */
+        /* The first allocation waits for the driver anyway; so the first expression does not. */
         mylib_cuda_load_fused();
 #endif
     }
@@ -157,7 +157,7 @@ static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
     return *pool_ret != NULL ? MYLIB_OK : make_pool(device, pool_ret);
 }
 
-/* Of the current device. */
+/* Describes the memory of the current device. */
 static mylib_status memory_info(int device, mylib_memory_info *info)
 {
     size_t free_nbytes, total_nbytes;
@@ -195,7 +195,7 @@ static mylib_status out_of_memory(int device, size_t nbytes)
         limit, (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
 }
 
-/* Adds to what is used; false when that would exceed the limit. */
+/* Adds to the used bytes; returns false if that would exceed the limit. */
 static int count_in(int device, size_t nbytes)
 {
     uint64_t limit = ~atomic_load_explicit(&unlimited_nbytes[device], memory_order_relaxed);
@@ -210,10 +210,10 @@ static int count_in(int device, size_t nbytes)
 static void count_out(int device, size_t nbytes) { atomic_fetch_sub(&used_nbytes[device], nbytes); }
 
 /*
- * Small pieces that were freed on the default stream.  What is enqueued there from now on comes
- * after all that has used them, so the next who wants the same there can have one; to ask the pool
- * takes longer than all else that is done for a small array.  Other streams may be gone before
- * their pieces, or be another in each thread.
+ * Spare memory: small pieces that were freed on the default stream.  Later work on that stream runs
+ * after everything that used them, so an allocation of the same size there can have one.  Asking
+ * the pool takes longer than everything else that is done for a small array.  Other streams are not
+ * served: they may be destroyed before their pieces, or differ between threads.
  */
 #define SPARE_PIECES 8 /* of each GPU */
 #define SPARE_NBYTES (1 << 20)
@@ -225,7 +225,7 @@ static int may_be_spare(size_t nbytes, const void *stream)
     return stream == NULL && nbytes <= SPARE_NBYTES && !mylib_cuda_is_lost();
 }
 
-/* A spare piece of so many bytes, or NULL. */
+/* Returns a spare piece of that size, or NULL. */
 static void *take_spare(int device, size_t nbytes)
 {
     void *ptr = NULL;
@@ -240,7 +240,7 @@ static void *take_spare(int device, size_t nbytes)
     return ptr;
 }
 
-/* Makes a piece spare; gives the one that has to go for it, or NULL. */
+/* Keeps a piece as spare; returns the spare piece that it replaces, or NULL. */
 static void *make_spare(const allocation *piece)
 {
     static unsigned turn;
@@ -257,7 +257,7 @@ static void *make_spare(const allocation *piece)
     return old;
 }
 
-/* Gives the spare pieces of the current device back to the pool; whether there were any. */
+/* Frees the spare pieces of the current device; returns whether there were any. */
 static int free_spare(int device)
 {
     allocation found[SPARE_PIECES];
@@ -292,7 +292,7 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
     cudaError_t error =
         ptr != NULL ? cudaSuccess : cudaMallocFromPoolAsync(&ptr, room, pool, stream);
     if (error == cudaErrorMemoryAllocation) {
-        /* What was freed may still be held for streams that have not got there. */
+        /* Freed memory may still wait for streams that have not reached the free. */
         (void)cudaGetLastError();
         (void)free_spare(device);
         CUDA_TRY(cudaDeviceSynchronize());
@@ -324,7 +324,7 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
     mylib_status st = mylib_cuda_enter(device, &previous);
     if (st != MYLIB_OK)
         return st;
-    /* Out of the ledger first: once it is freed another thread may be given the address. */
+    /* Remove it from the ledger first: once freed, another thread may get the address. */
     if (!ledger_remove(device, ptr, &entry))
         MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT,
                              "%p is not memory that mylib_alloc() gave on cuda:%d, or it was freed "
@@ -332,13 +332,13 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
                              ptr, device));
     if (may_be_spare(entry.nbytes, stream)) {
         ptr = make_spare(&entry);
-        if (ptr != NULL) /* that one was freed long ago: nobody is waiting to hear */
+        if (ptr != NULL) /* its owner freed it long ago: there is no one to tell of a failure */
             CUDA_CLEANUP(cudaFreeAsync(ptr, NULL));
         count_out(device, entry.nbytes);
         goto out;
     }
     cudaError_t error = cudaFreeAsync(ptr, stream);
-    /* At exit the runtime may go before the last arrays do; the memory goes with the process. */
+    /* At exit the runtime may unload before the last arrays are freed; ignore that. */
     if (error != cudaErrorCudartUnloading)
         st = mylib_from_cuda(error, "cudaFreeAsync(ptr, stream)", __FILE__, __LINE__);
     if (st == MYLIB_OK)
@@ -355,7 +355,7 @@ void mylib_cuda_discard(int device, void *ptr, void *stream)
     if (ptr == NULL)
         return;
     mylib_begin_cleanup();
-    if (mylib_cuda_free(device, ptr, stream) != MYLIB_OK) /* and nobody else will: once more */
+    if (mylib_cuda_free(device, ptr, stream) != MYLIB_OK) /* try once more: no one else will */
         (void)mylib_cuda_free(device, ptr, stream);
     mylib_end_cleanup();
 }
@@ -463,7 +463,7 @@ static void share_pool(int owner, int peer)
     int can_access = 0;
     if (atomic_load_explicit(&is_done[owner][peer], memory_order_relaxed))
         return;
-    mylib_begin_cleanup(); /* without peer access all works too */
+    mylib_begin_cleanup(); /* copies work without peer access too */
     if (cudaDeviceCanAccessPeer(&can_access, peer, owner) == cudaSuccess && can_access &&
         pool_of(owner, &pool) == MYLIB_OK) {
         access.location.type = cudaMemLocationTypeDevice;

@@ -12,10 +12,10 @@
 
 #include "../counting.h"
 
-/* From so many warps, or thread blocks, on the largest GPU has enough to do. */
+/* Enough warps, or thread blocks, to fill the largest GPU. */
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
-/* So many thread blocks, in clusters, are all there at once. */
+/* The most thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
 static int log2_of(int64_t n)
@@ -31,7 +31,7 @@ mylib_type mylib_cuda_part_type(mylib_type carrier)
     return carrier <= MYLIB_I64 ? MYLIB_I64 : carrier <= MYLIB_U64 ? MYLIB_U64 : carrier;
 }
 
-/* The types whose values a wider type may have to be cut down to. */
+/* Returns the type to which values are narrowed before they are widened to the carrier. */
 static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
 {
     return stored == type || type == carrier ? MYLIB_NOT_NARROWED : (uint8_t)type;
@@ -69,7 +69,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
     args->grid_rows = 1;
 }
 
-/* Whether the outputs lie closer together than the terms, or are that many more. */
+/* Tells whether the outputs lie closer together than the terms, or are many more. */
 static int are_columns(const mylib_reduce_args *args)
 {
     if (args->terms == 0)
@@ -85,8 +85,8 @@ static int are_columns(const mylib_reduce_args *args)
 }
 
 /*
- * Whether columns can be taken several at a time, as vectors of 16 bytes.  Columns of no terms are
- * not: only the kernel of single columns knows what the reduction of nothing is.
+ * Tells whether a thread can take several columns, as vectors of 16 bytes.  Columns without terms
+ * are left to the kernel of single columns, which alone knows the reduction of nothing.
  */
 static int are_vectors(const mylib_reduce_args *args)
 {
@@ -103,7 +103,7 @@ static int are_vectors(const mylib_reduce_args *args)
     return bits % 16 == 0;
 }
 
-/* Whether terms of this stored type are read as rows. */
+/* Tells whether terms of this stored type can be read as rows. */
 static int has_row_type(const mylib_reduce_args *args, int k)
 {
     if (args->is_stored_as_carrier[k])
@@ -116,7 +116,7 @@ static int has_row_type(const mylib_reduce_args *args, int k)
            (args->input_type[k] <= MYLIB_U64 || args->input_type[k] == MYLIB_BOOL);
 }
 
-/* Whether the terms are contiguous, of the carrying type or one that widens to it. */
+/* Tells whether the terms are contiguous, of the carrying type or one that widens to it. */
 static int are_rows(mylib_reduce_args *args)
 {
     args->is_aligned = 1;
@@ -133,7 +133,7 @@ static int are_rows(mylib_reduce_args *args)
     return 1;
 }
 
-/* The most thread blocks of a cluster on this device, which is current; 1 where there are none. */
+/* Returns the most thread blocks of a cluster on the current device; 1 without clusters. */
 static int max_cluster(int device)
 {
     static atomic_uchar known[MYLIB_CUDA_MAX_DEVICES];
@@ -150,10 +150,10 @@ static int max_cluster(int device)
 }
 
 /*
- * Where a cluster of thread blocks can have all of an output, it combines the parts too: one launch
- * and no memory for partial results, which cost 3.6 us on an H200.  A thread block takes a block of
- * terms, or two, one after the other: another round of loads is about 1 us.  Of contiguous terms as
- * many as one thread block has the warps for are left to it.
+ * Uses a cluster of thread blocks for each output that fits one.  The cluster also combines the
+ * parts, which saves the second launch and the partial results: 3.6 us on an H200.  A thread block
+ * takes one block of terms or two, one after the other; a second round of loads costs about 1 us.
+ * Contiguous terms that the warps of one thread block can take are left to it.
  */
 static void choose_cluster(int device, mylib_reduce_args *args)
 {
@@ -163,7 +163,7 @@ static void choose_cluster(int device, mylib_reduce_args *args)
         return;
     const int64_t most = max_cluster(device), group = args->blocks > most ? 2 : 1;
     const int64_t parts = mylib_divide_up(args->blocks, group);
-    /* The size of a cluster is a power of two: the last of its thread blocks may have nothing. */
+    /* The size of a cluster is a power of two: the last thread blocks may have no terms. */
     const int bits = log2_of(parts);
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
         return;
@@ -174,7 +174,7 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     args->grid = args->outputs << bits;
 }
 
-/* Cuts the work: the way, the blocks of a group, the parts of an output, and the grid. */
+/* Chooses the way, the blocks of a group, the parts of an output, and the grid. */
 static void choose_way(int device, mylib_reduce_args *args)
 {
     args->parts = 1;
@@ -204,7 +204,7 @@ static void choose_way(int device, mylib_reduce_args *args)
     } else {
         args->way = MYLIB_REDUCE_LANES;
     }
-    /* Larger groups where that spares partial results, and there is enough to do all the same. */
+    /* Make groups larger as long as that saves partial results and the GPU stays full. */
     int64_t parts = mylib_divide_up(args->blocks, warps);
     for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
          parts = mylib_divide_up(args->blocks, warps * args->group))
@@ -214,7 +214,7 @@ static void choose_way(int device, mylib_reduce_args *args)
     choose_cluster(device, args);
 }
 
-/* How partial results, in memory, are combined by a second launch. */
+/* Sets the arguments of the second launch, which combines the partial results. */
 static void choose_parts_way(mylib_reduce_args *args)
 {
     args->way = MYLIB_REDUCE_PARTS;
@@ -227,7 +227,9 @@ static void choose_parts_way(mylib_reduce_args *args)
 
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args);
 
-/* More outputs than a launch can number: one half of the outermost after the other. */
+/*
+ * Launches for each half of the outermost dimension: the outputs exceed what a launch can number.
+ */
 static mylib_status launch_halves(int device, void *stream, const mylib_reduce_args *args)
 {
     mylib_reduce_args half = *args;
@@ -248,7 +250,7 @@ static mylib_status launch_halves(int device, void *stream, const mylib_reduce_a
     return launch(device, stream, &half);
 }
 
-/* Launches on the current device. */
+/* Launches a reduction on the current device. */
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
 {
     void *work = NULL;
@@ -301,7 +303,7 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
     if (layout->is_host_scalar[1]) {
         size_t size = mylib_type_size((mylib_type)code->input_type[0]);
         MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));
-        /* From ordinary memory the value is read before the call returns. */
+        /* The runtime reads pageable memory before the call returns. */
         CUDA_TRY(cudaMemcpyAsync(scalar, layout->data[1], size, cudaMemcpyHostToDevice, stream));
         args.in[0] = scalar;
     }
@@ -312,7 +314,7 @@ out:
     return st;
 }
 
-/* One result that host and GPU both see; made at the first use. */
+/* A result that host and GPU can both access; allocated at the first use. */
 static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *host_result;
 

@@ -21,16 +21,16 @@
 #endif
 
 /*
- * Of the memory of a call that reduces host arrays.  Between two pieces the bus rests for a moment,
- * which is about one in a hundred of the time of a piece.  Where there is not so much, less will
- * do, down to a byte for each term of a block: then a piece is the least that there is.
+ * The GPU memory of a call that reduces host arrays.  The bus idles between two pieces, for about a
+ * hundredth of the time that a piece takes.  If the GPU has less memory, a call tries again with
+ * less, down to one byte for each term of a block, where pieces are as small as they can be.
  */
 #ifndef MYLIB_STREAMED_NBYTES
-#define MYLIB_STREAMED_NBYTES (560 << 20) /* 512 MiB of elements, and what they need beside */
+#define MYLIB_STREAMED_NBYTES (560 << 20) /* 512 MiB of elements, and their overhead */
 #endif
 #define LEAST_STREAMED_NBYTES MYLIB_BLOCK_TERMS
 
-/* A program's temporary memory may always be so large there: shorter pieces spare little. */
+/* The least temporary memory of a program there: shorter pieces would save little. */
 #define LEAST_ROOM (16 << 10)
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -43,19 +43,22 @@ typedef struct job {
     size_t room;     /* of a program's temporary memory */
     mylib_reduction reduction;
     mylib_type out_type;
-    mylib_code code; /* of the reduction of a piece: loads what the program gave */
+    mylib_code code; /* of the reduction of a piece: loads the program's values */
     int kept_ndim;
     int64_t terms;
     int64_t most; /* elements of temporary memory */
-    char *parts;  /* what some terms at a time gave, of all outputs of a piece: levels of them */
+    char *parts;  /* partial results of all outputs of a piece, level by level */
     mylib_type part_type;
-    int is_on_host;                        /* the arrays are */
-    int is_straight;                       /* the values are copied to their place as they are */
+    int is_on_host;  /* the arrays are */
+    int is_straight; /* the elements are the values, and are copied straight there */
     char *input[MYLIB_PROGRAM_MAX_INPUTS]; /* elements of host arrays */
     char *results;                         /* of a piece, for a host array */
 } job;
 
-/* Memory for the elements of a box of operand k, as they lie in its own; what is repeated once. */
+/*
+ * Sets operand k to memory for the elements of a box, in the order of the operand's own strides;
+ * repeated elements are there once.
+ */
 static void set_as_stored(mylib_layout *l, char *data, size_t size, const mylib_layout *box, int k)
 {
     int order[MYLIB_MAX_NDIM], kept = 0;
@@ -81,7 +84,7 @@ static void set_as_stored(mylib_layout *l, char *data, size_t size, const mylib_
     }
 }
 
-/* Elements of operand k between the host and the GPU, where `there` has them as operand 0. */
+/* Copies operand 1 to operand 0 of `there`, of which one is on the host; repeated elements once. */
 static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, mylib_type type)
 {
     for (int d = 0; d < there->ndim; d++)
@@ -93,7 +96,7 @@ static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, my
     return mylib_cuda_copy_host(j->device, j->stream, there, type, type, to_host);
 }
 
-/* The inputs of a box to the GPU; l, a copy of the box, then has them there. */
+/* Copies the inputs of a box to the GPU, and sets the inputs of l, a copy of the box, to them. */
 static mylib_status bring_inputs(const job *j, mylib_layout *l, const mylib_layout *box)
 {
     const mylib_program *p = j->program;
@@ -114,7 +117,7 @@ static mylib_status bring_inputs(const job *j, mylib_layout *l, const mylib_layo
     return st;
 }
 
-/* Runs the program over the layout, and puts what it gives to 'values'. */
+/* Computes the program over the layout, and writes its values to 'values'. */
 static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
 {
     const mylib_type type = (mylib_type)j->program->result_type;
@@ -141,7 +144,7 @@ out:
     return st;
 }
 
-/* The outputs of a piece, where the GPU writes them. */
+/* Makes the layout of a piece's outputs where the GPU writes them. */
 static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *piece)
 {
     mylib_layout_begin(out, piece, 1);
@@ -153,7 +156,7 @@ static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *p
         mylib_layout_set_operand(out, 0, piece, 0);
 }
 
-/* Results to where the host wants them. */
+/* Copies a piece's outputs to the host, if they belong there. */
 static mylib_status end_outputs(const job *j, const mylib_layout *out, const mylib_layout *piece)
 {
     mylib_strides strides[2];
@@ -168,7 +171,7 @@ static mylib_status end_outputs(const job *j, const mylib_layout *out, const myl
     return copy_host(j, &back, 1, j->out_type);
 }
 
-/* Some outputs with all of their terms. */
+/* Reduces some outputs, all terms at once. */
 static mylib_status reduce_outputs(void *context, mylib_layout *piece)
 {
     const job *j = context;
@@ -192,8 +195,8 @@ static mylib_status reduce_outputs(void *context, mylib_layout *piece)
 }
 
 /*
- * Elements [begin, end) of the dimensions from d on, in C order, to 'values': a few boxes.  The
- * layout has one index in the dimensions before; it is restored.
+ * Computes elements [begin, end) of the dimensions from d on, in C order, to 'values', in a few
+ * boxes.  The layout has one index in the dimensions before; it is restored.
  */
 static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t begin, int64_t end,
                                  char *values)
@@ -225,7 +228,7 @@ static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t b
     return st;
 }
 
-/* The layout with its kept dimensions behind the others: the outputs side by side. */
+/* Copies a layout with its kept dimensions last, so that the outputs lie side by side. */
 static void put_kept_last(mylib_layout *l, const mylib_layout *piece, int kept_ndim)
 {
     mylib_layout_begin(l, piece, piece->operands);
@@ -238,7 +241,7 @@ static void put_kept_last(mylib_layout *l, const mylib_layout *piece, int kept_n
         l->shape[d] = piece->shape[(d + kept_ndim) % l->ndim];
 }
 
-/* So many terms of each of some outputs fit: all, or whole blocks, 2^k of them. */
+/* Returns how many terms of each output fit the memory: all, or 2^k blocks. */
 static int64_t terms_at_once(const job *j, int64_t outputs)
 {
     int64_t most = j->most / outputs, terms = MYLIB_BLOCK_TERMS;
@@ -250,13 +253,12 @@ static int64_t terms_at_once(const job *j, int64_t outputs)
 }
 
 /*
- * What some terms at a time give is combined PARTS at a time, and what that gives again: with one
- * level of parts for all their memory could be larger than the pieces.  A power of two, so that all
- * are whole subtrees of the order.
+ * Partial results are combined PARTS at a time, level by level: all parts of one level could take
+ * more memory than the pieces.  A power of two, so that each part is a whole subtree of the order.
  */
 #define PARTS 64
 
-/* Levels of parts that so many terms need, so many at once. */
+/* Returns how many levels of parts the terms need. */
 static int levels_of(int64_t terms, int64_t at_once)
 {
     int levels = 0;
@@ -265,14 +267,14 @@ static int levels_of(int64_t terms, int64_t at_once)
     return levels;
 }
 
-/* Some outputs of which some terms are reduced at a time. */
+/* Outputs that are reduced some terms at a time. */
 typedef struct terms_call {
     const job *j;
     mylib_layout kept_last; /* its outputs side by side */
     int64_t outputs, at_once;
 } terms_call;
 
-/* Terms [begin, end), which fit the temporary memory, to `target`, operand 0. */
+/* Reduces terms [begin, end), which fit the temporary memory, to `target`, operand 0. */
 static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
                                 const mylib_layout *target, mylib_type type)
 {
@@ -296,7 +298,7 @@ static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
     return mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l, j->kept_ndim, type);
 }
 
-/* Terms [begin, end), with so many levels of parts below them, to `target`. */
+/* Reduces terms [begin, end) to `target`, through that many levels of parts. */
 static mylib_status reduce_levels(terms_call *t, int levels, int64_t begin, int64_t end,
                                   const mylib_layout *target, mylib_type type)
 {
@@ -325,7 +327,7 @@ static mylib_status reduce_levels(terms_call *t, int levels, int64_t begin, int6
     return st;
 }
 
-/* Some outputs, some terms at a time: aligned groups of blocks, combined level by level. */
+/* Reduces outputs some terms at a time: aligned groups of blocks, combined level by level. */
 static mylib_status reduce_terms(void *context, mylib_layout *piece)
 {
     const job *j = context;
@@ -346,7 +348,7 @@ out:
     return st;
 }
 
-/* Whether the outputs lie closer together than their terms, in the first input that tells. */
+/* Tells whether outputs lie closer together than their terms, by the first input that has both. */
 static int are_columns(const mylib_layout *l, int kept_ndim)
 {
     if (kept_ndim == 0 || kept_ndim == l->ndim)
@@ -366,7 +368,7 @@ static int are_columns(const mylib_layout *l, int kept_ndim)
  */
 #define COLUMNS_FACTOR 4
 
-/* How a reduction is cut, and the memory that it needs. */
+/* The pieces of a reduction, and the memory that they need. */
 typedef struct piece_sizes {
     int is_by_terms;
     int64_t outputs;  /* of a piece, at most */
@@ -375,12 +377,12 @@ typedef struct piece_sizes {
     int64_t partial;  /* results of a piece that the kernels may have to combine */
 } piece_sizes;
 
-/* Cuts a reduction whose temporary memory has room for `most` elements. */
+/* Chooses the pieces of a reduction whose temporary memory holds `most` elements. */
 static piece_sizes choose_pieces(job *j, const mylib_layout *layout, int64_t most, int has_columns)
 {
     piece_sizes c = {.outputs = layout->count / j->terms};
     j->most = most;
-    /* Of columns rather some blocks of many than all of few. */
+    /* For columns, some blocks of many outputs are faster than all blocks of few. */
     c.is_by_terms = has_columns || j->terms > most;
     const int64_t least =
         c.is_by_terms && j->terms > MYLIB_BLOCK_TERMS ? MYLIB_BLOCK_TERMS : j->terms;
@@ -398,15 +400,15 @@ static piece_sizes choose_pieces(job *j, const mylib_layout *layout, int64_t mos
     return c;
 }
 
-/* Runs on pieces of the kept dimensions, with all of the others. */
+/* Reduces the pieces: parts of the kept dimensions, with all of the reduced ones. */
 static mylib_status reduce_pieces(job *j, mylib_layout *layout, const piece_sizes *c)
 {
-    /* The outermost dimensions are the kept ones: they are halved first. */
+    /* The kept dimensions are the outermost ones, so they are halved first. */
     return mylib_layout_in_pieces(layout, c->outputs * j->terms, MYLIB_MAX_NDIM,
                                   c->is_by_terms ? reduce_terms : reduce_outputs, j);
 }
 
-/* A reduction of GPU memory. */
+/* Reduces GPU memory. */
 static mylib_status reduce_kept(job *j, mylib_layout *layout)
 {
     const size_t size = mylib_type_size((mylib_type)j->program->result_type);
@@ -429,12 +431,12 @@ out:
 
 /* ---- Reductions of host arrays ------------------------------------------------------------- */
 
-/* Rows of so many bytes are worth a copy each. */
+/* Rows of at least this size are worth a copy each. */
 #define LONG_ROW_NBYTES 1024
 
 /*
- * Whether the program is a copy of its input, and the elements lie in the order of the values, or
- * long rows of them do.
+ * Tells whether the program is a copy of its input whose elements, or long rows of them, lie in the
+ * order of the values.
  */
 static int is_straight(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
                        int is_by_terms)
@@ -460,7 +462,7 @@ static int is_straight(const mylib_program *p, const mylib_layout *layout, int k
             order.shape[order.ndim - 1] * size >= LONG_ROW_NBYTES);
 }
 
-/* Room in a call's memory, if there is that. */
+/* Reserves the next part of a call's memory; returns NULL as long as there is no memory. */
 static char *reserve(size_t *used, char *memory, size_t nbytes)
 {
     char *place = memory != NULL ? memory + *used : NULL;
@@ -468,7 +470,7 @@ static char *reserve(size_t *used, char *memory, size_t nbytes)
     return place;
 }
 
-/* Divides a call's memory, and tells how much it is: first without any, to know that. */
+/* Divides a call's memory among its uses; returns its size, also for NULL, to find that out. */
 static size_t divide_memory(job *j, const mylib_layout *layout, const piece_sizes *c, char *memory)
 {
     const mylib_program *p = j->program;
@@ -485,8 +487,8 @@ static size_t divide_memory(job *j, const mylib_layout *layout, const piece_size
 }
 
 /*
- * Cuts a reduction of host memory so that all that it holds at once is at most nbytes, the memory
- * of the kernels that it calls too; into the least pieces, if need be.
+ * Chooses pieces of a reduction of host memory so that the call needs at most nbytes of GPU memory,
+ * including that of the kernels it calls; or the smallest pieces, if none are small enough.
  */
 static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, size_t nbytes)
 {
@@ -507,7 +509,7 @@ static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, si
     }
 }
 
-/* A reduction of host memory, piece by piece in at most nbytes of GPU memory. */
+/* Reduces host memory piece by piece, in at most nbytes of GPU memory. */
 static mylib_status reduce_streamed(job *j, mylib_layout *layout, size_t nbytes)
 {
     void *memory = NULL;
@@ -524,8 +526,8 @@ out:
 #ifdef MYLIB_CUDA_FUSED
 
 /*
- * In one launch, and one more when there are several parts of an output to be combined.  False when
- * the program or the layout is not for it, else the status is set.
+ * Reduces in one launch, and a second one if an output has several parts.  Returns false if the
+ * program or the layout does not fit; else the status is set.
  */
 static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *st_ret)
 {
@@ -569,7 +571,7 @@ out:
 
 #endif
 
-/* Fills the job, and counts the layout's elements; false when there are no outputs. */
+/* Fills the job and counts the layout's elements; returns false if there are no outputs. */
 static int begin_reduction(job *j, int device, void *stream, mylib_reduction reduction,
                            const mylib_program *program, mylib_type type, mylib_layout *layout,
                            int kept_ndim, mylib_type out_type)
@@ -611,7 +613,7 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                       layout->strides[0]));
     if (j.terms == 0) {
-        /* No terms: the program does not run, and what there would be to load is not looked at. */
+        /* Without terms the program does not run, and nothing is loaded. */
         mylib_strides strides[2];
         mylib_layout l;
         l.strides = strides;
@@ -645,7 +647,7 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
         goto out;
     j.is_on_host = 1;
     if (j.terms == 0) {
-        /* Nothing is computed: 0 or 1 is written to host memory. */
+        /* Writes 0 or 1 to host memory. */
         st = mylib_cpu_reduce(reduction, program, type, layout, kept_ndim, out_type);
         goto out;
     }

@@ -29,7 +29,7 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
     size_t size = mylib_type_size(type);
     uintptr_t bits = (uintptr_t)data;
 
-    /* Asking the driver takes longer than everything else that is done for a small array. */
+    /* For a small array, asking the driver would take longer than everything else. */
     if (mylib_cuda_owner(data) != device) {
         CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
         if (attributes.type == cudaMemoryTypeUnregistered)
@@ -98,7 +98,7 @@ mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, voi
 {
     launch l = {code, stream};
     mylib_contiguous_args args;
-    /* After simplifying, hardly any arrays but huge ones take several launches. */
+    /* After simplifying, hardly any but huge arrays take several launches. */
     if (!mylib_contiguous_init(&args, code, layout))
         return mylib_layout_in_pieces(layout, MYLIB_STRIDED_MAX_COUNT, MYLIB_STRIDED_MAX_NDIM,
                                       launch_strided, &l);
@@ -140,7 +140,7 @@ int64_t mylib_cuda_piece(size_t room, size_t nbytes)
     return most > least ? most : least;
 }
 
-/* Returns the elements of a piece of 'count' elements that has 'places' of temporary memory. */
+/* Returns the elements of a piece that needs 'places' of temporary memory; at most 'count'. */
 static int64_t elements_at_once(size_t room, int64_t count, int places, size_t size)
 {
     const int64_t most = mylib_cuda_piece(room, (size_t)places * size);
@@ -166,12 +166,12 @@ static mylib_status run_with_temporaries(call *c, mylib_layout *layout, int plac
 
 /* ---- Statement by statement ---------------------------------------------------------------- */
 
-/* In longer programs it would take too long to look for what is found below. */
+/* The searches below are quadratic; skip them in longer programs. */
 #define MAX_SEARCHED 256
 
 /*
- * Whether statement i is a conversion of an input that a single operation uses, which then reads
- * the input itself: the kernels of operations convert what they read.
+ * Tells whether statement i converts an input for a single other statement.  That statement then
+ * reads the input itself: the kernels of operations convert while they read.
  */
 static int is_left_to_user(const mylib_program *p, int i)
 {
@@ -196,7 +196,7 @@ static int is_left_to_user(const mylib_program *p, int i)
     return user >= 0;
 }
 
-/* What operand o of statement i reads: its value, or the input that is left to it. */
+/* Returns what operand o of statement i reads: its value, or the input that it converts itself. */
 static mylib_value value_of(const mylib_program *p, int i, int o)
 {
     mylib_value v = p->statement[i].operand[o];
@@ -208,7 +208,7 @@ static mylib_value value_of(const mylib_program *p, int i, int o)
     return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
 }
 
-/* The code of a statement; the types of its inputs are the caller's to set. */
+/* Makes the code of a statement; the caller sets the types of its inputs. */
 static mylib_status code_of(mylib_code *code, const mylib_statement *s)
 {
     mylib_status st = MYLIB_OK;
@@ -269,13 +269,13 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
 
 #ifdef MYLIB_CUDA_FUSED
 
-/* Inputs are packed if neighbours in a row would be read from so many rows of memory. */
+/* Inputs are packed if that many neighbours in a row come from different rows of memory. */
 #define TRANSPOSE_MIN 16
-#define PACKED_SIZE 16 /* the room for an element of any type */
+#define PACKED_SIZE 16 /* fits an element of any type */
 
 /*
- * Whether an input is contiguous along another dimension than the columns: then threads that
- * follow each other would each fetch a cache line for one element of it.
+ * Tells whether an input is contiguous along another dimension than the columns: neighbouring
+ * threads would each fetch a cache line for one element of it.
  */
 static int is_transposed(const mylib_layout *l, int k, int64_t size)
 {
@@ -308,7 +308,7 @@ static mylib_status run_fused(void *context, mylib_layout *piece)
     return mylib_cuda_launch_fused(&args, c->stream);
 }
 
-/* Transposed inputs are turned round by the kernels of operations first. */
+/* Packs transposed inputs by the kernels of operations, then runs the fused kernel. */
 static mylib_status run_packed(void *context, mylib_layout *piece)
 {
     const call *c = context;
@@ -342,7 +342,7 @@ out:
     return st;
 }
 
-/* False when the program or the layout is not for it, else the status is set. */
+/* Runs fused; returns false if the program or the layout does not fit, else sets the status. */
 static int try_fused(call *c, mylib_layout *layout, mylib_status *st_ret)
 {
     mylib_fused_args args;
@@ -365,7 +365,7 @@ static int try_fused(call *c, mylib_layout *layout, mylib_status *st_ret)
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-/* Runs the call's program over the layout; changes the temporary memory that it notes. */
+/* Runs the call's program over the layout; changes the call's temporary memory. */
 static mylib_status enqueue(call *c, mylib_layout *layout)
 {
     const mylib_program *p = c->program;
@@ -445,7 +445,7 @@ out:
 
 /* ---- Scalars ------------------------------------------------------------------------------- */
 
-/* One result that host and GPU both see, and the stream that fills it; made at the first use. */
+/* A result that host and GPU can both access; allocated at the first use. */
 static pthread_mutex_t scalar_lock = PTHREAD_MUTEX_INITIALIZER;
 static mylib_scalar_result *scalar_result;
 

@@ -5,7 +5,7 @@
 
 #include "strided.h"
 
-/* A warp that reads this many vectors of a row, and 8 rows at once, gets whole cache lines. */
+/* A warp that reads this many vectors of a row reads whole cache lines; a block reads 8 rows. */
 #define USUAL_ACROSS 32
 
 /* A transposing walk pays where tiles are mostly full; its bands are this many tiles high. */
@@ -27,7 +27,7 @@ static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 static int32_t tiles_of(int32_t n, int32_t tile) { return (n - 1) / tile + 1; }
 
-/* How many threads side by side take a row of 'units', with few of them idle. */
+/* Returns how many threads side by side take a row of 'units', so that few of them idle. */
 static int32_t threads_across(int32_t units, int32_t rows)
 {
     int32_t usual = rows >= MYLIB_CUDA_THREADS / USUAL_ACROSS ? USUAL_ACROSS
@@ -80,8 +80,8 @@ static int is_repeated(const mylib_strided_args *p, int k)
 }
 
 /*
- * Whether the vectors of input k are aligned wherever the output's are: counted in elements, its
- * address and the output's are the same, modulo a vector; backwards, their sum is -1.
+ * Tells whether the vectors of input k are aligned wherever the output's are: counted in elements,
+ * the addresses are equal modulo a vector; for a reversed input their sum is -1.
  */
 static int agrees_with_output(const mylib_strided_args *p, int k, size_t size, int is_reversed,
                               uintptr_t vector)
@@ -95,7 +95,7 @@ static int agrees_with_output(const mylib_strided_args *p, int k, size_t size, i
     return (differs & (vector - 1)) == 0;
 }
 
-/* Whether all rows of the output begin where its vectors are aligned. */
+/* Tells whether all rows of the output begin where its vectors are aligned. */
 static int has_aligned_rows(const mylib_strided_args *p, int vector)
 {
     int64_t out_size = (int64_t)1 << p->out_shift;
@@ -105,7 +105,7 @@ static int has_aligned_rows(const mylib_strided_args *p, int vector)
     return (leads & (uintptr_t)(vector - 1)) == 0;
 }
 
-/* Groups are vectors: inputs that lie so are read so. */
+/* Makes groups vectors, and reads the inputs as vectors that lie so. */
 static void set_vectors(mylib_strided_args *p, int size, int vector)
 {
     p->is_vector = 1;
@@ -122,7 +122,7 @@ static void set_vectors(mylib_strided_args *p, int size, int vector)
     }
 }
 
-/* Vectors along the rows; false when the layout is not for it. */
+/* Chooses vectors along the rows; returns false if the layout does not allow it. */
 static int choose_vectors(mylib_strided_args *p, int size, int vector, int vectors)
 {
     int inner = p->ndim - 1, is_aligned = has_aligned_rows(p, vector);
@@ -167,7 +167,7 @@ static void move_next_to_columns(mylib_strided_args *p, int d)
     memcpy(p->strides[d], strides, sizeof strides);
 }
 
-/* The dimension of the rows along which input k lies denser than along the columns, or -1. */
+/* Returns the dimension of the rows in which input k is denser than in the columns, or -1. */
 static int own_dimension(const mylib_strided_args *p, int k)
 {
     int inner = p->ndim - 1, best = -1;
@@ -184,7 +184,7 @@ static int own_dimension(const mylib_strided_args *p, int k)
     return best;
 }
 
-/* Square tiles; false when no input is turned round against the output. */
+/* Chooses square tiles; returns false if no input is transposed against the output. */
 static int choose_transpose(mylib_strided_args *p, int size, int vector)
 {
     int turned = -1;
@@ -227,7 +227,7 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
     p->column_step[1] = goes_down ? 0 : across * vector;
     p->row_step[0] = goes_down ? down : 0;
     p->row_step[1] = goes_down ? down * vector : 0;
-    /* Within slices, unless that leaves too many threads idle. */
+    /* Keep tiles within slices, unless that leaves too many threads idle. */
     int32_t slice_rows = p->shape[p->ndim - 2];
     p->is_regular = !goes_down || slice_rows == p->rows || slice_rows >= down * elements / 2;
     if (!goes_down || !p->is_regular)
@@ -246,7 +246,7 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
     memset(p, 0, sizeof *p);
     p->program = *program;
     p->operands = layout->operands;
-    /* Without dimensions outside that have one index, but with one for the rows. */
+    /* Leave out outer dimensions of size 1, but keep one for the rows. */
     int outer = 0, missing = 0;
     while (outer < layout->ndim - 2 && layout->shape[outer] == 1)
         outer++;

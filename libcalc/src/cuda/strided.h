@@ -48,7 +48,7 @@ extern "C" {
  */
 #define MYLIB_STRIDED_ELEMENT_MIN 4
 
-/* How an input is read. */
+/* The ways to read an input. */
 enum {
     MYLIB_ACCESS_VECTOR,  /* a vector at once: contiguous along rows, aligned where the output is */
     MYLIB_ACCESS_SHIFTED, /* from the two vectors that a vector of unaligned elements lies in */
@@ -112,7 +112,7 @@ void mylib_strided_init(mylib_strided_args *args, const mylib_code *program,
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
 
-/* Where the tile of a block begins, and the end of its rows. */
+/* Finds where the tile of a block begins, and the end of its rows. */
 MYLIB_DEVICE_FN void mylib_strided_tile(const mylib_strided_args *p, int32_t block, int32_t *column,
                                         int32_t *row, int32_t *end_row)
 {
@@ -148,8 +148,8 @@ MYLIB_DEVICE_FN int64_t mylib_strided_row(const mylib_strided_args *p, int k, in
 }
 
 /*
- * How many columns before the row's first one the vectors begin, so that those of the output are
- * aligned.
+ * Returns how many columns before the row's first one the vectors begin, so that those of the
+ * output are aligned.
  */
 MYLIB_DEVICE_FN int32_t mylib_strided_lead(const mylib_strided_args *p, int vector, int32_t row)
 {
