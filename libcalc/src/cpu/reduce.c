@@ -10,7 +10,6 @@
  * pairwise tree over the blocks.
  */
 #include "cpu/reduce.h"
-#include "flags.h"
 
 /* The most groups of blocks that are combined in the end. */
 #define MAX_GROUPS 64
@@ -120,85 +119,6 @@ static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program
     r->term_size = (int64_t)mylib_type_size(block_type);
     mylib_choose_panel(r);
     return MYLIB_OK;
-}
-
-/* ---- For the tasks ------------------------------------------------------------------------- */
-
-char *mylib_reducer_begin_task(const mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
-                               void **memory)
-{
-    size_t used = 0, apart = 0;
-    if (r->term_inputs == 0) {
-        apart = r->row_program.memory_nbytes;
-        used = apart == 0 ? mylib_round_up_to_lines(mylib_registers_nbytes(&r->row_program)) : 0;
-    }
-    int fits = used + room_nbytes <= sizeof row_data->registers;
-    *memory = NULL;
-    row_data->data = NULL;
-    if ((apart != 0 || !fits) &&
-        posix_memalign(memory, MYLIB_LINE_NBYTES, apart + (fits ? 0 : room_nbytes)) != 0)
-        return NULL;
-    if (r->term_inputs == 0)
-        mylib_row_data_init(row_data, &r->row_program, apart != 0 ? *memory : NULL);
-    return fits ? row_data->registers + used : (char *)*memory + apart;
-}
-
-void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, const char *src,
-                         int64_t n)
-{
-    size_t size = mylib_type_size(r->out_type);
-    if (r->out_type == MYLIB_F16) {
-        for (int64_t i = 0; i < n; i++) {
-            float x;
-            memcpy(&x, src + i * r->size, sizeof x);
-            t_f16 h = r->cpu->f16_from_f32(x);
-            memcpy(out + i * stride, &h, sizeof h);
-        }
-        return;
-    }
-    /* The low bytes of an integer are the wrapped one. */
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    src += r->size - (int64_t)size;
-#endif
-    mylib_copy_strided(size, n, out, stride, src, r->size);
-}
-
-#define TAKE_FIRST(s)                                                                              \
-    static int take_first_##s(int64_t n, char *value, const char *terms, int64_t stride)           \
-    {                                                                                              \
-        t_##s v, x;                                                                                \
-        memcpy(&v, value, sizeof v);                                                               \
-        if (v.re != v.re || v.im != v.im) {                                                        \
-            for (; n > 0; n--, terms += stride) {                                                  \
-                memcpy(&x, terms, sizeof x);                                                       \
-                if (x.re != x.re || x.im != x.im)                                                  \
-                    break;                                                                         \
-            }                                                                                      \
-        } else if (v.re == 0 || v.im == 0) {                                                       \
-            for (; n > 0; n--, terms += stride) {                                                  \
-                memcpy(&x, terms, sizeof x);                                                       \
-                if (x.re == v.re && x.im == v.im)                                                  \
-                    break;                                                                         \
-            }                                                                                      \
-        } else {                                                                                   \
-            return 1;                                                                              \
-        }                                                                                          \
-        if (n > 0)                                                                                 \
-            memcpy(value, terms, sizeof v);                                                        \
-        return n > 0;                                                                              \
-    }
-TAKE_FIRST(c64)
-TAKE_FIRST(c128)
-#undef TAKE_FIRST
-
-int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
-                     int64_t stride)
-{
-    const int flags = mylib_test_flags(); /* a signaling NaN raises one */
-    const int is_known = r->carrier == MYLIB_C64 ? take_first_c64(n, value, terms, stride)
-                                                 : take_first_c128(n, value, terms, stride);
-    mylib_restore_flags(flags);
-    return is_known;
 }
 
 /* ---- Groups of blocks ---------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  * reduce.h - what the ways of reducing on the CPU share: the reducer, its terms, and the pairwise
  * tree over blocks.
  *
- * reduce.c chooses the way and the tasks; reduce_along.c and reduce_across.c do the work.
+ * reduce.c chooses the way and the tasks; reduce_along.c and reduce_across.c do the work, with
+ * reduce_task.c.  None of these calls upwards.
  */
 #ifndef MYLIB_CPU_REDUCE_H
 #define MYLIB_CPU_REDUCE_H
@@ -59,7 +60,7 @@ typedef struct mylib_reducer {
     char *partial;  /* groups times outputs, if there are several groups */
 } mylib_reducer;
 
-/* ---- reduce.c ------------------------------------------------------------------------------ */
+/* ---- reduce_task.c ------------------------------------------------------------------------- */
 
 /*
  * Prepares what a task needs: the program's registers, if it runs, and room of its own.  Both are
