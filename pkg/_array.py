@@ -38,21 +38,18 @@ from ._operands import (
     own_ufuncs,
     plain,
 )
-from ._table import MAX, MIN, OPERATIONS, PROD, SUM, UFUNCS, dtype_of, native
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, UFUNCS, dtype_of, native
 
 #: What computes NumPy's functions of Arrays; `_numpy` fills it.
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
-#: The reduction that repeats each operation.
-_REDUCTIONS = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
-
 
 class Array(core.ArrayBase):
-    """An array on a GPU; made by `pkg.asarray`, `pkg.zeros` and their like, and by arithmetic.
+    """An array on a GPU, made by `pkg.asarray`, `pkg.zeros` and their like, and by arithmetic.
 
     Arithmetic, broadcasting, promotion and indexing with integers, slices, ``...`` and ``None``
-    are NumPy's, and so are the bits of the results.  Work on the GPU is asynchronous; an error
-    of it appears, as `pkg.CudaError`, where the values are next waited for.
+    are NumPy's, and so are the bits of the results.  Work on the GPU is asynchronous: an error
+    appears, as `pkg.CudaError`, when a later call waits for the values.
     """
 
     __slots__ = ()
@@ -61,7 +58,7 @@ class Array(core.ArrayBase):
     # ---- Leaving the GPU -------------------------------------------------------------------------
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
-        """The array on another device: a NumPy array for ``"cpu"``; itself where it already is."""
+        """Returns the array on another device; on ``"cpu"`` as a NumPy array."""
         if stream is not None:
             raise ValueError("to_device(): stream must be None; use pkg.stream() around the call")
         ordinal = core.parse_device(device)
@@ -73,7 +70,7 @@ class Array(core.ArrayBase):
         return copy_to_gpu(self, ordinal)
 
     def item(self, *args: int) -> Any:
-        """One element as a Python number; the only one, or the one at an index."""
+        """Returns one element as a Python number: the only one, or the one at an index."""
         array = self
         if args:
             index = args[0] if len(args) == 1 else args
@@ -91,7 +88,7 @@ class Array(core.ArrayBase):
         return asnumpy(array).item()
 
     def tolist(self) -> Any:
-        """The elements as Python numbers in nested lists."""
+        """Returns the elements as Python numbers in nested lists."""
         return asnumpy(self).tolist()
 
     def __bool__(self) -> bool:
@@ -258,7 +255,7 @@ class Array(core.ArrayBase):
         }
 
     def transpose(self, *axes: Any) -> Array:
-        """The array with its axes in another order, as a view; reversed when none is given."""
+        """Returns a view with the axes in another order, reversed if none is given."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
             axes = () if axes[0] is None else axes_of("transpose", "axes", axes[0])
         if not axes:
@@ -270,9 +267,10 @@ class Array(core.ArrayBase):
         return core.view(self, 0, [shape[axis] for axis in order], [strides[a] for a in order])
 
     def reshape(self, *shape: Any, copy: bool | None = None) -> Array:
-        """The elements, in C order, in another shape; a view where that is possible.
+        """Returns the elements, in C order, in another shape; a view if possible.
 
-        One size may be -1.  `copy`: True always copies, False raises ValueError where it must.
+        One size may be -1.  If `copy` is true, it always copies; if false, a needed copy raises
+        ValueError.
         """
         given = shape[0] if len(shape) == 1 else shape
         sizes = _resolve_shape(self.size, integers("reshape", "shape", given))
@@ -284,15 +282,15 @@ class Array(core.ArrayBase):
         return core.view(self, 0, sizes, strides)
 
     def ravel(self) -> Array:
-        """The elements, in C order, in one dimension; a view where that is possible."""
+        """Returns the elements, in C order, in one dimension; a view if possible."""
         return self.reshape(-1)
 
     def flatten(self) -> Array:
-        """A copy in one dimension, in C order."""
+        """Returns a copy in one dimension, in C order."""
         return self.reshape(-1, copy=True)
 
     def squeeze(self, axis: Any = None) -> Array:
-        """Without the dimensions of size 1, or those of `axis`, as a view."""
+        """Returns a view without the axes of size 1, or those in `axis`."""
         if axis is None:
             drop = tuple(d for d, size in enumerate(self.shape) if size == 1)
         else:
@@ -307,7 +305,7 @@ class Array(core.ArrayBase):
     # ---- Copies ----------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> Array:
-        """A new array with the same elements; `order` is "C", "F", "A" or "K" as in NumPy."""
+        """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
         check_order("copy", order)
         fortran = order == "F" or (order in "AK" and is_fortran(self))
         result = core.empty(self.shape, self.dtype, self._ordinal, fortran)
@@ -315,7 +313,7 @@ class Array(core.ArrayBase):
         return result
 
     def astype(self, dtype: Any, *, casting: str = "unsafe", copy: bool = True) -> Array:
-        """The elements converted to another type; itself when `copy` is false and it has it."""
+        """Returns the elements in another type; itself if `copy` is false and it has that type."""
         dtype = native("astype", dtype_of("astype", dtype))
         if not np.can_cast(self.dtype, dtype, casting=casting):  # type: ignore[arg-type]
             raise TypeError(
@@ -402,8 +400,8 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return x.copy("K") if out is None else finish("positive", x, out)
     if method == "__call__" and ufunc is np.power and not kwargs:
         return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
-    if method == "reduce" and name in _REDUCTIONS:
-        return _reduce_by_ufunc(_REDUCTIONS[name], *inputs, **kwargs)
+    if method == "reduce" and name in REDUCTION_OF:
+        return _reduce_by_ufunc(REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented
 
 
@@ -434,7 +432,7 @@ def _c_strides(shape: Shape, itemsize: int) -> list[int]:
 
 
 def _resolve_shape(size: int, shape: Shape) -> Shape:
-    """`shape` with its -1 worked out; ValueError when it does not hold `size` elements."""
+    """Returns `shape` without its -1; raises ValueError if it does not hold `size` elements."""
     unknown = [d for d, n in enumerate(shape) if n == -1]
     known = math.prod(n for n in shape if n != -1)
     if len(unknown) > 1:
@@ -449,7 +447,7 @@ def _resolve_shape(size: int, shape: Shape) -> Shape:
 
 
 def _reshape_strides(array: Array, shape: Shape) -> list[int] | None:
-    """Strides that show the array in another shape, None where there are none.
+    """Returns strides that show the array in another shape; None if only a copy has that shape.
 
     Runs of old and new dimensions with the same number of elements correspond; a run of old ones
     must be evenly spaced.
@@ -489,7 +487,7 @@ def _reshape_strides(array: Array, shape: Shape) -> list[int] | None:
 
 
 def _integer(key: Any) -> int:
-    """`key` as an integer; IndexError when it is none."""
+    """Returns `key` as an integer; raises IndexError if it is not one."""
     try:
         if not isinstance(key, bool | np.bool_):
             return operator.index(key)
@@ -502,7 +500,7 @@ def _integer(key: Any) -> int:
 
 
 def _index(array: Array, key: Any) -> tuple[int, list[int], list[int]]:
-    """What `key` selects: the offset in bytes of its first element, its shape and strides."""
+    """Returns the offset in bytes, the shape and the strides of what `key` selects."""
     keys = key if isinstance(key, tuple) else (key,)
     consumed = sum(1 for k in keys if k is not None and k is not Ellipsis)
     if sum(1 for k in keys if k is Ellipsis) > 1:
@@ -573,7 +571,7 @@ def join(arrays: Sequence[Array], axis: int, dtype: Any) -> Array:
 
 
 def _summary(array: Array) -> Any:
-    """The elements as NumPy prints them: of a large array only those at the edges."""
+    """Returns the elements that NumPy prints: of a large array those at the edges."""
     options = np.get_printoptions()
     if array.size <= options["threshold"]:
         return asnumpy(array)
@@ -603,10 +601,10 @@ def _check_host(name: str, out: Any, x: Any) -> None:
 
 
 def asnumpy(x: Any, out: Any = None) -> Any:
-    """The elements as a NumPy array in host memory; waits for them.
+    """Returns the elements as a NumPy array in host memory, once they are computed.
 
-    `out` is a NumPy array to be filled, of x's shape and of a type to which x's casts
-    (``same_kind``).  What is in host memory already is returned as it is.
+    `out` is a NumPy array to fill, of x's shape and of a type to which x's casts (``same_kind``).
+    Without `out`, an array in host memory is returned unchanged.
 
     >>> import pkg as pcd
     >>> pcd.asnumpy([1, 2])

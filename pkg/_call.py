@@ -23,6 +23,7 @@ from ._convert import convert, saturates, warn_of_complex
 from ._interop import as_array, call_foreign, from_foreign
 from ._operands import (
     NUMBERS,
+    WEAK,
     Shape,
     broadcast_shapes,
     broadcasts,
@@ -54,8 +55,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "subok": (True,),
     "device": (None,),
 }
-
-_WEAK = (int, float, complex)
 
 _BOOL = np.dtype(np.bool_)
 
@@ -268,7 +267,7 @@ def resolve(
 
 def _kind(x: Any) -> Any:
     """Returns what `resolve` takes for an operand."""
-    return type(x) if type(x) in _WEAK else getattr(x, "dtype", _BOOL)
+    return type(x) if type(x) in WEAK else getattr(x, "dtype", _BOOL)
 
 
 def _check_mask(name: str, where: Any) -> Any:
@@ -456,7 +455,7 @@ def _is_for_the_library(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bo
 def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Computes with one `core.map` on operands that are numbers, ndarrays or array-like."""
     out, casting = keywords.get("out"), keywords.get("casting", "same_kind")
-    operands = [x if type(x) in _WEAK else np.asarray(x) for x in inputs]
+    operands = [x if type(x) in WEAK else np.asarray(x) for x in inputs]
     out_dtype, dtype = None if out is None else out.dtype, keywords.get("dtype")
     kinds = [_kind(x) for x in operands]
     dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)

@@ -28,7 +28,7 @@ from ._typing import Cpu, Gpu, Host, overload
 
 
 def _place(device: str | None) -> int:
-    """The GPU that `device` names, -1 for the CPU; CudaError when it is not there."""
+    """Returns the GPU that `device` names, -1 for the CPU; raises CudaError if it is not there."""
     ordinal = core.parse_device(device)
     if ordinal >= 0:
         core.check_device(ordinal)
@@ -53,12 +53,12 @@ def asarray(
 def asarray(
     obj: Any, dtype: Any = None, device: str | None = None, *, copy: bool | None = None
 ) -> Any:
-    """`obj` as an array on a device: an `Array` on a GPU, a NumPy array on the CPU.
+    """Returns `obj` as an array on a device: an `Array` on a GPU, a NumPy array on the CPU.
 
     `obj` is anything that NumPy takes for an array, an `Array`, or foreign GPU memory (with
-    ``__dlpack__`` or ``__cuda_array_interface__``), which is used without a copy.  `device` None
-    is where `obj` is if it is on a GPU, else the default device.  `copy` true always copies, false
-    raises ValueError where a copy is needed.
+    ``__dlpack__`` or ``__cuda_array_interface__``), which is used without a copy.  If `device` is
+    None, the result is where `obj` is, if that is a GPU, else on the default device.  If `copy` is
+    true, the result is always a copy; if it is false, a needed copy raises ValueError.
 
     >>> asarray([1, 2, 3], dtype="float32")
     array([1., 2., 3.], dtype=float32)
@@ -84,11 +84,11 @@ def asarray(
         return array_of(obj, dtype, copy)
     if copy is False:
         raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
-    # NumPy converts what is no array yet: it knows which numbers do not fit.
+    # NumPy converts what is not yet an array: it knows which numbers do not fit.
     host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)
     target = host.dtype if dtype is None else dtype
     if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
-        host = np.asarray(host, target)  # whose own error, if there is one, says most
+        host = np.asarray(host, target)  # NumPy's own error says most
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
     target = target.newbyteorder("=")
@@ -104,7 +104,7 @@ def empty(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) 
 @overload
 def empty(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
-    """A new array of a shape (an int or a tuple); its elements are whatever was in memory.
+    """Returns a new array of a shape (an int or a tuple), without setting its elements.
 
     `dtype` is float64 unless given; `order` is "C" or "F".
     """
@@ -134,7 +134,7 @@ def full(
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, *, order: str = "C"
 ) -> Any:
-    """A new array whose elements are all `fill_value`, a number; `dtype` is its type unless given.
+    """Returns a new array whose elements are all `fill_value`, a number, of its type unless given.
 
     >>> full(3, 7)
     array([7, 7, 7])
@@ -169,7 +169,7 @@ def zeros(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) 
 @overload
 def zeros(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def zeros(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
-    """A new array of zeros; `dtype` is float64 unless given."""
+    """Returns a new array of zeros; `dtype` is float64 unless given."""
     return _fill("zeros", shape, 0, np.float64 if dtype is None else dtype, device, order)
 
 
@@ -180,7 +180,7 @@ def ones(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) -
 @overload
 def ones(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
-    """A new array of ones; `dtype` is float64 unless given."""
+    """Returns a new array of ones; `dtype` is float64 unless given."""
     return _fill("ones", shape, 1, np.float64 if dtype is None else dtype, device, order)
 
 
@@ -221,7 +221,7 @@ def _like(
 def empty_like(
     x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
 ) -> Any:
-    """A new array of the shape, type, order and device of `x`, uninitialised."""
+    """Returns a new array of the shape, type, order and device of `x`, uninitialised."""
     return _like(np.empty_like, x, shape, dtype, device, order)
 
 
@@ -235,21 +235,21 @@ def full_like(
     shape: Any = None,
     order: str = "K",
 ) -> Any:
-    """A new array of the shape, type, order and device of `x`, filled with a number."""
+    """Returns a new array of the shape, type, order and device of `x`, filled with a number."""
     return _like(np.full_like, x, shape, dtype, device, order, fill_value)
 
 
 def zeros_like(
     x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
 ) -> Any:
-    """A new array of zeros, of the shape, type, order and device of `x`."""
+    """Returns a new array of zeros, of the shape, type, order and device of `x`."""
     return _like(np.zeros_like, x, shape, dtype, device, order, 0)
 
 
 def ones_like(
     x: Any, dtype: Any = None, device: str | None = None, *, shape: Any = None, order: str = "K"
 ) -> Any:
-    """A new array of ones, of the shape, type, order and device of `x`."""
+    """Returns a new array of ones, of the shape, type, order and device of `x`."""
     return _like(np.ones_like, x, shape, dtype, device, order, 1)
 
 
@@ -261,7 +261,7 @@ def arange(
     dtype: Any = None,
     device: str | None = None,
 ) -> Any:
-    """The numbers from `start` (or 0) to before `stop`, `step` apart, as NumPy computes them.
+    """Returns the numbers from `start` (or 0) to before `stop`, `step` apart, as NumPy does.
 
     >>> arange(2, 9, 3)
     array([2, 5, 8])
@@ -321,7 +321,7 @@ def linspace(
     dtype: Any = None,
     device: str | None = None,
 ) -> Any:
-    """`num` numbers evenly spaced from `start` to `stop`, which is the last unless told otherwise.
+    """Returns `num` numbers evenly spaced from `start` to `stop`, which is the last by default.
 
     >>> linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])

@@ -15,15 +15,15 @@ from ._operands import integer
 #: The number of the legacy default stream for CUDA's runtime and DLPack; `core` says 0.
 LEGACY = 1
 
-#: The settings that this context has entered and not left yet, the latest last.
+#: The settings that this context has entered and not yet left, the latest last.
 _entered: ContextVar[tuple[Token[Any], ...]] = ContextVar("pkg.entered", default=())
 
 
 class Setting:
     """A context manager that gives a context variable a value.
 
-    An object may be entered again, and by several threads and tasks at once: what a context
-    restores is kept in that context.
+    Several threads and tasks may enter an object at once, and each of them again: every context
+    keeps the values that it restores.
     """
 
     def _enter(self, variable: ContextVar[Any], value: Any) -> None:
@@ -40,11 +40,11 @@ class Setting:
 
 
 class default_device(Setting):
-    """Within ``with default_device(device):`` operations compute on `device` unless told otherwise.
+    """Makes operations in a `with` block compute on `device` unless they are told otherwise.
 
     `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  The setting belongs to the context: other
-    threads and other asyncio tasks do not see it.  ValueError for an unknown device, CudaError for
-    one that is not there.
+    threads and other asyncio tasks do not see it.  Raises ValueError for an unknown device and
+    CudaError for one that is not there.
 
     >>> with default_device("cpu"):
     ...     core.operations[0](1, 2)
@@ -68,7 +68,7 @@ class default_device(Setting):
 
 
 def gpu_ordinal(device: str | None) -> int:
-    """The ordinal of the GPU `device`; of the default device, or cuda:0 if that is the CPU."""
+    """Returns the number of a GPU; None is the default device, or cuda:0 if that is the CPU."""
     ordinal = core.parse_device(device)
     if ordinal < 0 and device is not None:
         raise ValueError(f'expected a GPU ("cuda", "cuda:N") or None, not "{device}"')
@@ -76,7 +76,7 @@ def gpu_ordinal(device: str | None) -> int:
 
 
 def _foreign_ordinal(stream: Any) -> int | None:
-    """The GPU of a stream of PyTorch (`device_index`), CuPy (`device_id`) or cuda.core."""
+    """Returns the GPU of a stream of PyTorch (`device_index`), CuPy (`device_id`) or cuda.core."""
     for owner in (stream, getattr(stream, "device", None)):
         for name in ("device_index", "device_id", "index"):
             ordinal = getattr(owner, name, None)
@@ -86,9 +86,9 @@ def _foreign_ordinal(stream: Any) -> int | None:
 
 
 def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
-    """What `core` takes for any kind of stream; `ordinal` where the stream does not know its GPU.
+    """Returns any kind of stream as a stream of `core`, which keeps the given one alive.
 
-    Streams of other libraries are kept alive by the result.
+    `ordinal` is the GPU of a stream that does not know its own.
     """
     if isinstance(stream, Stream):
         return stream._stream
@@ -109,7 +109,7 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
                     "version 0 is understood"
                 )
         else:
-            # PyTorch, CuPy: the protocol is younger than they are.
+            # PyTorch and CuPy: older than the protocol.
             handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
         if not isinstance(handle, int):
             raise TypeError(
@@ -127,7 +127,7 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
 
 
 class Stream:
-    """A stream of a GPU: its work is done in order, and may overlap with that of other streams.
+    """A stream of a GPU.  It works in order, and its work may overlap with that of other streams.
 
     ``Stream()`` makes one on the first GPU, ``Stream("cuda:1")`` on another.  Operations go to the
     default stream, except in a `with` block of `stream`.  Any library that knows
@@ -154,15 +154,15 @@ class Stream:
 
     @property
     def device(self) -> str:
-        """The stream's GPU, as ``"cuda:0"``."""
+        """The GPU of the stream, as ``"cuda:0"``."""
         return f"cuda:{self._stream.ordinal}"
 
     def synchronize(self) -> None:
-        """Waits until the stream has done all its work; CudaError if some of it failed."""
+        """Waits until the stream has done all its work.  Raises CudaError if some of it failed."""
         self._stream.synchronize()
 
     def wait(self, other: Any) -> None:
-        """What this stream is given from now on waits for what `other` has been given so far.
+        """Makes later work of this stream wait for the work that `other` has so far.
 
         `other` is any kind of stream that `stream` takes.  The call itself does not wait.
         """
@@ -184,10 +184,10 @@ class Stream:
 
 
 class stream(Setting):
-    """Within ``with stream(s):`` operations on the GPU of `s` are given to `s`.
+    """Makes operations in a `with` block, if they are on the GPU of `s`, use `s`.
 
     `s` is a `Stream`, any object with ``__cuda_stream__`` (streams of PyTorch, CuPy, cuda.core), or
-    a ``cudaStream_t`` as an int, which must outlive all that uses it; `device` names the GPU of a
+    a ``cudaStream_t`` as an int, which must outlive its users; `device` names the GPU of a
     stream that does not know it.  The setting belongs to the context: other threads and other
     asyncio tasks do not see it.  Streams are not ordered among each other: `Stream.wait` does that.
     """
@@ -201,10 +201,10 @@ class stream(Setting):
 
 
 def synchronize(device: str | None = None) -> None:
-    """Waits until a GPU has done what it was given on the current stream and on the default one.
+    """Waits until a GPU has done the work of the current stream and of the default stream.
 
-    `device` is ``"cuda"`` or ``"cuda:N"``; None for the GPU of the current stream, or the default
-    device, or cuda:0.  CudaError when some of the work failed.
+    `device` is ``"cuda"`` or ``"cuda:N"``; None is the GPU of the current stream, or the default
+    device, or cuda:0.  Raises CudaError if some of the work failed.
     """
     current = core.current_stream.get(None)
     ordinal = current.ordinal if device is None and current is not None else gpu_ordinal(device)
@@ -214,26 +214,26 @@ def synchronize(device: str | None = None) -> None:
 
 
 class MemoryInfo(NamedTuple):
-    """The memory of a GPU, in bytes; the first three count what this package has allocated."""
+    """The memory of a GPU, in bytes.  The first three count the allocations of this package."""
 
-    #: Of arrays that are alive.
+    #: Memory of arrays that are alive.
     used: int
-    #: Taken from the driver: `used`, and what is kept for later arrays.
+    #: Memory taken from the driver: `used`, and memory kept for later arrays.
     held: int
-    #: What `used` may not exceed, or None.
+    #: The limit on `used`, or None.
     limit: int | None
-    #: Of the whole GPU, as the driver says.
+    #: Memory of the whole GPU, as the driver says.
     free: int
     total: int
 
 
 def memory_info(device: str | None = None) -> MemoryInfo:
-    """How much memory of a GPU is used, held, and free; None for the default device, or cuda:0."""
+    """Returns the use of a GPU's memory; None is the default device, or cuda:0."""
     return MemoryInfo(*core.memory_info(gpu_ordinal(device)))
 
 
 def set_memory_limit(nbytes: int | None, device: str | None = None) -> None:
-    """Allocating more than `nbytes` on a GPU raises MemoryError; None takes the limit away."""
+    """Makes allocations beyond `nbytes` on a GPU raise MemoryError; None removes the limit."""
     limit = None if nbytes is None else integer("set_memory_limit", "nbytes", nbytes)
     if limit is not None and not 0 <= limit < 2**64:
         raise ValueError(f"set_memory_limit(): nbytes must be from 0 to 2**64 - 1, not {limit}")
@@ -241,9 +241,9 @@ def set_memory_limit(nbytes: int | None, device: str | None = None) -> None:
 
 
 def free_cached_memory() -> None:
-    """Gives back the memory that is kept for speed: of GPUs, and buffers for transfers.
+    """Returns memory that is cached for speed, on GPUs and in buffers for transfers, to the system.
 
-    Later calls get it again when they need it.
+    Later calls allocate it again when they need it.
     """
     core.free_cached()
 
@@ -252,29 +252,29 @@ def free_cached_memory() -> None:
 
 
 def device_count() -> int:
-    """The number of CUDA GPUs that can be used; 0 without a GPU, a driver, or a build with CUDA."""
+    """Returns the number of usable CUDA GPUs: 0 without a GPU, a driver, or a build with CUDA."""
     return core.device_count()[0]
 
 
 def cuda_is_available() -> bool:
-    """Whether ``device="cuda"`` works here.  `show_config` tells why it does not."""
+    """Tells whether ``device="cuda"`` works here.  `show_config` says why it does not."""
     return device_count() > 0
 
 
 def get_include() -> str:
-    """The folder of ``mylib.h``, for programs that are compiled against this installation."""
+    """Returns the folder of ``mylib.h``, for programs compiled against this installation."""
     return str(Path(__file__).parent / "include")
 
 
 def get_library_dir() -> str:
-    """The folder of ``libmylib.so``, for programs that are linked against this installation."""
+    """Returns the folder of ``libmylib.so``, for programs linked against this installation."""
     return str(Path(__file__).parent)
 
 
 def config() -> dict[str, Any]:
-    """How the library was built and what it found here.
+    """Describes how the library was built and what it found here.
 
-    ``cuda_available`` is false where ``cuda_reason`` says why; ``gpus`` has one dict for each GPU.
+    If ``cuda_available`` is false, ``cuda_reason`` says why.  ``gpus`` has one dict for each GPU.
     """
     count, reason = core.device_count()
     return {
@@ -288,17 +288,17 @@ def config() -> dict[str, Any]:
 
 
 def get_num_threads() -> int:
-    """How many threads a large operation on the CPU uses at most; see `set_num_threads`."""
+    """Returns how many threads a large operation on the CPU may use; see `set_num_threads`."""
     threads: int = core.config()["threads"]
     return threads
 
 
 def set_num_threads(threads: int | None) -> None:
-    """Sets how many threads a large operation on the CPU uses at most, in the whole process.
+    """Sets how many threads a large operation on the CPU may use, in the whole process.
 
     None is the default: ``OMP_NUM_THREADS`` from the environment, or one thread for each processor
-    that the process may use.  Results do not depend on it.  Calls from several threads share the
-    library's, so that there are never more than this number besides their own.
+    that the process may use.  Results do not depend on the number.  Calls from several threads
+    share the library's threads, so the number is a limit for all of them together.
     """
     count = 0 if threads is None else integer("set_num_threads", "threads", threads)
     if threads is not None and count < 1:

@@ -1,4 +1,4 @@
-"""The docstrings of the operations: what each computes, with an example."""
+"""Writes the docstrings of the operations: what each computes, with an example."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ Examples
 
 
 def document(operation: Any) -> str:
-    """The docstring of an operation.  KeyError for one without a text here."""
+    """Returns the docstring of an operation; raises KeyError if this file has no text for it."""
     formula, more, example = TEXTS[operation.__name__]
     types = [np.dtype(kinds[0]).name for kinds in operation.types]
     return _TEMPLATE.format(

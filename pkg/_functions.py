@@ -1,4 +1,4 @@
-"""The functions that are no element-wise operations."""
+"""Functions of vectors, and others that are not element-wise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
 
 
 def vector_add(a: Any, b: Any, device: str | None = None) -> Any:
-    """The sum of two vectors, strictly: one dimension each and equal lengths, else ValueError.
+    """Adds two vectors; raises ValueError unless each has one dimension and the lengths are equal.
 
     >>> vector_add([1, 2, 3], [10, 20, 30])
     array([11, 22, 33])
@@ -43,7 +43,7 @@ def vector_add(a: Any, b: Any, device: str | None = None) -> Any:
 
 
 def vector_subtract(a: Any, b: Any, device: str | None = None) -> Any:
-    """The difference of two vectors; strict as `vector_add`.
+    """Subtracts two vectors; as strict as `vector_add`.
 
     >>> vector_subtract([1, 2, 3], [3, 2, 1])
     array([-2,  0,  2])
@@ -52,7 +52,7 @@ def vector_subtract(a: Any, b: Any, device: str | None = None) -> Any:
 
 
 def vector_multiply(a: Any, b: Any, device: str | None = None) -> Any:
-    """The element-wise product of two vectors; strict as `vector_add`.
+    """Multiplies two vectors element by element; as strict as `vector_add`.
 
     >>> vector_multiply([1, 2, 3], [3, 2, 1])
     array([3, 4, 3])
@@ -61,7 +61,7 @@ def vector_multiply(a: Any, b: Any, device: str | None = None) -> Any:
 
 
 def vector_divide(a: Any, b: Any, device: str | None = None) -> Any:
-    """The element-wise quotient of two vectors; strict as `vector_add`.  Integers divide as in C.
+    """Divides two vectors element by element; as strict as `vector_add`.  Integers divide as in C.
 
     >>> vector_divide([7, -7], [2, 2])
     array([ 3, -3])
@@ -70,19 +70,19 @@ def vector_divide(a: Any, b: Any, device: str | None = None) -> Any:
 
 
 def vector_add_cpu(a: Any, b: Any) -> Any:
-    """`vector_add` on the CPU, whatever the default device is."""
+    """Adds as `vector_add`, on the CPU whatever the default device is."""
     return vector_add(a, b, device="cpu")
 
 
 def vector_add_cuda(a: Any, b: Any) -> Any:
-    """`vector_add` on the first GPU; CudaError without one."""
+    """Adds as `vector_add`, on the first GPU; raises CudaError without one."""
     return vector_add(a, b, device="cuda")
 
 
 def fib(n: int) -> int:
-    """The Fibonacci number F(n), exact for every n >= 0; F(0) = 0 and F(1) = 1.
+    """Returns the Fibonacci number F(n), exact for every n >= 0; F(0) = 0 and F(1) = 1.
 
-    TypeError when `n` is no integer, ValueError when it is negative.
+    Raises TypeError if `n` is not an integer, ValueError if it is negative.
 
     >>> fib(10)
     55
@@ -97,7 +97,7 @@ def fib(n: int) -> int:
     if n <= 93:
         return core.fib(n)
     # Fast doubling, from the highest bit of n down: F(2k), F(2k + 1) from a = F(k), b = F(k + 1).
-    # The six highest bits are the library's.
+    # The library computes the six highest bits.
     shift = max(n.bit_length() - 6, 0)
     a, b = core.fib(n >> shift), core.fib((n >> shift) + 1)
     for bit in range(shift - 1, -1, -1):

@@ -1,13 +1,13 @@
-"""Arrays of other libraries on a GPU, and ours for them, without copies: PyTorch, CuPy, Numba, ...
+"""Exchanges GPU arrays with other libraries (PyTorch, CuPy, Numba, ...) without copies.
 
-The protocols are DLPack and the CUDA array interface.  What has to be right besides pointers is the
-order of work on different streams, and how long memory lives:
+The protocols are DLPack and the CUDA array interface.  Besides pointers, both sides must agree on
+the order of work on different streams and on the lifetime of memory:
 
-- contents that are ready on one stream are used on another only after that has been made to wait;
-- memory goes back to its owner only after the stream on which the owner uses it has been made to
-  wait for ours (in C, when the last reference to the memory goes).
+- a stream waits for the stream that wrote the memory before it uses the memory;
+- the owner's stream waits for ours before the memory goes back to its owner (in C, when the last
+  reference to the memory goes).
 
-PyTorch and CuPy are never imported here; where they have been, their current streams are known.
+This file never imports PyTorch or CuPy.  If they have been imported, it uses their current streams.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _streams: dict[tuple[int, int], core.Stream] = {}
 
 
 def _stream(ordinal: int, handle: int) -> core.Stream:
-    """For streams that are never destroyed: the default ones, and PyTorch's, which are pooled."""
+    """Returns a stream that lives for ever: a default stream, or one of PyTorch's pool."""
     stream = _streams.get((ordinal, handle))
     if stream is None:
         stream = _streams[ordinal, handle] = core.Stream(ordinal, handle=handle)
@@ -52,13 +52,13 @@ def _handle(stream: core.Stream | None) -> int:
 
 
 def _current(ordinal: int) -> core.Stream | None:
-    """The stream that calculations on a GPU are given to."""
+    """Returns the stream that operations on a GPU use."""
     stream = core.current_stream.get(None)
     return stream if stream is not None and stream.ordinal == ordinal and stream.handle else None
 
 
 def _wait(ordinal: int, stream: core.Stream | None, other: core.Stream | None) -> None:
-    """What `stream` is given from now on waits for what `other` has been given so far."""
+    """Makes later work of `stream` wait for the work that `other` has so far."""
     if stream is not other and _handle(stream) != _handle(other):
         (stream or _stream(ordinal, 0)).wait(other or _stream(ordinal, 0))
 
@@ -77,8 +77,8 @@ def _cupy_stream(cupy: Any, ordinal: int) -> core.Stream | None:
 
 
 def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
-    """The stream with this handle, if it is sure to exist for as long as we may use it."""
-    if handle == 2:  # of each thread
+    """Returns the stream with this handle if it surely lives for as long as we may use it."""
+    if handle == 2:  # the default stream of each thread
         return _stream(ordinal, handle)
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     own = _current(ordinal)
@@ -114,7 +114,7 @@ def _to_host(array: core.ArrayBase) -> np.ndarray[Any, Any]:
 
 
 def dlpack_device(array: core.ArrayBase) -> tuple[int, int]:
-    """``Array.__dlpack_device__``"""
+    """Returns ``Array.__dlpack_device__()``."""
     return _CUDA, array._ordinal
 
 
@@ -124,7 +124,7 @@ def _make_ready(array: core.ArrayBase, stream: core.Stream | None) -> None:
 
 
 def _hand_over(array: core.ArrayBase, stream: Any) -> None:
-    """Orders what a consumer does on its `stream`, a number as DLPack counts, after our work."""
+    """Makes the consumer's `stream`, a number as DLPack counts, wait for our work."""
     if stream is None:
         stream = LEGACY
     if not isinstance(stream, int):
@@ -134,11 +134,11 @@ def _hand_over(array: core.ArrayBase, stream: Any) -> None:
     if stream == -1:
         return
     ordinal = array._ordinal
-    if stream in (0, LEGACY):  # 0 is not allowed for its ambiguity, and is sent nevertheless
+    if stream in (0, LEGACY):  # the standard forbids 0, PyTorch sends it
         _make_ready(array, None)
         core.note_use(array, None)
         return
-    # A handle may be that of a stream which is destroyed before the memory is freed.
+    # The stream of a handle may be destroyed before the memory is freed.
     lasting = _lasting_stream(ordinal, stream)
     _make_ready(array, lasting or core.Stream(ordinal, handle=stream))
     if lasting is not None:
@@ -153,7 +153,7 @@ def dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """``Array.__dlpack__``"""
+    """Returns ``Array.__dlpack__()``."""
     if dl_device is not None and tuple(dl_device) != (_CUDA, array._ordinal):
         if tuple(dl_device) != (_CPU, 0):
             raise BufferError(
@@ -175,7 +175,7 @@ def dlpack(
 
 
 def cuda_array_interface(array: core.ArrayBase) -> dict[str, Any]:
-    """``Array.__cuda_array_interface__``: version 3, ready on the current stream."""
+    """Returns ``Array.__cuda_array_interface__``: version 3, ready on the current stream."""
     stream = _current(array._ordinal)
     _make_ready(array, stream)
     return {
@@ -191,11 +191,11 @@ def cuda_array_interface(array: core.ArrayBase) -> dict[str, Any]:
 # ---- Others for us -------------------------------------------------------------------------------
 
 #: An Array, and the stream on which its contents are ready.
-_Taken = tuple[core.ArrayBase, "core.Stream | None"]
+_Ready = tuple[core.ArrayBase, "core.Stream | None"]
 
 
-def _take(x: Any) -> _Taken | None:
-    """Foreign GPU memory as an Array; None when `x` is something else."""
+def _take(x: Any) -> _Ready | None:
+    """Returns foreign GPU memory as an Array; None if `x` is something else."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
         return _take_tensor(torch, x)
@@ -207,29 +207,29 @@ def _take(x: Any) -> _Taken | None:
     return _take_interface(x, interface) if isinstance(interface, dict) else None
 
 
-def _take_tensor(torch: Any, x: Any) -> _Taken | None:
-    """A tensor of PyTorch, by the shortest way."""
+def _take_tensor(torch: Any, x: Any) -> _Ready | None:
+    """Takes a tensor of PyTorch, by the shortest way."""
     if not x.is_cuda:
         return None
     if x.is_neg():
         raise BufferError("the tensor is negated lazily: take x.resolve_neg()")
     if type(x) is not torch.Tensor or x.requires_grad or x.is_conj():
-        capsule = x.__dlpack__(stream=-1)  # or PyTorch's words on why not
+        capsule = x.__dlpack__(stream=-1)  # or PyTorch's error
     else:
         capsule = torch.utils.dlpack.to_dlpack(x)
     stream = _torch_stream(torch, x.get_device())
     return core.from_dlpack(capsule, stream, True), stream
 
 
-def _take_dlpack(x: Any, ordinal: int) -> _Taken:
+def _take_dlpack(x: Any, ordinal: int) -> _Ready:
     cupy = sys.modules.get("cupy")
     known: Any = getattr(cupy, "ndarray", ())
     if isinstance(x, known):
         stream = _cupy_stream(cupy, ordinal)
-        if any(step < 0 for step in x.strides):  # which CuPy's capsules have wrong
+        if any(step < 0 for step in x.strides):  # wrong in CuPy's capsules
             return _take_interface(x, x.__cuda_array_interface__)
         return core.from_dlpack(x.__dlpack__(stream=-1), stream, True), stream
-    # The producer makes our stream wait; on which one it uses the memory is not known.
+    # The producer makes our stream wait; we do not know the stream on which it uses the memory.
     stream = _current(ordinal)
     handle = _handle(stream) or LEGACY
     try:
@@ -239,8 +239,8 @@ def _take_dlpack(x: Any, ordinal: int) -> _Taken:
     return core.from_dlpack(capsule, stream, False), stream
 
 
-def _described(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
-    """The contents of a `__cuda_array_interface__`; BufferError where they are malformed."""
+def _parse_interface(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
+    """Parses a `__cuda_array_interface__`; raises BufferError if it is malformed."""
     name = f"the __cuda_array_interface__ of {type(x).__name__}"
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
@@ -257,7 +257,7 @@ def _described(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
         pointer = 0 if pointer is None else index(pointer)
         shape = tuple(map(index, shape))
         strides = None if strides is None else tuple(map(index, strides))
-        # Version 2 has no streams, and None means the same: use it at once.
+        # Version 2 has no streams; None means the same: use the memory at once.
         handle = 0 if handle is None else index(handle)
         dtype = np.dtype(interface["typestr"])
         good = isinstance(interface["typestr"], str) and pointer >= 0 and handle >= 0
@@ -268,8 +268,8 @@ def _described(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
     return pointer, shape, strides, dtype, bool(is_readonly), handle
 
 
-def _take_interface(x: Any, interface: dict[str, Any]) -> _Taken:
-    pointer, shape, strides, dtype, is_readonly, handle = _described(x, interface)
+def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
+    pointer, shape, strides, dtype, is_readonly, handle = _parse_interface(x, interface)
     if 0 in shape:
         ordinal = gpu_ordinal(None)
         core.check_device(ordinal)
@@ -292,7 +292,7 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Taken:
 
 
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
-    """`array` on a GPU, or for -1 as a NumPy array; the same one when it is there already."""
+    """Returns `array` on a GPU, or for -1 as a NumPy array; itself if it is there already."""
     if ordinal == array._ordinal:
         return _to_gpu(array, ordinal) if copy else array
     if copy is False:
@@ -302,15 +302,15 @@ def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
 
 
 def from_foreign(x: Any, device: str | None = None) -> Any:
-    """An Array over the GPU memory of `x`, without a copy, that the current stream may use at once.
+    """Returns an Array over the GPU memory of `x` that the current stream may use at once.
 
-    None when `x` is no array on a CUDA GPU.  Where `device` names another place, a copy there.
-    BufferError when the memory cannot be shared, TypeError for unknown element types.
+    Copies only if `device` names another place.  Returns None if `x` is not an array on a CUDA GPU.
+    Raises BufferError if the memory cannot be shared, TypeError for unknown element types.
     """
-    taken = _take(x)
-    if taken is None:
+    found = _take(x)
+    if found is None:
         return None
-    array, ready = taken
+    array, ready = found
     _wait(array._ordinal, _current(array._ordinal), ready)
     return array if device is None else _move(array, core.parse_device(device), None)
 
@@ -326,12 +326,12 @@ def as_array(x: Any) -> Any:
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Any:
-    """The elements of `x` without a copy: an Array from a GPU, a NumPy array from the CPU.
+    """Returns the elements of `x` without a copy: an Array from a GPU, a NumPy array from the CPU.
 
-    `x` has ``__dlpack__`` or ``__cuda_array_interface__``: tensors of PyTorch, arrays of CuPy,
-    Numba, JAX, NumPy, ...  The result shares its memory, and keeps it alive.  `device` moves it
-    when it is elsewhere, to ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  `copy` makes a copy in any case
-    when it is true, and in no case when it is false: then BufferError if one is needed.
+    `x` has ``__dlpack__`` or ``__cuda_array_interface__``: a tensor of PyTorch, an array of CuPy,
+    Numba, JAX, NumPy, ...  The result shares the memory and keeps it alive.  `device` (``"cpu"``,
+    ``"cuda"`` or ``"cuda:N"``) moves it if it is elsewhere.  If `copy` is true, the result is
+    always a copy; if it is false, never: then a needed copy raises BufferError.
     """
     ordinal = None if device is None else core.parse_device(device)
     array = x if isinstance(x, core.ArrayBase) else from_foreign(x)
@@ -355,27 +355,27 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 # ---- Operations ----------------------------------------------------------------------------------
 
 
-def _operand(x: Any, taken: list[_Taken]) -> Any:
-    """`x`, or an Array over its memory when that is a GPU's, which is then noted in `taken`."""
+def _operand(x: Any, foreign: list[_Ready]) -> Any:
+    """Returns `x`, or an Array over its memory if a GPU has it, which it adds to `foreign`."""
     if type(x) in _PLAIN or isinstance(x, core.ArrayBase):
         return x
     one = _take(x)
     if one is None:
         return x
-    taken.append(one)
+    foreign.append(one)
     return one[0]
 
 
 def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`operation(*args, **kwargs)` when an operand is foreign GPU memory, else NotImplemented.
+    """Computes a call in which an operand is foreign GPU memory; returns NotImplemented for others.
 
-    Without a stream of ours (``with pkg.stream(...)``) the operation is given to the stream of the
-    first such operand, so that nobody has to wait.  A foreign `out` is written and returned; other
-    results are Arrays, ready on our stream.
+    Outside ``with pkg.stream(...)`` the operation uses the stream of the first such operand, so
+    that nobody has to wait.  A foreign `out` is written and returned; other results are Arrays,
+    ready on our stream.
     """
     nin = operation.nin
-    taken: list[_Taken] = []
-    arrays = [_operand(x, taken) for x in args]
+    foreign: list[_Ready] = []
+    arrays = [_operand(x, foreign) for x in args]
     out, target = (args[nin], arrays[nin]) if len(args) > nin else (None, None)
     if kwargs:
         kwargs = {**kwargs}
@@ -383,13 +383,13 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             out = kwargs["out"]
             if type(out) is tuple and len(out) == 1:
                 out = out[0]
-            target = kwargs["out"] = _operand(out, taken)
+            target = kwargs["out"] = _operand(out, foreign)
         if "where" in kwargs:
-            kwargs["where"] = _operand(kwargs["where"], taken)
-    if not taken:
+            kwargs["where"] = _operand(kwargs["where"], foreign)
+    if not foreign:
         return NotImplemented
 
-    first, stream = taken[0]
+    first, stream = foreign[0]
     ordinal = first._ordinal
     current = core.current_stream.get(None)
     is_ours = current is not None and current.ordinal == ordinal
@@ -397,7 +397,7 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         stream = current
     elif stream is not None and any(isinstance(x, core.ArrayBase) for x in (*args, out)):
         _wait(ordinal, stream, None)
-    for _, ready in taken:
+    for _, ready in foreign:
         if ready is not stream:
             _wait(ordinal, stream, ready)
     if is_ours or stream is None:

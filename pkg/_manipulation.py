@@ -1,4 +1,4 @@
-"""Functions that put arrays together and choose from them; for `Array` and NumPy arrays."""
+"""Functions that join, select from and reshape arrays: an `Array`'s method, or NumPy's function."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
 
 @in_default_mode
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None) -> Any:
-    """The arrays one after the other along an axis; along the only one of their flat forms if None.
+    """Joins arrays along an axis; flattens them first if it is None.
 
     >>> concatenate([[1, 2], [3]])
     array([1, 2, 3])
@@ -82,7 +82,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
 
 @in_default_mode
 def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
-    """The arrays, all of one shape, along a new axis.
+    """Joins arrays of one shape along a new axis.
 
     >>> stack([[1, 2], [3, 4]], axis=1)
     array([[1, 3],
@@ -105,7 +105,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
 
 @in_default_mode
 def where(condition: Any, x: Any, y: Any, /) -> Any:
-    """Elements of `x` where `condition` is true (not 0), else of `y`; broadcast and promoted.
+    """Returns elements of `x` where `condition` is true (not 0), else of `y`; broadcast, promoted.
 
     >>> where([True, False], 1, 2)
     array([1, 2])
@@ -127,7 +127,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
-    """The elements, in C order, in another shape; see `Array.reshape`."""
+    """Returns the elements, in C order, in another shape; see `Array.reshape`."""
     x = as_array(x)
     shape = integers("reshape", "shape", shape)
     if isinstance(x, Array):
@@ -144,7 +144,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 
 
 def transpose(x: Any, /, axes: Any = None) -> Any:
-    """The axes in another order, reversed when none is given; a view."""
+    """Returns a view with the axes in another order, reversed if none is given."""
     x = as_array(x)
     axes = axes if axes is None else axes_of("transpose", "axes", axes)
     if isinstance(x, Array):
@@ -153,12 +153,12 @@ def transpose(x: Any, /, axes: Any = None) -> Any:
 
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
-    """The axes in another order; a view."""
+    """Returns a view with the axes in another order."""
     return transpose(x, axes_of("permute_dims", "axes", axes))
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """The last two axes exchanged; a view."""
+    """Returns a view with the last two axes exchanged."""
     x = as_array(x)
     if isinstance(x, Array):
         return x.mT
@@ -168,7 +168,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """Some axes moved to other places, the rest in their order; a view."""
+    """Returns a view with some axes moved to other positions, the rest in their order."""
     x = as_array(x)
     source = axes_of("moveaxis", "source", source)
     destination = axes_of("moveaxis", "destination", destination)
@@ -185,7 +185,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 
 
 def expand_dims(x: Any, /, axis: Any) -> Any:
-    """With new axes of size 1; a view."""
+    """Returns a view with new axes of size 1."""
     x = as_array(x)
     axes = axes_of("expand_dims", "axis", axis)
     if not isinstance(x, Array):
@@ -195,7 +195,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Any:
-    """Without axes of size 1; a view."""
+    """Returns a view without axes of size 1."""
     x = as_array(x)
     axis = axis if axis is None else axes_of("squeeze", "axis", axis)
     if isinstance(x, Array):
@@ -204,7 +204,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
 
 
 def flip(x: Any, /, axis: Any = None) -> Any:
-    """The elements in reverse order along all axes, or some; a view."""
+    """Returns a view in reverse order along all axes, or some."""
     x = as_array(x)
     axis = axis if axis is None else axes_of("flip", "axis", axis)
     if not isinstance(x, Array):
@@ -214,7 +214,7 @@ def flip(x: Any, /, axis: Any = None) -> Any:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
-    """`x` repeated to a shape, as a view; it is read-only."""
+    """Returns `x` repeated to a shape, as a view that is read-only."""
     x = as_array(x)
     shape = sizes_of("broadcast_to", "shape", shape)
     if not isinstance(x, Array):
@@ -233,7 +233,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
-    """The elements converted to another type."""
+    """Returns the elements converted to another type."""
     if copy is True and device is None:
         result = core.astype_new(x, dtype)
         if result is not NotImplemented:

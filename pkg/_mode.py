@@ -1,7 +1,7 @@
-"""The floating-point mode in which this package computes, whatever mode the caller's thread has.
+"""Runs functions in the default floating-point mode, whatever mode the caller's thread has.
 
-The library enters the default mode by itself.  What Python and NumPy compute for the package (a
-conversion, a mean's quotient, the constants of an expression's text) does so in here.
+The library enters the default mode by itself.  This file is for what Python and NumPy compute for
+the package: conversions, the quotient of a mean, the constants of an expression.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def in_default_mode(function: _Function) -> _Function:
-    """The function, called in the default mode; the caller's mode comes back in any case."""
+    """Makes a function run in the default mode; it always restores the caller's mode."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

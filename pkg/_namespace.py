@@ -1,6 +1,6 @@
-"""The Python array API standard: `pkg` is the namespace of `Array`, with the part that it has.
+"""The Python array API standard, of which `pkg` is the namespace: versions, types, capabilities.
 
-What is there behaves as the standard says; `__array_namespace_info__` claims nothing else.
+The package has a part of the standard, and `__array_namespace_info__` claims no more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def namespace_of(api_version: str | None) -> ModuleType:
-    """The namespace for a version of the standard; ValueError for an unknown one."""
+    """Returns the namespace for a version of the standard; raises ValueError if it is unknown."""
     if api_version is not None and api_version not in _VERSIONS:
         raise ValueError(
             f"unknown version {api_version!r} of the array API; known are {', '.join(_VERSIONS)}"
@@ -38,7 +38,7 @@ def namespace_of(api_version: str | None) -> ModuleType:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a type is of a kind (``"integral"``, ...), or is another type; or one of a tuple.
+    """Tells whether a type is of a kind (``"integral"``, ...), or is a type, or one of a tuple.
 
     >>> isdtype("float32", "real floating")
     True
@@ -63,21 +63,21 @@ def _dtype(x: Any) -> Any:
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The type that the operands promote to, as NumPy promotes."""
+    """Returns the type to which NumPy promotes the operands."""
     result: np.dtype[Any] = np.result_type(*map(_dtype, arrays_and_dtypes))
     return result
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether a type, or an array's, casts to another without loss."""
+    """Tells whether a type, or that of an array, casts to another without loss."""
     return np.can_cast(_dtype(from_), to)
 
 
 class _Info:
-    """What `pkg` has of the standard's optional parts, its devices and types."""
+    """The optional parts of the standard that `pkg` has, its devices and its types."""
 
     def capabilities(self) -> dict[str, Any]:
-        """No boolean indexing, no shapes that depend on data."""
+        """Says that boolean indexing and shapes that depend on data are not supported."""
         return {
             "boolean indexing": False,
             "data-dependent shapes": False,
@@ -85,16 +85,16 @@ class _Info:
         }
 
     def default_device(self) -> str:
-        """Where arrays are made unless told otherwise."""
+        """Returns the device on which functions make arrays unless they are told otherwise."""
         ordinal = core.parse_device(None)
         return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
 
     def devices(self) -> list[str]:
-        """The CPU and all GPUs."""
+        """Returns the CPU and all GPUs."""
         return ["cpu", *(f"cuda:{ordinal}" for ordinal in range(core.device_count()[0]))]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
-        """The types that numbers get."""
+        """Returns the types that Python numbers become."""
         core.parse_device(device)
         return {
             "real floating": np.dtype(np.float64),
@@ -104,7 +104,7 @@ class _Info:
         }
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
-        """The element types, all or of a kind."""
+        """Returns the element types, all or those of a kind."""
         core.parse_device(device)
         return {
             name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)
@@ -112,5 +112,5 @@ class _Info:
 
 
 def __array_namespace_info__() -> _Info:
-    """What the namespace has: see the array API standard."""
+    """Describes the namespace, as the array API standard asks."""
     return _Info()

@@ -23,6 +23,9 @@ Shape = tuple[int, ...]
 
 NUMBERS = (bool, int, float, complex)
 
+#: Python numbers that take the type of an array beside them (NEP 50).
+WEAK = (int, float, complex)
+
 #: Types without rules of their own.
 _PLAIN = frozenset(
     (np.ndarray, np.memmap, bool, int, float, complex, str, bytes, type(None), slice, range)

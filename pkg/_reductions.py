@@ -48,9 +48,9 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Values:
-    """Elements that are not in memory: what an expression gives, computed as it is reduced.
+    """Elements that are not in memory: `reduce` computes them as it reduces them.
 
-    Has what the functions here ask of an array.  `_ordinal` is -1 for host arrays.
+    It has those attributes of an array that this file uses.  `_ordinal` is -1 for the CPU.
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], ordinal: int) -> None:
@@ -62,7 +62,7 @@ class Values:
         self.device = f"cuda:{ordinal}"
 
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
-        """As `core.reduce`, but that it reports the flags itself."""
+        """Does what `core.reduce` does, and reports the floating-point flags."""
         raise NotImplementedError
 
 
@@ -211,7 +211,7 @@ def sum(
     *,
     device: str | None = None,
 ) -> Any:
-    """The sum over all axes, or some (an int or a tuple).
+    """Returns the sum over all axes, or some (an int or a tuple).
 
     Integers are added up in 64 bits, signed or unsigned as the elements; other types in their own,
     float16 in float32 and rounded once; or all in `dtype`.  At least as accurate as ``numpy.sum``,
@@ -236,7 +236,7 @@ def prod(
     *,
     device: str | None = None,
 ) -> Any:
-    """The product over all axes, or some; types and order as for `sum`.
+    """Returns the product over all axes, or some; types and order are those of `sum`.
 
     >>> prod([1, 2, 3, 4])
     np.int64(24)
@@ -266,7 +266,9 @@ def min(
     *,
     device: str | None = None,
 ) -> Any:
-    """The least element over all axes, or some; NaN if there is one.  ValueError without elements.
+    """Returns the least element over all axes, or some; NaN if there is one.
+
+    Raises ValueError without elements.
 
     >>> min([3, 1, 2])
     np.int64(1)
@@ -282,7 +284,7 @@ def max(
     *,
     device: str | None = None,
 ) -> Any:
-    """The greatest element over all axes, or some; NaN if there is one.
+    """Returns the greatest element over all axes, or some; NaN if there is one.
 
     >>> max([3, 1, 2])
     np.int64(3)
@@ -299,10 +301,10 @@ def mean(
     *,
     device: str | None = None,
 ) -> Any:
-    """The arithmetic mean over all axes, or some: the `sum`, divided by the number of elements.
+    """Returns the mean over all axes, or some: the `sum`, divided by the number of elements.
 
-    Integers are averaged in float64, float16 in float32; or all in `dtype`.  NaN, with a
-    RuntimeWarning, without elements.
+    Integers are averaged in float64, float16 in float32; or all in `dtype`.  Without elements
+    it is NaN, with a RuntimeWarning.
 
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
@@ -320,7 +322,7 @@ def mean(
 
 
 def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
-    """The sum of the products of two vectors of one length; or of one with a number.
+    """Returns the sum of the products of two vectors of one length, or a product with a number.
 
     Products and their sum are computed in the promoted type of the two (float16 in float32,
     integers in 64 bits and wrapped); the order is that of `sum`.
@@ -359,12 +361,12 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
 
 
 def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
-    """The sum of a diagonal of a two-dimensional array, rectangular too.
+    """Returns the sum of a diagonal of a two-dimensional array, rectangular too.
 
     `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed
     or unsigned as the elements; other types in their own.  The order of a floating-point sum
-    depends on its length alone, so that the bits are the same on every device; it is at least as
-    accurate as ``numpy.trace``.  ValueError when `matrix` is not two-dimensional.
+    depends on its length alone, so the bits are the same on every device; it is at least as
+    accurate as ``numpy.trace``.  Raises ValueError if `matrix` is not two-dimensional.
 
     >>> import numpy as np
     >>> trace(np.arange(9).reshape(3, 3))

@@ -46,6 +46,9 @@ REDUCTIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX}
 #: The operation that each reduction repeats.
 REPEATED = {"sum": "add", "mean": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 
+#: The reduction that repeats each operation.
+REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name != "mean"}
+
 
 def reduction_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Returns the element type that the reduction `name` gives for elements of a type."""

@@ -31,7 +31,7 @@ def __getattr__(name: str) -> np.ufunc:
 
 
 def on_device(operation: Any, ordinal: int) -> np.ufunc:
-    """The ufunc of an operation that computes on cuda:`ordinal`."""
+    """Returns the ufunc of an operation that computes on cuda:`ordinal`."""
     name = f"{operation.ufunc.__name__}_cuda{ordinal}"
     known: np.ufunc | None = globals().get(name)
     return known if known is not None else __getattr__(name)

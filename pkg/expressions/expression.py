@@ -1,8 +1,8 @@
 """`Expression` and `evaluate`: expressions over arrays, computed in one pass.
 
-A call goes through `core.ExpressionBase` when it is one of arrays and numbers whose types the
-expression has met before.  All else comes here: operands are prepared, the graph is lowered for
-their types, and the program is remembered for the next call.
+`core.ExpressionBase` computes calls with arrays and numbers whose types the expression has met
+before.  Other calls come here.  This file prepares the operands, lowers the graph for their types
+and remembers the program for the next call.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 
 from .. import _reductions, core
 from .._array import Array
-from .._call import check_out, open_out, store, unwrap_out
+from .._call import check_out, finish, open_out, store, unwrap_out
 from .._interop import as_array
 from .._mode import in_default_mode
 from .._operands import (
+    WEAK,
     broadcast_shapes,
     check_order,
     find_place,
@@ -37,15 +38,13 @@ from .parsing import parse
 
 _Out = TypeVar("_Out", bound=Host | Array)
 
-_WEAK = (int, float, complex)
-
-#: The arguments of a call besides the inputs, with their defaults.
+#: The keyword arguments of a call besides the inputs, with their defaults.
 _OPTIONS: dict[str, Any] = {"out": None, "order": "K", "casting": "safe", "device": None}
 
-#: How many programs an expression keeps, beside those of `core.ExpressionBase`.
+#: The number of programs that an expression keeps, besides those of `core.ExpressionBase`.
 _MAX_PROGRAMS = 64
 
-#: Elements of a piece where NumPy's iterator has to convert: the pieces stay in the cache.
+#: Elements that NumPy's iterator converts at a time, so that they stay in the cache.
 _PIECE = 1 << 15
 _GPU_PIECE = 1 << 18
 
@@ -56,7 +55,7 @@ _lock = threading.Lock()
 
 
 def _take(name: str, x: Any) -> Any:
-    """An input as a Python number, a NumPy scalar or array, or an Array; else TypeError."""
+    """Returns an input as a number, a NumPy array or an Array; raises TypeError for others."""
     kind = type(x)
     if is_number(x) or isinstance(x, Array):
         return x
@@ -105,16 +104,16 @@ def _open_out(out: Any) -> Any:
 
 
 class _Region:
-    """Which nodes are Python numbers when certain inputs are, and which of those others need.
+    """The nodes that are Python numbers if certain inputs are, and those of them that others need.
 
-    They are computed by Python, as they would be step by step.
+    Python computes them, as it would step by step.
     """
 
     def __init__(self, graph: Graph, is_weak: Sequence[bool]) -> None:
         weak: set[int] = set()
         numbers: set[int] = set()
         frontier: set[int] = set()
-        #: Exponents that are no constants; a program has to know their values.
+        #: Exponents that come with the call; a program needs their values.
         self.exponents: set[int] = set()
         #: Nodes that Python computes, in their order.
         self.inside: list[int] = []
@@ -135,7 +134,7 @@ class _Region:
         self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
 
     def numbers(self, graph: Graph, values: Sequence[Any]) -> dict[int, Any]:
-        """The values of the nodes of the region that others need."""
+        """Returns the values of the nodes in the region that others need."""
         known = {k: node[1] for k, node in enumerate(graph.nodes) if node[0] == "number"}
         known |= {k: values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"}
         for k in self.inside:
@@ -145,7 +144,7 @@ class _Region:
 
 
 class _Call:
-    """One call of an expression: its inputs prepared, and what is known of the graph's nodes."""
+    """One call of an expression: its prepared inputs, and the kinds of the graph's nodes."""
 
     def __init__(self, expression: Expression, inputs: Sequence[Any]) -> None:
         self.expression = expression
@@ -157,7 +156,7 @@ class _Call:
             k: self.values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"
         }
         if self.region.frontier:
-            # Where a number meets an array, it is weak, or what NumPy makes of it.
+            # Beside an array a number is weak, or the scalar that NumPy makes of it.
             for k, x in self.region.numbers(graph, self.values).items():
                 self.nodes[k] = np.bool_(x) if type(x) is bool else type_number(x)
         self.kinds: dict[int, Any] = {
@@ -165,7 +164,7 @@ class _Call:
         }
         for k in self.region.exponents & self.nodes.keys():
             x = self.nodes[k]
-            if type(x) in _WEAK:
+            if type(x) in WEAK:
                 self.kinds[k] = Static(x)
             elif np.ndim(x) == 0 and x.dtype.kind in "biuf":
                 self.kinds[k] = Static(x.item(), x.dtype)
@@ -180,7 +179,7 @@ class _Call:
         return (out_dtype, *kinds)
 
     def lower(self, out_dtype: Any = None) -> tuple[Lowered, core.Program]:
-        """The program, converting its result to `out_dtype` if that is given."""
+        """Returns the program, which converts its result to `out_dtype` if that is given."""
         known = self.expression._programs
         key = self._key(out_dtype)
         found = known.get(key)
@@ -194,9 +193,9 @@ class _Call:
         return found
 
     def with_values(self) -> None:
-        """Makes the numbers known to the program: it may turn on whether they fit."""
+        """Makes the numbers part of the program, which depends on whether they fit their types."""
         for k, x in self.nodes.items():
-            if type(x) in _WEAK:
+            if type(x) in WEAK:
                 self.kinds[k] = Static(x)
 
     def sources(self, lowered: Lowered) -> tuple[Any, ...]:
@@ -208,7 +207,7 @@ class _Call:
 
 
 def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
-    """The result of a call, in `target` or new."""
+    """Computes a call, into `target` or a new array."""
     if call.graph.reduction is not None:
         return _reduce(call, ordinal, target, casting)
     lowered, program = call.lower()
@@ -231,7 +230,7 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
 
 
 def _call_program(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
-    """`program.call`, also for an output of another shape or type, or one that overlaps."""
+    """Calls a program, also for an output of another shape or type, or one that overlaps."""
     result = program.call(ordinal, order, target, inputs)
     if result is not NotImplemented or target is None:
         return result
@@ -242,7 +241,7 @@ def _call_program(program: core.Program, ordinal: int, order: str, target: Any, 
 def _run_converting(
     lowered: Lowered, program: core.Program, ordinal: int, order: str, inputs: Any, target: Any
 ) -> Any:
-    """As `program.call` for arrays in the other byte order, which are converted piece by piece."""
+    """Calls a program for arrays in the other byte order, which it converts piece by piece."""
     arrays = [
         x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
         for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
@@ -266,7 +265,7 @@ def _run_converting(
 
 
 class _Values(_reductions.Values):
-    """The elements of an expression, which are computed as they are reduced."""
+    """The elements of an expression, computed as they are reduced."""
 
     def __init__(self, call: _Call, ordinal: int) -> None:
         lowered, self._program = call.lower()
@@ -284,31 +283,25 @@ class _Values(_reductions.Values):
 
 
 def _reduce(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
-    reduction = call.graph.reduction
-    assert reduction is not None
+    assert call.graph.reduction is not None
+    name, axis, keepdims = call.graph.reduction
     values = _Values(call, ordinal)
     device = None if values._ordinal >= 0 else "cpu" if ordinal < 0 else f"cuda:{ordinal}"
-    name, axis, keepdims = reduction
     result = _reductions.reduce(name, values, axis, keepdims=keepdims, device=device)
-    if target is None:
-        return result
-    place = values._ordinal
-    check_out("evaluate", target, result.shape, result.dtype, place, casting, exact=True)
-    store(target, result)
-    return target
+    return finish("evaluate", result, target, casting, exact=True)
 
 
 def _is_of_numbers(graph: Graph, values: Sequence[Any]) -> bool:
-    """Returns whether an expression is of Python numbers alone."""
+    """Tells whether an expression is of Python numbers alone."""
     return all(map(is_number, values)) and not any(node[0] == "value" for node in graph.nodes)
 
 
 def _of_numbers(
     graph: Graph, values: Sequence[Any], ordinal: int, target: Any, casting: Any
 ) -> Any:
-    """An expression of Python numbers alone, which Python computes: a Python number.
+    """Computes an expression of Python numbers alone, as Python does: to a Python number.
 
-    A reduction of it, and what goes to `target`, have NumPy's type of that number.
+    A reduction, and an element of `target`, have NumPy's type of that number.
     """
     if ordinal >= 0:
         core.check_device(ordinal)
@@ -316,24 +309,19 @@ def _of_numbers(
     reduction = graph.reduction
     if reduction is None and target is None:
         return result
-    kind = bool if type(result) is bool else next(k for k in _WEAK if isinstance(result, k))
+    kind = bool if type(result) is bool else next(k for k in WEAK if isinstance(result, k))
     typed = np.asarray(result, kind)  # or OverflowError
     if reduction is not None:
-        function = getattr(_reductions, reduction.name)
-        typed = np.asarray(function(typed, axis=reduction.axis, keepdims=reduction.keepdims))
-        if target is None:
-            return typed[()]
-    name, exact = "evaluate", reduction is not None
-    check_out(name, target, typed.shape, typed.dtype, -1, casting, exact=exact)
-    store(target, typed)
-    return target
+        name, axis, keepdims = reduction
+        typed = _reductions.reduce(name, typed, axis, keepdims=keepdims)
+    return finish("evaluate", typed, target, casting, exact=reduction is not None)
 
 
 # ---- Expressions ---------------------------------------------------------------------------------
 
 
 class _OfInstances:
-    """A property that the class itself does not have: `inspect.signature` asks both."""
+    """A property of instances that the class itself lacks: `inspect.signature` asks both."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -345,17 +333,17 @@ class _OfInstances:
 
 
 class Expression(core.ExpressionBase):
-    """An expression over arrays, which a call computes in one pass, without temporaries.
+    """An expression over arrays that a call computes in one pass, without temporaries.
 
     ``text`` is Python's arithmetic: names, numbers, ``+ - * / // % **``, comparisons,
     ``where(condition, x, y)``, ``abs`` and the package's operations (``sqrt``, ``minimum``,
     ``divide``, ...); and outermost ``sum``, ``prod``, ``min``, ``max`` or ``mean``, with ``axis=``
-    and ``keepdims=``.  SyntaxError, with the place, for anything else; nothing of it is ever run.
+    and ``keepdims=``.  Other texts raise SyntaxError, with the place; no text is ever run.
 
     A call takes the inputs by position, in the order in which they appear, or by name: NumPy
     arrays and what NumPy takes for one, Arrays, foreign GPU arrays, and numbers.  The result has
     the type, shape and bits that the operations give one after the other, on every device.
-    Python computes what is made of Python numbers alone: exactly, with its errors.
+    Python computes the parts that are made of Python numbers alone: exactly, with its errors.
 
     >>> import numpy as np
     >>> e = Expression("(a - b) / (a + b)")
@@ -389,7 +377,7 @@ class Expression(core.ExpressionBase):
         self._set(text.strip(), parse(text), False)
 
     def _set(self, text: str, graph: Graph, is_traced: bool, name: str = "expression") -> None:
-        # Dask and xarray build names of tasks from it, and take it apart at what is no identifier.
+        # Dask and xarray build names of tasks from it, and split it where it is not an identifier.
         self.__name__ = self.__qualname__ = name if name.isidentifier() else "expression"
         self._text = text
         self._graph = graph
@@ -399,7 +387,7 @@ class Expression(core.ExpressionBase):
 
     @property
     def text(self) -> str:
-        """The expression as it was written."""
+        """The text of the expression."""
         return self._text
 
     @property
@@ -418,7 +406,7 @@ class Expression(core.ExpressionBase):
         return region
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Arguments in the order of the inputs; TypeError when they are others."""
+        """Returns the arguments in the order of the inputs; raises TypeError for others."""
         names = self.inputs
         if not named and len(args) == len(names):
             return list(args)
@@ -437,8 +425,8 @@ class Expression(core.ExpressionBase):
         return [*args, *(named[name] for name in names[len(args) :])]
 
     def _call(self, /, *args: Any, **named: Any) -> Any:
-        """A call that `core.ExpressionBase` leaves."""
-        # A name is that of an input, until the input has been given by position.
+        """Computes a call that `core.ExpressionBase` leaves."""
+        # A name belongs to an input unless that input is given by position.
         open_names = self.inputs[len(args) :]
         given = {name: named.pop(name) for name in named.keys() & _OPTIONS.keys() - {*open_names}}
         return self._compute(self._bind(args, named), **{**_OPTIONS, **given})
@@ -457,7 +445,7 @@ class Expression(core.ExpressionBase):
         try:
             result = _run(call, ordinal, order, target, casting)
         except core.OutOfRange:
-            # An int beyond a type: a comparison knows the answer, else it is an error again.
+            # An int is beyond its type: a comparison knows the answer, all else raises again.
             call.with_values()
             result = _run(call, ordinal, order, target, casting)
         else:
@@ -465,7 +453,7 @@ class Expression(core.ExpressionBase):
         return result if out is None else out
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
-        """Lets `core` see to further calls like this one."""
+        """Lets `core` compute further calls like this one."""
         reduction = self._graph.reduction
         if not call.region.is_direct:
             return
@@ -486,14 +474,14 @@ class Expression(core.ExpressionBase):
         """Returns inputs of types alone; int, float, ... stand for Python numbers."""
         samples = [
             kind(3 + 2 * k)
-            if isinstance(kind, type) and kind in (bool, *_WEAK)  # a dtype may be equal to one
+            if isinstance(kind, type) and kind in (bool, *WEAK)  # a dtype may be equal to one
             else np.ones((), np.dtype(kind).newbyteorder("="))
             for k, kind in enumerate(self._bind(dtypes, named))
         ]
         return [_take(name, x) for name, x in zip(self.inputs, samples, strict=True)]
 
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
-        """The type of the result for inputs of types, given by position or name.
+        """Returns the type of the result for types of the inputs, by position or name.
 
         `bool`, `int`, `float` and `complex` stand for Python numbers.
 
@@ -512,7 +500,7 @@ class Expression(core.ExpressionBase):
         return reduction_type(reduction.name, dtype)
 
     def disassemble(self, /, *dtypes: Any, **named: Any) -> str:
-        """The program for inputs of types, one step on a line; types as for `dtype_for`.
+        """Returns the program for types of the inputs, one step on a line; see `dtype_for`.
 
         >>> print(Expression("a * b + 1").disassemble("float32", "int16"))
         a: float32
@@ -563,7 +551,7 @@ class Expression(core.ExpressionBase):
 
 
 def of_graph(graph: Graph, name: str = "expression") -> Expression:
-    """The expression of a graph that is not from a text."""
+    """Returns the expression of a graph that tracing made."""
     expression = Expression.__new__(Expression)
     expression._set(text_of(graph), graph, True, name)
     return expression
@@ -613,11 +601,11 @@ def evaluate(
     casting: str = "safe",
     device: str | None = None,
 ) -> Any:
-    """The value of an expression over arrays, computed in one pass; see `Expression`.
+    """Computes an expression over arrays in one pass; see `Expression`.
 
-    Names are looked up in `local_dict` and `global_dict`, or the caller's local and global
-    variables.  SyntaxError for what is no expression, NameError for an unknown name.  Texts that
-    were met lately are not parsed again.
+    Looks names up in `local_dict` and `global_dict`, or in the caller's local and global variables.
+    Raises SyntaxError if the text is not an expression, NameError for an unknown name.  Parsed
+    expressions are cached.
 
     >>> import numpy as np
     >>> a, b = np.arange(3.0), np.array([2.0, 3.0, 4.0])

@@ -1,7 +1,7 @@
-"""Expressions as graphs: what parsing and tracing make, and lowering turns into steps.
+"""Expressions as graphs, which parsing and tracing make and lowering turns into steps.
 
-A graph is a list of nodes, each over earlier ones, so that nothing here recurses however deep an
-expression is.  Equal nodes are one node: common sub-expressions are computed once.  Nodes know no
+A graph is a list of nodes whose operands come earlier in the list, so that deep expressions need no
+recursion.  Equal nodes are one node: a common sub-expression is computed once.  Nodes have no
 element types; the types of the inputs come with a call.
 """
 
@@ -22,22 +22,22 @@ FURTHER = {"true_divide": 2, "power": 2, "where": 3}
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean")
 
-#: The most inputs of a program (MYLIB_PROGRAM_MAX_INPUTS).
+#: The limit on inputs of a program (MYLIB_PROGRAM_MAX_INPUTS).
 MAX_INPUTS = 32
 
-#: Ints of more bits are no number of any element type.
+#: No element type holds ints of more bits.
 MAX_INT_BITS = 1024
 
-#: Ints of more bits are not computed of numbers that come with a call, to save memory and time.
+#: Limits the ints that are computed from the numbers of a call, to save memory and time.
 MAX_COMPUTED_BITS = 1 << 16
 
-#: ("input", index), ("number", x) with a Python number, which takes the type of what it meets,
-#: ("value", x) with a NumPy scalar, or (function, *operands) with numbers of nodes.
+#: ("input", index); ("number", x) with a Python number, which takes the type of the other operand;
+#: ("value", x) with a NumPy scalar; or (function, *operands) with numbers of nodes.
 Node = tuple[Any, ...]
 
 
 class Reduction(NamedTuple):
-    """What is done with all elements of an expression in the end."""
+    """The reduction of all elements of an expression."""
 
     name: str
     axis: int | tuple[int, ...] | None = None
@@ -45,7 +45,7 @@ class Reduction(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """An expression: its nodes, which of them is the result, and the reduction of that, if any."""
+    """An expression: its nodes, the number of the result, and its reduction, if any."""
 
     inputs: tuple[str, ...]
     nodes: tuple[Node, ...]
@@ -53,7 +53,7 @@ class Graph(NamedTuple):
     reduction: Reduction | None = None
 
     def key(self) -> tuple[Any, ...]:
-        """Equal for graphs that compute the same; hashable."""
+        """Returns a hashable value that is equal for graphs that compute the same."""
         return self.inputs, tuple(map(_key, self.nodes)), self.root, self.reduction
 
 
@@ -71,14 +71,14 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int):
-        # The power has one bit more than this, or more.
+        # The power has more bits than this product.
         if abs(base) > 1 and (base.bit_length() - 1) * exponent >= MAX_COMPUTED_BITS:
             raise OverflowError(f"an int of more than {MAX_COMPUTED_BITS} bits is too large")
     return base**exponent
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    """The one that is chosen, as a number of the kind that both have together."""
+    """Returns `a` or `b`, as a number of the kind to which both promote."""
     chosen = a if condition else b
     for kind in (complex, float):
         if isinstance(a, kind) or isinstance(b, kind):
@@ -106,10 +106,10 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
 
 
 def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> Any:
-    """A function of Python numbers, as Python computes it, or for want of that the package.
+    """Computes a function of Python numbers as Python does, or as the package if Python lacks it.
 
-    An int has at most `most` bits.  ZeroDivisionError, OverflowError, ValueError or TypeError where
-    it has no result.
+    Raises ZeroDivisionError, ValueError or TypeError if there is no result, and OverflowError for
+    an int of more than `most` bits.
     """
     if function == "where":
         return _where(*numbers)
@@ -121,9 +121,9 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
 
 
 def of_numbers(graph: Graph, values: Sequence[Any]) -> Any:
-    """The value of an expression whose inputs are Python numbers, as Python computes it.
+    """Computes an expression whose inputs are Python numbers, as Python does.
 
-    Errors as `on_numbers`.
+    Raises the errors of `on_numbers`.
     """
     known: list[Any] = []
     for node in graph.nodes:
@@ -140,7 +140,7 @@ def of_numbers(graph: Graph, values: Sequence[Any]) -> Any:
 
 
 class Builder:
-    """Makes a graph, node by node; the methods return the numbers of nodes."""
+    """Makes a graph, node by node.  The methods return numbers of nodes."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = []
@@ -156,7 +156,7 @@ class Builder:
         return number
 
     def input(self, name: str) -> int:
-        """ValueError for more inputs than a program can have."""
+        """Adds an input; raises ValueError if there are more than a program can have."""
         if name not in self.inputs:
             if len(self.inputs) == MAX_INPUTS:
                 raise ValueError(f"an expression can have {MAX_INPUTS} inputs, not more")
@@ -164,7 +164,7 @@ class Builder:
         return self._node(("input", self.inputs.index(name)))
 
     def number(self, x: Any) -> int:
-        """A Python number, or a NumPy scalar; OverflowError for huge ints."""
+        """Adds a Python number or a NumPy scalar; raises OverflowError for huge ints."""
         x = type_number(x)
         if isinstance(x, np.generic):
             return self._node(("value", x))
@@ -173,16 +173,16 @@ class Builder:
         return self._node(("number", x))
 
     def call(self, function: str, *operands: int) -> int:
-        """A function of nodes; of numbers alone it is computed here.  Errors as `on_numbers`."""
+        """Adds a function of nodes; computes it of numbers, with the errors of `on_numbers`."""
         if function != "where" and all(self.nodes[k][0] == "number" for k in operands):
             numbers = (self.nodes[k][1] for k in operands)
             return self.number(on_numbers(function, *numbers, most=MAX_INT_BITS))
         return self._node((function, *operands))
 
     def graph(self, root: int, reduction: Reduction | None = None) -> Graph:
-        """The graph of what `root` needs, operands before what is computed from them.
+        """Returns the graph of the nodes that `root` needs, operands first.
 
-        The numbers of nodes depend on the expression alone, not on how it was built.
+        The numbers of its nodes depend on the expression alone, not on the order of building.
         """
         numbers: dict[int, int] = {}
         order: list[int] = []
@@ -212,7 +212,7 @@ class Builder:
 
 
 def operands(node: Node) -> tuple[int, ...]:
-    """The nodes that a node is computed from."""
+    """Returns the nodes that are operands of a node."""
     return () if node[0] in ("input", "number", "value") else node[1:]
 
 
@@ -226,7 +226,7 @@ _SYMBOLS = {
 
 
 def text_of(graph: Graph, most: int = 2000) -> str:
-    """The graph as an expression; cut with "..." where common parts make it longer than `most`."""
+    """Returns the text of a graph, cut with "..." if common parts make it longer than `most`."""
     texts: list[str] = []
     for node in graph.nodes:
         parts = [texts[k] for k in operands(node)]

@@ -1,8 +1,8 @@
-"""Graph and element types -> the steps of a program.
+"""Lowers a graph, for given element types, to the steps of a program.
 
-Types are promoted node by node, as NumPy promotes them (Python numbers are weak, NEP 50), and each
-node becomes the operation that NumPy, or for functions of its own the package, would compute.  So
-the bits of an expression are those of its single operations one after the other.
+It promotes types node by node, as NumPy does (Python numbers are weak, NEP 50).  Each node becomes
+the operation that NumPy would compute, or the package for functions of its own.  So an expression
+has the bits of its single operations one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .graph import Graph, operands
 CONVERT: int = core.STEP_CONVERT
 SELECT: int = core.STEP_SELECT
 
-#: The most of each that a program has (MYLIB_PROGRAM_MAX_...).
+#: Limits of a program (MYLIB_PROGRAM_MAX_...).
 _MAX_CONSTANTS = 256
 _MAX_STEPS = 4096
 
@@ -30,21 +30,21 @@ _LESS: int = OPERATIONS["less"].index
 
 
 class Static(NamedTuple):
-    """A number that is known when an expression is lowered; `dtype` is None for a Python number."""
+    """A number that is known before the call; `dtype` is None for a Python number."""
 
     number: Any
     dtype: Any = None
 
 
-#: What is known of a node from outside: its dtype; int, float or complex for a Python number whose
-#: value comes with the call; or its value.
+#: What a caller knows of a node: its dtype; int, float or complex for a Python number whose value
+#: comes with the call; or a `Static`.
 Kind = Any
 
 
 class Lowered(NamedTuple):
-    """A program for given types of the inputs, and what its inputs are."""
+    """A program for given types of the inputs, and the sources of its inputs."""
 
-    #: For each input of the program the node of the graph and the type.
+    #: The node of the graph and the type of each input of the program.
     sources: tuple[tuple[int, np.dtype[Any]], ...]
     constants: tuple[tuple[np.dtype[Any], Any], ...]
     #: (operation, CONVERT or SELECT; type; operands), as `core.Program` takes them.
@@ -52,36 +52,36 @@ class Lowered(NamedTuple):
     dtype: np.dtype[Any]
 
     def program(self) -> core.Program:
-        """What the library runs."""
+        """Returns the program for the library."""
         return core.Program([dtype for _, dtype in self.sources], self.constants, self.steps)
 
 
 class _Typed(NamedTuple):
-    """A value of the program: ("input" or "constant" or "step", number), and its type."""
+    """A value in the program: ("input" or "constant" or "step", number), and its type."""
 
     place: tuple[str, int]
     dtype: Any
 
 
 class _Weak(NamedTuple):
-    """A Python number: known, or the one that the node `node` has in a call."""
+    """A Python number: a known one, or the value of the node `node` in a call."""
 
     kind: type
     number: Any = None
     node: int | None = None
 
 
-#: What a step does, in which type, to which values.
+#: A step: operation, type, operands.
 _Step = tuple[int, Any, tuple[tuple[str, int], ...]]
 
 
 def _c_type(dtype: Any) -> Any:
-    """The type in native byte order, and one of NumPy's two where C has two of a size."""
+    """Returns the type in native byte order, and only one of C's two types of the same size."""
     return np.dtype(dtype.newbyteorder("=").str)
 
 
 def _raises(wide: Any, narrow: Any) -> bool:
-    """Whether the conversion of a number overflowed or underflowed."""
+    """Tells whether the conversion of a number overflowed or underflowed."""
     if narrow.dtype.kind not in "fc" or wide.dtype == narrow.dtype:
         return False
     if narrow.dtype.kind == "c":
@@ -117,7 +117,7 @@ class _Lowering:
         return _Typed(("constant", list(self.constants).index(key)), dtype)
 
     def typed(self, x: Any, dtype: Any) -> _Typed:
-        """A value as operand of a step of a type: of a weak number a constant or an input."""
+        """Returns a value as operand of a step; a weak number becomes a constant or an input."""
         if isinstance(x, _Typed):
             return x
         if x.node is not None:
@@ -130,11 +130,11 @@ class _Lowering:
         with np.errstate(all="ignore"):
             number = np.asarray(x.number, wide)  # OverflowError is NumPy's
             narrow = number.astype(dtype)
-        # What overflows or underflows as it is rounded is rounded in each call, for the warning.
+        # Rounding that overflows or underflows is left to each call, which warns.
         return self.constant(number, wide if _raises(number, narrow) else dtype)
 
     def default(self, x: Any) -> _Typed:
-        """A value with a type of its own: NumPy's default for numbers."""
+        """Returns a value with a type; a weak number gets NumPy's default type."""
         return x if isinstance(x, _Typed) else self.typed(x, np.dtype(x.kind))
 
     def step(self, op: int, dtype: Any, result: Any, *places: tuple[str, int]) -> _Typed:
@@ -168,7 +168,7 @@ class _Lowering:
         return self.step(operation.index, dtype, result, *places)
 
     def mixed_comparison(self, operation: Any, a: _Typed, b: _Typed) -> _Typed:
-        """A signed integer with a uint64, exactly: for a negative one the answer is known."""
+        """Compares a signed integer with a uint64, exactly: the answer for negatives is known."""
         is_first = a.dtype.kind == "i"
         x = a if is_first else b
         zero, u8 = self.constant(0, x.dtype), np.dtype(np.uint64)
@@ -206,7 +206,7 @@ class _Lowering:
             )
         check_exponent(base.dtype, number)
         if number == 0:
-            # Of the shape of the base, whose inputs stay inputs.
+            # The inputs of the base stay inputs, for their shapes.
             return self.constant(1, np.dtype(np.int8) if base.dtype == BOOL else base.dtype)
         if number < 0:
             return self.operation("true_divide", _Weak(int, 1), self.products(base, -number))
@@ -230,7 +230,7 @@ class _Lowering:
         raise TypeError("the exponent of ** must be a number: an integer from -64 to 64, or 0.5")
 
     def value(self, k: int) -> Any:
-        """The value of a node, whose operands have theirs in `results`."""
+        """Returns the value of a node whose operands are in `results`."""
         node = self.graph.nodes[k]
         if k in self.kinds:
             kind = self.kinds[k]
@@ -261,12 +261,12 @@ class _Lowering:
         for k in sorted(needed):
             self.results[k] = self.value(k)
         result = self.default(self.results[graph.root])
-        if result.place[0] != "step":  # a program has one step at least
+        if result.place[0] != "step":  # a program has at least one step
             result = self.step(CONVERT, result.dtype, result.dtype, result.place)
         return self.lowered(result if out_dtype is None else self.convert(result, out_dtype))
 
     def lowered(self, result: _Typed) -> Lowered:
-        """What `result` needs, numbered as the library does: inputs, constants, steps."""
+        """Returns what `result` needs, numbered as the library does: inputs, constants, steps."""
         steps = list(self.steps)[: result.place[1] + 1]
         live = {result.place}
         for k in range(len(steps) - 1, -1, -1):
@@ -287,12 +287,12 @@ class _Lowering:
 
 
 def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Lowered:
-    """The program of a graph, without its reduction, for given kinds of nodes.
+    """Returns the program of a graph, without its reduction, for given kinds of nodes.
 
-    `kinds` has every input that is needed, or instead nodes computed from it.  The result is
-    converted to `out_dtype`, if that is given.  TypeError: an operation that a type does not have;
-    ValueError: more than a program can have, a power that is not supported; OverflowError: a Python
-    number that its type cannot hold.
+    `kinds` has every needed input, or nodes computed from it instead.  The program converts the
+    result to `out_dtype`, if that is given.  Raises TypeError if an operation lacks a type,
+    ValueError for a program beyond the limits or an unsupported power, and OverflowError for a
+    Python number that its type cannot hold.
     """
     return _Lowering(graph, kinds).run(out_dtype)
 
@@ -301,7 +301,7 @@ def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Low
 
 
 def describe(graph: Graph, lowered: Lowered) -> str:
-    """A program, one step on a line."""
+    """Returns the text of a program, one step on a line."""
     names = []
     lines = []
     for node, dtype in lowered.sources:

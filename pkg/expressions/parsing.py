@@ -1,7 +1,7 @@
-"""Text -> graph, by Python's `ast`; nothing of the text is ever run.
+"""Parses texts to graphs with Python's `ast`; it never runs any part of a text.
 
 Only arithmetic passes: names, numbers, operators, comparisons, and calls of the functions below.
-Everything else is a SyntaxError that points at it.
+Anything else raises a SyntaxError that points at it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from .._table import OPERATIONS
 from .graph import FURTHER, REDUCTIONS, Builder, Graph, Reduction
 
-#: Longer texts are refused.
+#: The longest text.
 MAX_TEXT = 1 << 16
 
 _FILENAME = "<expression>"
 
-#: A text of fewer characters fits the stack of Python's parser, which raises MemoryError otherwise.
+#: Python's parser has room for shorter texts; for others it may raise MemoryError.
 _SURE_OF_ROOM = 100
 
 _BINARY: dict[type[ast.operator], str] = {
@@ -46,7 +46,7 @@ _FUNCTIONS: dict[str, tuple[str, int]] = {
     "abs": ("absolute", 1),
 }
 
-#: What is refused often enough to deserve a hint.
+#: Hints for mistakes that are common.
 _HINTS: list[tuple[tuple[type[ast.AST], ...], str]] = [
     ((ast.Attribute,), "attributes are not allowed; expressions have names, numbers and functions"),
     ((ast.Subscript,), "indexing is not supported; index the array before"),
@@ -75,7 +75,7 @@ class _Parser:
         self.is_of_numbers = False
 
     def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
-        """A SyntaxError that points at a node."""
+        """Returns a SyntaxError that points at a node."""
         if node is None or not hasattr(node, "lineno"):
             return SyntaxError(message, (_FILENAME, 1, 1, self.lines[0]))
 
@@ -105,7 +105,7 @@ class _Parser:
             raise error from None
         except (RecursionError, MemoryError) as error:
             if isinstance(error, MemoryError) and len(self.text) < _SURE_OF_ROOM:
-                raise  # there is no memory
+                raise  # memory is short
             raise self.error(
                 "Python's parser has no room for the expression: it is nested too deeply, or a "
                 "chain of operators is too long; put parentheses around parts of the chain"
@@ -163,7 +163,7 @@ class _Parser:
     # ---- Element by element ----
 
     def expression(self, root: ast.expr) -> int:
-        """The node of the graph for a tree: operands first, by a stack of our own."""
+        """Returns the node for a tree, operands first; its own stack allows deep trees."""
         work: list[tuple[ast.expr, str | None]] = [(root, None)]
         results: list[int] = []
         while work:
@@ -186,13 +186,13 @@ class _Parser:
         try:
             return self.builder.call(function, *operands)
         except (ArithmeticError, ValueError, TypeError) as error:
-            if self.is_of_numbers:  # Python would compute it
+            if self.is_of_numbers:  # Python computes these, with its own errors
                 raise error from None
             raise self.error(str(error), tree) from None
 
     @staticmethod
     def operands(tree: ast.expr) -> list[ast.expr]:
-        """Of a tree that has passed `visit`."""
+        """Returns the operands of a tree that has passed `visit`."""
         if isinstance(tree, ast.BinOp):
             return [tree.left, tree.right]
         if isinstance(tree, ast.UnaryOp):
@@ -202,7 +202,7 @@ class _Parser:
         return tree.args if isinstance(tree, ast.Call) else []
 
     def visit(self, tree: ast.expr, results: list[int]) -> tuple[str | None, list[ast.expr]]:
-        """The function of a tree and its operands; a name or a number goes to `results`."""
+        """Returns the function of a tree and its operands; adds a name or a number to `results`."""
         function: str | None = None
         if isinstance(tree, ast.Name):
             try:
@@ -269,7 +269,7 @@ class _Parser:
 
 
 def parse(text: str) -> Graph:
-    """The graph of an expression.  SyntaxError, with the place, for everything that is none."""
+    """Returns the graph of an expression; raises SyntaxError, with the place, for other texts."""
     if len(text) > MAX_TEXT:
         raise SyntaxError(
             f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed",

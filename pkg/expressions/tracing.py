@@ -1,7 +1,7 @@
-"""`fuse`: a Python function of arrays -> an Expression, by calling it once with stand-ins.
+"""`fuse`: makes an Expression of a Python function by calling it once with stand-ins.
 
-A stand-in notes what is done with it.  Types and shapes are not known to it, so one trace serves
-all calls; what would need a value (``if x > 0``, ``x[0]``, ``len(x)``) is a TypeError.
+A stand-in records the operations on it.  It knows no types or shapes, so one trace serves all
+calls.  Whatever needs a value (``if x > 0``, ``x[0]``, ``len(x)``) raises TypeError.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._table import UFUNCS
+from .._table import REDUCTION_OF, UFUNCS
 from .expression import of_graph
 from .graph import REDUCTIONS, Builder, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: The functions that ufuncs are.
+#: The functions of a graph that ufuncs compute.
 _UFUNCS: dict[Any, str] = {**UFUNCS, np.power: "power"}
-
-_REDUCING_UFUNCS = {np.add: "sum", np.multiply: "prod", np.minimum: "min", np.maximum: "max"}
 
 _REDUCING_FUNCTIONS: dict[Any, str] = {
     **{getattr(np, name): name for name in REDUCTIONS},
@@ -53,7 +51,7 @@ def _unary(function: str) -> Callable[[Traced], Any]:
 
 
 class Traced:
-    """Stands for an input, or a value computed from inputs, while a function is traced."""
+    """Stands for an input, or for a value computed from inputs, while a function is traced."""
 
     __slots__ = ("_builder", "_node", "_reduction")
 
@@ -98,8 +96,9 @@ class Traced:
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method == "reduce" and ufunc in _REDUCING_UFUNCS:
-            return self._reduce(_REDUCING_UFUNCS[ufunc], **{"axis": 0, **kwargs})
+        reduction = REDUCTION_OF.get(_UFUNCS.get(ufunc, ""))
+        if method == "reduce" and reduction is not None:
+            return self._reduce(reduction, **{"axis": 0, **kwargs})
         if method != "__call__" or (ufunc not in _UFUNCS and ufunc is not np.positive):
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         if kwargs:
@@ -148,7 +147,7 @@ class Traced:
 
 
 def _operand(of: Traced, x: Any) -> int:
-    """The node of an operand beside `of`; TypeError for what a function cannot hold."""
+    """Returns the node of an operand beside `of`; raises TypeError for an array."""
     if isinstance(x, Traced):
         if x._builder is not of._builder:
             raise TypeError("a value of another function, which is being fused, was used")
@@ -175,12 +174,12 @@ def _apply(function: str, operands: tuple[Any, ...]) -> Traced:
 def fuse(function: _F) -> _F:
     """Makes a function of arrays compute in one pass, as an `Expression`; a decorator.
 
-    The function is called once, here, with stand-ins for its arguments: all that it does with them
-    becomes the expression, which is its attribute ``expression``.  Operators, the package's
-    operations, NumPy's functions of the same names, ``abs``, ``where``, and for the result ``sum``,
-    ``prod``, ``min``, ``max`` and ``mean`` can be used; loops and helper functions too, but nothing
-    that depends on values.  Calls take the arguments as the function does, and ``out``, ``order``,
-    ``casting`` and ``device`` as an Expression.
+    `fuse` calls the function once with stand-ins for its arguments.  All that it does with them
+    becomes the expression, which is the attribute ``expression`` of the result.  The function
+    may use operators, the package's operations, NumPy's functions of the same names, ``abs``,
+    ``where``, and for the result ``sum``, ``prod``, ``min``, ``max`` and ``mean``; loops and helper
+    functions too, but nothing that depends on values.  Calls take the arguments of the function,
+    and ``out``, ``order``, ``casting`` and ``device`` as an Expression does.
 
     >>> import numpy as np
     >>> @fuse
