@@ -35,8 +35,8 @@ from ._operands import (
     is_fortran,
     is_number,
     is_scalar,
-    misplaced,
     own_ufuncs,
+    place_error,
     refusal,
     type_number,
 )
@@ -103,7 +103,7 @@ def _check_place(name: str, found: Any, ordinal: int) -> None:
     if place == ordinal:
         return
     if place >= 0 and ordinal >= 0:
-        raise misplaced(name, f"the operands are on cuda:{ordinal} and out is on {found.device}")
+        raise place_error(name, f"the operands are on cuda:{ordinal} and out is on {found.device}")
     here, there = ("in host memory" if one < 0 else f"on cuda:{one}" for one in (ordinal, place))
     raise TypeError(
         f"{name}(): out must be an array where the operands are: they are {here} and out is "

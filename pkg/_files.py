@@ -1,7 +1,7 @@
 """``python -m pkg eval``: an expression over ``.npy`` files, which may be larger than memory.
 
-The inputs are read in pieces; each piece of the result is computed in memory and written to a
-temporary file beside the output, which takes the output's name when all of it is on the disk.
+The command reads the inputs in pieces, computes each piece of the result in memory and writes it to
+a temporary file beside the output.  This file takes the output's name when it is on the disk.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ are converted in memory for it.
 OUTPUT appears when it is complete.  A run that fails or is interrupted leaves nothing behind.
 A file that is replaced hands on its mode and its owner.  The inputs must not change meanwhile.
 
-exit status: 0; 1 when something failed; 2 for arguments that cannot be; 130, 143 and 129 after
+exit status: 0; 1 when something failed; 2 for invalid arguments; 130, 143 and 129 after
 SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
 examples:
@@ -65,7 +65,7 @@ examples:
 
 
 class Failure(Exception):
-    """What the user is told, and the exit status."""
+    """An error message for the user, and the exit status."""
 
     def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
@@ -92,13 +92,13 @@ def _size_text(nbytes: float) -> str:
 
 
 class Interrupted(BaseException):
-    """A signal has come that ends the run."""
+    """Raised when a signal ends the run."""
 
 
 class Signals:
-    """Within ``with Signals() as signals:`` those that end a run raise Interrupted, once.
+    """Makes the signals that end a run raise Interrupted, once, within a `with` block.
 
-    What an exception has to clean up is not interrupted by a second signal.
+    So a second signal does not interrupt the cleanup after the first.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Signals:
 
     def __enter__(self) -> Signals:
         for number in _SIGNALS:
-            # nohup and the like stay in force.
+            # Signals that nohup and the like ignore stay ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous.append((number, signal.signal(number, self._receive)))
         return self
@@ -123,7 +123,7 @@ class Signals:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Within it no signal stops what must not be left half done; nor is it told afterwards."""
+        """Ignores signals during work that must not be left half done."""
         for number, _ in self._previous:
             signal.signal(number, lambda number, frame: None)
         try:
@@ -139,7 +139,7 @@ class Signals:
 
     @contextlib.contextmanager
     def ending_at_once(self) -> Iterator[None]:
-        """Within it a signal ends the process, for a long call with nothing to clean up."""
+        """Lets a signal end the process, during a long call with nothing to clean up."""
         for number, _ in self._previous:
             signal.signal(number, signal.SIG_DFL)
         try:
@@ -153,7 +153,7 @@ class Signals:
 
 
 class Progress:
-    """Bytes done, on a terminal: tqdm's bar where there is tqdm, else one line; else nothing."""
+    """Shows the bytes done, on a terminal: with tqdm if it is installed, else on one line."""
 
     def __init__(self, total: int, title: str, is_quiet: bool) -> None:
         self._bar: Any = None
@@ -196,7 +196,7 @@ class Progress:
 
 
 def _number(text: str) -> int | float | complex | None:
-    """The Python number that `text` is, or None."""
+    """Returns the Python number in `text`, or None."""
     for kind in (int, float, complex):
         try:
             return kind(text)
@@ -206,7 +206,7 @@ def _number(text: str) -> int | float | complex | None:
 
 
 def _open(path: str) -> np.memmap[Any, Any]:
-    """The array of a ``.npy`` file as a read-only memory map.  Failure says what is wrong."""
+    """Maps the array of a ``.npy`` file into memory, read-only; Failure says what is wrong."""
     try:
         # A pipe would block, and cannot be mapped.
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -234,7 +234,7 @@ def _open(path: str) -> np.memmap[Any, Any]:
 
 
 class Input:
-    """A file's array: a memory map for reductions, and parts of it that are read."""
+    """The array in a file: a memory map for reductions, and reads of parts for the rest."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -250,16 +250,16 @@ class Input:
         self._file.close()
 
     def arrange(self, ndim: int, is_transposed: bool) -> None:
-        """Gives the array `ndim` dimensions, the new ones first; then turns them round."""
+        """Gives the array `ndim` dimensions, the new ones first; then reverses them if asked."""
         array = self.array.reshape((1,) * (ndim - self.array.ndim) + self.array.shape)
         self.array = array.T if is_transposed else array
 
     def read_in_runs(self) -> None:
-        """Tells the system not to read on beyond what `part` asks for."""
+        """Tells the system not to read ahead of `part`."""
         os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
     def part(self, begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Reads what belongs to a piece of the result; the next call overwrites it."""
+        """Reads the part for a piece of the result; the next call overwrites it."""
         shape = self.array.shape
         begin = tuple(0 if n == 1 else i for i, n in zip(begin, shape, strict=True))
         piece = tuple(1 if n == 1 else k for k, n in zip(piece, shape, strict=True))
@@ -277,37 +277,37 @@ class Input:
         return part if turn == 1 else part.T
 
     def _read(self, room: memoryview, offset: int) -> None:
-        """Fills `room` with what begins at an offset of the file."""
+        """Fills `room` with bytes from an offset of the file on."""
         while room:
             try:
                 count = os.preadv(self._file.fileno(), [room], offset)
             except OSError as error:
                 raise Failure(f"cannot read {self.path}: {_reason(error)}") from None
             if count == 0:
-                raise self.truncated()
+                raise self.truncation()
             room, offset = room[count:], offset + count
 
     def is_truncated(self) -> bool:
-        """Whether the file has become shorter than its array."""
+        """Tells whether the file has become shorter than its array."""
         return os.fstat(self._file.fileno()).st_size < self._end
 
-    def truncated(self) -> Failure:
+    def truncation(self) -> Failure:
         return Failure(f"cannot read {self.path}: it was truncated while it was read")
 
 
 @contextlib.contextmanager
 def guarded_maps(files: Sequence[Input]) -> Iterator[None]:
-    """Within it the process ends with a message and status 1 where a memory map cannot be read.
+    """Ends the process with a message and status 1 if it cannot read a memory map.
 
-    The system sends SIGBUS to the thread that reads beyond the end of a file which was truncated,
-    or from a disk that fails; no such read can be given up, so that the process has to end.
+    The system sends SIGBUS to the thread that reads beyond the end of a truncated file, or from a
+    disk that fails.  Such a read cannot be abandoned, so the process has to end.
     """
 
     first = threading.Lock()
 
     def end(number: int) -> None:
         first.acquire()  # another thread that comes here waits for the end
-        failures = [file.truncated() for file in files if file.is_truncated()]
+        failures = [file.truncation() for file in files if file.is_truncated()]
         names = ", ".join(file.path for file in files)
         _say(f"error: {failures[0] if failures else f'cannot read {names}: the disk failed'}")
         os._exit(1)
@@ -323,7 +323,7 @@ def guarded_maps(files: Sequence[Input]) -> Iterator[None]:
 
 
 def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, Any]:
-    """A number or the path of a file for each name of the expression, in its order."""
+    """Returns a number or the path of a file for each name of the expression, in its order."""
     given: dict[str, int | float | complex | str] = {}
     for definition in definitions:
         name, equals, value = definition.partition("=")
@@ -349,7 +349,7 @@ def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, A
 
 
 class Output:
-    """A ``.npy`` file that appears under its name when `commit` is called, and not otherwise."""
+    """A ``.npy`` file that gets its name when `commit` is called, and not before."""
 
     def __init__(self, path: str, is_overwriting: bool, inputs: dict[str, Input]) -> None:
         self.path, self.is_overwriting = path, is_overwriting
@@ -360,7 +360,7 @@ class Output:
         self._check(inputs)
 
     def _check(self, inputs: dict[str, Input]) -> None:
-        """What can be known before anything is computed."""
+        """Checks what can be checked before the computation."""
         try:
             if self._target.exists():
                 for name, file in inputs.items():
@@ -388,7 +388,7 @@ class Output:
         return Failure(text)
 
     def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool) -> None:
-        """Makes room for the array, so that a full disk is found now."""
+        """Reserves disk space for the array, before the computation starts."""
         header = io.BytesIO()
         described = {
             "descr": npy.dtype_to_descr(dtype),
@@ -414,7 +414,7 @@ class Output:
         self._write(memoryview(header.getvalue()), 0)
 
     def _inherit(self, replaced: os.stat_result) -> None:
-        """Gives the temporary file the owner and the mode of the one that it is to replace."""
+        """Gives the temporary file the owner and the mode of the file that it replaces."""
         own = os.fstat(self._file)
         if (own.st_uid, own.st_gid) != (replaced.st_uid, replaced.st_gid):
             try:
@@ -440,7 +440,7 @@ class Output:
             raise self._failure(error, self._nbytes) from None
 
     def commit(self, signals: Signals) -> None:
-        """Waits until all is on the disk, and gives it its name."""
+        """Waits until the file is on the disk, and gives it its name."""
         try:
             os.fsync(self._file)
             with signals.held():
@@ -485,7 +485,7 @@ class Output:
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Renames a file; FileExistsError where there is a target, even one that has just appeared.
+    """Renames a file; raises FileExistsError if the target exists, even since a moment ago.
 
     A second link to the file refuses that.  On file systems without links an empty file takes the
     name first; between that and the renaming, others see the empty file.
@@ -509,10 +509,10 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int, ...]:
-    """The shape of pieces of at most `limit` elements, or one.
+    """Returns the shape of pieces of at most `limit` elements, or one.
 
-    Contiguous in C order; or, for files in different orders, about as long as wide, so that each
-    file is read in runs of many elements.
+    They are contiguous in C order.  For files in different orders they are about as long as wide,
+    so that each file is read in runs of many elements.
     """
     piece = list(shape)
     if is_mixed:
@@ -530,7 +530,7 @@ def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int
 def pieces(
     shape: tuple[int, ...], piece: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Where each piece begins, and its shape: less at the ends."""
+    """Yields the beginning of each piece, and its shape, which is smaller at the ends."""
     if 0 in shape:
         return
     for begin in itertools.product(
@@ -545,7 +545,7 @@ def pieces(
 def runs(
     shape: tuple[int, ...], begin: tuple[int, ...], piece: tuple[int, ...]
 ) -> Iterator[tuple[int, int]]:
-    """Offset and length, in elements, of what is contiguous of a piece in an array in C order."""
+    """Yields offset and length, in elements, of each contiguous run of a piece in C order."""
     inner = len(shape)
     while inner > 0 and piece[inner - 1] == shape[inner - 1]:
         inner -= 1
@@ -601,13 +601,13 @@ class Evaluation:
             raise Failure(f"the shapes of the files do not agree: {shapes}") from None
 
     def _call(self, part: Callable[[Input], Any], **more: Any) -> Any:
-        """Calls the expression with the numbers, and what `part` gives for each file."""
+        """Calls the expression with the numbers and, for each file, the result of `part`."""
         return self.expression(
             *(part(x) if isinstance(x, Input) else x for x in self.operands), **more
         )
 
     def _sample(self) -> np.ndarray[Any, Any]:
-        """The result for one element of each file: its type, and whether it has dimensions."""
+        """Returns the result for one element of each file, which shows its type and dimensions."""
 
         def one(file: Input) -> np.ndarray[Any, Any]:
             return np.ones((1,) * file.array.ndim, file.array.dtype.newbyteorder("="))
@@ -627,7 +627,7 @@ class Evaluation:
             output.commit(self.signals)
 
     def _whole(self) -> np.ndarray[Any, Any]:
-        """The result of one call, as of a reduction; it is stopped with the process alone."""
+        """Returns the result of one call, for reductions; only ending the process stops it."""
         with self.signals.ending_at_once(), guarded_maps([*self.files.values()]):
             result = np.asarray(self._call(lambda file: file.array, device=self.options.device))
         converted: np.ndarray[Any, Any] = convert(result, self.dtype, copy=False)
@@ -639,7 +639,7 @@ class Evaluation:
         output.write(data.data, 0)
 
     def _map(self, output: Output) -> None:
-        """Piece by piece.  What follows is about C order: in Fortran order all is transposed."""
+        """Computes piece by piece, in C order; files in Fortran order are transposed first."""
         files, options = list(self.files.values()), self.options
         is_fortran = self._is_fortran()
         shape = self.shape[::-1] if is_fortran else self.shape
@@ -673,7 +673,7 @@ class Evaluation:
                 progress.advance(math.prod(piece) * width)
 
     def _is_fortran(self) -> bool:
-        """Whether the files that have all dimensions are all in Fortran order."""
+        """Tells whether the files that have all dimensions are all in Fortran order."""
         full = [file.array for file in self.files.values() if file.array.ndim == len(self.shape)]
         return (
             bool(full)
@@ -762,7 +762,7 @@ def _say(text: object) -> None:
 
 
 def _syntax_text(error: SyntaxError) -> str:
-    """The message, and the place in the expression."""
+    """Returns the message, and the expression with the place marked."""
     text = f"error: {error.msg}"
     if error.text:
         line = error.text.rstrip("\n")
@@ -774,8 +774,8 @@ def _syntax_text(error: SyntaxError) -> str:
     return text
 
 
-def _guarded(action: Callable[[], None]) -> int:
-    """Runs it; what goes wrong is told to the user.  The exit status."""
+def _run_guarded(action: Callable[[], None]) -> int:
+    """Runs an action and tells the user what goes wrong; returns the exit status."""
     try:
         action()
     except Failure as error:
@@ -797,7 +797,7 @@ def _guarded(action: Callable[[], None]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit status."""
+    """Runs the command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     # What follows -- is no option, whatever it begins with.
     end = given.index("--") if "--" in given else len(given)
@@ -816,7 +816,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = tell
         try:
             with Signals() as signals, contextlib.ExitStack() as files:
-                status = _guarded(lambda: Evaluation(options, signals, files).run())
+                status = _run_guarded(lambda: Evaluation(options, signals, files).run())
         except Interrupted:
             _say(f"interrupted ({signal.Signals(signals.received).name})")
             return 128 + signals.received

@@ -129,24 +129,24 @@ def _broadcast_masked(x: Any, shape: Any) -> Any:
     return np.ma.MaskedArray(data, mask)
 
 
-def _joined_masked(join: Callable[..., Any]) -> Callable[..., Any]:
-    def joined(arrays: Sequence[Any], axis: Any, dtype: Any = None) -> Any:
+def _join_masked(join: Callable[..., Any]) -> Callable[..., Any]:
+    def call(arrays: Sequence[Any], axis: Any, dtype: Any = None) -> Any:
         if dtype is not None:
             arrays = [np.ma.asanyarray(x).astype(dtype, casting="same_kind") for x in arrays]
         return join(arrays, axis)
 
-    return joined
+    return call
 
 
 @functools.cache
-def _masked() -> dict[Any, Callable[..., Any]]:
+def _masked_functions() -> dict[Any, Callable[..., Any]]:
     """Returns what computes functions of masked arrays of which NumPy's own lose the mask.
 
     The first use of `np.ma` imports it, which would make this package's import slow.
     """
     return {
-        np.concatenate: _joined_masked(np.ma.concatenate),
-        np.stack: _joined_masked(np.ma.stack),
+        np.concatenate: _join_masked(np.ma.concatenate),
+        np.stack: _join_masked(np.ma.stack),
         np.broadcast_to: _broadcast_masked,
         np.where: np.ma.where,
         np.dot: np.ma.dot,
@@ -185,7 +185,7 @@ def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any
         return None if any(_is_computed_at_once(function, x) for x in foreign) else own
     if all(isinstance(x, np.ndarray) for x in foreign):
         is_masked = any(isinstance(x, np.ma.MaskedArray) for x in foreign)
-        return _masked().get(function, own) if is_masked else own
+        return _masked_functions().get(function, own) if is_masked else own
     if function in _BY_METHOD:
         return method
     return own if function in _REDUCTIONS and method is not None else None
@@ -244,7 +244,7 @@ def gpu_of(x: Any) -> int:
     return ordinal
 
 
-def misplaced(name: str, where: str) -> ValueError:
+def place_error(name: str, where: str) -> ValueError:
     """Returns the error for arrays on two devices, or on another than `device` names."""
     return ValueError(
         f"{name}(): {where}; arrays are computed where they are: move one with to_device() first"
@@ -265,14 +265,14 @@ def find_place(name: str, operands: Iterable[Any], device: str | None = None) ->
         elif found is None:
             found = x
         elif x._ordinal != found._ordinal:
-            raise misplaced(name, f"the operands are on {found.device} and {x.device}")
+            raise place_error(name, f"the operands are on {found.device} and {x.device}")
     if found is None:
         return ordinal
     for x in hosts:
         if not is_scalar(x):
             raise host_error(x, found.device)
     if device is not None and ordinal != found._ordinal:
-        raise misplaced(name, f"an operand is on {found.device} and device is {device!r}")
+        raise place_error(name, f"an operand is on {found.device} and device is {device!r}")
     return int(found._ordinal)
 
 

@@ -38,8 +38,8 @@ from ._table import (
     REDUCTIONS,
     REPEATED,
     SUM,
+    check_dtype,
     dtype_of,
-    native,
     reduction_type,
 )
 
@@ -71,14 +71,14 @@ def _operand(name: str, x: Any) -> Any:
     if isinstance(x, core.ArrayBase | Values):
         return x
     x = np.asarray(x).view()  # whose shape no other thread sets
-    dtype = native(name, x.dtype)
+    dtype = check_dtype(name, x.dtype)
     return x if x.dtype.isnative else x.astype(dtype)
 
 
 def _choose_type(name: str, x: Any, dtype: Any, target: Any) -> np.dtype[Any]:
     """Returns the type that a reduction computes in, which `dtype` or `out` may choose."""
     if dtype is not None:
-        return native(name, dtype_of(name, dtype))
+        return check_dtype(name, dtype_of(name, dtype))
     if target is None:
         return reduction_type(name, x.dtype)
     if name == "mean" and (x.dtype.kind in "biu" or x.dtype == np.float16):
@@ -86,7 +86,7 @@ def _choose_type(name: str, x: Any, dtype: Any, target: Any) -> np.dtype[Any]:
     ufunc: Any = getattr(np, REPEATED[name])
     types = (target.dtype, x.dtype, None)
     chosen = ufunc.resolve_dtypes(types, reduction=True, casting="unsafe")[1]
-    return native(name, chosen)
+    return check_dtype(name, chosen)
 
 
 def _new(x: Any, shape: Any, dtype: Any) -> Any:
@@ -140,7 +140,7 @@ def _convert(x: Any, dtype: Any) -> Any:
     return x.astype(dtype) if gpu_of(x) >= 0 else convert(np.asarray(x), dtype)
 
 
-def _quotient(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
+def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
     """Returns total / count in a type, complex numbers divided in complex128 as NumPy does."""
     if count == 0:
         warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=6)
@@ -150,7 +150,7 @@ def _quotient(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
         return _convert(total / np.float64(count), dtype)
 
 
-_host_mean = in_default_mode(_quotient)
+_host_mean = in_default_mode(_divide)
 
 
 @in_default_mode
@@ -193,10 +193,10 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
     carrier = np.dtype(np.float32) if dtype == np.float16 else dtype
     total = _reduce("sum", x, axes, kept, dtype, carrier, ordinal)
     if target is None:
-        return _convert(_quotient(total, count, carrier), dtype)
+        return _convert(_divide(total, count, carrier), dtype)
     # NumPy rounds the sum to the type of the output, and divides there.
     own = target.dtype.newbyteorder("=")
-    return _quotient(_convert(total, own), count, own)
+    return _divide(_convert(total, own), count, own)
 
 
 # ---- The functions -------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     if array.dtype == np.bool_:
         array = array.view(np.int8)
     array = array[:, offset:] if offset >= 0 else array[-offset:, :]
-    native("trace", array.dtype)
+    check_dtype("trace", array.dtype)
     if not array.dtype.isnative:
         diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
         array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))

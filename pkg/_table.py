@@ -68,7 +68,7 @@ def dtype_of(name: str, dtype: Any) -> np.dtype[Any]:
     return result
 
 
-def native(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def check_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Returns a type in native byte order.  Raises TypeError if the library does not have it."""
     if dtype.char not in ELEMENTS:
         raise TypeError(

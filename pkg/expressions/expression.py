@@ -30,7 +30,7 @@ from .._operands import (
     plain,
     type_number,
 )
-from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, native, reduction_type
+from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
 from .graph import Graph, of_numbers, on_numbers, operands, text_of
 from .lowering import Lowered, Static, describe, lower
@@ -96,7 +96,7 @@ def _choose_order(order: str, values: Iterable[Any]) -> str:
 def _open_out(out: Any) -> Any:
     """Returns `out` as a NumPy array or an Array of a supported type."""
     found = open_out("evaluate", unwrap_out("evaluate", out))
-    native("evaluate", found.dtype)
+    check_dtype("evaluate", found.dtype)
     return found.view(np.ndarray) if isinstance(found, np.memmap) else found
 
 

@@ -116,7 +116,7 @@ class _Lowering:
             self.constants[key] = (dtype, value)
         return _Typed(("constant", list(self.constants).index(key)), dtype)
 
-    def typed(self, x: Any, dtype: Any) -> _Typed:
+    def materialize(self, x: Any, dtype: Any) -> _Typed:
         """Returns a value as operand of a step; a weak number becomes a constant or an input."""
         if isinstance(x, _Typed):
             return x
@@ -135,7 +135,7 @@ class _Lowering:
 
     def default(self, x: Any) -> _Typed:
         """Returns a value with a type; a weak number gets NumPy's default type."""
-        return x if isinstance(x, _Typed) else self.typed(x, np.dtype(x.kind))
+        return x if isinstance(x, _Typed) else self.materialize(x, np.dtype(x.kind))
 
     def step(self, op: int, dtype: Any, result: Any, *places: tuple[str, int]) -> _Typed:
         key = (op, dtype, places)
@@ -160,7 +160,7 @@ class _Lowering:
         places = []
         for k, x in enumerate(values):
             try:
-                places.append(self.typed(x, dtype).place)
+                places.append(self.materialize(x, dtype).place)
             except OverflowError:
                 if name not in COMPARISONS or not isinstance(x.number, int):
                     raise
@@ -186,7 +186,7 @@ class _Lowering:
         else:
             dtype = np.result_type(*(getattr(x, "dtype", None) or x.kind(0) for x in (a, b)))
         dtype = _c_type(dtype)
-        places = [self.typed(x, dtype).place for x in (a, b)]
+        places = [self.materialize(x, dtype).place for x in (a, b)]
         return self.step(SELECT, dtype, dtype, condition.place, *places)
 
     def power(self, base: Any, exponent: Static) -> _Typed:
@@ -263,9 +263,9 @@ class _Lowering:
         result = self.default(self.results[graph.root])
         if result.place[0] != "step":  # a program has at least one step
             result = self.step(CONVERT, result.dtype, result.dtype, result.place)
-        return self.lowered(result if out_dtype is None else self.convert(result, out_dtype))
+        return self.finish(result if out_dtype is None else self.convert(result, out_dtype))
 
-    def lowered(self, result: _Typed) -> Lowered:
+    def finish(self, result: _Typed) -> Lowered:
         """Returns what `result` needs, numbered as the library does: inputs, constants, steps."""
         steps = list(self.steps)[: result.place[1] + 1]
         live = {result.place}

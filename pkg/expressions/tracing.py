@@ -221,7 +221,7 @@ def fuse(function: _F) -> _F:
     options = {"out", "order", "casting", "device"} - set(names)
 
     @functools.wraps(function)
-    def fused(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if is_direct and not kwargs and len(args) == len(names):
             return expression(*args)
         given = {name: kwargs.pop(name) for name in options & kwargs.keys()}
@@ -229,5 +229,5 @@ def fuse(function: _F) -> _F:
         arguments.apply_defaults()
         return expression(*(arguments.arguments[name] for name in used), **given)
 
-    fused.__dict__["expression"] = expression
-    return fused  # type: ignore[return-value]
+    call.__dict__["expression"] = expression
+    return call  # type: ignore[return-value]
