@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy.typing as npt
+import numpy as np
 
 if TYPE_CHECKING:
     from typing import overload as overload
@@ -20,4 +20,4 @@ Gpu = Literal[
 ]
 
 #: An array on the CPU.  Type checkers take the default device for the CPU.
-Host = npt.NDArray[Any]
+Host = np.ndarray[Any, np.dtype[Any]]

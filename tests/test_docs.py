@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import re
 from pathlib import Path
@@ -123,3 +124,13 @@ def test_texts_and_operations_agree() -> None:
     from pkg._docs import TEXTS
 
     assert set(TEXTS) == set(pcd.operations)
+
+
+def test_the_stub_of_the_operations_is_current() -> None:
+    """An operation that was added or renamed, which type checkers would not know."""
+    path = ROOT / "scripts" / "make_stubs.py"
+    spec = importlib.util.spec_from_file_location("make_stubs", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.STUB.read_text() == module.stub(), "run python scripts/make_stubs.py"

@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import assert_type
 
 import pkg as pcd
 
-Host = npt.NDArray[Any]
+Host = np.ndarray[Any, np.dtype[Any]]
 
 x = pcd.zeros((2, 3), device="cuda")
 h = pcd.ones((2, 3))
