@@ -38,7 +38,7 @@ from ._operands import (
     own_ufuncs,
     plain,
 )
-from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, UFUNCS, check_dtype, dtype_of
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, UFUNCS, dtype_of
 
 #: What computes NumPy's functions of Arrays; `_numpy` fills it.
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -314,7 +314,7 @@ class Array(core.ArrayBase):
 
     def astype(self, dtype: Any, *, casting: str = "unsafe", copy: bool = True) -> Array:
         """Returns the elements in another type; itself if `copy` is false and it has that type."""
-        dtype = check_dtype("astype", dtype_of("astype", dtype))
+        dtype = dtype_of("astype", dtype)
         if not np.can_cast(self.dtype, dtype, casting=casting):  # type: ignore[arg-type]
             raise TypeError(
                 f"astype(): cannot cast from {self.dtype} to {dtype} with casting rule {casting!r}"

@@ -524,7 +524,7 @@ def _map_where(
         out = check_out(name, given, shape, dtypes[-1], -1, casting)
     mask = np.broadcast_to(mask, out.shape)
     if answer is not None:
-        out[mask] = answer
+        np.copyto(out, answer, casting="unsafe", where=mask)
     else:
         selected = [
             np.ascontiguousarray(np.broadcast_to(x, out.shape)[mask], dtype)

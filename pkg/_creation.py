@@ -13,6 +13,7 @@ from ._convert import array_of, convert
 from ._interop import as_array
 from ._mode import in_default_mode
 from ._operands import (
+    NUMBERS,
     call_numpy,
     describe,
     has_own_rules,
@@ -108,11 +109,15 @@ def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: st
 
     `dtype` is float64 unless given; `order` is "C" or "F".
     """
+    return _new("empty", shape, dtype, device, order)
+
+
+def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> Any:
     if order not in ("C", "F"):
-        raise ValueError(f'order must be "C" or "F", not {order!r}')
+        raise ValueError(f'{name}(): order must be "C" or "F", not {order!r}')
     ordinal = _place(device)
-    dtype = np.dtype(np.float64) if dtype is None else dtype_of("empty", dtype)
-    sizes = sizes_of("empty", "shape", shape)
+    dtype = np.float64 if dtype is None else dtype_of(name, dtype)
+    sizes = sizes_of(name, "shape", shape)
     if ordinal < 0:
         return np.empty(sizes, dtype, order)  # type: ignore[call-overload]
     return core.empty(sizes, dtype, ordinal, order == "F")
@@ -145,16 +150,17 @@ def full(
 def _fill(
     name: str, shape: Any, fill_value: Any, dtype: Any, device: str | None, order: str
 ) -> Any:
-    if has_own_rules(fill_value):
-        raise refusal(f"the fill_value of {name}()", fill_value)
-    value = np.asarray(asnumpy(fill_value))
-    if value.ndim:
-        raise ValueError(
-            f"{name}(): fill_value must be a number, not an array of shape {value.shape}"
-        )
-    sizes = sizes_of(name, "shape", shape)
-    dtype = value.dtype if dtype is None else dtype_of(name, dtype)
-    result = empty(sizes, dtype, device, order=order)
+    if type(fill_value) not in NUMBERS:
+        if has_own_rules(fill_value):
+            raise refusal(f"the fill_value of {name}()", fill_value)
+        shape_of_value = np.shape(fill_value)
+        if shape_of_value:
+            raise ValueError(
+                f"{name}(): fill_value must be a number, not an array of shape {shape_of_value}"
+            )
+    if dtype is None:
+        dtype = np.asarray(asnumpy(fill_value)).dtype
+    result = _new(name, shape, dtype, device, order)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
     else:
@@ -170,7 +176,7 @@ def zeros(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) 
 def zeros(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def zeros(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """Returns a new array of zeros; `dtype` is float64 unless given."""
-    return _fill("zeros", shape, 0, np.float64 if dtype is None else dtype, device, order)
+    return _fill("zeros", shape, 0, float if dtype is None else dtype, device, order)
 
 
 @overload
@@ -181,7 +187,7 @@ def ones(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) -
 def ones(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """Returns a new array of ones; `dtype` is float64 unless given."""
-    return _fill("ones", shape, 1, np.float64 if dtype is None else dtype, device, order)
+    return _fill("ones", shape, 1, float if dtype is None else dtype, device, order)
 
 
 def _like(
@@ -210,7 +216,7 @@ def _like(
     shape = x.shape if shape is None else sizes_of(function.__name__, "shape", shape)
     if order in ("A", "K"):
         order = "F" if is_fortran(x) and len(shape) == x.ndim else "C"
-    result = empty(shape, x.dtype if dtype is None else dtype, device, order=order)
+    result = _new(function.__name__, shape, x.dtype if dtype is None else dtype, device, order)
     if value and isinstance(result, Array):
         result.fill(*value)
     elif value:

@@ -373,13 +373,17 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     np.int64(12)
     """
     offset = integer("trace", "offset", offset)
-    array: Any = as_array(matrix)
-    ordinal = find_place("trace", [array], device)
-    if has_own_rules(array):
-        if getattr(array, "ndim", 2) == 2:
-            return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
-    elif not isinstance(array, core.ArrayBase):
-        array = np.asarray(array)
+    array: Any = matrix
+    if type(matrix) is np.ndarray:
+        ordinal = core.parse_device(device)
+    else:
+        array = as_array(matrix)
+        ordinal = find_place("trace", [array], device)
+        if has_own_rules(array):
+            if getattr(array, "ndim", 2) == 2:
+                return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
+        elif not isinstance(array, core.ArrayBase):
+            array = np.asarray(array)
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "
