@@ -203,7 +203,7 @@ def quiet() -> Iterator[None]:
 def python() -> Callable[..., str]:
     """python(code, *args, **variables): what a fresh interpreter prints; it must succeed."""
 
-    def run(code: str, *args: str, timeout: float = 120, **variables: str) -> str:
+    def run(code: str, *args: str, timeout: float = 300, **variables: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", code, *args],
             env={**os.environ, **variables},

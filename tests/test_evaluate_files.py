@@ -62,7 +62,7 @@ def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
 def run(*arguments: str, **more: Any) -> tuple[int, str, str]:
     """Exit status, standard output and error of the command in a process of its own."""
     with started(*arguments, **more) as process:
-        shown, said = process.communicate(timeout=120)
+        shown, said = process.communicate(timeout=300)
     return process.returncode, shown, said
 
 
@@ -584,7 +584,7 @@ def test_a_full_disk(folder: Path) -> None:
         + [sys.executable, "-m", "pkg", "eval", "a + 1", *files, "-o", "small/b.npy"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.stdout == "status 1 and\n", "no file is left"
     assert (
@@ -678,7 +678,7 @@ def test_an_input_of_a_reduction_truncated_meanwhile(
         [sys.executable, "-c", TRUNCATED, "sum(a * b)", *files, *output, "--device", device],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     wanted = "pkg eval: error: cannot read b.npy: it was truncated while it was read\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", wanted)
@@ -720,7 +720,7 @@ def test_warnings(folder: Path) -> None:
 
 
 def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -737,7 +737,7 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals, folder: Path)
         wait_for(lambda: len(names()) > 2, process)
         assert Path("b.npy").read_text() == "precious"
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == 128 + number
     assert said == f"pkg eval: interrupted ({number.name})\n"
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
@@ -747,17 +747,22 @@ def test_an_interrupted_reduction(folder: Path) -> None:
     """One long call ends as soon."""
     files = save(a=np.ones((2**17, 1, 1), "f4"), b=np.ones((2**18, 1), "f4"), c=np.ones(2**8))
 
-    def has_begun() -> bool:
+    def user_seconds() -> float:
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) > 1.5 * os.sysconf("SC_CLK_TCK")  # user time; starting takes 0.2 s
+        return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+    def has_begun() -> bool:
+        return user_seconds() > 1.5  # starting takes 0.2 s
 
     with started("sum(a * b * c)", *files, "-o", "d.npy") as process:
         wait_for(has_begun, process)
-        began = time.monotonic()
+        # Not by the clock: others may be busy on the machine.
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime + user_seconds()
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     assert process.returncode in (128 + signal.SIGINT, -signal.SIGINT)
-    assert time.monotonic() - began < 3
+    assert after - before < 3 * (os.cpu_count() or 1)
     assert names() == ["a.npy", "b.npy", "c.npy"]
 
 
@@ -857,7 +862,7 @@ def on_terminal(words: Sequence[str], **variables: str) -> tuple[int, str]:
             if not data:
                 break
             shown += data
-        return process.wait(timeout=60), shown.decode()
+        return process.wait(timeout=300), shown.decode()
     finally:
         os.close(master)
 
@@ -899,7 +904,7 @@ def module(*arguments: str) -> str:
         [sys.executable, "-m", "pkg", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     return done.stdout

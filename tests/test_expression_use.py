@@ -58,22 +58,25 @@ a = np.full(n, 1.5)
 out = np.empty(n)
 e = Expression("a" + " + a" * 2000)  # many seconds
 e(a[:10])
-begin = time.monotonic()
+begin = time.process_time()
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     e(a, out=out)
 except KeyboardInterrupt:
-    print(f"interrupted after {time.monotonic() - begin}")
+    print(f"interrupted after {time.process_time() - begin}")
 else:
-    print(f"complete after {time.monotonic() - begin}")
+    print(f"complete after {time.process_time() - begin}")
 assert (e(a[:10]) == e(a[-10:])).all()
 """
 
 
 def test_keyboard_interrupt(python: Any) -> None:
-    """A long evaluation stops within about a second of Ctrl-C, and the next one works."""
+    """A long evaluation stops within about a second of Ctrl-C, and the next one works.
+
+    The time is that of two processors: others may be busy on the machine.
+    """
     text = python(INTERRUPTED, OMP_NUM_THREADS="2").split()
-    assert text[0] == "interrupted" and float(text[-1]) < 3, text
+    assert text[0] == "interrupted" and float(text[-1]) < 6, text
 
 
 def test_pieces() -> None:

@@ -42,7 +42,7 @@ def said(tree: Path, *command: str) -> str:
         env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     lines = done.stderr.splitlines()
     assert done.returncode == 1 and lines and "ImportError: " in lines[-1], done.stderr

@@ -124,7 +124,7 @@ def test_arrays_on_emulated_gpus() -> None:
         )  # fmt: skip
     failed = []
     for name, process in running.items():
-        output, _ = process.communicate(timeout=900)
+        output, _ = process.communicate(timeout=1800)
         if process.returncode != 0 or "GPUs: emulated GPU, emulated GPU" not in output:
             failed.append(f"{name}\n{output[-20000:]}")
     if failed:

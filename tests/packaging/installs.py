@@ -48,7 +48,7 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     if (done.returncode != 0) != fails:
         pytest.fail(
