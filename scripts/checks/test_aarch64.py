@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from commands import JOBS, ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "aarch64"
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 LIBRARIES = Path("/usr/aarch64-linux-gnu")
 
 # Repetitions of what the other builds run in full; and waiting threads that take no time.
 VARIABLES = {"MYLIB_TEST_SHORT": "1", "MYLIB_TEST_EMULATED_CPU": "1", "OMP_WAIT_POLICY": "passive"}
-
-
-def run(*command: str | Path, **variables: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        text = f"{' '.join(map(str, command))} ended with {done.returncode}"
-        pytest.fail(f"{text}\n{done.stdout[-20000:]}", pytrace=False)
-    return done.stdout
 
 
 def test_aarch64() -> None:
@@ -43,16 +26,15 @@ def test_aarch64() -> None:
                 f"no {tool} on this machine (Debian, Ubuntu: apt install gcc-aarch64-linux-gnu"
                 " libc6-dev-arm64-cross qemu-user)"
             )
-    jobs = ("--parallel", str(os.cpu_count() or 1))
     run(
         "cmake", "-S", ROOT, "-B", BUILD, "-DCMAKE_SYSTEM_NAME=Linux",
         "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_C_COMPILER={COMPILER}",
         f"-DCMAKE_CROSSCOMPILING_EMULATOR={EMULATOR};-L;{LIBRARIES}",
         "-DMYLIB_CUDA=OFF", "-DMYLIB_WERROR=ON",
     )  # fmt: skip
-    run("cmake", "--build", BUILD, *jobs)
+    run("cmake", "--build", BUILD, *JOBS)
     output = run(
         "ctest", "--test-dir", BUILD, "--output-on-failure", "--no-tests=error",
-        "--label-exclude", "gpu", *jobs, **VARIABLES,
+        "--label-exclude", "gpu", *JOBS, **VARIABLES,
     )  # fmt: skip
     assert "100% tests passed" in output

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from commands import JOBS, ROOT, execute, run
 
-ROOT = Path(__file__).resolve().parents[2]
 # Where `make` builds; reused when that was for all major architectures, with warnings as errors.
 MADE = ROOT / "build" / "c"
-JOBS = ("--parallel", str(os.cpu_count() or 1))
-
-
-def execute(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in command],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
 
 
 def fails(*command: str | Path) -> str:
@@ -36,16 +22,8 @@ def fails(*command: str | Path) -> str:
     return done.stdout
 
 
-def run(*command: str | Path, status: int = 0) -> str:
-    done = execute(*command)
-    if done.returncode != status:
-        text = f"{' '.join(map(str, command))} ended with {done.returncode}"
-        pytest.fail(f"{text}\n{done.stdout[-20000:]}", pytrace=False)
-    return done.stdout
-
-
 @pytest.mark.parametrize("preset", ["no-cuda", "debug", "asan", "tsan"])
-def test_preset(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preset(preset: str) -> None:
     """The preset's build, without a warning, passes the C tests."""
     options = ["-DMYLIB_CUDA=OFF"] if preset == "debug" else []
     run("cmake", "--preset", preset, *options)
@@ -53,8 +31,8 @@ def test_preset(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Without CUDA the kernels are those that `make test` has tested; other files differ.
     which = ["-R", "^(mylib|options|errors|copy|convert|scalar)$"] if preset == "no-cuda" else []
     # A fifth of the random cases: these builds are slow, and `make test` runs all.
-    monkeypatch.setenv("MYLIB_TEST_SHORT", "1")
-    output = run("ctest", "--preset", preset, "--no-tests=error", *which, *JOBS)
+    tests = ["ctest", "--preset", preset, "--no-tests=error", *which, *JOBS]
+    output = run(*tests, MYLIB_TEST_SHORT="1")
     assert "100% tests passed" in output
 
 

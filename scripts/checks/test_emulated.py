@@ -10,8 +10,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from commands import JOBS, ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
 # All builds are in folders of build/, as that of `make test` is: ccache knows files by their paths
 # relative to the folder of the build.
 BUILD = ROOT / "build" / "emulated"
@@ -33,21 +33,11 @@ SHARES = {
 def _built() -> None:
     """The package in a folder of its own; the one in the tree, and its build, stay as they are."""
     shutil.rmtree(LIBRARY, ignore_errors=True)
-    done = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", "build", f"--build-base={BUILD}",
-         f"--build-lib={LIBRARY}", f"--build-temp={BUILD}"],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "CMAKE_ARGS": "-DMYLIB_EMULATED_GPUS=2 -DMYLIB_WERROR=ON",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+    run(
+        sys.executable, "setup.py", "--quiet", "build", f"--build-base={BUILD}",
+        f"--build-lib={LIBRARY}", f"--build-temp={BUILD}",
+        CMAKE_ARGS="-DMYLIB_EMULATED_GPUS=2 -DMYLIB_WERROR=ON",
     )  # fmt: skip
-    if done.returncode != 0:
-        pytest.fail(done.stdout[-20000:], pytrace=False)
 
 
 def _cuda_headers() -> Path:
@@ -62,23 +52,12 @@ def _cuda_headers() -> Path:
 def _run_c_tests(name: str, options: list[str], tests: list[str], **variables: str) -> None:
     """Builds the library in build/ with options for CMake, and runs some of its tests."""
     folder = ROOT / "build" / f"emulated-{name}"
-    jobs = ["--parallel", str(os.cpu_count() or 1)]
-    for command in (
-        ["cmake", "-S", str(ROOT), "-B", str(folder), "-DMYLIB_WERROR=ON", *options],
-        ["cmake", "--build", str(folder), *jobs, "--target", *(f"test_{x}" for x in tests)],
-        ["ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", *jobs,
-         "-R", f"^({'|'.join(tests)})$"],
-    ):  # fmt: skip
-        done = subprocess.run(
-            command,
-            env={**os.environ, "MYLIB_REQUIRE_GPU": "1", **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            pytest.fail(f"{' '.join(command)}\n{done.stdout[-20000:]}", pytrace=False)
+    run("cmake", "-S", ROOT, "-B", folder, "-DMYLIB_WERROR=ON", *options)
+    run("cmake", "--build", folder, *JOBS, "--target", *(f"test_{name}" for name in tests))
+    run(
+        "ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", *JOBS,
+        "-R", f"^({'|'.join(tests)})$", MYLIB_REQUIRE_GPU="1", **variables,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("way", ["statements", "fused", "kernels"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -13,30 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from commands import ROOT, execute, run
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("libcalc", "pkg", "examples", "benchmarks")
 
 
-def complaints(*command: str | Path, cwd: Path = ROOT) -> str:
+def complaints(*command: str | Path) -> str:
     """What a command that fails has to say."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 0:
-        return ""
-    return f"{' '.join(map(str, command))}\n{done.stdout[-20000:]}"
-
-
-def run(*command: str | Path, cwd: Path = ROOT) -> None:
-    failed = complaints(*command, cwd=cwd)
-    if failed:
-        pytest.fail(failed, pytrace=False)
+    done = execute(*command)
+    return f"{' '.join(map(str, command))}\n{done.stdout[-20000:]}" if done.returncode else ""
 
 
 def sources(*suffixes: str) -> list[Path]:
