@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 from contextvars import ContextVar, Token
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -263,12 +263,12 @@ def cuda_is_available() -> bool:
 
 def get_include() -> str:
     """Returns the folder of ``mylib.h``, for programs compiled against this installation."""
-    return str(Path(__file__).parent / "include")
+    return os.path.join(get_library_dir(), "include")
 
 
 def get_library_dir() -> str:
     """Returns the folder of ``libmylib.so``, for programs linked against this installation."""
-    return str(Path(__file__).parent)
+    return os.path.dirname(__file__)
 
 
 def config() -> dict[str, Any]:
