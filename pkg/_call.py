@@ -29,6 +29,7 @@ from ._operands import (
     broadcasts,
     check_order,
     check_ufunc,
+    describe,
     find_place,
     gpu_of,
     has_own_rules,
@@ -191,16 +192,6 @@ def finish(name: str, result: Any, out: Any, casting: Any = "same_kind", **how: 
 # ---- Element types -------------------------------------------------------------------------------
 
 
-def _describe(x: Any) -> str:
-    """Names an operand for an error: its type, and the type of its elements."""
-    kind = type(x)
-    library = kind.__module__.split(".")[0] if isinstance(kind.__module__, str) else "builtins"
-    name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
-    dtype = np.asarray(x).dtype if kind in (list, tuple) else getattr(x, "dtype", None)
-    is_array = isinstance(dtype, np.dtype) and not isinstance(x, np.generic)
-    return f"{name} of {dtype}" if is_array else name
-
-
 def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeError:
     """Returns a TypeError that names the operands, if an operation lacks their types."""
     no_loop = type(error).__name__ == "_UFuncNoLoopError"
@@ -213,7 +204,7 @@ def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeE
         return better
     if not no_loop and "not supported for the input types" not in text:
         return error if text == str(error) else TypeError(text)
-    given = " and ".join(map(_describe, args[: operation.nin])) or "these operands"
+    given = " and ".join(map(describe, args[: operation.nin])) or "these operands"
     better = TypeError(
         f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
         f"and what casts to them safely ({text})"
@@ -385,7 +376,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return operation.ufunc(*inputs, **keywords)  # NumPy asks their classes
         result = call_arrays(operation, False, inputs, keywords)
         if result is NotImplemented:
-            given = " and ".join(map(_describe, inputs))
+            given = " and ".join(map(describe, inputs))
             raise TypeError(f"{operation.__name__}() is not defined for {given}")
         return result
     if keywords.keys() <= {"device"} and all(map(is_number, inputs)):

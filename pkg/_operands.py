@@ -291,13 +291,16 @@ def host_error(x: Any, device: str) -> TypeError:
 
 
 def describe(x: Any) -> str:
-    """Describes an argument for an error: its type, and the types in a sequence."""
+    """Names an argument for an error: its type, and the types of its elements."""
+    kind = type(x)
+    library = kind.__module__.split(".")[0] if isinstance(kind.__module__, str) else "builtins"
+    name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
     if isinstance(x, list | tuple):
         kinds = ", ".join(dict.fromkeys(type(one).__name__ for one in x)) or "nothing"
-        return f"a {type(x).__name__} of {kinds}"
-    if isinstance(x, np.ndarray):
-        return f"an array of {x.dtype} of shape {x.shape}"
-    return "None" if x is None else f"an instance of {type(x).__name__}"
+        return f"{name} of {kinds}"
+    dtype = getattr(x, "dtype", None)
+    is_array = isinstance(dtype, np.dtype) and not isinstance(x, np.generic)
+    return f"{name} of {dtype}" if is_array else name
 
 
 def integer(name: str, what: str, x: Any) -> int:
