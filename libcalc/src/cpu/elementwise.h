@@ -289,7 +289,7 @@ PART_LOOPS(c128, f64)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, MODULUS)(op, s)
 #define DEFINE_COMPARE(op, s) BY_CLASS(s, COMPARE, HALF_COMPARE, COMPARE, COMPARE_PARTS)(op, s)
 #define DEFINE_REVERSED(op, s)
-#define ROW(arity, op, set) MYLIB_SET_##set(DEFINE_##arity, op)
+#define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
 MYLIB_OPS(ROW)
 #undef ROW
 #undef DEFINE_REVERSED

@@ -134,7 +134,7 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 #define CASE_UNARY_REAL(op, s) CASE(op, s)
 #define CASE_COMPARE(op, s) CASE(op, s)
 #define CASE_REVERSED(op, s)
-#define ROW(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
+#define ROW(kind, op, set) MYLIB_SET_##set(CASE_##kind, op)
         MYLIB_OPS(ROW)
 #undef ROW
 #undef CASE_REVERSED

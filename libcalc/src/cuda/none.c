@@ -25,105 +25,60 @@ mylib_status mylib_cuda_device_count(int *count_ret)
     return no_cuda();
 }
 
-mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
-{
-    (void)index, (void)info_ret;
-    return no_cuda();
-}
+/* None of these looks at what it is given. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
-mylib_status mylib_cuda_check_device(int index)
-{
-    (void)index;
-    return no_cuda();
-}
+mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret) { return no_cuda(); }
 
-mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
-{
-    (void)nbytes, (void)ptr_ret;
-    return no_cuda();
-}
+mylib_status mylib_cuda_check_device(int index) { return no_cuda(); }
+
+mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret) { return no_cuda(); }
 
 mylib_status mylib_free_pinned(void *ptr) { return ptr == NULL ? MYLIB_OK : no_cuda(); }
 
 mylib_status mylib_free_cached(void) { return MYLIB_OK; }
 
-mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
-{
-    (void)ptr, (void)device_ret;
-    return no_cuda();
-}
+mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret) { return no_cuda(); }
 
-mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
-{
-    (void)index, (void)info_ret;
-    return no_cuda();
-}
+mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret) { return no_cuda(); }
 
-mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes)
-{
-    (void)index, (void)limit_nbytes;
-    return no_cuda();
-}
+mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes) { return no_cuda(); }
 
-mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
-{
-    (void)device, (void)stream_ret;
-    return no_cuda();
-}
+mylib_status mylib_stream_create(mylib_device device, void **stream_ret) { return no_cuda(); }
 
-mylib_status mylib_stream_destroy(mylib_device device, void *stream)
-{
-    (void)device, (void)stream;
-    return no_cuda();
-}
+mylib_status mylib_stream_destroy(mylib_device device, void *stream) { return no_cuda(); }
 
 mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device other_device,
                                void *other)
 {
-    (void)device, (void)stream, (void)other_device, (void)other;
     return no_cuda();
 }
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
 {
-    (void)device, (void)nbytes, (void)stream, (void)ptr_ret;
     return no_cuda();
 }
 
-mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
-{
-    (void)device, (void)ptr, (void)stream;
-    return no_cuda();
-}
+mylib_status mylib_cuda_free(int device, void *ptr, void *stream) { return no_cuda(); }
 
-void mylib_cuda_discard(int device, void *ptr, void *stream)
-{
-    (void)device, (void)ptr, (void)stream;
-}
+void mylib_cuda_discard(int device, void *ptr, void *stream) {}
 
 mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                              const void *src, size_t nbytes, void *stream)
 {
-    (void)dst_device, (void)dst, (void)src_device, (void)src, (void)nbytes, (void)stream;
     return no_cuda();
 }
 
-mylib_status mylib_cuda_synchronize(int device, void *stream)
-{
-    (void)device, (void)stream;
-    return no_cuda();
-}
+mylib_status mylib_cuda_synchronize(int device, void *stream) { return no_cuda(); }
 
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout)
 {
-    (void)device, (void)stream, (void)program, (void)layout;
     return no_cuda();
 }
 
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
-    (void)device, (void)program, (void)layout;
     return no_cuda();
 }
 
@@ -131,8 +86,6 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                        const mylib_program *program, mylib_type type,
                                        mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
-    (void)device, (void)stream, (void)reduction, (void)program, (void)type, (void)layout;
-    (void)kept_ndim, (void)out_type;
     return no_cuda();
 }
 
@@ -140,8 +93,6 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
                                     const mylib_program *program, mylib_type type,
                                     mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
-    (void)device, (void)reduction, (void)program, (void)type, (void)layout, (void)kept_ndim;
-    (void)out_type;
     return no_cuda();
 }
 
@@ -149,23 +100,18 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
                                const mylib_code *program, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
-    (void)device, (void)stream, (void)reduction, (void)program, (void)layout, (void)kept_ndim;
-    (void)out_type;
     return no_cuda();
 }
 
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host)
 {
-    (void)device, (void)stream, (void)layout, (void)dst_type, (void)src_type, (void)dst_is_host;
     return no_cuda();
 }
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step)
 {
-    (void)device, (void)stream, (void)type, (void)n, (void)out, (void)stride, (void)start;
-    (void)step;
     return no_cuda();
 }
 
@@ -173,14 +119,11 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
                                        const mylib_code *program, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
-    (void)device, (void)stream, (void)reduction, (void)program, (void)layout, (void)out_type;
-    (void)result;
     return no_cuda();
 }
 
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result)
 {
-    (void)device, (void)op, (void)type, (void)a, (void)b, (void)result;
     return no_cuda();
 }
