@@ -40,25 +40,10 @@ FORTIFY = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
 HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
 # What CMake remembers from its first run: with any of these changed the build starts afresh.
-REMEMBERED = [
-    "AR",
-    "CC",
-    "CFLAGS",
-    "CPATH",
-    "CPPFLAGS",
-    "CUDAARCHS",
-    "CUDACXX",
-    "CUDAFLAGS",
-    "CUDAHOSTCXX",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "LDFLAGS",
-    "MYLIB_CUDA",
-    "NVCC_APPEND_FLAGS",
-    "NVCC_CCBIN",
-    "NVCC_PREPEND_FLAGS",
-    "PATH",
-]
+REMEMBERED = """
+    AR CC CFLAGS CPATH CPPFLAGS CUDAARCHS CUDACXX CUDAFLAGS CUDAHOSTCXX CUDA_HOME CUDA_PATH LDFLAGS
+    MYLIB_CUDA NVCC_APPEND_FLAGS NVCC_CCBIN NVCC_PREPEND_FLAGS PATH
+""".split()
 
 
 def header_version(header: Path) -> str:
@@ -85,36 +70,35 @@ def without_rpaths(command: list[str]) -> list[str]:
     The extension finds all it needs beside itself; a folder of the machine that built it may hold
     another libmylib, or belong to someone else, where it is used.
     """
-    words = iter(command)
-    kept = []
-    for word in words:
-        if not word.startswith("-Wl,"):
+    kept: list[str] = []
+    for word in command:
+        if kept and re.search(r"^-Wl,(.*,)?(--?rpath|-R)$", kept[-1]):
+            kept[-1] += word.removeprefix("-Wl")  # the folder that belongs to it
+        else:
             kept.append(word)
-            continue
-        options = iter(word.split(",")[1:])
-        linker = []
-        for option in options:
-            if option in ("-rpath", "--rpath", "-R"):
-                # The folder follows, in this word or as the next -Wl.
-                if next(options, None) is None:
-                    next(words, None)
-            elif not re.match(r"--?rpath=|-R.", option):
-                linker.append(option)
-        if linker:
-            kept.append(",".join(["-Wl", *linker]))
-    return kept
+    rpath = r",(--?rpath[=,]|-R,?)[^,]*"
+    kept = [re.sub(rpath, "", word) if word.startswith("-Wl,") else word for word in kept]
+    return [word for word in kept if word != "-Wl"]
 
 
-def missing_tools() -> list[str]:
-    """What pip should install for the build, because the machine does not have it."""
-    if os.environ.get("MYLIB_ROOT"):
-        return []
-    tools = []
-    if (cmake_version() or (0, 0)) < CMAKE_MINIMUM:
-        tools.append("cmake>=3.24")
+def missing_tools() -> dict[str, str]:
+    """What the build needs and this machine lacks, and the error without it."""
+    missing = {}
+    found = cmake_version()
+    wanted = ".".join(map(str, CMAKE_MINIMUM))
+    if found is None or found < CMAKE_MINIMUM:
+        state = "there is none on the PATH" if found is None else f"found {found[0]}.{found[1]}"
+        missing[f"cmake>={wanted}"] = (
+            f"CMake {wanted} or newer is needed to build libmylib; {state}.\n"
+            "Install it (pip install cmake; Debian, Ubuntu: apt install cmake), or let pip do "
+            "it: install without --no-build-isolation."
+        )
     if not any(map(shutil.which, ("ninja", "make", "gmake"))):
-        tools.append("ninja")
-    return tools
+        missing["ninja"] = (
+            "Neither ninja nor make is on the PATH; one of them is needed to build libmylib.\n"
+            "Install one (pip install ninja; Debian, Ubuntu: apt install make)."
+        )
+    return missing
 
 
 class BuildExt(build_ext):
@@ -145,43 +129,29 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         self.compiler.set_executable("linker_so", without_rpaths(self.compiler.linker_so))
         for extension in self.extensions:
-            extension.extra_compile_args += filter(self.compiles_with, HARDENING)
+            extension.extra_compile_args += self.known(
+                HARDENING, [*self.compiler.compiler_so, "-c"]
+            )
             # Fortified functions need an optimizer, and sanitizers do not see what they do.
             if not re.search(r"-O0|-fsanitize", " ".join(self.compiler.compiler_so)):
                 extension.extra_compile_args += FORTIFY
-            extension.extra_link_args += filter(self.links_with, HARDENED_LINK)
+            extension.extra_link_args += self.known(
+                HARDENED_LINK, [*self.compiler.linker_so, "-fPIC"]
+            )
         super().build_extensions()
 
-    def compiles_with(self, flag: str) -> bool:
-        """Whether the compiler has the flag."""
-        return self.takes([*self.compiler.compiler_so, flag, "-c"])
-
-    def links_with(self, flag: str) -> bool:
-        """Whether the linker has the flag."""
-        return self.takes([*self.compiler.linker_so, "-fPIC", flag])
-
-    def takes(self, command: list[str]) -> bool:
+    def known(self, flags: list[str], command: list[str]) -> list[str]:
+        """The flags that the compiler or linker has."""
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "probe.c")
             source.write_text("int probe(void);\nint probe(void) { return 0; }\n")
             words = [*command, "-Werror", str(source), "-o", str(source.with_suffix(".out"))]
-            return subprocess.run(words, capture_output=True).returncode == 0
+            probes = {f: subprocess.run([*words, f], capture_output=True) for f in flags}
+        return [flag for flag, probe in probes.items() if probe.returncode == 0]
 
     def build_library(self, package: Path) -> None:
-        found = cmake_version()
-        wanted = ".".join(map(str, CMAKE_MINIMUM))
-        if found is None or found < CMAKE_MINIMUM:
-            state = "there is none on the PATH" if found is None else f"found {found[0]}.{found[1]}"
-            raise SetupError(
-                f"CMake {wanted} or newer is needed to build libmylib; {state}.\n"
-                "Install it (pip install cmake; Debian, Ubuntu: apt install cmake), or let pip do "
-                "it: install without --no-build-isolation."
-            )
-        if not any(map(shutil.which, ("ninja", "make", "gmake"))):
-            raise SetupError(
-                "Neither ninja nor make is on the PATH; one of them is needed to build libmylib.\n"
-                "Install one (pip install ninja; Debian, Ubuntu: apt install make)."
-            )
+        for error in missing_tools().values():
+            raise SetupError(error)
 
         # An editable install is repeated; its temporary folder would not last.
         editable = self.inplace or self.editable_mode
@@ -318,7 +288,7 @@ class BuildExt(build_ext):
 
 setup(
     version=header_version(HERE / HEADER),
-    setup_requires=missing_tools(),
+    setup_requires=[] if os.environ.get("MYLIB_ROOT") else list(missing_tools()),
     cmdclass={"build_ext": BuildExt},
     ext_modules=[
         Extension(
