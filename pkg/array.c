@@ -23,7 +23,7 @@ static core_state *state_of_operands(PyObject *a, PyObject *b)
     return state;
 }
 
-/* pkg._array.call(index, is_true_division, args, out): what map_arrays() leaves. */
+/* pkg._array.call(index, is_true_division, args, out): what run_operation() leaves. */
 static PyObject *call_array_general(core_state *state, mylib_op op, int is_true_division,
                                     PyObject *const *args, PyObject *out)
 {
@@ -49,8 +49,8 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
     core_state *state = state_of_operands(a, b);
     if (state == NULL)
         return NULL;
-    PyObject *result = map_arrays(state, op, is_true_division, args, out);
-    if (result != NULL || PyErr_Occurred())
+    PyObject *result = NULL;
+    if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
         return result;
     return call_array_general(state, op, is_true_division, args, out);
 }
@@ -237,6 +237,85 @@ static Py_ssize_t array_length(PyObject *object)
     return (Py_ssize_t)a->shape[0];
 }
 
+/* ---- Views --------------------------------------------------------------------------------- */
+
+/*
+ * Makes a key a tuple of ints, slices, None and one ellipsis, of which NumPy makes a view without
+ * reading an element.  IndexError for a key of anything else.
+ */
+static PyObject *take_key(PyObject *key)
+{
+    PyObject *const *items = PyTuple_Check(key) ? &PyTuple_GET_ITEM(key, 0) : &key;
+    Py_ssize_t count = PyTuple_Check(key) ? PyTuple_GET_SIZE(key) : 1;
+    int has_ellipsis = 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        has_ellipsis |= items[i] == Py_Ellipsis;
+    PyObject *tuple = PyTuple_New(count + !has_ellipsis);
+    for (Py_ssize_t i = 0; i < count && tuple != NULL; i++) {
+        PyObject *item = items[i], *taken = NULL;
+        int overflow = 0;
+        if (PySlice_Check(item) || item == Py_None || item == Py_Ellipsis)
+            taken = Py_NewRef(item);
+        else if (PyIndex_Check(item) && !PyBool_Check(item) && !PyArray_IsScalar(item, Bool))
+            taken = PyNumber_Index(item);
+        if (taken != NULL && PyLong_CheckExact(taken))
+            (void)PyLong_AsLongLongAndOverflow(taken, &overflow);
+        if (overflow != 0)
+            PyErr_Format(PyExc_IndexError, "index %S is out of bounds", taken);
+        else if (taken == NULL && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)))
+            PyErr_Format(PyExc_IndexError,
+                         "an array on a GPU is indexed by integers, slices, ... and None, not by "
+                         "%.100s",
+                         Py_TYPE(item)->tp_name);
+        PyTuple_SET_ITEM(tuple, i, taken);
+        if (taken == NULL || overflow != 0)
+            Py_CLEAR(tuple);
+    }
+    if (tuple != NULL && !has_ellipsis)
+        PyTuple_SET_ITEM(tuple, count, Py_NewRef(Py_Ellipsis));
+    return tuple;
+}
+
+/*
+ * array[key]: indexes a NumPy array of the same layout, whose elements are never read, and makes an
+ * Array of what comes out.
+ */
+static PyObject *array_subscript(PyObject *object, PyObject *key)
+{
+    const array_object *array = (array_object *)object;
+    const mylib_array *a = &array->a;
+    char *begin = array->count != 0 ? a->data : (char *)&array->count; /* NumPy wants a pointer */
+    PyObject *tuple = take_key(key), *host = NULL, *view = NULL, *result = NULL;
+    core_state *state = core_state_of(Py_TYPE(object));
+    if (tuple != NULL && state != NULL)
+        host = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num_of_type(a->type)),
+                                    a->ndim, (const npy_intp *)a->shape,
+                                    (const npy_intp *)a->strides, begin, 0, NULL);
+    if (host != NULL)
+        view = PyObject_GetItem(host, tuple);
+    if (view != NULL) {
+        PyArrayObject *v = (PyArrayObject *)view;
+        ptrdiff_t offset = PyArray_SIZE(v) != 0 ? PyArray_BYTES(v) - begin : 0;
+        result = new_array_over(state, Py_NewRef(array->memory), (char *)a->data + offset, a->type,
+                                PyArray_NDIM(v), (const int64_t *)PyArray_DIMS(v),
+                                (const int64_t *)PyArray_STRIDES(v), array->is_readonly);
+    }
+    Py_XDECREF(view);
+    Py_XDECREF(host);
+    Py_XDECREF(tuple);
+    return result;
+}
+
+/* The sequence protocol's array[i], for reversed() and the like. */
+static PyObject *array_item(PyObject *object, Py_ssize_t i)
+{
+    PyObject *key = PyLong_FromSsize_t(i), *result = NULL;
+    if (key != NULL)
+        result = array_subscript(object, key);
+    Py_XDECREF(key);
+    return result;
+}
+
 static PyMemberDef array_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(array_object, weakrefs), READONLY, NULL},
     {"_memory", T_OBJECT_EX, offsetof(array_object, memory), READONLY, NULL},
@@ -284,6 +363,8 @@ static PyType_Slot array_slots[] = {
     {Py_nb_negative, array_negative},
     {Py_nb_absolute, array_absolute},
     {Py_sq_length, array_length},
+    {Py_sq_item, array_item},
+    {Py_mp_subscript, array_subscript},
     {0, NULL},
 };
 
@@ -342,7 +423,7 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOip:empty", &shape_object, &dtype, &ordinal, &is_fortran))
         return NULL;
     int ndim = take_dims(shape_object, shape);
-    if (ndim < 0 || check_sizes(ndim, shape) < 0 || !take_dtype(dtype, &type))
+    if (ndim < 0 || check_sizes(ndim, shape) < 0 || take_dtype(dtype, &type) < 0)
         return NULL;
     mylib_device device = {MYLIB_CUDA, ordinal};
     int64_t stride = (int64_t)mylib_type_size(type);
@@ -404,7 +485,7 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
     if (pointer == NULL && PyErr_Occurred())
         return NULL;
     int ndim = take_dims(shape_object, shape);
-    if (ndim < 0 || check_sizes(ndim, shape) < 0 || !take_dtype(dtype, &type))
+    if (ndim < 0 || check_sizes(ndim, shape) < 0 || take_dtype(dtype, &type) < 0)
         return NULL;
     if (strides_object != Py_None) {
         int strides_ndim = take_dims(strides_object, strides);

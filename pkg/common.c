@@ -11,6 +11,7 @@
 #endif
 
 struct PyModuleDef *core_def;
+uint8_t type_sizes[MYLIB_TYPE_COUNT];
 
 core_state *core_state_of(PyTypeObject *type)
 {
@@ -60,50 +61,53 @@ int num_of_type(mylib_type type)
     return nums[type];
 }
 
-int type_of_num(int type_num, mylib_type *type_ret)
+/* C has more integer types than sizes: on Linux both long and long long are 64 bits wide. */
+#define INTEGER(first, c_type)                                                                     \
+    (1 + (first) +                                                                                 \
+     (sizeof(c_type) == 1   ? 0                                                                    \
+      : sizeof(c_type) == 2 ? 1                                                                    \
+      : sizeof(c_type) == 4 ? 2                                                                    \
+                            : 3))
+#define SIGNED(c_type) INTEGER(MYLIB_I8, c_type)
+#define UNSIGNED(c_type) INTEGER(MYLIB_U8, c_type)
+
+const uint8_t types_of_nums[NPY_NTYPES_LEGACY] = {
+    [NPY_BOOL] = 1 + MYLIB_BOOL,
+    [NPY_BYTE] = SIGNED(char),
+    [NPY_SHORT] = SIGNED(short),
+    [NPY_INT] = SIGNED(int),
+    [NPY_LONG] = SIGNED(long),
+    [NPY_LONGLONG] = SIGNED(long long),
+    [NPY_UBYTE] = UNSIGNED(char),
+    [NPY_USHORT] = UNSIGNED(short),
+    [NPY_UINT] = UNSIGNED(int),
+    [NPY_ULONG] = UNSIGNED(long),
+    [NPY_ULONGLONG] = UNSIGNED(long long),
+    [NPY_HALF] = 1 + MYLIB_F16,
+    [NPY_FLOAT] = 1 + MYLIB_F32,
+    [NPY_DOUBLE] = 1 + MYLIB_F64,
+    [NPY_CFLOAT] = 1 + MYLIB_C64,
+    [NPY_CDOUBLE] = 1 + MYLIB_C128,
+};
+
+int add_types(PyObject *module)
 {
-    /* C has more integer types than sizes: on Linux both long and long long are 64 bits wide. */
-    switch (type_num) {
-    case NPY_BYTE:
-    case NPY_SHORT:
-    case NPY_INT:
-    case NPY_LONG:
-    case NPY_LONGLONG:
-    case NPY_UBYTE:
-    case NPY_USHORT:
-    case NPY_UINT:
-    case NPY_ULONG:
-    case NPY_ULONGLONG: {
-        size_t size = type_num == NPY_BYTE || type_num == NPY_UBYTE     ? 1
-                      : type_num == NPY_SHORT || type_num == NPY_USHORT ? sizeof(short)
-                      : type_num == NPY_INT || type_num == NPY_UINT     ? sizeof(int)
-                      : type_num == NPY_LONG || type_num == NPY_ULONG   ? sizeof(long)
-                                                                        : sizeof(long long);
-        int base = PyTypeNum_ISUNSIGNED(type_num) ? MYLIB_U8 : MYLIB_I8;
-        *type_ret = (mylib_type)(base + (size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3));
-        return 1;
+    char chars[NPY_NTYPES_LEGACY + 1];
+    int count = 0;
+    mylib_type type;
+    for (int num = 0; num < NPY_NTYPES_LEGACY; num++) {
+        if (!find_type(num, &type))
+            continue;
+        PyArray_Descr *descr = PyArray_DescrFromType(num);
+        chars[count++] = descr->type;
+        Py_DECREF(descr);
     }
-    case NPY_HALF:
-        *type_ret = MYLIB_F16;
-        return 1;
-    case NPY_FLOAT:
-        *type_ret = MYLIB_F32;
-        return 1;
-    case NPY_DOUBLE:
-        *type_ret = MYLIB_F64;
-        return 1;
-    case NPY_CFLOAT:
-        *type_ret = MYLIB_C64;
-        return 1;
-    case NPY_CDOUBLE:
-        *type_ret = MYLIB_C128;
-        return 1;
-    case NPY_BOOL:
-        *type_ret = MYLIB_BOOL;
-        return 1;
-    default:
-        return 0;
-    }
+    chars[count] = '\0';
+    for (int i = 0; i < MYLIB_TYPE_COUNT; i++)
+        type_sizes[i] = (uint8_t)mylib_type_size((mylib_type)i);
+    if (PyModule_AddStringConstant(module, "type_chars", chars) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "supported_types", SUPPORTED_TYPES);
 }
 
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
@@ -150,13 +154,11 @@ int take_dtype(PyObject *object, mylib_type *type_ret)
 {
     PyArray_Descr *descr = NULL;
     if (!PyArray_DescrConverter(object, &descr))
-        return 0;
-    int is_known = type_of_num(descr->type_num, type_ret) && PyArray_ISNBO(descr->byteorder);
+        return -1;
+    int is_known = find_type(descr->type_num, type_ret) && PyArray_ISNBO(descr->byteorder);
     if (!is_known)
         PyErr_Format(PyExc_TypeError,
-                     "arrays on a GPU have elements of bool, int8 to int64, uint8 to uint64, "
-                     "float16 to float64, complex64 or complex128, not %R",
-                     descr);
+                     "arrays on a GPU have elements of " SUPPORTED_TYPES ", not %R", descr);
     Py_DECREF(descr);
-    return is_known;
+    return is_known ? 0 : -1;
 }

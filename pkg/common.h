@@ -41,12 +41,36 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
+/* ---- Errors -------------------------------------------------------------------------------- */
+
+/*
+ * The one convention for all files:
+ *
+ *   - A function that can fail returns 0, or -1 with a Python exception set.  One that returns an
+ *     object returns NULL with an exception set.  Results go through the last parameters (*_ret).
+ *   - A function of the fast path returns an `outcome`: as above, or why it declines.
+ *   - A function that answers a question (is_..., has_..., may_..., find_..., "Returns whether")
+ *     returns 1 or 0 and sets no exception.
+ */
+typedef enum outcome {
+    FAILED = -1, /* an exception is set */
+    DONE = 0,
+    /* Why the fast path declines; no exception is set, and the slow path sees to the call. */
+    OTHER_OPERAND, /* an operand is neither an array nor a number */
+    OTHER_TYPE,    /* the operands' types are not supported, or NumPy has to convert them */
+    OTHER_NUMBER,  /* a number that its type does not hold exactly, or at all */
+    OTHER_PLACE,   /* host arrays beside Arrays, or on a CPU that is not the default device */
+    OTHER_SHAPE,   /* the shapes do not broadcast, or a reduction has no elements */
+    OTHER_OUT,     /* `out` has another type, shape or place, is read-only, or overlaps */
+} outcome;
+
 /* ---- The module ---------------------------------------------------------------------------- */
 
 typedef struct core_state {
     PyObject *cuda_error;     /* the exception CudaError */
     PyObject *out_of_range;   /* an OverflowError: an int beyond the type that it has to take */
     PyTypeObject *operation;  /* the type of pcd.add and its sisters */
+    PyObject *operations;     /* all of them, a tuple */
     PyObject *default_device; /* a ContextVar; its values are None or strings */
     PyObject *out_name;       /* "out", as the names of keyword arguments are: interned */
     PyObject *call_general;   /* pkg._general.call, set when the package is imported */
@@ -75,8 +99,27 @@ core_state *core_state_of(PyTypeObject *type);
 /* The one place where a failed status becomes an exception; returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
-/* The element type of a NumPy type number in native byte order; 0 when the library has none. */
-int type_of_num(int type_num, mylib_type *type_ret);
+/* What messages call the supported element types. */
+#define SUPPORTED_TYPES                                                                            \
+    "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
+
+/* Puts the table of the element types into the module. */
+int add_types(PyObject *module);
+
+/* The bytes of an element of each type; core.c asks the library when the module is made. */
+extern uint8_t type_sizes[MYLIB_TYPE_COUNT];
+
+/* 1 + the element type of each of NumPy's type numbers; 0: none. */
+extern const uint8_t types_of_nums[NPY_NTYPES_LEGACY];
+
+/* Returns whether a NumPy type number has an element type; native byte order is assumed. */
+static inline int find_type(int type_num, mylib_type *type_ret)
+{
+    int type = (unsigned)type_num < NPY_NTYPES_LEGACY ? types_of_nums[type_num] - 1 : -1;
+    *type_ret = (mylib_type)type;
+    return type >= 0;
+}
+
 int num_of_type(mylib_type type);
 
 /* Room for the shape and strides of `arrays` arrays. */
@@ -102,15 +145,10 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
     return dims + 2 * ndim;
 }
 
-/*
- * "cpu", "cuda", "cuda:N" or None (the default device) as a device; -1 and an exception on failure.
- */
+/* Takes "cpu", "cuda", "cuda:N" or None (the default device) as a device. */
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
-/*
- * Whether the context's default device is the CPU, where NumPy arrays are then computed; -1 and an
- * exception on failure.
- */
+/* 1 if the context's default device is the CPU, else 0; -1 with an exception. */
 static inline int default_is_cpu(const core_state *state)
 {
     PyObject *device;
@@ -128,7 +166,7 @@ static inline mylib_device device_of_ordinal(int ordinal)
     return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};
 }
 
-/* The element type of a dtype; 0 and a TypeError when the library has none. */
+/* Takes the element type of a dtype; TypeError if the library has none. */
 int take_dtype(PyObject *object, mylib_type *type_ret);
 
 #endif /* PKG_COMMON_H */

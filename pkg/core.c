@@ -100,7 +100,9 @@ static int core_exec(PyObject *module)
     if (PyModule_AddIntConstant(module, "STEP_CONVERT", MYLIB_STEP_CONVERT) < 0 ||
         PyModule_AddIntConstant(module, "STEP_SELECT", MYLIB_STEP_SELECT) < 0)
         return -1;
-    return add_operations(module, state);
+    if (add_types(module) < 0 || add_operations(module, state) < 0)
+        return -1;
+    return add_reductions(module, state);
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
@@ -109,6 +111,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->cuda_error);
     Py_VISIT(state->out_of_range);
     Py_VISIT(state->operation);
+    Py_VISIT(state->operations);
     Py_VISIT(state->default_device);
     Py_VISIT(state->call_general);
     Py_VISIT(state->explain);
@@ -130,6 +133,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->cuda_error);
     Py_CLEAR(state->out_of_range);
     Py_CLEAR(state->operation);
+    Py_CLEAR(state->operations);
     Py_CLEAR(state->default_device);
     Py_CLEAR(state->out_name);
     Py_CLEAR(state->call_general);

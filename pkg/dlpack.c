@@ -31,23 +31,21 @@ static DLDataType dtype_of_type(mylib_type type)
     return (DLDataType){code, (uint8_t)(8 * mylib_type_size(type)), 1};
 }
 
-/* 0 and a BufferError when the library has no such type. */
-static int type_of_dtype(DLDataType dtype, mylib_type *type_ret)
+/* Finds the element type; BufferError if the library has no such type. */
+static int take_dlpack_type(DLDataType dtype, mylib_type *type_ret)
 {
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
         DLDataType own = dtype_of_type((mylib_type)type);
         if (own.code == dtype.code && own.bits == dtype.bits && dtype.lanes == 1) {
             *type_ret = (mylib_type)type;
-            return 1;
+            return 0;
         }
     }
-    PyErr_Format(
-        PyExc_BufferError,
-        "elements of DLPack's type code %d, %d bits, %d lanes are not supported; supported "
-        "are bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and "
-        "complex128",
-        (int)dtype.code, (int)dtype.bits, (int)dtype.lanes);
-    return 0;
+    PyErr_Format(PyExc_BufferError,
+                 "elements of DLPack's type code %d, %d bits, %d lanes are not supported; "
+                 "supported are " SUPPORTED_TYPES,
+                 (int)dtype.code, (int)dtype.bits, (int)dtype.lanes);
+    return -1;
 }
 
 /* ---- From an Array ------------------------------------------------------------------------- */
@@ -173,7 +171,7 @@ static void drop_held(PyObject *capsule)
 
 static void held_destructor(PyObject *capsule) { preserving_errors(capsule, drop_held); }
 
-/* What of a tensor this library can use; 0 and a BufferError otherwise. */
+/* Checks that this library can use a tensor; BufferError otherwise. */
 static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *strides,
                         int64_t *count_ret)
 {
@@ -181,20 +179,20 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
         PyErr_Format(PyExc_BufferError,
                      "the tensor is on a device of DLPack's type %d, not on a CUDA GPU",
                      (int)t->device.device_type);
-        return 0;
+        return -1;
     }
     if (t->ndim < 0 || t->ndim > MYLIB_MAX_NDIM) {
         PyErr_Format(PyExc_BufferError, "the tensor has %d dimensions: at most %d are supported",
                      (int)t->ndim, MYLIB_MAX_NDIM);
-        return 0;
+        return -1;
     }
     if (t->ndim > 0 && t->shape == NULL) {
         PyErr_Format(PyExc_BufferError, "the tensor has %d dimensions, and its shape is NULL",
                      (int)t->ndim);
-        return 0;
+        return -1;
     }
-    if (!type_of_dtype(t->dtype, type_ret))
-        return 0;
+    if (take_dlpack_type(t->dtype, type_ret) < 0)
+        return -1;
     int64_t itemsize = (int64_t)mylib_type_size(*type_ret);
     uint64_t stride = (uint64_t)itemsize; /* of C order; where it wraps, a size is out of range */
     int wrong = -1;
@@ -209,40 +207,41 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
     if (wrong >= 0) {
         PyErr_Format(PyExc_BufferError, "the size or stride of dimension %d is out of range",
                      wrong);
-        return 0;
+        return -1;
     }
     *count_ret = 1;
     for (int d = 0; d < t->ndim && *count_ret != 0; d++)
         *count_ret = t->shape[d] != 0 ? *count_ret * t->shape[d] : 0;
     if (*count_ret == 0)
-        return 1;
+        return 0;
     uintptr_t begin;
     if (t->data == NULL || __builtin_add_overflow((uintptr_t)t->data, t->byte_offset, &begin)) {
         PyErr_Format(PyExc_BufferError, "the tensor has elements, and begins at %p + %llu", t->data,
                      (unsigned long long)t->byte_offset);
-        return 0;
+        return -1;
     }
     if (begin % (uintptr_t)itemsize != 0) {
         PyErr_Format(PyExc_BufferError,
                      "the tensor begins at %p + %llu, which is not aligned to its elements of %lld "
                      "bytes",
                      t->data, (unsigned long long)t->byte_offset, (long long)itemsize);
-        return 0;
+        return -1;
     }
-    return 1;
+    return 0;
 }
 
-/* Checks that the tensor's GPU is there; 0 and a BufferError otherwise. */
+/* Checks that the tensor's GPU is there; BufferError otherwise. */
 static int check_gpu(const DLTensor *t)
 {
     mylib_status status;
     Py_BEGIN_ALLOW_THREADS
         status = mylib_cuda_check_device(t->device.device_id);
     Py_END_ALLOW_THREADS
-    if (status != MYLIB_OK)
-        PyErr_Format(PyExc_BufferError, "the tensor is on cuda:%d: %s", (int)t->device.device_id,
-                     mylib_last_message());
-    return status == MYLIB_OK;
+    if (status == MYLIB_OK)
+        return 0;
+    PyErr_Format(PyExc_BufferError, "the tensor is on cuda:%d: %s", (int)t->device.device_id,
+                 mylib_last_message());
+    return -1;
 }
 
 PyDoc_STRVAR(
@@ -289,7 +288,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
 
     mylib_type type;
     int64_t strides[MYLIB_MAX_NDIM], count;
-    if (!check_tensor(tensor, &type, strides, &count) || !check_gpu(tensor))
+    if (check_tensor(tensor, &type, strides, &count) < 0 || check_gpu(tensor) < 0)
         return NULL;
     PyObject *held = PyCapsule_New(managed, is_versioned ? HELD_VERSIONED : HELD, held_destructor);
     if (held == NULL)

@@ -8,7 +8,6 @@
 #include "expression.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <structmember.h> /* Python before 3.12 */
@@ -20,9 +19,9 @@
 typedef struct program_object {
     PyObject_HEAD
     mylib_program *program;
-    int inputs, steps;
+    int inputs;
     mylib_type input_types[MAX_INPUTS];
-    mylib_type result_type;
+    computation computation; /* the program's */
 } program_object;
 
 /*
@@ -51,7 +50,7 @@ static int take_constant(PyObject *item, mylib_constant *constant)
     }
     if (!PyArg_ParseTuple(item, "OO:constant", &dtype, &value))
         return -1;
-    if (!take_dtype(dtype, &type))
+    if (take_dtype(dtype, &type) < 0)
         return -1;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
     PyObject *array = PyArray_FromAny(value, descr, 0, 0, NPY_ARRAY_CARRAY, NULL);
@@ -80,7 +79,7 @@ static int take_step(PyObject *item, mylib_step *step)
         return -1;
     }
     if (!PyArg_ParseTuple(item, "iOO!:step", &op, &dtype, &PyTuple_Type, &operands) ||
-        !take_dtype(dtype, &type))
+        take_dtype(dtype, &type) < 0)
         return -1;
     *step = (mylib_step){op, (int32_t)type, {0, 0, 0}};
     if (PyTuple_GET_SIZE(operands) > 3) {
@@ -124,9 +123,8 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         goto out;
     }
     self->inputs = (int)PyTuple_GET_SIZE(inputs);
-    self->steps = (int)step_count;
     for (int k = 0; k < self->inputs; k++)
-        if (!take_dtype(PyTuple_GET_ITEM(inputs, k), &self->input_types[k]))
+        if (take_dtype(PyTuple_GET_ITEM(inputs, k), &self->input_types[k]) < 0)
             goto out;
     for (Py_ssize_t k = 0; k < constant_count; k++)
         if (take_constant(PyTuple_GET_ITEM(constants, k), &constant[k]) < 0)
@@ -136,12 +134,19 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
             goto out;
     mylib_status status = mylib_program_create(self->inputs, self->input_types, (int)constant_count,
                                                constant, (int)step_count, step, &self->program);
+    mylib_type result_type = MYLIB_BOOL;
     if (status == MYLIB_OK)
-        status = mylib_program_result_type(self->program, &self->result_type);
-    if (status != MYLIB_OK)
+        status = mylib_program_result_type(self->program, &result_type);
+    if (status != MYLIB_OK) {
         raise_status(core_state_of(type), status);
-    else
-        result = (program_object *)Py_NewRef(self);
+        goto out;
+    }
+    self->computation = (computation){.program = self->program,
+                                      .result_type = result_type,
+                                      .result_num = num_of_type(result_type),
+                                      .steps = (int)step_count,
+                                      .flags_ufunc = core_state_of(type)->program_flags};
+    result = (program_object *)Py_NewRef(self);
 out:
     Py_XDECREF(self);
     PyMem_Free(constant);
@@ -167,337 +172,44 @@ static void program_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Calls of a program -------------------------------------------------------------------- */
 
-/*
- * Host arrays are computed in pieces, between which Python looks for signals: so many elements
- * times steps, or for a GPU bytes, take about a tenth of a second.
- */
-#define PIECE_WORK ((int64_t)1 << 26)
-#define PIECE_NBYTES ((int64_t)1 << 32)
-
-typedef struct run {
-    core_state *state;
-    const program_object *program;
-    mylib_device device;
-    void *stream;
-    int64_t most;        /* elements of a piece */
-    mylib_array *arrays; /* out, inputs; while a piece of host arrays runs, of that piece */
-    int flags;
-} run;
-
-static mylib_status run_once(run *r)
+/* Gives the numbers among the inputs, which are taken, their values. */
+static int take_values(call *c, const program_object *p)
 {
-    mylib_clear_flags();
-    mylib_status status =
-        mylib_program_run(r->program->program, r->device, r->stream, &r->arrays[0], &r->arrays[1]);
-    r->flags |= test_flags();
-    return status;
-}
-
-/*
- * Runs over the arrays as they are described now, `count` elements: in one go, or by pieces of the
- * outermost dimension.  -1 and an exception on failure.
- */
-static int run_in_pieces(run *r, int64_t count)
-{
-    mylib_array *out = &r->arrays[0];
-    if (count <= r->most) {
-        mylib_status status;
-        Py_BEGIN_ALLOW_THREADS
-            status = run_once(r);
-        Py_END_ALLOW_THREADS
-        if (status != MYLIB_OK) {
-            raise_status(r->state, status);
-            return -1;
-        }
-        return PyErr_CheckSignals();
-    }
-
-    int arrays = 1 + r->program->inputs, outermost = -1;
-    for (int d = 0; d < out->ndim; d++)
-        if (out->shape[d] > 1 &&
-            (outermost < 0 || llabs(out->strides[d]) > llabs(out->strides[outermost])))
-            outermost = d;
-    int64_t size = out->shape[outermost], each = count / size;
-    int64_t step = each >= r->most ? 1 : r->most / each;
-    char *data[1 + MAX_INPUTS];
-    int64_t stride[1 + MAX_INPUTS];
-    int64_t *piece[1 + MAX_INPUTS]; /* each array's size along the dimension; NULL where repeated */
-    for (int k = 0; k < arrays; k++) {
-        const mylib_array *a = &r->arrays[k];
-        int d = outermost - (out->ndim - a->ndim);
-        data[k] = a->data;
-        piece[k] = NULL;
-        if (d >= 0 && a->shape[d] != 1) {
-            /* Host arrays are described in dimensions of our own. */
-            piece[k] = (int64_t *)&a->shape[d];
-            stride[k] = a->strides[d];
-        }
-    }
-    int result = 0;
-    for (int64_t i = 0; i < size && result == 0; i += step) {
-        int64_t sizes = size - i < step ? size - i : step;
-        for (int k = 0; k < arrays; k++) {
-            if (piece[k] == NULL)
-                continue;
-            r->arrays[k].data = data[k] + i * stride[k];
-            *piece[k] = sizes;
-        }
-        result = run_in_pieces(r, each * sizes);
-    }
-    for (int k = 0; k < arrays; k++) {
-        r->arrays[k].data = data[k];
-        if (piece[k] != NULL)
-            *piece[k] = size;
-    }
-    return result;
-}
-
-/*
- * arrays[0] = program(arrays[1], ...), `count` elements, with the GIL released where it pays.  The
- * flags through flags_ret.  -1 and an exception on failure.
- */
-static int run_program(core_state *state, const program_object *program, mylib_device device,
-                       void *stream, mylib_array *arrays, int64_t count, int *flags_ret)
-{
-    int on_host = arrays[0].device.kind == MYLIB_CPU;
-    run r = {state, program, device, stream, INT64_MAX, arrays, 0};
-    *flags_ret = 0;
-    if (count == 0)
-        return 0;
-    if (count < RELEASE_GIL_COUNT && device.kind == MYLIB_CPU) {
-        mylib_status status = run_once(&r);
-        *flags_ret = r.flags;
-        if (status != MYLIB_OK) {
-            raise_status(state, status);
-            return -1;
-        }
-        return 0;
-    }
-    if (on_host && device.kind == MYLIB_CPU) {
-        r.most = PIECE_WORK / program->steps;
-    } else if (on_host) {
-        int64_t nbytes = 0;
-        for (int k = 0; k <= program->inputs; k++)
-            nbytes += (int64_t)mylib_type_size(arrays[k].type);
-        r.most = PIECE_NBYTES / nbytes;
-    }
-    int result = run_in_pieces(&r, count);
-    *flags_ret = r.flags;
-    return result;
-}
-
-/* ---- Operands ------------------------------------------------------------------------------ */
-
-/*
- * As take_operand(), and NumPy arrays of any dimensions in native byte order, whose dimensions go
- * to *dims; True and False have the type bool.
- */
-static int take_input(core_state *state, PyObject *x, operand *o, int64_t **dims)
-{
-    mylib_type type;
-    if (PyArray_CheckExact(x)) {
-        if (!PyArray_ISNOTSWAPPED((PyArrayObject *)x) ||
-            !type_of_num(PyArray_TYPE((PyArrayObject *)x), &type))
-            return 0;
-        o->object = x;
-        o->memory = NULL;
-        o->is_weak = 0;
-        *dims = describe_array((PyArrayObject *)x, type, &o->a, *dims);
-        return 1;
-    }
-    if (!take_operand(state, x, o))
-        return 0;
-    if (o->is_weak && o->number == KIND_BOOL) {
-        o->is_weak = 0;
-        o->a.type = MYLIB_BOOL;
-        o->value[0] = x == Py_True;
-    }
-    return 1;
-}
-
-static PyObject *refuse_input(PyObject *x)
-{
-    return PyErr_Format(PyExc_TypeError,
-                        "an input of a program is an Array, a NumPy array in native byte order or "
-                        "a number, not %.100s",
-                        Py_TYPE(x)->tp_name);
-}
-
-/* What one call of a program works with. */
-typedef struct program_call {
-    operand operands[MAX_INPUTS];
-    mylib_array arrays[1 + MAX_INPUTS];    /* out, inputs */
-    int64_t dims[DIMS_OF(1 + MAX_INPUTS)]; /* of the NumPy arrays */
-    int64_t *free_dims;
-    mylib_device device;
-    int on_gpu; /* the arrays are */
-    PyObject *stream;
-} program_call;
-
-/*
- * Completes a call whose operands are taken: the values of weak numbers, the place, the stream.
- * `device` is where host arrays are computed.  0: not a case for programs, or with an exception a
- * number that does not fit, or two devices.
- */
-static int place_operands(core_state *state, const program_object *p, mylib_device device,
-                          program_call *c)
-{
-    c->on_gpu = 0;
-    c->stream = NULL;
-    c->device = device;
-    int has_host_array = 0;
     for (int k = 0; k < p->inputs; k++) {
         operand *o = &c->operands[k];
-        if (o->is_weak && take_value(state, o, p->input_types[k]) < 0)
-            return 0;
-        c->arrays[1 + k] = o->a;
-        c->on_gpu |= o->memory != NULL;
-        has_host_array |= o->memory == NULL && o->a.ndim > 0;
-    }
-    if (!c->on_gpu)
-        return 1;
-    return !has_host_array && common_device(c->operands, p->inputs, &c->device) &&
-           current_stream(state, c->device, &c->stream) == 0;
-}
-
-/* Notes what the call's stream uses.  -1 and an exception on failure. */
-static int note_uses(const program_object *p, program_call *c, PyObject *out)
-{
-    if (!c->on_gpu)
-        return 0;
-    for (int k = 0; k < p->inputs; k++)
-        if (c->operands[k].memory != NULL && note_use(c->operands[k].memory, c->stream) < 0)
+        if (o->is_weak && o->number == KIND_BOOL) {
+            c->arrays[1 + k].type = MYLIB_BOOL;
+            o->value[0] = o->object == Py_True;
+        } else if (o->is_weak && take_value(c, k, p->input_types[k]) < 0) {
             return -1;
-    return note_use(((array_object *)out)->memory, c->stream);
-}
-
-/* A NumPy array of a shape; order 'C', 'F' or 'K', the inputs'. */
-static PyObject *new_host_output(const mylib_array *in, int inputs, int ndim, int64_t *shape,
-                                 mylib_type type, char order)
-{
-    int64_t strides[NPY_MAXDIMS];
-    if (ndim < 2 || order != 'K')
-        return PyArray_EMPTY(ndim, (npy_intp *)shape, num_of_type(type), order == 'F');
-    output_strides(in, inputs, ndim, shape, type, strides);
-    return PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num_of_type(type)), ndim,
-                                (npy_intp *)shape, (npy_intp *)strides, NULL, 0, NULL);
-}
-
-static PyObject *new_gpu_output(core_state *state, const program_call *c, int inputs, int ndim,
-                                const int64_t *shape, mylib_type type, char order)
-{
-    int64_t strides[MYLIB_MAX_NDIM], stride = (int64_t)mylib_type_size(type);
-    if (order == 'K')
-        output_strides(&c->arrays[1], inputs, ndim, shape, type, strides);
-    for (int d = 0; d < ndim && order == 'F'; d++) {
-        strides[d] = stride;
-        stride *= shape[d] != 0 ? shape[d] : 1;
+        }
     }
-    return new_array(state, c->device, c->stream, type, ndim, shape, order == 'C' ? NULL : strides);
+    return 0;
 }
 
-/* Whether `out` can be written as it is: type, shape, place, and no overlap but an exact one. */
-static int is_plain_output(core_state *state, const program_object *p, program_call *c,
-                           PyObject *out, int ndim, const int64_t *shape)
+/* Takes a tuple of a program's inputs; host arrays are computed on cuda:`ordinal`, -1 the CPU. */
+static int take_inputs(call *c, const program_object *p, int ordinal, PyObject *inputs)
 {
-    mylib_type type;
-    if (c->on_gpu) {
-        if (!is_array(state, out) || ((array_object *)out)->is_readonly ||
-            ((array_object *)out)->a.device.index != c->device.index)
-            return 0;
-        c->arrays[0] = ((array_object *)out)->a;
-    } else {
-        if (!PyArray_CheckExact(out) || !type_of_num(PyArray_TYPE((PyArrayObject *)out), &type) ||
-            !PyArray_ISNOTSWAPPED((PyArrayObject *)out) ||
-            !PyArray_ISWRITEABLE((PyArrayObject *)out))
-            return 0;
-        describe_array((PyArrayObject *)out, type, &c->arrays[0], c->free_dims);
-    }
-    const mylib_array *a = &c->arrays[0];
-    if (a->type != p->result_type || a->ndim != ndim)
-        return 0;
-    if (ndim > 0 && memcmp(a->shape, shape, (size_t)ndim * sizeof *shape) != 0)
-        return 0;
-    for (int d = 0; d < ndim; d++)
-        if (shape[d] == 0)
-            return 1;
-    if (overlaps_itself(a))
-        return 0;
-    for (int k = 0; k < p->inputs; k++)
-        if (a->device.kind == c->arrays[1 + k].device.kind && needs_copy(a, &c->arrays[1 + k]))
-            return 0;
-    return 1;
-}
-
-/*
- * Computes a call whose operands are taken, into `out` or, when that is NULL, a new array (a NumPy
- * scalar for a host result without dimensions).  `order`: 'C', 'F' or 'K'.  NULL without an
- * exception: host arrays among Arrays, shapes that do not broadcast, or an `out` that needs care.
- */
-static PyObject *compute(core_state *state, const program_object *p, mylib_device device,
-                         char order, program_call *c, PyObject *out)
-{
-    int64_t shape[MYLIB_MAX_NDIM];
-    int ndim, flags;
-    PyObject *result = NULL;
-
-    if (!place_operands(state, p, device, c))
-        return NULL;
-    if (!broadcast(&c->arrays[1], p->inputs, &ndim, shape))
-        goto out;
-    if (out != NULL) {
-        if (!is_plain_output(state, p, c, out, ndim, shape))
-            goto out;
-        result = Py_NewRef(out);
-    } else if (c->on_gpu) {
-        result = new_gpu_output(state, c, p->inputs, ndim, shape, p->result_type, order);
-        if (result != NULL)
-            c->arrays[0] = ((array_object *)result)->a;
-    } else {
-        result = new_host_output(&c->arrays[1], p->inputs, ndim, shape, p->result_type, order);
-        if (result != NULL)
-            describe_array((PyArrayObject *)result, p->result_type, &c->arrays[0], c->free_dims);
-    }
-    if (result == NULL)
-        goto out;
-    int64_t count = 1;
-    for (int d = 0; d < ndim; d++)
-        count *= shape[d];
-    if (note_uses(p, c, result) < 0 ||
-        run_program(state, p, c->device, stream_handle(c->stream), c->arrays, count, &flags) < 0) {
-        Py_CLEAR(result);
-        goto out;
-    }
-    if (flags != 0 && !c->on_gpu && report_flags(state->program_flags, flags) < 0)
-        Py_CLEAR(result);
-    else if (out == NULL && !c->on_gpu)
-        result = PyArray_Return((PyArrayObject *)result);
-out:
-    Py_CLEAR(c->stream);
-    return result;
-}
-
-/* Takes a tuple of a program's inputs; -1 and an exception on failure. */
-static int take_inputs(core_state *state, const program_object *p, PyObject *inputs,
-                       program_call *c)
-{
+    c->device = device_of_ordinal(ordinal);
     if (PyTuple_GET_SIZE(inputs) != p->inputs) {
         PyErr_Format(PyExc_TypeError, "the program has %d inputs, %zd were given", p->inputs,
                      PyTuple_GET_SIZE(inputs));
         return -1;
     }
-    c->free_dims = c->dims;
     for (int k = 0; k < p->inputs; k++) {
         PyObject *x = PyTuple_GET_ITEM(inputs, k);
-        if (!take_input(state, x, &c->operands[k], &c->free_dims)) {
-            if (!PyErr_Occurred())
-                refuse_input(x);
+        outcome done = take_operand(c, k, x);
+        if (done > DONE)
+            PyErr_Format(PyExc_TypeError,
+                         "an input of a program is an Array, a NumPy array in native byte order or "
+                         "a number, not %.100s",
+                         Py_TYPE(x)->tp_name);
+        if (done != DONE)
             return -1;
-        }
     }
-    return 0;
+    return take_values(c, p);
 }
 
 PyDoc_STRVAR(program_call_doc,
@@ -510,28 +222,25 @@ PyDoc_STRVAR(program_call_doc,
              "that overlaps an input otherwise than exactly.");
 static PyObject *program_call_method(PyObject *object, PyObject *args)
 {
-    core_state *state = core_state_of(Py_TYPE(object));
     const program_object *p = (program_object *)object;
-    program_call c;
+    DECLARE_CALL(c, core_state_of(Py_TYPE(object)), MAX_INPUTS, p->inputs);
     int ordinal, order;
-    PyObject *out, *inputs;
+    PyObject *out, *inputs, *result = NULL;
     if (!PyArg_ParseTuple(args, "iCOO!:call", &ordinal, &order, &out, &PyTuple_Type, &inputs) ||
-        take_inputs(state, p, inputs, &c) < 0)
+        take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
-    PyObject *result =
-        compute(state, p, device_of_ordinal(ordinal), (char)order, &c, out != Py_None ? out : NULL);
-    return result != NULL || PyErr_Occurred() ? result : Py_NewRef(Py_NotImplemented);
+    outcome done = run_call(&c, &p->computation, (char)order, out != Py_None ? out : NULL, &result);
+    return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
 }
 
-/*
- * Reduces a placed call to arrays[0]; np.errstate hears of the flags.  -1 and an exception on
- * failure.
- */
-static int reduce_placed(core_state *state, const program_object *p, long reduction,
-                         mylib_type type, int64_t count, program_call *c)
+/* Reduces the values of a call, `count` elements of its inputs, to its output. */
+static int reduce_to_output(call *c, const program_object *p, int reduction, mylib_type type,
+                            int64_t count, PyObject *out)
 {
     mylib_status status;
     int flags;
+    if (note_uses(c, out) < 0)
+        return -1;
     NPY_BEGIN_THREADS_DEF;
     if (count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU)
         NPY_BEGIN_THREADS;
@@ -541,10 +250,10 @@ static int reduce_placed(core_state *state, const program_object *p, long reduct
     flags = test_flags();
     NPY_END_THREADS;
     if (status != MYLIB_OK) {
-        raise_status(state, status);
+        raise_status(c->state, status);
         return -1;
     }
-    return flags != 0 && !c->on_gpu ? report_flags(state->program_flags, flags) : 0;
+    return flags != 0 && !c->on_gpu ? report_flags(p->computation.flags_ufunc, flags) : 0;
 }
 
 PyDoc_STRVAR(program_reduce_doc,
@@ -554,84 +263,66 @@ PyDoc_STRVAR(program_reduce_doc,
              "or none.  Places, inputs and flags as for call().");
 static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
-    core_state *state = core_state_of(Py_TYPE(object));
     const program_object *p = (program_object *)object;
-    program_call c;
-    int reduction, ordinal, ndim;
-    PyObject *dtype, *out, *inputs, *result = NULL;
-    mylib_type type, out_type;
+    DECLARE_CALL(c, core_state_of(Py_TYPE(object)), MAX_INPUTS, p->inputs);
+    int reduction, ordinal, ndim, result = -1;
+    PyObject *dtype, *out, *inputs;
+    mylib_type type;
     int64_t shape[MYLIB_MAX_NDIM], count = 1;
     if (!PyArg_ParseTuple(args, "iOiOO!:reduce", &reduction, &dtype, &ordinal, &out, &PyTuple_Type,
                           &inputs) ||
-        !take_dtype(dtype, &type) || take_inputs(state, p, inputs, &c) < 0)
+        take_dtype(dtype, &type) < 0 || take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
-    if (!place_operands(state, p, device_of_ordinal(ordinal), &c)) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "reduce(): arrays in host memory and on a GPU");
+    outcome done = place(&c);
+    if (done == OTHER_PLACE)
+        PyErr_SetString(PyExc_TypeError, "reduce(): arrays in host memory and on a GPU");
+    if (done != DONE)
         return NULL;
-    }
-    if (c.on_gpu && is_array(state, out)) {
-        c.arrays[0] = ((array_object *)out)->a;
-    } else if (!c.on_gpu && PyArray_Check(out) && PyArray_ISWRITEABLE((PyArrayObject *)out) &&
-               PyArray_ISNOTSWAPPED((PyArrayObject *)out) &&
-               type_of_num(PyArray_TYPE((PyArrayObject *)out), &out_type)) {
-        describe_array((PyArrayObject *)out, out_type, &c.arrays[0], c.free_dims);
-    } else {
+    if (!find_output(&c, out)) {
         PyErr_SetString(PyExc_TypeError,
                         "reduce(): out must be a writable array where the inputs are");
-        goto out;
+    } else {
+        if (broadcast(&c, &ndim, shape) == DONE) /* otherwise the library raises */
+            count = count_of(ndim, shape);
+        result = reduce_to_output(&c, p, reduction, type, count, out);
     }
-    if (broadcast(&c.arrays[1], p->inputs, &ndim, shape))
-        for (int d = 0; d < ndim; d++)
-            count *= shape[d];
-    if (note_uses(p, &c, out) == 0 && reduce_placed(state, p, reduction, type, count, &c) == 0)
-        result = Py_NewRef(Py_None);
-out:
-    Py_CLEAR(c.stream);
-    return result;
+    release(&c);
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /*
  * Reduces all values of a call whose operands are taken to one, a NumPy scalar or an Array without
- * dimensions.  NULL without an exception as compute(), and where there are no elements.
+ * dimensions.
  */
-static PyObject *compute_reduced(core_state *state, const program_object *p, int reduction,
-                                 mylib_type type, mylib_device device, program_call *c)
+static outcome reduce_call(call *c, const program_object *p, int reduction, mylib_type type,
+                           PyObject **result_ret)
 {
-    int64_t shape[MYLIB_MAX_NDIM], count = 1;
+    int64_t shape[MYLIB_MAX_NDIM], count = 0;
     int ndim;
     PyObject *result = NULL;
-    if (!place_operands(state, p, device, c))
-        return NULL;
-    if (!broadcast(&c->arrays[1], p->inputs, &ndim, shape))
-        goto out;
-    for (int d = 0; d < ndim; d++)
-        count *= shape[d];
-    if (count == 0)
-        goto out;
-    if (c->on_gpu) {
-        result = new_array(state, c->device, c->stream, type, 0, NULL, NULL);
-        if (result != NULL)
-            c->arrays[0] = ((array_object *)result)->a;
-    } else {
-        result = PyArray_EMPTY(0, NULL, num_of_type(type), 0);
-        if (result != NULL)
-            describe_array((PyArrayObject *)result, type, &c->arrays[0], c->free_dims);
+    outcome done = place(c);
+    if (done == DONE)
+        done = broadcast(c, &ndim, shape);
+    if (done == DONE && (count = count_of(ndim, shape)) == 0)
+        done = OTHER_SHAPE;
+    if (done == DONE) {
+        result = new_output(c, type, num_of_type(type), 'C', 0, shape);
+        if (result == NULL || reduce_to_output(c, p, reduction, type, count, result) < 0)
+            done = FAILED;
     }
-    if (result != NULL &&
-        (note_uses(p, c, result) < 0 || reduce_placed(state, p, reduction, type, count, c) < 0))
+    release(c);
+    if (done != DONE)
         Py_CLEAR(result);
-    if (result != NULL && !c->on_gpu)
+    else if (!c->on_gpu)
         result = PyArray_Return((PyArrayObject *)result);
-out:
-    Py_CLEAR(c->stream);
-    return result;
+    *result_ret = result;
+    return done;
 }
 
 static PyObject *program_get_dtype(PyObject *object, void *unused)
 {
     (void)unused;
-    return (PyObject *)PyArray_DescrFromType(num_of_type(((program_object *)object)->result_type));
+    return (PyObject *)PyArray_DescrFromType(((program_object *)object)->computation.result_num);
 }
 
 static PyGetSetDef program_getset[] = {
@@ -734,51 +425,46 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
     return is_found;
 }
 
-/* As call_plan(), for a plan that was found. */
-static PyObject *follow_plan(core_state *state, const plan *found, PyObject *const *args,
-                             PyObject *out)
+/* Computes a call by a plan that was found. */
+static outcome follow_plan(core_state *state, const plan *found, PyObject *const *args,
+                           PyObject *out, PyObject **result_ret)
 {
     const program_object *p = found->program;
-    program_call c;
-    PyObject *default_device;
-    int has_array = 0;
-    c.free_dims = c.dims;
-    for (int k = 0; k < p->inputs; k++) {
-        if (!take_input(state, args[found->source[k]], &c.operands[k], &c.free_dims))
-            return NULL;
-        has_array |= c.operands[k].memory != NULL;
+    DECLARE_CALL(c, state, MAX_INPUTS, p->inputs);
+    outcome done;
+    for (int k = 0; k < p->inputs; k++)
+        if ((done = take_operand(&c, k, args[found->source[k]])) != DONE)
+            return done;
+    if (!c.on_gpu) {
+        int is_cpu = default_is_cpu(state);
+        if (is_cpu <= 0)
+            return is_cpu < 0 ? FAILED : OTHER_PLACE;
     }
-    if (!has_array) {
-        if (PyContextVar_Get(state->default_device, Py_None, &default_device) < 0)
-            return NULL;
-        int is_none = default_device == Py_None;
-        Py_DECREF(default_device);
-        if (!is_none)
-            return NULL;
+    if (take_values(&c, p) < 0) {
+        if (!PyErr_ExceptionMatches(state->out_of_range))
+            return FAILED;
+        PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
+        return OTHER_NUMBER;
     }
-    mylib_device cpu = {MYLIB_CPU, 0};
     if (found->reduction < 0)
-        return compute(state, p, cpu, 'K', &c, out);
-    return out == NULL ? compute_reduced(state, p, found->reduction, found->type, cpu, &c) : NULL;
+        return run_call(&c, &p->computation, 'K', out, result_ret);
+    return out == NULL ? reduce_call(&c, p, found->reduction, found->type, result_ret) : OTHER_OUT;
 }
 
-/* NULL without an exception: pkg._expressions has to see to it. */
-static PyObject *call_plan(core_state *state, expression_object *self, PyObject *const *args,
-                           PyObject *out)
+/* Computes a call by the plan for its types, if there is one. */
+static outcome call_plan(expression_object *self, PyObject *const *args, PyObject *out,
+                         PyObject **result_ret)
 {
     uint8_t key[MAX_INPUTS];
     plan found;
-
     for (int k = 0; k < self->inputs; k++)
-        if ((key[k] = key_of(state, args[k])) == KEY_NONE)
-            return NULL;
+        if ((key[k] = key_of(self->state, args[k])) == KEY_NONE)
+            return PyErr_Occurred() ? FAILED : OTHER_OPERAND;
     if (!find_plan(self, key, &found))
-        return NULL;
-    PyObject *result = follow_plan(state, &found, args, out);
+        return OTHER_TYPE;
+    outcome done = follow_plan(self->state, &found, args, out, result_ret);
     Py_DECREF(found.program);
-    if (result == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(state->out_of_range))
-        PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
-    return result;
+    return done;
 }
 
 static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
@@ -808,8 +494,8 @@ static PyObject *expression_call(PyObject *object, PyObject *const *args, size_t
         is_usual = 1;
     }
     if (is_usual && self->plans > 0) {
-        PyObject *result = call_plan(self->state, self, args, out);
-        if (result != NULL || PyErr_Occurred())
+        PyObject *result = NULL;
+        if (call_plan(self, args, out, &result) <= DONE)
             return result;
     }
     return call_python(object, args, nargs, kwnames);
@@ -859,7 +545,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
     plan new = {NULL, {0}, {0}, -1, MYLIB_I8};
     if (!PyArg_ParseTuple(args, "O!O!OiO:_remember", &PyTuple_Type, &inputs, &PyTuple_Type,
                           &sources, &program, &new.reduction, &dtype) ||
-        !take_dtype(dtype, &new.type))
+        take_dtype(dtype, &new.type) < 0)
         return NULL;
     if (Py_TYPE(program) != self->state->program_type ||
         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||

@@ -350,17 +350,12 @@ static PyObject *note_use_function(PyObject *module, PyObject *args)
 
 /* ---- Making arrays ------------------------------------------------------------------------- */
 
-int is_array(core_state *state, PyObject *object)
-{
-    return PyObject_TypeCheck(object, state->array_base);
-}
-
 PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_type type, int ndim,
                          const int64_t *shape, const int64_t *strides, int is_readonly)
 {
     PyTypeObject *array_kind = state->array_type != NULL ? state->array_type : state->array_base;
     array_object *array = (array_object *)array_kind->tp_alloc(array_kind, 0);
-    uint64_t stride = mylib_type_size(type); /* of arrays without elements it may wrap */
+    uint64_t stride = type_sizes[type]; /* of arrays without elements it may wrap */
 
     if (array == NULL) {
         Py_DECREF(memory);
@@ -413,7 +408,7 @@ int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides)
 {
-    int64_t nbytes = (int64_t)mylib_type_size(type);
+    int64_t nbytes = type_sizes[type];
     int is_empty = 0, overflows = 0;
     for (int d = 0; d < ndim; d++)
         is_empty |= shape[d] == 0;

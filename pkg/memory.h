@@ -79,7 +79,10 @@ PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data,
 /* Notes that `stream` has been given work on the memory.  -1 and an exception on failure. */
 int note_use(PyObject *memory, PyObject *stream);
 
-int is_array(core_state *state, PyObject *object);
+static inline int is_array(const core_state *state, PyObject *object)
+{
+    return Py_TYPE(object) == state->array_type || PyObject_TypeCheck(object, state->array_base);
+}
 
 extern PyType_Spec memory_spec, stream_spec;
 extern PyMethodDef memory_functions[];

@@ -10,14 +10,6 @@
 
 /* ---- Promotion ----------------------------------------------------------------------------- */
 
-kind kind_of_type(mylib_type type)
-{
-    return type == MYLIB_BOOL  ? KIND_BOOL
-           : type <= MYLIB_U64 ? KIND_INT
-           : type <= MYLIB_F64 ? KIND_FLOAT
-                               : KIND_COMPLEX;
-}
-
 /* The kind of a Python number; -1 for anything else. */
 static int kind_of_number(PyObject *x)
 {
@@ -32,15 +24,15 @@ int promote(mylib_type a, mylib_type b, mylib_type *type_ret)
 {
     *type_ret = a;
     if (a == b)
-        return 1;
+        return 0;
     PyArray_Descr *da = PyArray_DescrFromType(num_of_type(a));
     PyArray_Descr *db = PyArray_DescrFromType(num_of_type(b));
     PyArray_Descr *d = PyArray_PromoteTypes(da, db);
-    int is_ok = d != NULL && type_of_num(d->type_num, type_ret);
+    int is_ok = d != NULL && find_type(d->type_num, type_ret);
     Py_XDECREF(d);
     Py_DECREF(da);
     Py_DECREF(db);
-    return is_ok;
+    return is_ok ? 0 : -1;
 }
 
 mylib_type promote_weak(mylib_type type, kind number)
@@ -57,18 +49,18 @@ mylib_type promote_weak(mylib_type type, kind number)
 
 /* ---- Values of numbers ----------------------------------------------------------------------- */
 
-int convert_number(PyObject *x, mylib_type type, void *value)
+int find_exact(PyObject *x, mylib_type type, void *value)
 {
     if (type == MYLIB_C64 || type == MYLIB_C128) {
         mylib_type part = type == MYLIB_C64 ? MYLIB_F32 : MYLIB_F64;
         char *parts = value;
-        memset(value, 0, mylib_type_size(type));
+        memset(value, 0, type_sizes[type]);
         if (!PyComplex_CheckExact(x))
-            return convert_number(x, part, parts);
+            return find_exact(x, part, parts);
         PyObject *re = PyFloat_FromDouble(PyComplex_RealAsDouble(x));
         PyObject *im = PyFloat_FromDouble(PyComplex_ImagAsDouble(x));
-        int converts = re != NULL && im != NULL && convert_number(re, part, parts) &&
-                       convert_number(im, part, parts + mylib_type_size(part));
+        int converts = re != NULL && im != NULL && find_exact(re, part, parts) &&
+                       find_exact(im, part, parts + type_sizes[part]);
         Py_XDECREF(re);
         Py_XDECREF(im);
         PyErr_Clear();
@@ -119,10 +111,11 @@ int convert_number(PyObject *x, mylib_type type, void *value)
     return 0;
 }
 
-int take_value(core_state *state, operand *o, mylib_type type)
+int take_value(call *c, int k, mylib_type type)
 {
-    o->a.type = type;
-    if (convert_number(o->object, type, o->value))
+    operand *o = &c->operands[k];
+    c->arrays[1 + k].type = type;
+    if (find_exact(o->object, type, o->value))
         return 0;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
     const mylib_mode mode = mylib_enter_mode();
@@ -136,7 +129,7 @@ int take_value(core_state *state, operand *o, mylib_type type)
             PyErr_Fetch(&exception, &value, &traceback);
             PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
             if (text != NULL)
-                PyErr_SetObject(state->out_of_range, text);
+                PyErr_SetObject(c->state->out_of_range, text);
             Py_XDECREF(text);
             Py_XDECREF(exception);
             Py_XDECREF(value);
@@ -144,110 +137,173 @@ int take_value(core_state *state, operand *o, mylib_type type)
         }
         return -1;
     }
-    memcpy(o->value, PyArray_DATA((PyArrayObject *)converted), mylib_type_size(type));
+    memcpy(o->value, PyArray_DATA((PyArrayObject *)converted), type_sizes[type]);
     Py_DECREF(converted);
     return 0;
 }
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
-int take_operand(core_state *state, PyObject *x, operand *o)
+outcome take_operand(call *c, int k, PyObject *x)
 {
+    operand *o = &c->operands[k];
+    mylib_array *a = &c->arrays[1 + k];
     o->object = x;
     o->memory = NULL;
     o->is_weak = 0;
-    if (is_array(state, x)) {
-        o->a = ((array_object *)x)->a;
-        o->memory = ((array_object *)x)->memory;
-        return 1;
-    }
-    o->a = (mylib_array){o->value, {MYLIB_CPU, 0}, MYLIB_I64, 0, NULL, NULL};
-    int number = kind_of_number(x);
-    if (number >= 0) {
-        o->is_weak = 1;
-        o->number = (kind)number;
-        return 1;
-    }
-    if (PyArray_IsScalar(x, Generic)) {
-        PyArray_Descr *descr = PyArray_DescrFromScalar(x);
-        int is_known = descr != NULL && type_of_num(descr->type_num, &o->a.type);
-        Py_XDECREF(descr);
-        if (is_known)
+    o->num = -1;
+    if (Py_TYPE(x) != c->state->array_type) {
+        if (PyArray_CheckExact(x)) {
+            mylib_type type;
+            o->num = PyArray_TYPE((PyArrayObject *)x);
+            if (!PyArray_ISNOTSWAPPED((PyArrayObject *)x) || !find_type(o->num, &type))
+                return OTHER_TYPE;
+            c->free_dims = describe_array((PyArrayObject *)x, type, a, c->free_dims);
+            c->has_host_array |= a->ndim > 0;
+            return DONE;
+        }
+        *a = (mylib_array){o->value, {MYLIB_CPU, 0}, MYLIB_I64, 0, NULL, NULL};
+        int number = kind_of_number(x);
+        if (number >= 0) {
+            o->is_weak = 1;
+            o->number = (kind)number;
+            return DONE;
+        }
+        if (PyArray_IsScalar(x, Generic)) {
+            PyArray_Descr *descr = PyArray_DescrFromScalar(x);
+            if (descr == NULL)
+                return FAILED;
+            o->num = descr->type_num;
+            Py_DECREF(descr);
+            if (!find_type(o->num, &a->type))
+                return OTHER_TYPE;
             PyArray_ScalarAsCtype(x, o->value);
-        return is_known;
+            return DONE;
+        }
+        if (!is_array(c->state, x))
+            return OTHER_OPERAND;
     }
-    if (PyArray_CheckExact(x) && PyArray_NDIM((PyArrayObject *)x) == 0 &&
-        PyArray_ISNOTSWAPPED((PyArrayObject *)x) &&
-        type_of_num(PyArray_TYPE((PyArrayObject *)x), &o->a.type)) {
-        memcpy(o->value, PyArray_DATA((PyArrayObject *)x), mylib_type_size(o->a.type));
-        return 1;
+    *a = ((array_object *)x)->a;
+    o->memory = ((array_object *)x)->memory;
+    c->on_gpu = 1;
+    return DONE;
+}
+
+int take_arrays(call *c, PyObject *const *args, Py_ssize_t count)
+{
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *x = args[k];
+        mylib_type type;
+        int is_readonly;
+        if (is_array(c->state, x)) {
+            c->arrays[k] = ((array_object *)x)->a;
+            is_readonly = ((array_object *)x)->is_readonly;
+            if (!c->on_gpu)
+                c->device = c->arrays[k].device;
+            c->on_gpu = 1;
+        } else if (PyArray_Check(x) && PyArray_ISNOTSWAPPED((PyArrayObject *)x) &&
+                   find_type(PyArray_TYPE((PyArrayObject *)x), &type)) {
+            c->free_dims = describe_array((PyArrayObject *)x, type, &c->arrays[k], c->free_dims);
+            is_readonly = !PyArray_ISWRITEABLE((PyArrayObject *)x);
+        } else {
+            PyErr_Format(PyExc_TypeError,
+                         "expected an Array or a NumPy array of a supported type, not %.100s",
+                         Py_TYPE(x)->tp_name);
+            return -1;
+        }
+        if (k == 0 && is_readonly) {
+            PyErr_SetString(PyExc_ValueError, "the output array is read-only");
+            return -1;
+        }
+    }
+    if (!c->on_gpu)
+        return 0;
+    if (current_stream(c->state, c->device, &c->stream) < 0)
+        return -1;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        if (is_array(c->state, args[k]) &&
+            note_use(((array_object *)args[k])->memory, c->stream) < 0) {
+            release(c);
+            return -1;
+        }
     }
     return 0;
 }
 
-int take_any_array(core_state *state, PyObject *x, mylib_array *array_ret, int64_t **dims,
-                   PyObject **memory_ret)
+int find_output(call *c, PyObject *out)
 {
     mylib_type type;
-    *memory_ret = NULL;
-    if (is_array(state, x)) {
-        *array_ret = ((array_object *)x)->a;
-        *memory_ret = ((array_object *)x)->memory;
+    if (c->on_gpu) {
+        if (!is_array(c->state, out) || ((array_object *)out)->is_readonly ||
+            ((array_object *)out)->a.device.index != c->device.index)
+            return 0;
+        c->arrays[0] = ((array_object *)out)->a;
         return 1;
     }
-    if (!PyArray_Check(x) || !PyArray_ISNOTSWAPPED((PyArrayObject *)x) ||
-        !type_of_num(PyArray_TYPE((PyArrayObject *)x), &type)) {
-        PyErr_Format(PyExc_TypeError,
-                     "expected an Array or a NumPy array of a supported type, "
-                     "not %.100s",
-                     Py_TYPE(x)->tp_name);
+    if (!PyArray_CheckExact(out) || !PyArray_ISWRITEABLE((PyArrayObject *)out) ||
+        !PyArray_ISNOTSWAPPED((PyArrayObject *)out) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)out), &type))
         return 0;
-    }
-    *dims = describe_array((PyArrayObject *)x, type, array_ret, *dims);
+    describe_array((PyArrayObject *)out, type, &c->arrays[0], c->free_dims);
     return 1;
 }
 
-int common_device(const operand *operands, int count, mylib_device *device_ret)
+outcome place(call *c)
 {
-    const operand *first = NULL;
-    for (int k = 0; k < count; k++) {
-        if (operands[k].memory == NULL)
+    const mylib_array *first = NULL;
+    if (!c->on_gpu)
+        return DONE;
+    if (c->has_host_array)
+        return OTHER_PLACE;
+    for (int k = 0; k < c->inputs; k++) {
+        const mylib_array *a = &c->arrays[1 + k];
+        if (c->operands[k].memory == NULL)
             continue;
         if (first == NULL)
-            first = &operands[k];
-        else if (operands[k].a.device.index != first->a.device.index) {
+            first = a;
+        else if (a->device.index != first->device.index) {
             PyErr_Format(PyExc_ValueError,
                          "the operands are on cuda:%d and on cuda:%d: move one of them with "
                          "to_device() first",
-                         (int)first->a.device.index, (int)operands[k].a.device.index);
-            return 0;
+                         (int)first->device.index, (int)a->device.index);
+            return FAILED;
         }
     }
-    if (first == NULL)
-        return 0; /* numbers only: no case for arrays */
-    *device_ret = first->a.device;
-    return 1;
+    c->device = first->device;
+    return current_stream(c->state, c->device, &c->stream);
 }
 
-int broadcast(const mylib_array *in, int inputs, int *ndim_ret, int64_t *shape)
+int note_uses(call *c, PyObject *out)
 {
-    int ndim = 0;
-    for (int k = 0; k < inputs; k++)
+    if (!c->on_gpu)
+        return 0;
+    for (int k = 0; k < c->inputs; k++)
+        if (c->operands[k].memory != NULL && note_use(c->operands[k].memory, c->stream) < 0)
+            return -1;
+    return note_use(((array_object *)out)->memory, c->stream);
+}
+
+outcome broadcast(const call *c, int *ndim_ret, int64_t *shape)
+{
+    const mylib_array *in = &c->arrays[1];
+    int ndim = in->ndim;
+    for (int k = 1; k < c->inputs; k++)
         ndim = in[k].ndim > ndim ? in[k].ndim : ndim;
     for (int d = 0; d < ndim; d++)
         shape[d] = 1;
-    for (int k = 0; k < inputs; k++) {
-        int missing = ndim - in[k].ndim;
-        for (int d = missing; d < ndim; d++) {
-            int64_t size = in[k].shape[d - missing];
-            if (size != 1 && shape[d] != 1 && size != shape[d])
-                return 0;
-            if (size != 1)
-                shape[d] = size;
+    for (int k = 0; k < c->inputs; k++) {
+        int64_t *aligned = shape + (ndim - in[k].ndim);
+        for (int d = 0; d < in[k].ndim; d++) {
+            int64_t size = in[k].shape[d];
+            if (size == aligned[d] || size == 1)
+                continue;
+            if (aligned[d] != 1)
+                return OTHER_SHAPE;
+            aligned[d] = size;
         }
     }
     *ndim_ret = ndim;
-    return 1;
+    return DONE;
 }
 
 /* ---- Outputs --------------------------------------------------------------------------------- */
@@ -256,7 +312,7 @@ void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *
                     mylib_type type, int64_t *strides)
 {
     int axes[MYLIB_MAX_NDIM]; /* from the slowest to the fastest */
-    int64_t stride = (int64_t)mylib_type_size(type);
+    int64_t stride = type_sizes[type];
     for (int i = 0; i < ndim; i++) {
         int position = i;
         /* NumPy inserts from the fastest axis on; so does this, on reversed positions. */
@@ -306,7 +362,7 @@ static void extent(const mylib_array *a, const char **begin, const char **end)
             high += reach;
     }
     *begin = low;
-    *end = high + mylib_type_size(a->type);
+    *end = high + type_sizes[a->type];
 }
 
 int needs_copy(const mylib_array *out, const mylib_array *in)
@@ -324,7 +380,7 @@ int needs_copy(const mylib_array *out, const mylib_array *in)
 int overlaps_itself(const mylib_array *a)
 {
     if (a->ndim == 1)
-        return a->shape[0] > 1 && llabs(a->strides[0]) < (int64_t)mylib_type_size(a->type);
+        return a->shape[0] > 1 && llabs(a->strides[0]) < type_sizes[a->type];
     int axes[MYLIB_MAX_NDIM], count = 0; /* by their strides, the smallest first */
     for (int d = a->ndim - 1; d >= 0; d--) {
         int i = count;
@@ -337,7 +393,7 @@ int overlaps_itself(const mylib_array *a)
         axes[i] = d;
         count++;
     }
-    int64_t reach = (int64_t)mylib_type_size(a->type);
+    int64_t reach = type_sizes[a->type];
     for (int i = 0; i < count; i++) {
         int64_t stride = llabs(a->strides[axes[i]]);
         if (stride < reach)

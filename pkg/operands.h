@@ -1,6 +1,6 @@
 /*
- * operands.h - the operands of a call, and the rules of NumPy for them: which types they are computed
- * in, which values numbers take, which shape, strides and overlap an output may have.
+ * operands.h - the operands of a call, and NumPy's rules for them: types, values of numbers, shapes,
+ * strides and overlap of outputs.  Nothing here computes.
  */
 #ifndef PKG_OPERANDS_H
 #define PKG_OPERANDS_H
@@ -10,69 +10,106 @@
 /* Kinds in the order of NEP 50: a number is weak beside an array of its kind or a higher one. */
 typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX } kind;
 
-/*
- * An operand, described for the library.  A number or NumPy scalar is kept in `value` until the
- * call has returned.
- */
+/* An operand of a call; the array that describes it is in the call. */
 typedef struct operand {
-    mylib_array a;
-    PyObject *memory; /* borrowed; NULL for a number */
-    kind number;      /* of a weak Python number */
-    int is_weak;
-    PyObject *object;
-    _Alignas(16) char value[16];
+    PyObject *object;            /* borrowed */
+    PyObject *memory;            /* borrowed, of an Array; NULL for anything else */
+    int num;                     /* NumPy's number of the type of a host array or NumPy scalar */
+    int is_weak;                 /* a Python number, which takes the type of the others (NEP 50) */
+    kind number;                 /* its kind */
+    _Alignas(16) char value[16]; /* of a number or NumPy scalar */
 } operand;
 
-kind kind_of_type(mylib_type type);
+/* The operands of one call, and where it is computed. */
+typedef struct call {
+    core_state *state;
+    int inputs;
+    int on_gpu;          /* an operand is an Array */
+    int has_host_array;  /* a NumPy array with dimensions */
+    mylib_device device; /* where the call is computed */
+    PyObject *stream;    /* a reference; NULL is the default stream */
+    mylib_array *arrays; /* the output, the inputs */
+    operand *operands;
+    int64_t *free_dims; /* room for shapes and strides of NumPy arrays */
+} call;
 
-/* The type that NumPy promotes two types to; 0 and an exception on failure. */
+/* Declares a call with room for so many inputs.  Small calls take little stack. */
+#define DECLARE_CALL(c, core, most, count)                                                         \
+    mylib_array c##_arrays[1 + (most)];                                                            \
+    operand c##_operands[most];                                                                    \
+    int64_t c##_dims[DIMS_OF(1 + (most))];                                                         \
+    call c = {.state = (core),                                                                     \
+              .inputs = (count),                                                                   \
+              .device = {MYLIB_CPU, 0},                                                            \
+              .arrays = c##_arrays,                                                                \
+              .operands = c##_operands,                                                            \
+              .free_dims = c##_dims}
+
+static inline kind kind_of_type(mylib_type type)
+{
+    return type == MYLIB_BOOL  ? KIND_BOOL
+           : type <= MYLIB_U64 ? KIND_INT
+           : type <= MYLIB_F64 ? KIND_FLOAT
+                               : KIND_COMPLEX;
+}
+
+/* Finds the type that NumPy promotes two types to. */
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret);
 
-/* What a weak number of a kind does to a type. */
+/* Returns the type of an array of a type together with a weak number of a kind. */
 mylib_type promote_weak(mylib_type type, kind number);
 
 /*
- * Describes an Array, a number, a NumPy scalar or a NumPy array without dimensions; a weak number
- * still lacks its value.  0: none of these, without an exception.
+ * Takes input `k`: an Array, a NumPy array in native byte order, a NumPy scalar or a Python
+ * number, whose value take_value() adds.  OTHER_OPERAND or OTHER_TYPE for anything else.
  */
-int take_operand(core_state *state, PyObject *x, operand *o);
+outcome take_operand(call *c, int k, PyObject *x);
 
 /*
- * Describes an Array, or a NumPy array in native byte order, whose dimensions go to *dims; 0 and a
- * TypeError for anything else.
+ * Takes the arrays of a call that writes the first of `args` and reads the rest: any Arrays and NumPy
+ * arrays in native byte order.  With an Array, the call is computed on its GPU.  The use of memory
+ * is noted; release() follows.
  */
-int take_any_array(core_state *state, PyObject *x, mylib_array *array_ret, int64_t **dims,
-                   PyObject **memory_ret);
+int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
+
+/* Returns whether `out` is a writable array in the call's place, and describes it as its output. */
+int find_output(call *c, PyObject *out);
 
 /*
- * A Python number among arrays of type 'type' takes that type (NEP 50).  Converts it where that is
- * exact; returns 0 where NumPy's own rules (warnings, errors, promotion) are needed.
+ * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE beside host arrays; ValueError if
+ * they are on two GPUs.
  */
-int convert_number(PyObject *x, mylib_type type, void *value);
+outcome place(call *c);
+
+/* Notes that the call's stream uses the memory of its operands, and of `out`. */
+int note_uses(call *c, PyObject *out);
+
+/* Gives back what place() or take_arrays() took. */
+static inline void release(call *c) { Py_CLEAR(c->stream); }
 
 /*
- * Gives a weak number its value, of type `type`.  -1 and an exception on failure: OutOfRange, an
+ * Converts a Python number to a type, and returns whether that is exact; otherwise NumPy's rules
+ * (warnings, errors, promotion) are needed.
+ */
+int find_exact(PyObject *x, mylib_type type, void *value);
+
+/*
+ * Gives input `k`, a Python number, its value in a type, as NumPy converts it.  OutOfRange, an
  * OverflowError with NumPy's text, for an int that an integer type cannot hold.
  */
-int take_value(core_state *state, operand *o, mylib_type type);
+int take_value(call *c, int k, mylib_type type);
+
+/* Finds the shape that the inputs broadcast to; OTHER_SHAPE if they do not. */
+outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 
 /*
- * The Arrays' common device; 0 and a ValueError that names both where they have none, 0 alone where
- * there is no Array.
- */
-int common_device(const operand *operands, int count, mylib_device *device_ret);
-
-/* The shape that the inputs broadcast to; 0, without an exception, when they do not. */
-int broadcast(const mylib_array *in, int inputs, int *ndim_ret, int64_t *shape);
-
-/*
- * The strides that NumPy gives a new output ("K" order): the axes sorted by the strides of the
+ * Finds the strides that NumPy gives a new output ("K" order): the axes sorted by the strides of the
  * inputs as its iterator does, C order where those disagree.
  */
 void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
                     mylib_type type, int64_t *strides);
 
-/* Whether `out` shares memory with an input in a way for which NumPy would make a copy. */
+/* Returns whether `out` shares memory with an input in a way for which NumPy would make a copy. */
 int needs_copy(const mylib_array *out, const mylib_array *in);
 
 /*

@@ -31,8 +31,8 @@ typedef struct operation {
     vectorcallfunc vectorcall;
     mylib_op op;
     int nin;
-    int compares;   /* the result is bool */
-    int takes_ints; /* it is defined for them; else they are computed as floats */
+    char compares;   /* the result is bool */
+    char takes_ints; /* it is defined for them; else they are computed as floats */
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
@@ -209,153 +209,6 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
     return call_int(self, device, args);
 }
 
-/* ---- 2. NumPy arrays of one type ----------------------------------------------------------- */
-
-/*
- * The order in which NumPy would lay out a new output: 'C', 'F', or 0 for another.  As its iterator
- * does, axes are sorted by the strides of the inputs; where those disagree, C order wins.
- */
-static char output_order(const mylib_array *in, int inputs, int ndim)
-{
-    int c = 1, f = 1;
-    for (int d = 0; d < ndim; d++) {
-        for (int e = d + 1; e < ndim; e++) {
-            int says_c = 0, says_f = 0;
-            for (int k = 0; k < inputs; k++) {
-                int missing = ndim - in[k].ndim;
-                if (d < missing || in[k].shape[d - missing] == 1 || in[k].shape[e - missing] == 1)
-                    continue;
-                int64_t outer = llabs(in[k].strides[d - missing]);
-                int64_t inner = llabs(in[k].strides[e - missing]);
-                if (outer != 0 && inner != 0) {
-                    says_c = says_c || inner <= outer;
-                    says_f = says_f || inner > outer;
-                }
-            }
-            if (says_f && !says_c)
-                c = 0;
-            else
-                f = 0;
-        }
-    }
-    return c ? 'C' : f ? 'F' : 0;
-}
-
-/*
- * Arrays (and numbers with them) of one type, with an output of the right type or none.  NULL
- * without an exception: not such a case.
- */
-static PyObject *call_arrays(operation *self, PyObject *const *args, PyObject *out_object)
-{
-    mylib_array arrays[1 + MAX_INPUTS], *out = &arrays[0], *in = &arrays[1];
-    double constants[MAX_INPUTS][2]; /* room for one element of any type each */
-    int64_t shape[NPY_MAXDIMS], dims[DIMS_OF(1 + MAX_INPUTS)], *free_dims = dims;
-    mylib_type type = MYLIB_I8, result_type;
-    int type_num = -1, ndim = 0;
-
-    for (int k = 0; k < self->nin; k++) {
-        if (PyArray_CheckExact(args[k])) {
-            PyArrayObject *a = (PyArrayObject *)args[k];
-            if (type_num == -1)
-                type_num = PyArray_TYPE(a);
-            if (PyArray_TYPE(a) != type_num || !PyArray_ISNOTSWAPPED(a))
-                return NULL;
-        } else if (!PyLong_CheckExact(args[k]) && !PyFloat_CheckExact(args[k]) &&
-                   !PyComplex_CheckExact(args[k]) && !PyArray_IsScalar(args[k], Number)) {
-            return NULL;
-        }
-    }
-    if (type_num == -1 || !type_of_num(type_num, &type) ||
-        mylib_op_result_type(self->op, type, &result_type) != MYLIB_OK)
-        return NULL;
-    for (int k = 0; k < self->nin; k++) {
-        if (PyArray_CheckExact(args[k])) {
-            free_dims = describe_array((PyArrayObject *)args[k], type, &in[k], free_dims);
-            ndim = in[k].ndim > ndim ? in[k].ndim : ndim;
-        } else {
-            if (PyArray_IsScalar(args[k], Number)) {
-                /* A NumPy scalar has a type as an array has. */
-                PyArray_Descr *descr = PyArray_DescrFromScalar(args[k]);
-                int is_same = descr != NULL && descr->type_num == type_num;
-                Py_XDECREF(descr);
-                if (!is_same)
-                    return NULL;
-                PyArray_ScalarAsCtype(args[k], constants[k]);
-            } else if (!convert_number(args[k], type, constants[k])) {
-                return NULL;
-            }
-            in[k] = (mylib_array){constants[k], {MYLIB_CPU, 0}, type, 0, NULL, NULL};
-        }
-    }
-    if (ndim == 0 && out_object == NULL)
-        return NULL; /* the result is a NumPy scalar */
-
-    /* Broadcasting; where it fails, the ufunc tells. */
-    int64_t count = 1;
-    for (int d = 0; d < ndim; d++)
-        shape[d] = 1;
-    for (int k = 0; k < self->nin; k++) {
-        int missing = ndim - in[k].ndim;
-        for (int d = 0; d < in[k].ndim; d++) {
-            int64_t size = in[k].shape[d], *broadcast = &shape[missing + d];
-            if (size != 1 && *broadcast != 1 && size != *broadcast)
-                return NULL;
-            if (size != 1)
-                *broadcast = size;
-        }
-    }
-    for (int d = 0; d < ndim; d++)
-        count *= shape[d];
-
-    PyArrayObject *result;
-    if (out_object == NULL) {
-        char order = ndim < 2 ? 'C' : output_order(in, self->nin, ndim);
-        if (order == 0)
-            return NULL;
-        /* The output keeps the type number: on Linux there are two of 64 bits. */
-        int out_num = result_type == type ? type_num : num_of_type(result_type);
-        result = (PyArrayObject *)PyArray_EMPTY(ndim, (npy_intp *)shape, out_num, order == 'F');
-        if (result == NULL)
-            return NULL;
-        describe_array(result, result_type, out, free_dims);
-    } else {
-        mylib_type out_type;
-        result = (PyArrayObject *)out_object;
-        if (!PyArray_CheckExact(out_object) || !type_of_num(PyArray_TYPE(result), &out_type) ||
-            out_type != result_type || !PyArray_ISNOTSWAPPED(result) ||
-            !PyArray_ISWRITEABLE(result))
-            return NULL;
-        describe_array(result, result_type, out, free_dims);
-        if (out->ndim != ndim || memcmp(out->shape, shape, (size_t)ndim * sizeof *shape) != 0 ||
-            overlaps_itself(out))
-            return NULL;
-        for (int k = 0; k < self->nin && count > 0; k++)
-            if (needs_copy(out, &in[k]))
-                return NULL;
-        Py_INCREF(result);
-    }
-
-    mylib_status status;
-    int flags;
-    mylib_device cpu = {MYLIB_CPU, 0};
-    NPY_BEGIN_THREADS_DEF;
-    if (count >= RELEASE_GIL_COUNT)
-        NPY_BEGIN_THREADS;
-    mylib_clear_flags();
-    status = mylib_map(self->op, cpu, NULL, out, in);
-    flags = test_flags();
-    NPY_END_THREADS;
-    if (status != MYLIB_OK) {
-        Py_DECREF(result);
-        return raise_status(self->state, status);
-    }
-    if (flags != 0 && report_flags(self->flags_ufunc, flags) < 0) {
-        Py_DECREF(result);
-        return NULL;
-    }
-    return (PyObject *)result;
-}
-
 /* ---- Calls --------------------------------------------------------------------------------- */
 
 /* pkg._general.call(self, args, kwargs). */
@@ -398,13 +251,13 @@ static int may_be_beyond(operation *self, PyObject *const *args)
         int64_t value;
         if (!PyLong_CheckExact(number) || PyFloat_Check(other) || PyBool_Check(other))
             continue;
-        if (PyArray_Check(other) && (!type_of_num(PyArray_TYPE((PyArrayObject *)other), &type) ||
+        if (PyArray_Check(other) && (!find_type(PyArray_TYPE((PyArrayObject *)other), &type) ||
                                      !PyTypeNum_ISINTEGER(num_of_type(type))))
             continue;
-        if (!convert_number(number, type, &value))
+        if (!find_exact(number, type, &value))
             return 1;
         /* Scalars, lists and the like may have any type. */
-        if (!PyArray_Check(other) && !convert_number(number, MYLIB_U8, &value))
+        if (!PyArray_Check(other) && !find_exact(number, MYLIB_U8, &value))
             return 1;
     }
     return 0;
@@ -444,17 +297,17 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
 }
 
 /*
- * Whether an object may be foreign GPU memory (a tensor of PyTorch, an array of CuPy or Numba);
- * pkg._general finds out.  Asked with names that are made once: for want of memory for one the
- * answer would be no.
+ * Returns whether an object is an Array or may be foreign GPU memory (a tensor of PyTorch, an array
+ * of CuPy or Numba); pkg._general finds out.  Asked with names that are made once: for want of
+ * memory for one the answer would be no.
  */
-static int has_device_protocol(const core_state *state, PyObject *x)
+static int is_on_device(core_state *state, PyObject *x)
 {
-    PyObject *type = (PyObject *)Py_TYPE(x);
-    if (PyArray_Check(x) || is_number(x) || PyArray_IsScalar(x, Generic) || PyList_CheckExact(x) ||
-        PyTuple_CheckExact(x))
+    if (x == NULL || PyArray_Check(x) || is_number(x) || PyArray_IsScalar(x, Generic) ||
+        PyList_CheckExact(x) || PyTuple_CheckExact(x))
         return 0;
-    return PyObject_HasAttr(type, state->dlpack_device_name) ||
+    PyObject *type = (PyObject *)Py_TYPE(x);
+    return is_array(state, x) || PyObject_HasAttr(type, state->dlpack_device_name) ||
            PyObject_HasAttr(type, state->cuda_interface_name);
 }
 
@@ -550,32 +403,16 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             return NULL;
         return call_numbers(self, place, args);
     }
-    int is_foreign = 0, on_gpu = 0;
-    if (out != NULL && !PyArray_CheckExact(out)) { /* which may have been in a tuple */
-        on_gpu = is_array(self->state, out);
-        is_foreign = !on_gpu && has_device_protocol(self->state, out);
-    }
-    for (Py_ssize_t k = 0; k < nargs + nkw; k++) {
-        if (PyArray_CheckExact(args[k]))
-            continue;
-        on_gpu |= is_array(self->state, args[k]);
-        is_foreign |= !on_gpu && has_device_protocol(self->state, args[k]);
-    }
-    if (on_gpu && is_usual && !is_foreign && device == NULL) {
-        PyObject *result = map_arrays(self->state, self->op, 0, args, out);
-        if (result != NULL || PyErr_Occurred())
+    if (is_usual && device == NULL) {
+        PyObject *result = NULL;
+        if (run_operation(self->state, self->op, 0, is_cpu, self->flags_ufunc, args, out,
+                          &result) <= DONE)
             return result;
     }
-    if (on_gpu || is_foreign || device != NULL || !is_cpu)
-        return call_general(self, args, nargs, kwnames);
-
-    if (is_usual) {
-        PyObject *result = call_arrays(self, args, out);
-        if (result != NULL || PyErr_Occurred())
-            return result;
-        if (is_large(args, nargs))
-            return call_general(self, args, nargs, kwnames);
-    }
+    is_general |= device != NULL || !is_cpu || is_on_device(self->state, out) ||
+                  (is_usual && is_large(args, nargs));
+    for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
+        is_general = is_on_device(self->state, args[k]);
     for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
         is_general = may_have_rules(args[k], 0);
     /* The general path knows the default keywords of numbers, and the casting of comparisons. */
@@ -729,6 +566,9 @@ static PyMemberDef operation_members[] = {
     {"index", T_INT, offsetof(operation, op), READONLY,
      "The operation's number in libmylib (mylib_op)."},
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
+    {"compares", T_BOOL, offsetof(operation, compares), READONLY, "Whether the result is bool."},
+    {"takes_ints", T_BOOL, offsetof(operation, takes_ints), READONLY,
+     "Whether integers are computed as integers, not as floats."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(operation, vectorcall), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(operation, weakrefs), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(operation, dict), READONLY, NULL},
@@ -813,21 +653,25 @@ static const char *ufunc_name(mylib_op op)
 
 int add_operations(PyObject *module, core_state *state)
 {
-    PyObject *operations = PyTuple_New(MYLIB_OP_COUNT);
-    if (operations == NULL)
-        return -1;
+    PyObject *names = PyFrozenSet_New(NULL); /* of the comparisons */
+    int result = -1;
+    state->operations = PyTuple_New(MYLIB_OP_COUNT);
+    if (state->operations == NULL || names == NULL)
+        goto out;
     for (int op = 0; op < MYLIB_OP_COUNT; op++) {
         PyObject *ufunc =
             new_ufunc(module, (mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
         PyObject *made = ufunc != NULL ? new_operation(state, (mylib_op)op, ufunc) : NULL;
         Py_XDECREF(ufunc);
-        if (made == NULL) {
-            Py_DECREF(operations);
-            return -1;
-        }
-        PyTuple_SET_ITEM(operations, op, made);
+        if (made == NULL)
+            goto out;
+        PyTuple_SET_ITEM(state->operations, op, made);
+        if (((operation *)made)->compares && PySet_Add(names, ((operation *)made)->name) < 0)
+            goto out;
     }
-    int result = PyModule_AddObjectRef(module, "operations", operations);
-    Py_DECREF(operations);
+    if (PyModule_AddObjectRef(module, "operations", state->operations) == 0)
+        result = PyModule_AddObjectRef(module, "comparisons", names);
+out:
+    Py_XDECREF(names);
     return result;
 }

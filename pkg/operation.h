@@ -9,7 +9,7 @@
 extern PyType_Spec operation_spec;
 extern PyMethodDef operation_functions[];
 
-/* Puts the operations, a tuple, into the module.  -1 and an exception on failure. */
+/* Puts the operations, and the names of the comparisons, into the module. */
 int add_operations(PyObject *module, core_state *state);
 
 #endif /* PKG_OPERATION_H */

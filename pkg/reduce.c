@@ -3,41 +3,38 @@
  */
 #include "reduce.h"
 
+#define MAX_INPUTS 2
+
 /* ---- Into a given array ---------------------------------------------------------------------- */
 
 /* reduce() and dot(): dtype, ordinal, out and the inputs are the arguments from `first` on. */
-static PyObject *reduce_call(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
+static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
 {
-    core_state *state = PyModule_GetState(module);
-    call c;
+    DECLARE_CALL(c, PyModule_GetState(module), MAX_INPUTS, 0);
     mylib_type type;
     mylib_status status;
     int flags, is_dot = first == 0;
-    if (PyTuple_GET_SIZE(args) != 5) {
-        PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
-        return NULL;
-    }
+    if (PyTuple_GET_SIZE(args) != 5)
+        return PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
     long reduction = is_dot ? 0 : PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
     long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, first + 1));
-    if (((reduction == -1 || ordinal == -1) && PyErr_Occurred()) ||
-        !take_dtype(PyTuple_GET_ITEM(args, first), &type))
+    if ((reduction == -1 || ordinal == -1) && PyErr_Occurred())
         return NULL;
-    if (begin_call(state, args, first + 2, &c) < 0)
+    c.device = device_of_ordinal((int)ordinal);
+    if (take_dtype(PyTuple_GET_ITEM(args, first), &type) < 0 ||
+        take_arrays(&c, &PyTuple_GET_ITEM(args, first + 2), 3 - first) < 0)
         return NULL;
-    mylib_device device = c.device;
-    if (device.kind == MYLIB_CPU && ordinal >= 0)
-        device = (mylib_device){MYLIB_CUDA, (int32_t)ordinal};
     Py_BEGIN_ALLOW_THREADS
         mylib_clear_flags();
-        status = is_dot ? mylib_dot(type, device, stream_handle(c.stream), &c.arrays[0],
+        status = is_dot ? mylib_dot(type, c.device, stream_handle(c.stream), &c.arrays[0],
                                     &c.arrays[1], &c.arrays[2])
-                        : mylib_reduce((mylib_reduction)reduction, type, device,
+                        : mylib_reduce((mylib_reduction)reduction, type, c.device,
                                        stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
         flags = test_flags();
     Py_END_ALLOW_THREADS
-    PyObject *done = end_call(state, status, &c);
-    Py_XDECREF(done);
-    return done != NULL ? PyLong_FromLong(flags) : NULL;
+    PyObject *result = status == MYLIB_OK ? PyLong_FromLong(flags) : raise_status(c.state, status);
+    release(&c);
+    return result;
 }
 
 PyDoc_STRVAR(
@@ -49,149 +46,139 @@ PyDoc_STRVAR(
     "cuda:`ordinal`, or on the CPU when it is -1.  The floating-point flags.");
 static PyObject *reduce_function(PyObject *module, PyObject *args)
 {
-    return reduce_call(module, args, 1, "reduce");
+    return reduce_given(module, args, 1, "reduce");
 }
 
 PyDoc_STRVAR(dot_doc, "dot(dtype, ordinal, out, a, b, /)\n--\n\n"
                       "The sum of a * b into `out`, an array without dimensions; as reduce().");
 static PyObject *dot_function(PyObject *module, PyObject *args)
 {
-    return reduce_call(module, args, 0, "dot");
+    return reduce_given(module, args, 0, "dot");
 }
 
 /* ---- To a new array -------------------------------------------------------------------------- */
 
-/* What is reduced: one array as `type`, or the products of two. */
+/* What a call is reduced to: its one input, or the products of two, in `type`. */
 typedef struct reduced {
-    mylib_array in[2];
-    PyObject *memories[2]; /* of Arrays; NULL for NumPy arrays */
-    int64_t dims[DIMS_OF(2)], *free_dims;
-    int inputs;
     mylib_reduction reduction;
     mylib_type type;
 } reduced;
 
 /*
- * Takes an Array, or a plain NumPy array that is to be computed on the CPU, as the next input.  0:
- * anything else, or with an exception a failure.
+ * Takes an Array, or a plain NumPy array that is to be computed on the CPU, as input `k`.
  */
-static int take_reduced(core_state *state, PyObject *x, reduced *r)
+static outcome take_reduced(call *c, int k, PyObject *x)
 {
-    int k = r->inputs++;
-    mylib_type type;
-    r->memories[k] = NULL;
-    if (is_array(state, x)) {
-        r->in[k] = ((array_object *)x)->a;
-        r->memories[k] = ((array_object *)x)->memory;
-        return 1;
-    }
-    if (!PyArray_CheckExact(x) || !PyArray_ISNOTSWAPPED((PyArrayObject *)x) ||
-        !type_of_num(PyArray_TYPE((PyArrayObject *)x), &type) ||
-        num_of_type(type) != PyArray_TYPE((PyArrayObject *)x) || default_is_cpu(state) != 1)
-        return 0;
-    r->free_dims = describe_array((PyArrayObject *)x, type, &r->in[k],
-                                  r->free_dims != NULL ? r->free_dims : r->dims);
-    return 1;
+    if (!is_array(c->state, x) && !PyArray_CheckExact(x))
+        return OTHER_OPERAND;
+    outcome done = take_operand(c, k, x);
+    if (done != DONE || c->operands[k].memory != NULL)
+        return done;
+    if (num_of_type(c->arrays[1 + k].type) != PyArray_TYPE((PyArrayObject *)x))
+        return OTHER_TYPE;
+    int is_cpu = default_is_cpu(c->state);
+    return is_cpu < 0 ? FAILED : is_cpu ? DONE : OTHER_PLACE;
 }
 
-static mylib_status run_reduced(const reduced *r, void *stream, const mylib_array *out)
+static mylib_status run_reduced(const call *c, const reduced *r, const mylib_array *out)
 {
-    mylib_device device = r->in[0].device;
-    return r->inputs == 2 ? mylib_dot(r->type, device, stream, out, &r->in[0], &r->in[1])
-                          : mylib_reduce(r->reduction, r->type, device, stream, out, r->in);
+    const mylib_array *in = &c->arrays[1];
+    void *stream = stream_handle(c->stream);
+    return c->inputs == 2 ? mylib_dot(r->type, c->device, stream, out, &in[0], &in[1])
+                          : mylib_reduce(r->reduction, r->type, c->device, stream, out, in);
+}
+
+/* The reductions by their numbers: their names, and the operations that they repeat. */
+static const struct {
+    const char *name;
+    mylib_op op;
+} reductions[] = {[MYLIB_SUM] = {"sum", MYLIB_OP_add},
+                  [MYLIB_PROD] = {"prod", MYLIB_OP_multiply},
+                  [MYLIB_MIN] = {"min", MYLIB_OP_minimum},
+                  [MYLIB_MAX] = {"max", MYLIB_OP_maximum}};
+
+#define REDUCTIONS ((int)(sizeof reductions / sizeof *reductions))
+
+int add_reductions(PyObject *module, core_state *state)
+{
+    PyObject *tuple = PyTuple_New(REDUCTIONS);
+    for (int i = 0; i < REDUCTIONS && tuple != NULL; i++) {
+        PyObject *row = Py_BuildValue("(sO)", reductions[i].name,
+                                      PyTuple_GET_ITEM(state->operations, reductions[i].op));
+        if (row == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, row);
+    }
+    int result = tuple != NULL ? PyModule_AddObjectRef(module, "reductions", tuple) : -1;
+    Py_XDECREF(tuple);
+    return result;
 }
 
 /* Reports flags under the name of the operation that the reduction repeats. */
-static int report_reduced(PyObject *module, mylib_reduction reduction, int flags)
+static int report_reduced(const core_state *state, mylib_reduction reduction, int flags)
 {
-    static const mylib_op repeated[] = {[MYLIB_SUM] = MYLIB_OP_add,
-                                        [MYLIB_PROD] = MYLIB_OP_multiply,
-                                        [MYLIB_MIN] = MYLIB_OP_minimum,
-                                        [MYLIB_MAX] = MYLIB_OP_maximum};
-    PyObject *operations = PyObject_GetAttrString(module, "operations"), *done = NULL;
-    if (operations != NULL)
-        done = PyObject_CallMethod(PyTuple_GET_ITEM(operations, repeated[reduction]),
-                                   "report_flags", "i", flags);
-    Py_XDECREF(operations);
+    PyObject *done = PyObject_CallMethod(
+        PyTuple_GET_ITEM(state->operations, reductions[reduction].op), "report_flags", "i", flags);
     Py_XDECREF(done);
     return done != NULL ? 0 : -1;
 }
 
-/* As reduce_to_new() for NumPy arrays: a NumPy array, or a scalar. */
-static PyObject *reduce_host_to_new(PyObject *module, const reduced *r, int kept_ndim,
-                                    const int64_t *kept, int ndim, const int64_t *shape)
+/*
+ * Reduces a call whose operands are taken to a new array of `ndim` dimensions, a NumPy scalar for
+ * none of a host array.  `kept` are its sizes as the library wants them, `kept_ndim` of them.
+ */
+static outcome reduce_to_new(call *c, const reduced *r, int kept_ndim, const int64_t *kept,
+                             int ndim, int64_t *shape, PyObject **result_ret)
 {
     _Alignas(16) char value[16]; /* room for one element of any type */
-    PyObject *result = NULL;
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
-    int64_t count = 1;
-    for (int d = 0; d < r->in[0].ndim; d++)
-        count *= r->in[0].shape[d];
-    if (ndim > 0) {
-        result = PyArray_EMPTY(ndim, (const npy_intp *)shape, num_of_type(r->type), 0);
-        if (result == NULL)
-            return NULL;
-        out.data = PyArray_DATA((PyArrayObject *)result);
-    }
+    int num = num_of_type(r->type), flags, is_scalar;
+    int64_t count = count_of(c->arrays[1].ndim, c->arrays[1].shape);
+    PyObject *result = NULL;
     mylib_status status;
-    int flags;
+    outcome done = place(c);
+    if (done != DONE)
+        return done;
+    is_scalar = ndim == 0 && !c->on_gpu;
+    if (!is_scalar) {
+        result = new_output(c, r->type, num, 'C', ndim, shape);
+        if (result == NULL || note_uses(c, result) < 0)
+            goto failed;
+        out.data = c->arrays[0].data;
+        out.device = c->device;
+    }
     NPY_BEGIN_THREADS_DEF;
-    if (count >= RELEASE_GIL_COUNT)
+    if (c->on_gpu || count >= RELEASE_GIL_COUNT)
         NPY_BEGIN_THREADS;
     mylib_clear_flags();
-    status = run_reduced(r, NULL, &out);
+    status = run_reduced(c, r, &out);
     flags = test_flags();
     NPY_END_THREADS;
     if (status != MYLIB_OK) {
-        raise_status(PyModule_GetState(module), status);
-        Py_CLEAR(result);
-    } else if (flags != 0 && report_reduced(module, r->reduction, flags) < 0) {
-        Py_CLEAR(result);
-    } else if (ndim == 0) {
-        PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(r->type));
+        raise_status(c->state, status);
+        goto failed;
+    }
+    if (!c->on_gpu && flags != 0 && report_reduced(c->state, r->reduction, flags) < 0)
+        goto failed;
+    if (is_scalar) {
+        PyArray_Descr *descr = PyArray_DescrFromType(num);
         result = PyArray_Scalar(value, descr, NULL);
         Py_DECREF(descr);
     }
-    return result;
+    release(c);
+    *result_ret = result;
+    return result != NULL ? DONE : FAILED;
+failed:
+    release(c);
+    Py_XDECREF(result);
+    return FAILED;
 }
 
-/*
- * A new array of `ndim` dimensions for what arrays of one place reduce to.  `kept` are its sizes as
- * the library wants them, `kept_ndim` of them.
- */
-static PyObject *reduce_to_new(PyObject *module, const reduced *r, int kept_ndim,
-                               const int64_t *kept, int ndim, const int64_t *shape)
+/* What a function returns: its result, NULL with an exception, or NotImplemented. */
+static PyObject *answer(outcome done, PyObject *result)
 {
-    core_state *state = PyModule_GetState(module);
-    mylib_device device = r->in[0].device;
-    PyObject *stream;
-    mylib_status status;
-    if (device.kind == MYLIB_CPU)
-        return reduce_host_to_new(module, r, kept_ndim, kept, ndim, shape);
-    if (current_stream(state, device, &stream) < 0)
-        return NULL;
-    PyObject *result = new_array(state, device, stream, r->type, ndim, shape, NULL);
-    for (int k = 0; k < r->inputs && result != NULL; k++)
-        if (note_use(r->memories[k], stream) < 0)
-            Py_CLEAR(result);
-    if (result != NULL) {
-        const mylib_array out = {
-            ((array_object *)result)->a.data, device, r->type, kept_ndim, kept, NULL};
-        Py_BEGIN_ALLOW_THREADS
-            status = run_reduced(r, stream_handle(stream), &out);
-        Py_END_ALLOW_THREADS
-        if (status != MYLIB_OK) {
-            Py_CLEAR(result);
-            raise_status(state, status);
-        }
-    }
-    Py_XDECREF(stream);
-    return result;
-}
-
-static PyObject *not_implemented_unless_error(void)
-{
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
+    return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
 }
 
 /* The type of a sum or product of elements of a type. */
@@ -211,8 +198,9 @@ PyDoc_STRVAR(reduce_new_doc,
              "bool.");
 static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
+    DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
     int64_t kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM];
+    PyObject *result = NULL;
     reduced r;
     if (count != 4) {
         PyErr_SetString(PyExc_TypeError, "reduce_new() takes four arguments");
@@ -224,11 +212,10 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
         return NULL;
     if (!PyBool_Check(keepdims) || (axis_object != Py_None && !PyLong_CheckExact(axis_object)))
         Py_RETURN_NOTIMPLEMENTED;
-    r.inputs = 0;
-    r.free_dims = NULL;
-    if (!take_reduced(state, args[1], &r))
-        return not_implemented_unless_error();
-    const mylib_array *in = &r.in[0];
+    outcome done = take_reduced(&c, 0, args[1]);
+    if (done != DONE)
+        return answer(done, NULL);
+    const mylib_array *in = &c.arrays[1];
     int is_sum = reduction == MYLIB_SUM || reduction == MYLIB_PROD, ndim = 0, kept_ndim = 0;
     if (!is_sum && in->type == MYLIB_BOOL)
         Py_RETURN_NOTIMPLEMENTED;
@@ -251,24 +238,25 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
     }
     r.reduction = (mylib_reduction)reduction;
     r.type = is_sum ? sum_type(in->type) : in->type;
-    return reduce_to_new(module, &r, kept_ndim, kept, ndim, shape);
+    done = reduce_to_new(&c, &r, kept_ndim, kept, ndim, shape, &result);
+    return answer(done, result);
 }
 
 PyDoc_STRVAR(trace_new_doc, "trace_new(matrix, offset, /)\n--\n\n"
                             "The sum of a diagonal of an Array of two dimensions, as a new Array.");
 static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    reduced r = {.inputs = 0};
-    if (count != 2 || !is_array(state, args[0]) || ((array_object *)args[0])->a.ndim != 2) {
+    DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
+    PyObject *result = NULL;
+    if (count != 2 || !is_array(c.state, args[0]) || ((array_object *)args[0])->a.ndim != 2) {
         PyErr_SetString(PyExc_TypeError, "trace_new() takes an Array of two dimensions, an int");
         return NULL;
     }
     Py_ssize_t offset = PyNumber_AsSsize_t(args[1], NULL); /* beyond its range: the nearest */
     if (offset == -1 && PyErr_Occurred())
         return NULL;
-    (void)take_reduced(state, args[0], &r);
-    mylib_array *in = &r.in[0];
+    (void)take_operand(&c, 0, args[0]);
+    mylib_array *in = &c.arrays[1];
     int64_t rows = in->shape[0], columns = in->shape[1], stride = in->strides[0] + in->strides[1];
     int64_t skipped_rows = offset < -rows ? rows : offset < 0 ? -offset : 0;
     int64_t skipped_columns = offset > columns ? columns : offset > 0 ? offset : 0;
@@ -281,9 +269,9 @@ static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_
     in->ndim = 1;
     in->shape = &n;
     in->strides = &stride;
-    r.reduction = MYLIB_SUM;
-    r.type = sum_type(in->type);
-    return reduce_to_new(module, &r, 0, NULL, 0, NULL);
+    const reduced r = {MYLIB_SUM, sum_type(in->type)};
+    (void)reduce_to_new(&c, &r, 0, NULL, 0, NULL, &result);
+    return result;
 }
 
 PyDoc_STRVAR(dot_new_doc,
@@ -293,29 +281,30 @@ PyDoc_STRVAR(dot_new_doc,
              "else.");
 static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    reduced r;
+    DECLARE_CALL(c, PyModule_GetState(module), 2, 2);
+    const mylib_array *in = &c.arrays[1];
+    PyObject *result = NULL;
+    reduced r = {MYLIB_SUM, MYLIB_I8};
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "dot_new() takes two arguments");
         return NULL;
     }
-    r.inputs = 0;
-    r.free_dims = NULL;
     for (int k = 0; k < 2; k++) {
-        if (!take_reduced(state, args[k], &r))
-            return not_implemented_unless_error();
-        if (r.in[k].ndim != 1)
+        outcome done = take_reduced(&c, k, args[k]);
+        if (done != DONE)
+            return answer(done, NULL);
+        if (in[k].ndim != 1)
             Py_RETURN_NOTIMPLEMENTED;
     }
-    if (r.in[0].shape[0] != r.in[1].shape[0] || r.in[0].device.kind != r.in[1].device.kind ||
-        r.in[0].device.index != r.in[1].device.index)
+    if (in[0].shape[0] != in[1].shape[0] || in[0].device.kind != in[1].device.kind ||
+        in[0].device.index != in[1].device.index)
         Py_RETURN_NOTIMPLEMENTED;
-    if (!promote(r.in[0].type, r.in[1].type, &r.type))
+    if (promote(in[0].type, in[1].type, &r.type) < 0)
         return NULL;
     if (r.type == MYLIB_BOOL)
         r.type = MYLIB_I8;
-    r.reduction = MYLIB_SUM;
-    return reduce_to_new(module, &r, 0, NULL, 0, NULL);
+    (void)reduce_to_new(&c, &r, 0, NULL, 0, NULL, &result);
+    return result;
 }
 
 PyDoc_STRVAR(trace_doc,
@@ -333,7 +322,7 @@ static PyObject *trace_function(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "O!i:trace", &PyArray_Type, &matrix, &ordinal))
         return NULL;
-    if (!PyArray_ISNOTSWAPPED(matrix) || !type_of_num(PyArray_TYPE(matrix), &type)) {
+    if (!PyArray_ISNOTSWAPPED(matrix) || !find_type(PyArray_TYPE(matrix), &type)) {
         PyErr_SetString(PyExc_TypeError, "trace() takes an array of a supported type");
         return NULL;
     }

@@ -8,4 +8,7 @@
 
 extern PyMethodDef reduce_functions[];
 
+/* Puts the table of the reductions into the module; the operations are there. */
+int add_reductions(PyObject *module, core_state *state);
+
 #endif /* PKG_REDUCE_H */

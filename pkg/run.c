@@ -1,111 +1,295 @@
 /*
- * run.c - runs operations, selections and copies over arrays.
+ * run.c - the fast path (see run.h), and functions over arrays that Python code has prepared.
+ *
+ * The fast path never converts arrays on the CPU, moves none, and makes no temporary: a call that
+ * needs it is declined, and the outcome says why.
  */
 #include "run.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define MAX_INPUTS 2
+/* ---- Running ------------------------------------------------------------------------------- */
 
-/* ---- Element-wise operations --------------------------------------------------------------- */
+/*
+ * Host arrays are computed in pieces, between which Python looks for signals.  A piece takes about a
+ * tenth of a second: so many elements times steps, or bytes for a GPU.
+ */
+#define PIECE_WORK ((int64_t)1 << 26)
+#define PIECE_NBYTES ((int64_t)1 << 32)
 
-PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObject *const *args,
-                     PyObject *out)
+typedef struct run {
+    const call *c;
+    const computation *what;
+    int64_t most; /* elements of a piece */
+    int flags;
+} run;
+
+static mylib_status run_once(run *r)
 {
-    operand operands[MAX_INPUTS];
-    mylib_array in[MAX_INPUTS];
-    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM];
-    int nin = mylib_op_arity(op) == 2 ? 2 : 1, ndim, has_type = 0, weak = -1;
-    mylib_type type = MYLIB_BOOL, result_type;
-    mylib_device device;
-    PyObject *stream = NULL, *result = NULL;
+    const computation *w = r->what;
+    const mylib_array *out = &r->c->arrays[0], *in = &r->c->arrays[1];
+    mylib_device device = r->c->device;
+    void *stream = stream_handle(r->c->stream);
+    mylib_clear_flags();
+    mylib_status status = w->program != NULL
+                              ? mylib_program_run(w->program, device, stream, out, in)
+                          : w->is_mixed ? mylib_map(w->op, device, stream, out, in)
+                                        : mylib_map_as(w->op, w->type, device, stream, out, in);
+    r->flags |= test_flags();
+    return status;
+}
 
-    for (int k = 0; k < nin; k++) {
-        operand *o = &operands[k];
-        if (!take_operand(state, args[k], o))
-            return NULL;
-        if (o->is_weak)
-            weak = (int)o->number > weak ? (int)o->number : weak;
-        else if (!has_type)
-            type = o->a.type;
-        else if (!promote(type, o->a.type, &type))
-            return NULL;
-        has_type |= !o->is_weak;
+/* Runs over `count` elements of the call's arrays: in one go, or in pieces of the outermost axis. */
+static int run_in_pieces(run *r, int64_t count)
+{
+    const mylib_array *out = &r->c->arrays[0];
+    if (count <= r->most) {
+        mylib_status status;
+        Py_BEGIN_ALLOW_THREADS
+            status = run_once(r);
+        Py_END_ALLOW_THREADS
+        if (status != MYLIB_OK) {
+            raise_status(r->c->state, status);
+            return -1;
+        }
+        return PyErr_CheckSignals();
     }
+
+    int arrays = 1 + r->c->inputs, outermost = -1;
+    for (int d = 0; d < out->ndim; d++)
+        if (out->shape[d] > 1 &&
+            (outermost < 0 || llabs(out->strides[d]) > llabs(out->strides[outermost])))
+            outermost = d;
+    int64_t size = out->shape[outermost], each = count / size;
+    int64_t step = each >= r->most ? 1 : r->most / each;
+    char *data[1 + MYLIB_PROGRAM_MAX_INPUTS];
+    int64_t stride[1 + MYLIB_PROGRAM_MAX_INPUTS];
+    /* Each array's size along the dimension; NULL where it is repeated. */
+    int64_t *piece[1 + MYLIB_PROGRAM_MAX_INPUTS];
+    for (int k = 0; k < arrays; k++) {
+        const mylib_array *a = &r->c->arrays[k];
+        int d = outermost - (out->ndim - a->ndim);
+        data[k] = a->data;
+        piece[k] = NULL;
+        if (d >= 0 && a->shape[d] != 1) {
+            /* Host arrays are described in dimensions of our own. */
+            piece[k] = (int64_t *)&a->shape[d];
+            stride[k] = a->strides[d];
+        }
+    }
+    int result = 0;
+    for (int64_t i = 0; i < size && result == 0; i += step) {
+        int64_t sizes = size - i < step ? size - i : step;
+        for (int k = 0; k < arrays; k++) {
+            if (piece[k] == NULL)
+                continue;
+            r->c->arrays[k].data = data[k] + i * stride[k];
+            *piece[k] = sizes;
+        }
+        result = run_in_pieces(r, each * sizes);
+    }
+    for (int k = 0; k < arrays; k++) {
+        r->c->arrays[k].data = data[k];
+        if (piece[k] != NULL)
+            *piece[k] = size;
+    }
+    return result;
+}
+
+/* Computes `count` elements, and releases the GIL where it pays. */
+static int compute(const call *c, const computation *what, int64_t count, int *flags_ret)
+{
+    run r = {c, what, INT64_MAX, 0};
+    int result = 0;
+    if (count == 0)
+        return 0;
+    if (count < RELEASE_GIL_COUNT && c->device.kind == MYLIB_CPU) {
+        mylib_status status = run_once(&r);
+        if (status != MYLIB_OK) {
+            raise_status(c->state, status);
+            result = -1;
+        }
+    } else {
+        if (!c->on_gpu && c->device.kind == MYLIB_CPU) {
+            r.most = PIECE_WORK / what->steps;
+        } else if (!c->on_gpu) {
+            int64_t nbytes = 0;
+            for (int k = 0; k <= c->inputs; k++)
+                nbytes += type_sizes[c->arrays[k].type];
+            r.most = PIECE_NBYTES / nbytes;
+        }
+        result = run_in_pieces(&r, count);
+    }
+    *flags_ret = r.flags;
+    return result;
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------- */
+
+PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape)
+{
+    int64_t strides[MYLIB_MAX_NDIM], stride = type_sizes[type];
+    PyObject *out;
+    if (ndim < 2)
+        order = 'C';
+    if (order == 'K')
+        output_strides(&c->arrays[1], c->inputs, ndim, shape, type, strides);
+    for (int d = 0; d < ndim && order == 'F'; d++) {
+        strides[d] = stride;
+        stride *= shape[d] != 0 ? shape[d] : 1;
+    }
+    if (c->on_gpu) {
+        out = new_array(c->state, c->device, c->stream, type, ndim, shape,
+                        order == 'C' ? NULL : strides);
+        if (out != NULL)
+            c->arrays[0] = ((array_object *)out)->a;
+        return out;
+    }
+    out = order == 'K' ? PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num), ndim,
+                                              (npy_intp *)shape, (npy_intp *)strides, NULL, 0, NULL)
+                       : PyArray_EMPTY(ndim, (npy_intp *)shape, num, order == 'F');
+    if (out != NULL)
+        describe_array((PyArrayObject *)out, type, &c->arrays[0], c->free_dims);
+    return out;
+}
+
+/* Takes `out` as it is: of the right type, shape and place, and no overlap but an exact one. */
+static outcome take_output(call *c, mylib_type type, int ndim, const int64_t *shape, int64_t count,
+                           PyObject *out)
+{
+    const mylib_array *a = &c->arrays[0];
+    if (!find_output(c, out) || a->type != type || a->ndim != ndim ||
+        memcmp(a->shape, shape, (size_t)ndim * sizeof *shape) != 0)
+        return OTHER_OUT;
+    if (count == 0)
+        return DONE;
+    if (overlaps_itself(a))
+        return OTHER_OUT;
+    for (int k = 1; k <= c->inputs; k++)
+        if (a->device.kind == c->arrays[k].device.kind && needs_copy(a, &c->arrays[k]))
+            return OTHER_OUT;
+    return DONE;
+}
+
+/* ---- Calls --------------------------------------------------------------------------------- */
+
+outcome run_call(call *c, const computation *what, char order, PyObject *out, PyObject **result_ret)
+{
+    int64_t shape[MYLIB_MAX_NDIM];
+    int ndim, flags = 0;
+    PyObject *result = NULL;
+    int64_t count = 0;
+    outcome done = c->on_gpu ? place(c) : DONE;
+    if (done == DONE)
+        done = broadcast(c, &ndim, shape);
+    if (done == DONE)
+        count = count_of(ndim, shape);
+    if (done == DONE && out != NULL) {
+        done = take_output(c, what->result_type, ndim, shape, count, out);
+        if (done == DONE)
+            result = Py_NewRef(out);
+    } else if (done == DONE) {
+        result = new_output(c, what->result_type, what->result_num, order, ndim, shape);
+        if (result == NULL)
+            done = FAILED;
+    }
+    if (done == DONE &&
+        ((c->on_gpu && note_uses(c, result) < 0) || compute(c, what, count, &flags) < 0 ||
+         (flags != 0 && !c->on_gpu && report_flags(what->flags_ufunc, flags) < 0)))
+        done = FAILED;
+    release(c);
+    if (done != DONE)
+        Py_CLEAR(result);
+    else if (ndim == 0 && out == NULL && !c->on_gpu)
+        result = PyArray_Return((PyArrayObject *)result);
+    *result_ret = result;
+    return done;
+}
+
+/* Chooses the type that an operation on operands that are taken is computed in. */
+static outcome choose_type(const call *c, int is_true_division, computation *what)
+{
+    int weak = -1, integers = 0;
+    const operand *typed = NULL; /* the first one that has a type */
+    mylib_type type = MYLIB_BOOL;
+    for (int k = 0; k < c->inputs; k++) {
+        const operand *o = &c->operands[k];
+        const mylib_array *a = &c->arrays[1 + k];
+        if (o->is_weak) {
+            weak = (int)o->number > weak ? (int)o->number : weak;
+            continue;
+        }
+        integers += kind_of_type(a->type) == KIND_INT;
+        if (typed == NULL) {
+            typed = o;
+            type = a->type;
+        } else if (!c->on_gpu && o->num != typed->num) {
+            return OTHER_TYPE;
+        } else if (a->type != type && promote(type, a->type, &type) < 0) {
+            return FAILED;
+        }
+    }
+    if (typed == NULL)
+        return OTHER_PLACE;
+    const mylib_type own = type;
     if (weak >= 0)
         type = promote_weak(type, (kind)weak);
     if (type == MYLIB_BOOL)
         type = MYLIB_I8;
     if (is_true_division && kind_of_type(type) == KIND_INT)
         type = MYLIB_F64;
-    mylib_status status = mylib_op_result_type(op, type, &result_type);
+    mylib_status status = mylib_op_result_type(what->op, type, &what->result_type);
     if (status != MYLIB_OK && kind_of_type(type) == KIND_INT) {
         /* As NumPy does for integers, with the smallest type that holds them. */
         type = type == MYLIB_I8 || type == MYLIB_U8     ? MYLIB_F16
                : type == MYLIB_I16 || type == MYLIB_U16 ? MYLIB_F32
                                                         : MYLIB_F64;
-        status = mylib_op_result_type(op, type, &result_type);
+        status = mylib_op_result_type(what->op, type, &what->result_type);
     }
-    if (status != MYLIB_OK)
-        return raise_status(state, status);
-    /* Two integers have no common integer type: a signed one and a u64, compared as they are. */
-    int is_mixed = result_type == MYLIB_BOOL && type == MYLIB_F64 && weak < 0 &&
-                   kind_of_type(operands[0].a.type) == KIND_INT &&
-                   kind_of_type(operands[1].a.type) == KIND_INT;
-    for (int k = 0; k < nin; k++) {
-        if (operands[k].is_weak && take_value(state, &operands[k], type) < 0) {
-            /* The general path knows what such a comparison gives. */
-            if (result_type == MYLIB_BOOL && PyErr_ExceptionMatches(state->out_of_range))
-                PyErr_Clear();
-            return NULL;
-        }
-        in[k] = operands[k].a;
-    }
-    if (!common_device(operands, nin, &device) || !broadcast(in, nin, &ndim, shape))
-        return NULL;
-
-    if (current_stream(state, device, &stream) < 0)
-        return NULL;
-    if (out == NULL) {
-        output_strides(in, nin, ndim, shape, result_type, strides);
-        result = new_array(state, device, stream, result_type, ndim, shape, strides);
-        if (result == NULL)
-            goto out;
-    } else {
-        array_object *given = (array_object *)out;
-        if (!is_array(state, out) || given->a.type != result_type || given->is_readonly ||
-            given->a.device.index != device.index || given->a.ndim != ndim ||
-            memcmp(given->a.shape, shape, (size_t)ndim * sizeof *shape) != 0 ||
-            overlaps_itself(&given->a))
-            goto out;
-        for (int k = 0; k < nin && given->count > 0; k++)
-            if (operands[k].memory != NULL && needs_copy(&given->a, &in[k]))
-                goto out;
-        result = Py_NewRef(out);
-        if (note_use(given->memory, stream) < 0) {
-            Py_CLEAR(result);
-            goto out;
-        }
-    }
-    for (int k = 0; k < nin; k++) {
-        if (operands[k].memory != NULL && note_use(operands[k].memory, stream) < 0) {
-            Py_CLEAR(result);
-            goto out;
-        }
-    }
-    Py_BEGIN_ALLOW_THREADS
-        const mylib_array *target = &((array_object *)result)->a;
-        void *handle = stream_handle(stream);
-        status = is_mixed ? mylib_map(op, device, handle, target, in)
-                          : mylib_map_as(op, type, device, handle, target, in);
-    Py_END_ALLOW_THREADS
+    if (!c->on_gpu && (status != MYLIB_OK || type != own))
+        return OTHER_TYPE;
     if (status != MYLIB_OK) {
-        Py_CLEAR(result);
-        raise_status(state, status);
+        raise_status(c->state, status);
+        return FAILED;
     }
-out:
-    Py_XDECREF(stream);
-    return result;
+    what->type = type;
+    what->is_mixed = what->result_type == MYLIB_BOOL && type == MYLIB_F64 && integers == 2;
+    what->result_num = what->result_type == own ? typed->num : num_of_type(what->result_type);
+    return DONE;
+}
+
+outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
+                      PyObject *flags_ufunc, PyObject *const *args, PyObject *out,
+                      PyObject **result_ret)
+{
+    const int inputs = mylib_op_arity(op);
+    DECLARE_CALL(c, state, 2, inputs);
+    computation what = {.op = op, .steps = 1, .flags_ufunc = flags_ufunc};
+    outcome done;
+    for (int k = 0; k < inputs; k++)
+        if ((done = take_operand(&c, k, args[k])) != DONE)
+            return done;
+    if (!c.on_gpu && !is_cpu)
+        return OTHER_PLACE;
+    if ((done = choose_type(&c, is_true_division, &what)) != DONE)
+        return done;
+    for (int k = 0; k < inputs; k++) {
+        if (!c.operands[k].is_weak)
+            continue;
+        if (!c.on_gpu) {
+            c.arrays[1 + k].type = what.type;
+            if (!find_exact(args[k], what.type, c.operands[k].value))
+                return OTHER_NUMBER;
+        } else if (take_value(&c, k, what.type) < 0) {
+            /* The slow path knows what such a comparison gives. */
+            if (what.result_type != MYLIB_BOOL || !PyErr_ExceptionMatches(state->out_of_range))
+                return FAILED;
+            PyErr_Clear();
+            return OTHER_NUMBER;
+        }
+    }
+    return run_call(&c, &what, 'K', out, result_ret);
 }
 
 PyDoc_STRVAR(map_arrays_doc,
@@ -124,79 +308,42 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "map_arrays(): no such operation, or not its inputs");
         return NULL;
     }
-    PyObject *result = map_arrays(state, (mylib_op)op, is_true_division,
-                                  &PyTuple_GET_ITEM(inputs, 0), out != Py_None ? out : NULL);
-    if (result == NULL && !PyErr_Occurred())
+    PyObject *result = NULL;
+    if (run_operation(state, (mylib_op)op, is_true_division, 0, NULL, &PyTuple_GET_ITEM(inputs, 0),
+                      out != Py_None ? out : NULL, &result) > DONE)
         PyErr_SetString(PyExc_TypeError,
                         "operands of these types and places cannot be computed together");
     return result;
 }
 
-/* ---- Functions over given arrays ------------------------------------------------------------- */
+/* ---- Functions over arrays that are prepared ------------------------------------------------- */
 
-static int check_writable(core_state *state, PyObject *x)
-{
-    int is_readonly = is_array(state, x) ? ((array_object *)x)->is_readonly
-                                         : !PyArray_ISWRITEABLE((PyArrayObject *)x);
-    if (is_readonly)
-        PyErr_SetString(PyExc_ValueError, "the output array is read-only");
-    return is_readonly ? -1 : 0;
-}
+#define MOST_INPUTS 3
 
-int begin_call(core_state *state, PyObject *args, Py_ssize_t first, call *c)
+/* Ends a call of take_arrays(): returns None, or raises. */
+static PyObject *finish(call *c, mylib_status status)
 {
-    Py_ssize_t count = PyTuple_GET_SIZE(args) - first;
-    PyObject *memories[1 + MAX_GIVEN];
-    int64_t *free_dims = c->dims;
-    c->device = (mylib_device){MYLIB_CPU, 0};
-    c->stream = NULL;
-    if (count < 1 || count > 1 + MAX_GIVEN) {
-        PyErr_SetString(PyExc_TypeError, "the number of arrays is wrong");
-        return -1;
-    }
-    for (Py_ssize_t k = 0; k < count; k++) {
-        if (!take_any_array(state, PyTuple_GET_ITEM(args, first + k), &c->arrays[k], &free_dims,
-                            &memories[k]))
-            return -1;
-        if (memories[k] != NULL && c->device.kind == MYLIB_CPU)
-            c->device = c->arrays[k].device;
-    }
-    if (check_writable(state, PyTuple_GET_ITEM(args, first)) < 0)
-        return -1;
-    if (c->device.kind == MYLIB_CUDA && current_stream(state, c->device, &c->stream) < 0)
-        return -1;
-    for (Py_ssize_t k = 0; k < count; k++) {
-        if (memories[k] != NULL && note_use(memories[k], c->stream) < 0) {
-            Py_CLEAR(c->stream);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-PyObject *end_call(core_state *state, mylib_status status, call *c)
-{
-    Py_CLEAR(c->stream);
-    return status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(state, status);
+    PyObject *result = status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(c->state, status);
+    release(c);
+    return result;
 }
 
 PyDoc_STRVAR(copy_doc, "copy(dst, src, /)\n--\n\n"
                        "dst[...] = src, converted; each an Array or a NumPy array.");
 static PyObject *copy_function(PyObject *module, PyObject *args)
 {
-    core_state *state = PyModule_GetState(module);
-    call c;
+    DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     mylib_status status;
     if (PyTuple_GET_SIZE(args) != 2) {
         PyErr_SetString(PyExc_TypeError, "copy() takes two arrays");
         return NULL;
     }
-    if (begin_call(state, args, 0, &c) < 0)
+    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 0), 2) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
         status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
     Py_END_ALLOW_THREADS
-    return end_call(state, status, &c);
+    return finish(&c, status);
 }
 
 PyDoc_STRVAR(select_doc, "select(out, condition, a, b, /)\n--\n\n"
@@ -204,20 +351,19 @@ PyDoc_STRVAR(select_doc, "select(out, condition, a, b, /)\n--\n\n"
                          "dimensions among the inputs.");
 static PyObject *select_function(PyObject *module, PyObject *args)
 {
-    core_state *state = PyModule_GetState(module);
-    call c;
+    DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     mylib_status status;
     if (PyTuple_GET_SIZE(args) != 4) {
         PyErr_SetString(PyExc_TypeError, "select() takes four arrays");
         return NULL;
     }
-    if (begin_call(state, args, 0, &c) < 0)
+    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 0), 4) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
         status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1],
                               &c.arrays[2], &c.arrays[3]);
     Py_END_ALLOW_THREADS
-    return end_call(state, status, &c);
+    return finish(&c, status);
 }
 
 PyDoc_STRVAR(arange_doc, "arange(out, start, step, /)\n--\n\n"
@@ -225,18 +371,17 @@ PyDoc_STRVAR(arange_doc, "arange(out, start, step, /)\n--\n\n"
                          "dimensions, of out's type.");
 static PyObject *arange_function(PyObject *module, PyObject *args)
 {
-    core_state *state = PyModule_GetState(module);
-    call c;
+    DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     mylib_status status;
     if (PyTuple_GET_SIZE(args) != 3) {
         PyErr_SetString(PyExc_TypeError, "arange() takes three arrays");
         return NULL;
     }
-    if (begin_call(state, args, 0, &c) < 0)
+    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 0), 3) < 0)
         return NULL;
     for (int k = 1; k < 3; k++) {
         if (c.arrays[k].type != c.arrays[0].type || c.arrays[k].device.kind != MYLIB_CPU) {
-            Py_CLEAR(c.stream);
+            release(&c);
             PyErr_SetString(PyExc_TypeError, "arange(): start and step must be of out's type");
             return NULL;
         }
@@ -245,7 +390,7 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
         status =
             mylib_arange(stream_handle(c.stream), &c.arrays[0], c.arrays[1].data, c.arrays[2].data);
     Py_END_ALLOW_THREADS
-    return end_call(state, status, &c);
+    return finish(&c, status);
 }
 
 PyDoc_STRVAR(map_doc, "map(op, ordinal, out, /, *inputs)\n--\n\n"
@@ -254,10 +399,8 @@ PyDoc_STRVAR(map_doc, "map(op, ordinal, out, /, *inputs)\n--\n\n"
                       "native byte order, of the operation's types, and broadcast to `out`.");
 static PyObject *map_function(PyObject *module, PyObject *args)
 {
-    core_state *state = PyModule_GetState(module);
+    DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     Py_ssize_t count = PyTuple_GET_SIZE(args);
-    mylib_array arrays[3];
-    int64_t dims[DIMS_OF(3)], *free_dims = dims;
 
     if (count < 4 || count > 5) {
         PyErr_SetString(PyExc_TypeError,
@@ -276,31 +419,20 @@ static PyObject *map_function(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "map(): the number of inputs is not the operation's");
         return NULL;
     }
-    for (Py_ssize_t k = 2; k < count; k++) {
-        PyObject *object = PyTuple_GET_ITEM(args, k);
-        mylib_type type;
-        if (!PyArray_Check(object) || !PyArray_ISNOTSWAPPED((PyArrayObject *)object) ||
-            !type_of_num(PyArray_TYPE((PyArrayObject *)object), &type)) {
-            PyErr_SetString(PyExc_TypeError, "map() takes NumPy arrays of supported types");
-            return NULL;
-        }
-        free_dims = describe_array((PyArrayObject *)object, type, &arrays[k - 2], free_dims);
-    }
-    if (!PyArray_ISWRITEABLE((PyArrayObject *)PyTuple_GET_ITEM(args, 2))) {
-        PyErr_SetString(PyExc_ValueError, "map(): out is read-only");
+    c.device = device_of_ordinal((int)ordinal);
+    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 2), count - 2) < 0)
         return NULL;
-    }
-    mylib_device device = device_of_ordinal((int)ordinal);
     mylib_status status;
     int flags;
     Py_BEGIN_ALLOW_THREADS
         mylib_clear_flags();
-        status = mylib_map((mylib_op)op, device, NULL, &arrays[0], &arrays[1]);
+        status =
+            mylib_map((mylib_op)op, c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
         flags = test_flags();
     Py_END_ALLOW_THREADS
-    if (status != MYLIB_OK)
-        return raise_status(state, status);
-    return PyLong_FromLong(flags);
+    PyObject *done = finish(&c, status);
+    Py_XDECREF(done);
+    return done != NULL ? PyLong_FromLong(flags) : NULL;
 }
 
 PyDoc_STRVAR(
@@ -324,7 +456,7 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
     if (PyArray_DescrConverter(args[1], &descr) != NPY_SUCCEED)
         return NULL;
     PyArrayObject *array = (PyArrayObject *)args[0];
-    if (!type_of_num(PyArray_TYPE(array), &from) || !type_of_num(descr->type_num, &to) ||
+    if (!find_type(PyArray_TYPE(array), &from) || !find_type(descr->type_num, &to) ||
         (from != MYLIB_BOOL &&
          ((from >= MYLIB_F16 && to < MYLIB_F16) || (from >= MYLIB_C64 && to < MYLIB_C64)))) {
         Py_DECREF(descr);

@@ -1,5 +1,5 @@
 /*
- * run.h - runs operations, selections and copies over arrays.
+ * run.h - the fast path: runs an operation or a program over Arrays or NumPy arrays.
  */
 #ifndef PKG_RUN_H
 #define PKG_RUN_H
@@ -7,30 +7,44 @@
 #include "operands.h"
 #include "ufunc.h"
 
+/* What is computed for each element. */
+typedef struct computation {
+    const mylib_program *program; /* NULL: `op`, in `type` */
+    mylib_op op;
+    mylib_type type;
+    int is_mixed; /* a signed integer and a u64 are compared, which have no common integer type */
+    mylib_type result_type;
+    int result_num; /* NumPy's number of the type of a new host array */
+    int steps;
+    PyObject *flags_ufunc; /* reports the floating-point flags of host arrays */
+} computation;
+
 /*
- * op(*args), into `out` when it is not NULL.  `is_true_division`: integers are divided as f64.
- * NULL without an exception: pkg._array.call has to see to it (other kinds of operands, an output
- * that needs conversion or overlaps, shapes that do not broadcast).
+ * Computes a call whose operands are taken and have their values, into `out` or, when that is NULL,
+ * a new array of order 'C', 'F' or 'K' (a NumPy scalar for a host result without dimensions).
  */
-PyObject *map_arrays(core_state *state, mylib_op op, int is_true_division, PyObject *const *args,
-                     PyObject *out);
+outcome run_call(call *c, const computation *what, char order, PyObject *out,
+                 PyObject **result_ret);
 
-/* The most inputs of a function over given arrays. */
-#define MAX_GIVEN 3
+/*
+ * Computes op(*args).  `is_true_division`: integers are divided as f64.  Host arrays of one type
+ * are computed if `is_cpu`; of Arrays all types are.
+ */
+outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
+                      PyObject *flags_ufunc, PyObject *const *args, PyObject *out,
+                      PyObject **result_ret);
 
-/* A call of a function over given arrays: the first is written, the rest are read. */
-typedef struct call {
-    mylib_array arrays[1 + MAX_GIVEN];
-    int64_t dims[DIMS_OF(1 + MAX_GIVEN)]; /* of the NumPy arrays */
-    mylib_device device;                  /* of the first array that is on a GPU, else the CPU */
-    PyObject *stream;
-} call;
+/* Makes a call's output, and describes it. */
+PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape);
 
-/* Takes the arrays, the arguments from `first` on.  -1 and an exception on failure. */
-int begin_call(core_state *state, PyObject *args, Py_ssize_t first, call *c);
-
-/* Returns None, or NULL and an exception when the status says so. */
-PyObject *end_call(core_state *state, mylib_status status, call *c);
+/* The number of elements of a shape. */
+static inline int64_t count_of(int ndim, const int64_t *shape)
+{
+    int64_t count = 1;
+    for (int d = 0; d < ndim; d++)
+        count *= shape[d];
+    return count;
+}
 
 extern PyMethodDef run_functions[];
 

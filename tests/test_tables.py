@@ -1,0 +1,49 @@
+"""The tables that `pkg.core` exports, for Python to import, agree with what computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pkg as pcd
+from pkg import core
+
+
+def test_type_characters_are_those_that_are_computed_with() -> None:
+    assert len(set(core.type_chars)) == len(core.type_chars)
+    for char in np.typecodes["All"]:
+        if char in core.type_chars:
+            assert core.Program([char], [], [(core.STEP_CONVERT, char, (0,))]).dtype == char
+        else:
+            with pytest.raises(TypeError, match="elements of"):
+                core.Program([char], [], [(core.STEP_CONVERT, char, (0,))])
+
+
+def test_type_characters_are_those_of_the_ufuncs() -> None:
+    named = {char for operation in core.operations for types in operation.types for char in types}
+    sizes = {np.dtype(char) for char in core.type_chars}
+    assert {np.dtype(char) for char in named if char not in "->"} == sizes
+
+
+def test_supported_types_are_named_in_messages() -> None:
+    with pytest.raises(TypeError, match=core.supported_types):
+        core.Program(["M8[s]"], [], [])
+    first, last = np.dtype("int8"), np.dtype("complex128")
+    assert str(first) in core.supported_types and str(last) in core.supported_types
+
+
+@pytest.mark.parametrize("operation", core.operations, ids=lambda op: op.__name__)
+def test_operations_tell_their_class(operation: core.Operation) -> None:
+    ones = [np.ones(2, np.int32)] * operation.nin
+    result = operation(*ones)
+    assert operation.compares == (operation.__name__ in core.comparisons)
+    assert operation.compares == (result.dtype == np.bool_)
+    assert operation.takes_ints == (result.dtype.kind in "bi")
+
+
+def test_reductions_repeat_operations() -> None:
+    assert [name for name, _ in core.reductions] == ["sum", "prod", "min", "max"]
+    terms = np.array([3, 5, 2])
+    for number, (name, operation) in enumerate(core.reductions):
+        assert core.reduce_new(number, terms, None, False) == getattr(pcd, name)(terms)
+        assert operation.ufunc.reduce(terms) == getattr(pcd, name)(terms)
