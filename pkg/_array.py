@@ -227,11 +227,8 @@ class Array(core.ArrayBase):
 
     # ---- Views -----------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Array:
-        return core.view(self, *_index(self, key))
-
     def __setitem__(self, key: Any, value: Any) -> None:
-        assign(core.view(self, *_index(self, key)), value)
+        assign(self[key], value)
 
     @property
     def T(self) -> Array:
@@ -484,61 +481,6 @@ def _reshape_strides(array: Array, shape: Shape) -> list[int] | None:
             stride *= shape[d]
         strides += run[::-1]
     return strides
-
-
-def _integer(key: Any) -> int:
-    """Returns `key` as an integer; raises IndexError if it is not one."""
-    try:
-        if not isinstance(key, bool | np.bool_):
-            return operator.index(key)
-    except TypeError:
-        pass
-    raise IndexError(
-        "an array on a GPU is indexed by integers, slices, ... and None, "
-        f"not by {type(key).__name__}"
-    )
-
-
-def _index(array: Array, key: Any) -> tuple[int, list[int], list[int]]:
-    """Returns the offset in bytes, the shape and the strides of what `key` selects."""
-    keys = key if isinstance(key, tuple) else (key,)
-    consumed = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    if sum(1 for k in keys if k is Ellipsis) > 1:
-        raise IndexError("an index can have only one ellipsis ('...')")
-    if consumed > array.ndim:
-        raise IndexError(
-            f"too many indices: the array has {array.ndim} dimensions, but {consumed} were indexed"
-        )
-    if Ellipsis not in [k if k is Ellipsis else None for k in keys]:
-        keys = (*keys, Ellipsis)
-    old_shape, old_strides = array.shape, array.strides
-    offset, shape, strides, d = 0, [], [], 0
-    for k in keys:
-        if k is None:
-            shape.append(1)
-            strides.append(0)
-        elif k is Ellipsis:
-            for _ in range(array.ndim - consumed):
-                shape.append(old_shape[d])
-                strides.append(old_strides[d])
-                d += 1
-        elif isinstance(k, slice):
-            start, stop, step = k.indices(old_shape[d])
-            count = len(range(start, stop, step))
-            if count:
-                offset += start * old_strides[d]
-            shape.append(count)
-            # A single element has no next one; its step may be any number.
-            strides.append(step * old_strides[d] if count > 1 else old_strides[d])
-            d += 1
-        else:
-            index = _integer(k)
-            size = old_shape[d]
-            if not -size <= index < size:
-                raise IndexError(f"index {index} is out of bounds for axis {d} with size {size}")
-            offset += index % size * old_strides[d]
-            d += 1
-    return offset, shape, strides
 
 
 def _unpickle(host: Any, device: str) -> Any:

@@ -11,23 +11,15 @@ from . import core
 OPERATIONS = {operation.__name__: operation for operation in core.operations}
 
 #: The operations whose result is bool.
-COMPARISONS = frozenset(
-    name
-    for name, operation in OPERATIONS.items()
-    if all(types.endswith("?") for types in operation.types)
-)
-
-_LOOPS = {types[0] for operation in core.operations for types in operation.types}
+COMPARISONS = core.comparisons
 
 #: The element types, as NumPy's characters: "q" and "Q" are int64 and uint64, as "l" and "L" are.
-ELEMENTS = frozenset((*_LOOPS, "q", "Q"))
+ELEMENTS = frozenset(core.type_chars)
 
-#: The element types by name, in the order in which the library counts them.
-DTYPES = {
-    np.dtype(char).name: np.dtype(char) for char in sorted(_LOOPS, key="?bhilBHILefdFD".index)
-}
+#: The element types by name.
+DTYPES = {dtype.name: dtype for dtype in core.dtypes}
 
-ELEMENTS_TEXT = "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
+ELEMENTS_TEXT = core.supported_types
 
 #: The ufuncs that compute each operation.  NumPy's divide is the operator /, ours truncates.
 UFUNCS: dict[Any, str] = {
@@ -38,13 +30,13 @@ UFUNCS: dict[Any, str] = {
 
 # ---- Reductions ----------------------------------------------------------------------------------
 
-SUM, PROD, MIN, MAX = range(4)
-
 #: The reductions that the library has, by their numbers there.
-REDUCTIONS = {"sum": SUM, "prod": PROD, "min": MIN, "max": MAX}
+REDUCTIONS = {name: number for number, (name, _) in enumerate(core.reductions)}
+
+SUM, PROD, MIN, MAX = (REDUCTIONS[name] for name in ("sum", "prod", "min", "max"))
 
 #: The operation that each reduction repeats.
-REPEATED = {"sum": "add", "mean": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
+REPEATED = {"mean": "add", **{name: operation.__name__ for name, operation in core.reductions}}
 
 #: The reduction that repeats each operation.
 REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name != "mean"}

@@ -9,10 +9,10 @@
 
 /* ---- Operators ----------------------------------------------------------------------------- */
 
-/* The state of the module to which one of a slot's operands belongs; `b` may be NULL. */
+/* Returns the state of the module that one of a slot's operands belongs to; `b` may be NULL. */
 static core_state *state_of_operands(PyObject *a, PyObject *b)
 {
-    /* Numbers and NumPy's arrays have static types, of no module: to look there is slow. */
+    /* Numbers and NumPy arrays have static types; skip the slow search for their module. */
     if (b != NULL && !PyType_HasFeature(Py_TYPE(a), Py_TPFLAGS_HEAPTYPE))
         return core_state_of(Py_TYPE(b));
     core_state *state = core_state_of(Py_TYPE(a));
@@ -23,7 +23,7 @@ static core_state *state_of_operands(PyObject *a, PyObject *b)
     return state;
 }
 
-/* pkg._array.call(index, is_true_division, args, out): what run_operation() leaves. */
+/* Calls pkg._call.call_operator(index, is_true_division, args, out), the slow path. */
 static PyObject *call_array_general(core_state *state, mylib_op op, int is_true_division,
                                     PyObject *const *args, PyObject *out)
 {
@@ -194,7 +194,7 @@ static PyObject *get_readonly(PyObject *object, void *unused)
     return PyBool_FromLong(((array_object *)object)->is_readonly);
 }
 
-/* Arrays without memory there are none. */
+/* Refuses to make an Array: every array has memory. */
 static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)type, (void)args, (void)kwargs;
@@ -204,7 +204,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 /*
- * Nothing to clear: a cycle through an Array passes through an object that was changed to make it.
+ * Visits references.  No tp_clear is needed: a cycle through an Array includes a mutable object.
  */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -240,8 +240,8 @@ static Py_ssize_t array_length(PyObject *object)
 /* ---- Views --------------------------------------------------------------------------------- */
 
 /*
- * Makes a key a tuple of ints, slices, None and one ellipsis, of which NumPy makes a view without
- * reading an element.  IndexError for a key of anything else.
+ * Returns a key as a tuple of ints, slices, None and one ellipsis: NumPy makes views of these
+ * without reading an element.  Raises IndexError for anything else.
  */
 static PyObject *take_key(PyObject *key)
 {
@@ -277,8 +277,8 @@ static PyObject *take_key(PyObject *key)
 }
 
 /*
- * array[key]: indexes a NumPy array of the same layout, whose elements are never read, and makes an
- * Array of what comes out.
+ * Returns array[key].  NumPy indexes an array of the same shape and strides, whose elements are
+ * never read; its view tells offset, shape and strides of ours.
  */
 static PyObject *array_subscript(PyObject *object, PyObject *key)
 {
@@ -306,7 +306,7 @@ static PyObject *array_subscript(PyObject *object, PyObject *key)
     return result;
 }
 
-/* The sequence protocol's array[i], for reversed() and the like. */
+/* Returns array[i] for the sequence protocol: reversed() and the like. */
 static PyObject *array_item(PyObject *object, Py_ssize_t i)
 {
     PyObject *key = PyLong_FromSsize_t(i), *result = NULL;
@@ -377,10 +377,10 @@ PyType_Spec array_spec = {
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* A sequence of ints; -1 and an exception on failure, else their number. */
+/* Takes a sequence of ints.  Returns their number, or -1 with an exception set. */
 static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
 {
-    /* A tuple of our own: __index__ of an item may change a list. */
+    /* A copy: __index__ of an item may change a list. */
     PyObject *tuple = PySequence_Tuple(sequence);
     if (tuple == NULL)
         return -1;
@@ -520,7 +520,7 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
         return NULL;
     }
-    /* Not released when set again: other threads may be using them. */
+    /* The old ones are not released: other threads may be using them. */
     state->array_type = (PyTypeObject *)Py_NewRef(array_type);
     state->array_call = Py_NewRef(array_call);
     Py_RETURN_NONE;

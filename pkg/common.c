@@ -1,5 +1,5 @@
 /*
- * common.c - see common.h.
+ * common.c - the module's state, exceptions, element types and devices; see common.h.
  */
 #include "common.h"
 
@@ -103,11 +103,21 @@ int add_types(PyObject *module)
         Py_DECREF(descr);
     }
     chars[count] = '\0';
-    for (int i = 0; i < MYLIB_TYPE_COUNT; i++)
+    PyObject *dtypes = PyTuple_New(MYLIB_TYPE_COUNT);
+    for (int i = 0; i < MYLIB_TYPE_COUNT; i++) {
         type_sizes[i] = (uint8_t)mylib_type_size((mylib_type)i);
-    if (PyModule_AddStringConstant(module, "type_chars", chars) < 0)
-        return -1;
-    return PyModule_AddStringConstant(module, "supported_types", SUPPORTED_TYPES);
+        /* Bool has the last number. */
+        if (dtypes != NULL)
+            PyTuple_SET_ITEM(dtypes, (i + 1) % MYLIB_TYPE_COUNT,
+                             (PyObject *)PyArray_DescrFromType(num_of_type((mylib_type)i)));
+    }
+    int result = dtypes == NULL || PyModule_AddObjectRef(module, "dtypes", dtypes) < 0 ||
+                         PyModule_AddStringConstant(module, "type_chars", chars) < 0 ||
+                         PyModule_AddStringConstant(module, "supported_types", SUPPORTED_TYPES) < 0
+                     ? -1
+                     : 0;
+    Py_XDECREF(dtypes);
+    return result;
 }
 
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)

@@ -29,13 +29,13 @@
 
 #define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
 
-/* Those of these that are up; see mylib_clear_flags(). */
+/* Returns those of FLAGS that are set; see mylib_clear_flags(). */
 static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 
-/* From this many elements on, other Python threads may run meanwhile. */
+/* Calls over fewer elements keep the GIL: releasing it costs more than it gives. */
 #define RELEASE_GIL_COUNT 2048
 
-/* Where Python has no GIL, one thread at a time is between these; elsewhere they cost nothing. */
+/* Python before 3.13 always has the GIL, so that critical sections need no lock there. */
 #if PY_VERSION_HEX < 0x030D0000
 #define Py_BEGIN_CRITICAL_SECTION(object) {
 #define Py_END_CRITICAL_SECTION() }
@@ -48,14 +48,15 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
  *
  *   - A function that can fail returns 0, or -1 with a Python exception set.  One that returns an
  *     object returns NULL with an exception set.  Results go through the last parameters (*_ret).
- *   - A function of the fast path returns an `outcome`: as above, or why it declines.
+ *   - A function of the fast path returns an `outcome`: DONE, FAILED with an exception set, or the
+ *     reason why it declines.
  *   - A function that answers a question (is_..., has_..., may_..., find_..., "Returns whether")
  *     returns 1 or 0 and sets no exception.
  */
 typedef enum outcome {
     FAILED = -1, /* an exception is set */
     DONE = 0,
-    /* Why the fast path declines; no exception is set, and the slow path sees to the call. */
+    /* Why the fast path declines.  No exception is set; the slow path computes the call. */
     OTHER_OPERAND, /* an operand is neither an array nor a number */
     OTHER_TYPE,    /* the operands' types are not supported, or NumPy has to convert them */
     OTHER_NUMBER,  /* a number that its type does not hold exactly, or at all */
@@ -68,11 +69,11 @@ typedef enum outcome {
 
 typedef struct core_state {
     PyObject *cuda_error;     /* the exception CudaError */
-    PyObject *out_of_range;   /* an OverflowError: an int beyond the type that it has to take */
+    PyObject *out_of_range;   /* raised when an int does not fit its element type */
     PyTypeObject *operation;  /* the type of pcd.add and its sisters */
     PyObject *operations;     /* all of them, a tuple */
     PyObject *default_device; /* a ContextVar; its values are None or strings */
-    PyObject *out_name;       /* "out", as the names of keyword arguments are: interned */
+    PyObject *out_name;       /* the interned string "out" */
     PyObject *call_general;   /* pkg._general.call, set when the package is imported */
     PyObject *explain;        /* pkg._general.explain */
     PyTypeObject *array_base, *memory_type, *stream_type;
@@ -91,25 +92,31 @@ typedef struct core_state {
 extern struct PyModuleDef *core_def;
 
 /*
- * The state of the module that 'type' or a base of it belongs to; NULL and a TypeError where there
- * is none.  A type keeps its module alive, so the state lives as long as any object of the type.
+ * Returns the state of the module that a type or a base of it belongs to; TypeError if there is
+ * none.  A type keeps its module alive, so the state lives as long as any object of the type.
  */
 core_state *core_state_of(PyTypeObject *type);
 
-/* The one place where a failed status becomes an exception; returns NULL. */
+/* Raises the exception for a failed status: the one place that does.  Returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
-/* What messages call the supported element types. */
+/* Returns None if a status is good, else raises. */
+static inline PyObject *none_or_raise(core_state *state, mylib_status status)
+{
+    return status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(state, status);
+}
+
+/* The supported element types, as messages name them. */
 #define SUPPORTED_TYPES                                                                            \
     "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
 
 /* Puts the table of the element types into the module. */
 int add_types(PyObject *module);
 
-/* The bytes of an element of each type; core.c asks the library when the module is made. */
+/* The size of an element of each type in bytes; add_types() asks the library. */
 extern uint8_t type_sizes[MYLIB_TYPE_COUNT];
 
-/* 1 + the element type of each of NumPy's type numbers; 0: none. */
+/* For each of NumPy's type numbers the element type + 1, or 0 if there is none. */
 extern const uint8_t types_of_nums[NPY_NTYPES_LEGACY];
 
 /* Returns whether a NumPy type number has an element type; native byte order is assumed. */
@@ -128,7 +135,7 @@ int num_of_type(mylib_type type);
 /*
  * Describes a NumPy array in host memory.  Copies its shape and strides to `dims`: NumPy frees its
  * own when other threads, or Python code that the call runs, set the array's shape.  Returns the
- * end of what it has written.
+ * end of the used part of `dims`.
  */
 static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret,
                                       int64_t *dims)
@@ -148,7 +155,7 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
 /* Takes "cpu", "cuda", "cuda:N" or None (the default device) as a device. */
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
-/* 1 if the context's default device is the CPU, else 0; -1 with an exception. */
+/* Returns 1 if the context's default device is the CPU, 0 if not, -1 with an exception set. */
 static inline int default_is_cpu(const core_state *state)
 {
     PyObject *device;
@@ -160,7 +167,7 @@ static inline int default_is_cpu(const core_state *state)
     return is_cpu;
 }
 
-/* The device that an ordinal names, -1 the CPU. */
+/* Returns the device that an ordinal names; -1 is the CPU. */
 static inline mylib_device device_of_ordinal(int ordinal)
 {
     return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};

@@ -55,28 +55,16 @@ static int core_exec(PyObject *module)
                                                   "The GPU cannot be used, or a CUDA call failed; "
                                                   "the text names the reason and what would help.",
                                                   PyExc_RuntimeError, NULL);
-    if (state->cuda_error == NULL ||
-        PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0)
-        return -1;
     state->out_of_range = PyErr_NewException("pkg.core.OutOfRange", PyExc_OverflowError, NULL);
-    if (state->out_of_range == NULL ||
-        PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0)
-        return -1;
+    state->default_device = PyContextVar_New("pkg.default_device", NULL);
+    state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
     state->program_flags = new_flags_ufunc("evaluate");
+    state->out_name = PyUnicode_InternFromString("out");
     state->dlpack_device_name = PyUnicode_InternFromString("__dlpack_device__");
     state->cuda_interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
-    if (state->program_flags == NULL || state->dlpack_device_name == NULL ||
-        state->cuda_interface_name == NULL)
-        return -1;
-    state->out_name = PyUnicode_InternFromString("out");
-    if (state->out_name == NULL)
-        return -1;
-    state->default_device = PyContextVar_New("pkg.default_device", NULL);
-    if (state->default_device == NULL ||
-        PyModule_AddObjectRef(module, "default_device", state->default_device) < 0)
-        return -1;
-    state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
-    if (state->current_stream == NULL ||
+    if (PyErr_Occurred() || PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0 ||
+        PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0 ||
+        PyModule_AddObjectRef(module, "default_device", state->default_device) < 0 ||
         PyModule_AddObjectRef(module, "current_stream", state->current_stream) < 0)
         return -1;
     const struct {
@@ -105,50 +93,29 @@ static int core_exec(PyObject *module)
     return add_reductions(module, state);
 }
 
+/* All references in the state. */
+#define EACH_REFERENCE(X)                                                                          \
+    X(cuda_error)                                                                                  \
+    X(out_of_range)                                                                                \
+    X(operation)                                                                                   \
+    X(operations)                                                                                  \
+    X(default_device) X(out_name) X(call_general) X(explain) X(array_base) X(memory_type)          \
+        X(stream_type) X(array_type) X(array_call) X(current_stream) X(program_type)               \
+            X(expression_base) X(program_flags) X(dlpack_device_name) X(cuda_interface_name)
+
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
 {
     core_state *state = PyModule_GetState(module);
-    Py_VISIT(state->cuda_error);
-    Py_VISIT(state->out_of_range);
-    Py_VISIT(state->operation);
-    Py_VISIT(state->operations);
-    Py_VISIT(state->default_device);
-    Py_VISIT(state->call_general);
-    Py_VISIT(state->explain);
-    Py_VISIT(state->array_base);
-    Py_VISIT(state->memory_type);
-    Py_VISIT(state->stream_type);
-    Py_VISIT(state->array_type);
-    Py_VISIT(state->array_call);
-    Py_VISIT(state->current_stream);
-    Py_VISIT(state->program_type);
-    Py_VISIT(state->expression_base);
-    Py_VISIT(state->program_flags);
+#define VISIT(name) Py_VISIT(state->name);
+    EACH_REFERENCE(VISIT)
     return 0;
 }
 
 static int core_clear(PyObject *module)
 {
     core_state *state = PyModule_GetState(module);
-    Py_CLEAR(state->cuda_error);
-    Py_CLEAR(state->out_of_range);
-    Py_CLEAR(state->operation);
-    Py_CLEAR(state->operations);
-    Py_CLEAR(state->default_device);
-    Py_CLEAR(state->out_name);
-    Py_CLEAR(state->call_general);
-    Py_CLEAR(state->explain);
-    Py_CLEAR(state->array_base);
-    Py_CLEAR(state->memory_type);
-    Py_CLEAR(state->stream_type);
-    Py_CLEAR(state->array_type);
-    Py_CLEAR(state->array_call);
-    Py_CLEAR(state->current_stream);
-    Py_CLEAR(state->program_type);
-    Py_CLEAR(state->expression_base);
-    Py_CLEAR(state->program_flags);
-    Py_CLEAR(state->dlpack_device_name);
-    Py_CLEAR(state->cuda_interface_name);
+#define CLEAR(name) Py_CLEAR(state->name);
+    EACH_REFERENCE(CLEAR)
     return 0;
 }
 

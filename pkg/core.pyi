@@ -243,9 +243,10 @@ class ExpressionBase:
 
 STEP_CONVERT: Final[int]
 STEP_SELECT: Final[int]
-# The tables: the characters of the element types that are computed with, and what messages call
-# them; the operations by their numbers; the names of those that compare; by their numbers the
-# reductions, each with the operation that it repeats.
+# The tables: the element types, bool first; the characters of all dtypes that have one of them;
+# what messages call them; the operations by their numbers; the names of those that compare; by
+# their numbers the reductions, each with the operation that it repeats.
+dtypes: Final[tuple[np.dtype[Any], ...]]
 type_chars: Final[str]
 supported_types: Final[str]
 operations: Final[tuple[Operation, ...]]

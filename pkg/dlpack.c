@@ -1,7 +1,7 @@
 /*
  * dlpack.c - arrays as DLPack capsules, and capsules as arrays, without copying elements.
  *
- * Streams, devices and what is a copy are decided in pkg/_interop.py.
+ * pkg/_interop.py decides about streams, devices and copies.
  */
 #include "dlpack.h"
 
@@ -10,7 +10,7 @@
 #define HELD "pkg.dltensor"
 #define HELD_VERSIONED "pkg.dltensor_versioned"
 
-/* Calls `function`, a capsule's, while an exception may be on its way. */
+/* Calls `function` on a capsule and keeps the exception that may be set. */
 static void preserving_errors(PyObject *capsule, void (*function)(PyObject *))
 {
     PyObject *type, *value, *traceback;
@@ -50,7 +50,7 @@ static int take_dlpack_type(DLDataType dtype, mylib_type *type_ret)
 
 /* ---- From an Array ------------------------------------------------------------------------- */
 
-/* An array on its way to a consumer. */
+/* An exported array, until its consumer deletes it. */
 typedef struct export
 {
     union {
@@ -62,7 +62,7 @@ typedef struct export
 }
 export;
 
-/* Consumers call it from any thread, with the GIL or without. */
+/* Frees an export.  Consumers call this from any thread, with or without the GIL. */
 static void delete_export(export *e)
 {
     if (!Py_IsInitialized())
@@ -76,7 +76,7 @@ static void delete_export(export *e)
 static void delete_plain(DLManagedTensor *self) { delete_export(self->manager_ctx); }
 static void delete_versioned(DLManagedTensorVersioned *self) { delete_export(self->manager_ctx); }
 
-/* A capsule that nobody has consumed still has its first name. */
+/* Deletes the tensor of a capsule that nobody has consumed: it still has its first name. */
 static void drop_capsule(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, TENSOR)) {
@@ -115,7 +115,9 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     for (int d = 0; d < a->ndim; d++) {
         e->dims[d] = a->shape[d];
-        /* Of one element or none any stride will do; some consumers refuse negative ones. */
+        /*
+         * Strides of axes with one element do not matter, but some consumers refuse negative ones.
+         */
         int is_used = array->count != 0 && a->shape[d] > 1;
         e->dims[a->ndim + d] = is_used ? a->strides[d] / itemsize : 1;
         if (is_used && a->strides[d] % itemsize != 0) {
@@ -155,7 +157,7 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
 
 /* ---- To an Array --------------------------------------------------------------------------- */
 
-/* The owner of foreign memory is a capsule again, with a name that no consumer takes. */
+/* Deletes the tensor of a capsule that owns foreign memory; no consumer takes its name. */
 static void drop_held(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, HELD)) {

@@ -1,9 +1,10 @@
 /*
- * expression.c - programs of libmylib, and the part of pkg.Expression that each call passes through.
+ * expression.c - programs of libmylib, and the part of pkg.Expression that each call passes
+ * through.
  *
- * A Program is what an expression becomes for given element types; pkg/_lowering.py makes it.  An
- * Expression keeps the programs that it has used lately, and a call on arrays whose types one of
- * them was made for goes straight to the library; pkg/_expressions.py sees to all other calls.
+ * A Program computes an expression for given element types; pkg/expressions/lowering.py makes it.
+ * An Expression keeps the programs that it has used last.  A call on operands of the same types as
+ * before takes the fast path; pkg/expressions/expression.py computes all other calls.
  */
 #include "expression.h"
 
@@ -25,8 +26,8 @@ typedef struct program_object {
 } program_object;
 
 /*
- * A sequence's items as a tuple of at most `most`; NULL and an exception on failure.  Python code
- * of an item cannot change it.
+ * Copies a sequence of at most `most` items to a tuple, which the Python code of an item cannot
+ * change.
  */
 static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
 {
@@ -39,7 +40,7 @@ static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t mo
     return tuple;
 }
 
-/* (dtype, value): value a NumPy scalar or array of one element, converted to the dtype. */
+/* Takes a tuple (dtype, value); the value, a scalar or array of one element, is converted. */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
     PyObject *dtype, *value;
@@ -68,7 +69,7 @@ static int take_constant(PyObject *item, mylib_constant *constant)
     return 0;
 }
 
-/* (op, dtype, operands) */
+/* Takes a tuple (op, dtype, operands). */
 static int take_step(PyObject *item, mylib_step *step)
 {
     PyObject *dtype, *operands;
@@ -174,7 +175,7 @@ static void program_dealloc(PyObject *object)
 
 /* ---- Calls of a program -------------------------------------------------------------------- */
 
-/* Gives the numbers among the inputs, which are taken, their values. */
+/* Gives the numbers among the inputs their values. */
 static int take_values(call *c, const program_object *p)
 {
     for (int k = 0; k < p->inputs; k++) {
@@ -291,8 +292,7 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
 }
 
 /*
- * Reduces all values of a call whose operands are taken to one, a NumPy scalar or an Array without
- * dimensions.
+ * Reduces all values of a call to one: a NumPy scalar or an Array without dimensions.
  */
 static outcome reduce_call(call *c, const program_object *p, int reduction, mylib_type type,
                            PyObject **result_ret)
@@ -357,17 +357,17 @@ PyType_Spec program_spec = {
 
 /* ---- Expressions --------------------------------------------------------------------------- */
 
-/* What an input is: a NumPy type number, or a Python number. */
+/* Describes an input in a key: NumPy's type number, or one of these for a Python number. */
 enum { KEY_INT = 64, KEY_FLOAT, KEY_COMPLEX, KEY_BOOL, KEY_NONE = 255 };
 
 #define MAX_PLANS 8
 
-/* A program, and what its inputs are, for one combination of types of the expression's inputs. */
+/* A program for one combination of input types, and where its inputs come from. */
 typedef struct plan {
     program_object *program;
     uint8_t key[MAX_INPUTS];
-    uint8_t source[MAX_INPUTS]; /* for each input of the program the expression's */
-    int reduction;              /* of all values to one, of `type`; -1 for none */
+    uint8_t source[MAX_INPUTS]; /* which of the expression's inputs each input of the program is */
+    int reduction;              /* reduce all values to one of `type`; -1: do not */
     mylib_type type;
 } plan;
 
@@ -408,7 +408,7 @@ static uint8_t key_of(core_state *state, PyObject *x)
 }
 
 /*
- * Copies the plan for a key, which other threads may replace, with a new reference to its program.
+ * Copies the plan for a key with a new reference to its program: other threads may replace it.
  */
 static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret)
 {
@@ -503,7 +503,7 @@ static PyObject *expression_call(PyObject *object, PyObject *const *args, size_t
 
 static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)args, (void)kwargs; /* the Python half's */
+    (void)args, (void)kwargs; /* pkg.Expression takes them */
     core_state *state = core_state_of(type);
     expression_object *self = state != NULL ? (expression_object *)type->tp_alloc(type, 0) : NULL;
     if (self != NULL) {
@@ -514,7 +514,7 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
     return (PyObject *)self;
 }
 
-/* Keeps a plan, unless there is one for its key, in place of the oldest when there are too many. */
+/* Keeps a plan, unless there is one for its key.  Replaces the oldest if there are too many. */
 static void add_plan(expression_object *self, const plan *new, int inputs)
 {
     program_object *old = NULL;

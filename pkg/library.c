@@ -64,8 +64,7 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     Py_BEGIN_ALLOW_THREADS
         status = mylib_cuda_check_device(ordinal > INT32_MAX ? -1 : (int)ordinal);
     Py_END_ALLOW_THREADS
-    return status == MYLIB_OK ? Py_NewRef(Py_None)
-                              : raise_status(PyModule_GetState(module), status);
+    return none_or_raise(PyModule_GetState(module), status);
 }
 
 PyDoc_STRVAR(pointer_device_doc,
@@ -128,9 +127,7 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
         status = mylib_cuda_set_memory_limit(ordinal, limit);
     Py_END_ALLOW_THREADS
-    if (status != MYLIB_OK)
-        return raise_status(PyModule_GetState(module), status);
-    Py_RETURN_NONE;
+    return none_or_raise(PyModule_GetState(module), status);
 }
 
 /* ---- Configuration and limits ---------------------------------------------------------------- */
@@ -160,9 +157,7 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     if (level != Py_None && (name = PyUnicode_AsUTF8(level)) == NULL)
         return NULL;
     mylib_status status = mylib_set_cpu_level(name);
-    if (status != MYLIB_OK)
-        return raise_status(PyModule_GetState(module), status);
-    Py_RETURN_NONE;
+    return none_or_raise(PyModule_GetState(module), status);
 }
 
 PyDoc_STRVAR(set_threads_doc,
@@ -177,9 +172,7 @@ static PyObject *set_threads_function(PyObject *module, PyObject *threads)
     if (overflow != 0 || count > INT_MAX || count < INT_MIN)
         count = overflow < 0 || (overflow == 0 && count < 0) ? -1 : INT_MAX;
     mylib_status status = mylib_set_threads((int)count);
-    if (status != MYLIB_OK)
-        return raise_status(PyModule_GetState(module), status);
-    Py_RETURN_NONE;
+    return none_or_raise(PyModule_GetState(module), status);
 }
 
 PyDoc_STRVAR(
@@ -192,9 +185,7 @@ static PyObject *free_cached_function(PyObject *module, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
         status = mylib_free_cached();
     Py_END_ALLOW_THREADS
-    if (status != MYLIB_OK)
-        return raise_status(PyModule_GetState(module), status);
-    Py_RETURN_NONE;
+    return none_or_raise(PyModule_GetState(module), status);
 }
 
 PyDoc_STRVAR(

@@ -86,8 +86,7 @@ static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
         status = mylib_synchronize(stream->device, stream->handle);
     Py_END_ALLOW_THREADS
-    return status == MYLIB_OK ? Py_NewRef(Py_None)
-                              : raise_status(core_state_of(Py_TYPE(object)), status);
+    return none_or_raise(core_state_of(Py_TYPE(object)), status);
 }
 
 static PyObject *stream_wait(PyObject *object, PyObject *argument)
@@ -98,8 +97,7 @@ static PyObject *stream_wait(PyObject *object, PyObject *argument)
                             Py_TYPE(argument)->tp_name);
     mylib_status status =
         mylib_stream_wait(stream->device, stream->handle, other->device, other->handle);
-    return status == MYLIB_OK ? Py_NewRef(Py_None)
-                              : raise_status(core_state_of(Py_TYPE(object)), status);
+    return none_or_raise(core_state_of(Py_TYPE(object)), status);
 }
 
 static PyObject *stream_get_handle(PyObject *object, void *unused)
@@ -151,10 +149,10 @@ PyType_Spec stream_spec = {
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* The handle of an element of `users`. */
+/* Returns the handle of an element of `users`. */
 static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
 
-/* As note_use(), while nobody else looks at the list. */
+/* Does what note_use() does, while no other thread uses the list. */
 static int add_user(memory_object *m, PyObject *stream)
 {
     if (m->users == NULL && (m->users = PyList_New(0)) == NULL)
@@ -185,9 +183,8 @@ static void synchronize(mylib_device device, void *stream)
 }
 
 /*
- * Orders what is done with the memory next after all that uses it now: the stream on which it is
- * freed, or used again, waits for the others.  The host waits only where a foreign object does not
- * say on which stream it uses the memory.
+ * Lets the stream on which the memory is freed, or used next, wait for all other streams that use
+ * it.  The host waits only if a foreign owner does not say on which stream it uses the memory.
  */
 static void end_uses(memory_object *m)
 {
@@ -208,8 +205,8 @@ static void end_uses(memory_object *m)
 }
 
 /*
- * Called before the collector takes a cycle apart: the list of users, or an owner, may go first,
- * and with its owner a foreign stream.  The default stream, after it, then has the memory.
+ * Ends the uses before the garbage collector breaks a cycle, which may clear the list of users, the
+ * owner, or a foreign stream first.  In place of a foreign stream the default one takes the memory.
  */
 static void memory_finalize(PyObject *object)
 {
@@ -274,7 +271,7 @@ PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data,
     return memory;
 }
 
-/* Uninitialised memory that `stream` may use at once. */
+/* Returns uninitialised memory that `stream` may use at once. */
 static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes, PyObject *stream)
 {
     PyObject *memory = new_memory(state, device, NULL, NULL, stream);
@@ -288,7 +285,7 @@ static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes,
         Py_END_ALLOW_THREADS
         if (status != MYLIB_ERR_NO_MEMORY)
             break;
-        /* Arrays in reference cycles may hold what is missing. */
+        /* Arrays in reference cycles may hold memory. */
         if (attempt == 0)
             PyGC_Collect();
     }

@@ -1,5 +1,5 @@
 /*
- * operands.c - see operands.h.
+ * operands.c - takes operands and applies NumPy's rules to them; see operands.h.
  */
 #include "operands.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- Promotion ----------------------------------------------------------------------------- */
 
-/* The kind of a Python number; -1 for anything else. */
+/* Returns the kind of a Python number, -1 for anything else. */
 static int kind_of_number(PyObject *x)
 {
     return PyBool_Check(x)           ? (int)KIND_BOOL
@@ -102,7 +102,7 @@ int find_exact(PyObject *x, mylib_type type, void *value)
         /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
         if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
             const mylib_mode mode = mylib_enter_mode();
-            volatile double exact = d; /* the conversion stays here */
+            volatile double exact = d; /* keeps the compiler from moving the conversion */
             *(float *)value = (float)exact;
             mylib_leave_mode(mode);
             return 1;
@@ -122,7 +122,7 @@ int take_value(call *c, int k, mylib_type type)
     PyObject *converted = PyArray_FromAny(o->object, descr, 0, 0, 0, NULL); /* steals descr */
     mylib_leave_mode(mode);
     if (converted == NULL) {
-        /* Between integers no handler of np.seterrcall is called: the exception is NumPy's own. */
+        /* NumPy raised it: a handler of np.seterrcall is not called for integers. */
         if (o->number == KIND_INT && kind_of_type(type) <= KIND_INT &&
             PyErr_ExceptionMatches(PyExc_OverflowError)) {
             PyObject *exception, *value, *traceback;
@@ -315,7 +315,7 @@ void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *
     int64_t stride = type_sizes[type];
     for (int i = 0; i < ndim; i++) {
         int position = i;
-        /* NumPy inserts from the fastest axis on; so does this, on reversed positions. */
+        /* NumPy inserts from the fastest axis on; this does the same with reversed positions. */
         int axis = ndim - 1 - i;
         for (int j = i - 1; j >= 0; j--) {
             int other = axes[j], is_decided = 0, moves = 0;
@@ -350,7 +350,7 @@ void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *
     }
 }
 
-/* The memory [begin, end) that an array may touch. */
+/* Finds the memory [begin, end) that an array may touch. */
 static void extent(const mylib_array *a, const char **begin, const char **end)
 {
     const char *low = a->data, *high = a->data;

@@ -1,6 +1,6 @@
 /*
- * operands.h - the operands of a call, and NumPy's rules for them: types, values of numbers, shapes,
- * strides and overlap of outputs.  Nothing here computes.
+ * operands.h - the operands of a call, and NumPy's rules for them: types, values of numbers,
+ * shapes, strides and overlap of outputs.  Nothing here computes.
  */
 #ifndef PKG_OPERANDS_H
 #define PKG_OPERANDS_H
@@ -33,7 +33,7 @@ typedef struct call {
     int64_t *free_dims; /* room for shapes and strides of NumPy arrays */
 } call;
 
-/* Declares a call with room for so many inputs.  Small calls take little stack. */
+/* Declares a call of `count` inputs with room for `most`, so that small calls take little stack. */
 #define DECLARE_CALL(c, core, most, count)                                                         \
     mylib_array c##_arrays[1 + (most)];                                                            \
     operand c##_operands[most];                                                                    \
@@ -66,9 +66,9 @@ mylib_type promote_weak(mylib_type type, kind number);
 outcome take_operand(call *c, int k, PyObject *x);
 
 /*
- * Takes the arrays of a call that writes the first of `args` and reads the rest: any Arrays and NumPy
- * arrays in native byte order.  With an Array, the call is computed on its GPU.  The use of memory
- * is noted; release() follows.
+ * Takes the arrays of a call that writes the first of `args` and reads the rest: any Arrays and
+ * NumPy arrays in native byte order.  With an Array, the call is computed on its GPU.  The use of
+ * memory is noted; release() follows.
  */
 int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 
@@ -76,8 +76,8 @@ int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 int find_output(call *c, PyObject *out);
 
 /*
- * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE beside host arrays; ValueError if
- * they are on two GPUs.
+ * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE beside host arrays; ValueError
+ * if they are on two GPUs.
  */
 outcome place(call *c);
 
@@ -103,8 +103,8 @@ int take_value(call *c, int k, mylib_type type);
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 
 /*
- * Finds the strides that NumPy gives a new output ("K" order): the axes sorted by the strides of the
- * inputs as its iterator does, C order where those disagree.
+ * Finds the strides that NumPy gives a new output ("K" order): the axes sorted by the strides of
+ * the inputs as its iterator does, C order where those disagree.
  */
 void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
                     mylib_type type, int64_t *strides);

@@ -3,11 +3,10 @@
  *
  * A call tries, in this order:
  *   1. Python numbers: mylib_scalar_*, and a Python number or bool comes back;
- *   2. NumPy arrays of one type on the CPU: mylib_map, without NumPy's ufunc machinery around it;
- *   3. everything else on the CPU: the NumPy ufunc, which knows all of NumPy's rules and protocols;
- *   4. Arrays that live on a GPU: array.c;
- *   5. a device, large arrays that need conversion or reordering, operands that are neither arrays
- *      nor numbers: pkg._general.call, in Python.
+ *   2. Arrays, or NumPy arrays of one type on the CPU: run_operation(), the fast path;
+ *   3. a device, what lives on one, large arrays that need conversion, operands with rules of their
+ *      own: pkg._call.call, in Python;
+ *   4. everything else: the NumPy ufunc, which knows all of NumPy's rules.
  */
 #include "operation.h"
 
@@ -21,8 +20,7 @@
 #define MAX_INPUTS 2
 
 /*
- * From this many elements on, threads are worth the Python code that prepares any operands for
- * them.
+ * Calls over this many elements are worth the Python code that prepares operands for threads.
  */
 #define LARGE_COUNT 65536
 
@@ -32,7 +30,7 @@ typedef struct operation {
     mylib_op op;
     int nin;
     char compares;   /* the result is bool */
-    char takes_ints; /* it is defined for them; else they are computed as floats */
+    char takes_ints; /* ints are computed as ints, not as floats */
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
@@ -41,23 +39,23 @@ typedef struct operation {
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
 
-/* ---- 1. Python numbers --------------------------------------------------------------------- */
+/* ---- Python numbers ------------------------------------------------------------------------ */
 
 /*
- * NumPy's float64 is a subclass of float and belongs to the arrays; its integers are no subclass of
- * int.
+ * Returns whether an object is a Python number.  NumPy's float64, a subclass of float, is not: it
+ * belongs to the arrays.
  */
 static int is_number(PyObject *x)
 {
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
-/* Compares an int or float with another, exactly.  0 or 1; -1 and an exception on failure. */
+/* Compares two ints or floats exactly.  Returns 0 or 1, or -1 with an exception set. */
 static int compare_reals(PyObject *a, PyObject *b, int comparison)
 {
     static const int swapped[] = {[Py_LT] = Py_GT, [Py_LE] = Py_GE, [Py_EQ] = Py_EQ,
                                   [Py_NE] = Py_NE, [Py_GT] = Py_LT, [Py_GE] = Py_LE};
-    /* The methods of the types themselves: a subclass of int has no say. */
+    /* Use the methods of int and float, not those of subclasses. */
     PyObject *result = PyLong_Check(a) && PyLong_Check(b)
                            ? PyLong_Type.tp_richcompare(a, b, comparison)
                        : PyFloat_Check(a) ? PyFloat_Type.tp_richcompare(a, b, comparison)
@@ -192,7 +190,7 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
                                     : PyComplex_FromDoubles(result[0], result[1]);
 }
 
-/* nin arguments for which is_number() holds. */
+/* Computes Python numbers. */
 static PyObject *call_numbers(operation *self, mylib_device device, PyObject *const *args)
 {
     int floats = 0, complexes = 0;
@@ -211,7 +209,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
-/* pkg._general.call(self, args, kwargs). */
+/* Calls pkg._call.call(self, args, kwargs). */
 static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames)
 {
@@ -240,8 +238,9 @@ out:
 }
 
 /*
- * Tells whether an int may be beyond the integers that it is compared with: then pkg._general looks
- * closer.  Asked before the ufunc is called: its OverflowError may be one of a handler's.
+ * Returns whether an int may not fit the integers that it is compared with: then pkg._call looks
+ * closer.  This has to be known before the ufunc is called, because an OverflowError of the ufunc
+ * may come from a handler.
  */
 static int may_be_beyond(operation *self, PyObject *const *args)
 {
@@ -263,7 +262,9 @@ static int may_be_beyond(operation *self, PyObject *const *args)
     return 0;
 }
 
-/* The ufunc's own TypeError says little; pkg._general.explain names the supported types. */
+/*
+ * Calls the ufunc.  Its TypeErrors say little, so that pkg._call.explain names the supported types.
+ */
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
@@ -298,8 +299,8 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
 
 /*
  * Returns whether an object is an Array or may be foreign GPU memory (a tensor of PyTorch, an array
- * of CuPy or Numba); pkg._general finds out.  Asked with names that are made once: for want of
- * memory for one the answer would be no.
+ * of CuPy or Numba); pkg._call finds out.  The names are made at import, so that no lack
+ * of memory looks like a missing attribute.
  */
 static int is_on_device(core_state *state, PyObject *x)
 {
@@ -312,7 +313,7 @@ static int is_on_device(core_state *state, PyObject *x)
 }
 
 /*
- * Returns whether an argument may have rules of its own, or hold what has: pkg._general looks
+ * Returns whether an argument, or an item in it, may have rules of its own: then pkg._call looks
  * closer.
  */
 static int may_have_rules(PyObject *x, int depth)
@@ -334,7 +335,7 @@ static int may_have_rules(PyObject *x, int depth)
     return may;
 }
 
-/* Whether an argument is an array so large that threads pay. */
+/* Returns whether an argument is an array so large that threads pay. */
 static int is_large(PyObject *const *args, Py_ssize_t nargs)
 {
     for (Py_ssize_t k = 0; k < nargs; k++)
@@ -487,22 +488,22 @@ static PyObject *operation_repr(PyObject *object)
     return PyUnicode_FromFormat("<operation pkg.%U>", ((operation *)object)->name);
 }
 
-/* Pickled by name, as functions are. */
+/* Pickles an operation by its name, as a function. */
 static PyObject *operation_reduce(PyObject *object, PyObject *unused)
 {
     (void)unused;
     return Py_NewRef(((operation *)object)->name);
 }
 
-/* The ufunc describes the operation: types, identity, ... */
+/* Gets an attribute of the ufunc, which describes the operation: types, identity, ... */
 static PyObject *get_of_ufunc(PyObject *object, void *name)
 {
     return PyObject_GetAttrString(((operation *)object)->ufunc, name);
 }
 
 /*
- * reduce, accumulate, ... compute on the CPU, so they are refused where the user has asked for a
- * GPU.
+ * Gets a method of the ufunc (reduce, accumulate, ...).  They compute on the CPU, so that they are
+ * refused if the default device is a GPU.
  */
 static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 {
@@ -627,14 +628,14 @@ PyType_Spec operation_spec = {
 
 PyDoc_STRVAR(
     set_hooks_doc,
-    "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._general).");
+    "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._call).");
 static PyObject *set_hooks(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
     PyObject *call_general, *explain;
     if (!PyArg_ParseTuple(args, "OO:set_hooks", &call_general, &explain))
         return NULL;
-    /* Not released when set again: other threads may be using them. */
+    /* The old ones are not released: other threads may be using them. */
     state->call_general = Py_NewRef(call_general);
     state->explain = Py_NewRef(explain);
     Py_RETURN_NONE;
@@ -645,7 +646,7 @@ PyMethodDef operation_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* pandas replaces a ufunc named "divide" by its own true division; ours truncates integers. */
+/* Avoids the name "divide": pandas replaces ufuncs of that name by true division. */
 static const char *ufunc_name(mylib_op op)
 {
     return op == MYLIB_OP_divide ? "trunc_divide" : mylib_op_name(op);

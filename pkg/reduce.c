@@ -7,7 +7,7 @@
 
 /* ---- Into a given array ---------------------------------------------------------------------- */
 
-/* reduce() and dot(): dtype, ordinal, out and the inputs are the arguments from `first` on. */
+/* Computes reduce() and dot(): `args` from `first` on are dtype, ordinal, out and the inputs. */
 static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MAX_INPUTS, 0);
@@ -58,15 +58,13 @@ static PyObject *dot_function(PyObject *module, PyObject *args)
 
 /* ---- To a new array -------------------------------------------------------------------------- */
 
-/* What a call is reduced to: its one input, or the products of two, in `type`. */
+/* A reduction of a call's input, or of the products of two inputs, in `type`. */
 typedef struct reduced {
     mylib_reduction reduction;
     mylib_type type;
 } reduced;
 
-/*
- * Takes an Array, or a plain NumPy array that is to be computed on the CPU, as input `k`.
- */
+/* Takes input `k`: an Array, or a plain NumPy array if the default device is the CPU. */
 static outcome take_reduced(call *c, int k, PyObject *x)
 {
     if (!is_array(c->state, x) && !PyArray_CheckExact(x))
@@ -125,8 +123,8 @@ static int report_reduced(const core_state *state, mylib_reduction reduction, in
 }
 
 /*
- * Reduces a call whose operands are taken to a new array of `ndim` dimensions, a NumPy scalar for
- * none of a host array.  `kept` are its sizes as the library wants them, `kept_ndim` of them.
+ * Reduces a call's inputs to a new array of `ndim` dimensions, or to a NumPy scalar for host arrays
+ * and no dimensions.  The library wants the sizes `kept`, which are 1 where it reduces.
  */
 static outcome reduce_to_new(call *c, const reduced *r, int kept_ndim, const int64_t *kept,
                              int ndim, int64_t *shape, PyObject **result_ret)
@@ -175,13 +173,13 @@ failed:
     return FAILED;
 }
 
-/* What a function returns: its result, NULL with an exception, or NotImplemented. */
+/* Returns what Python gets: the result, NULL with an exception set, or NotImplemented. */
 static PyObject *answer(outcome done, PyObject *result)
 {
     return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
 }
 
-/* The type of a sum or product of elements of a type. */
+/* Returns the type of a sum or product of elements of a type. */
 static mylib_type sum_type(mylib_type type)
 {
     if (type == MYLIB_BOOL)

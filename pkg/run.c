@@ -12,8 +12,8 @@
 /* ---- Running ------------------------------------------------------------------------------- */
 
 /*
- * Host arrays are computed in pieces, between which Python looks for signals.  A piece takes about a
- * tenth of a second: so many elements times steps, or bytes for a GPU.
+ * Host arrays are computed in pieces, between which Python looks for signals.  A piece takes about
+ * a tenth of a second: so many elements times steps, or bytes for a GPU.
  */
 #define PIECE_WORK ((int64_t)1 << 26)
 #define PIECE_NBYTES ((int64_t)1 << 32)
@@ -40,7 +40,9 @@ static mylib_status run_once(run *r)
     return status;
 }
 
-/* Runs over `count` elements of the call's arrays: in one go, or in pieces of the outermost axis. */
+/*
+ * Runs over `count` elements of the call's arrays: in one go, or in pieces of the outermost axis.
+ */
 static int run_in_pieces(run *r, int64_t count)
 {
     const mylib_array *out = &r->c->arrays[0];
@@ -154,7 +156,7 @@ PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, in
     return out;
 }
 
-/* Takes `out` as it is: of the right type, shape and place, and no overlap but an exact one. */
+/* Takes `out` if type, shape and place are right, and it overlaps no input, or exactly. */
 static outcome take_output(call *c, mylib_type type, int ndim, const int64_t *shape, int64_t count,
                            PyObject *out)
 {
@@ -207,7 +209,7 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
     return done;
 }
 
-/* Chooses the type that an operation on operands that are taken is computed in. */
+/* Chooses the type in which an operation computes. */
 static outcome choose_type(const call *c, int is_true_division, computation *what)
 {
     int weak = -1, integers = 0;
@@ -316,14 +318,16 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
     return result;
 }
 
-/* ---- Functions over arrays that are prepared ------------------------------------------------- */
+/*
+ * ---- Functions over prepared arrays --------- -------------------------------------------------
+ */
 
 #define MOST_INPUTS 3
 
 /* Ends a call of take_arrays(): returns None, or raises. */
 static PyObject *finish(call *c, mylib_status status)
 {
-    PyObject *result = status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(c->state, status);
+    PyObject *result = none_or_raise(c->state, status);
     release(c);
     return result;
 }

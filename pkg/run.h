@@ -1,5 +1,7 @@
 /*
- * run.h - the fast path: runs an operation or a program over Arrays or NumPy arrays.
+ * run.h - the fast path: runs an operation or a program over Arrays or NumPy arrays.  Operations,
+ * operators of Array and Expressions share it; each takes its operands, then run_call() does the
+ * rest.
  */
 #ifndef PKG_RUN_H
 #define PKG_RUN_H
@@ -7,7 +9,7 @@
 #include "operands.h"
 #include "ufunc.h"
 
-/* What is computed for each element. */
+/* A computation for each element: a program or an operation. */
 typedef struct computation {
     const mylib_program *program; /* NULL: `op`, in `type` */
     mylib_op op;
@@ -27,17 +29,17 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out,
                  PyObject **result_ret);
 
 /*
- * Computes op(*args).  `is_true_division`: integers are divided as f64.  Host arrays of one type
- * are computed if `is_cpu`; of Arrays all types are.
+ * Computes op(*args) over Arrays or, if `is_cpu`, over NumPy arrays of one type.  Integers are
+ * divided as f64 if `is_true_division`.
  */
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
                       PyObject *flags_ufunc, PyObject *const *args, PyObject *out,
                       PyObject **result_ret);
 
-/* Makes a call's output, and describes it. */
+/* Makes a new array for a call's output, and describes it in the call. */
 PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape);
 
-/* The number of elements of a shape. */
+/* Returns the number of elements of a shape. */
 static inline int64_t count_of(int ndim, const int64_t *shape)
 {
     int64_t count = 1;

@@ -106,7 +106,7 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         PyArray_free(t);
         return NULL;
     }
-    /* The ufunc frees the first, and releases the second. */
+    /* The ufunc frees `ptr` and releases `obj`. */
     ((PyUFuncObject *)ufunc)->ptr = t;
     ((PyUFuncObject *)ufunc)->obj = Py_NewRef(module);
     if (!PyObject_GC_IsTracked(ufunc))
@@ -130,7 +130,9 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
 
 /* ---- Floating-point flags -------------------------------------------------------------------- */
 
-/* NumPy offers no function for flags; a ufunc that raises them is treated the same. */
+/*
+ * Raises the flags that its input names.  NumPy has no function that reports flags, but ufuncs do.
+ */
 static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
 {
     (void)data;

@@ -7,16 +7,15 @@
 #include "common.h"
 
 /*
- * A ufunc that computes 'op' on 'device', through the one inner loop; it keeps `module` alive.  New
- * reference.
+ * Returns a new ufunc that computes `op` on `device`; it keeps `module` alive.
  */
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
 
-/* A ufunc through which report_flags() reports under a name, which must be static. */
+/* Returns a ufunc for report_flags(), which reports under this name, a static string. */
 PyObject *new_flags_ufunc(const char *name);
 
 /*
- * Reports floating-point flags that were raised.  0, or -1 with an exception, as np.errstate says.
+ * Reports floating-point flags that were raised, as np.errstate says: warns, raises, or calls.
  */
 int report_flags(PyObject *ufunc, int flags);
 

@@ -227,3 +227,25 @@ def test_nan_wins(case: Case) -> None:
     nan, one = np.array([np.nan], case.dtype), np.ones(1, case.dtype)
     for inputs in ((nan, one), (one, nan), (nan, nan)):
         assert np.isnan(case(*inputs)[0])
+
+
+@pytest.mark.parametrize("operand", [np.float64(1), np.array(1.0)], ids=["scalar", "0-d array"])
+def test_warnings_without_dimensions_name_the_operation(operand: Any) -> None:
+    with np.errstate(all="warn"), pytest.warns(RuntimeWarning, match="divide by zero .* in divide"):
+        result = pcd.divide(operand, operand * 0)
+    assert type(result) is np.float64 and np.isinf(result)
+
+
+@pytest.mark.parametrize("char", np.typecodes["AllInteger"] + np.typecodes["AllFloat"])
+def test_results_without_dimensions_have_the_type_of_the_operands(char: str) -> None:
+    if char not in pcd.core.type_chars:
+        return
+    operand = np.ones((), char)
+    for x in (operand, operand[()]):
+        for y in (x, 1):
+            for got, wanted in (
+                (pcd.multiply(x, y), np.multiply(x, y)),
+                (pcd.less(x, y), np.less(x, y)),
+                (pcd.absolute(x), np.absolute(x)),
+            ):
+                assert type(got) is type(wanted) and got == wanted
