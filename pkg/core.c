@@ -79,11 +79,11 @@ static int core_exec(PyObject *module)
         if (*types[i].type == NULL || PyModule_AddType(module, *types[i].type) < 0)
             return -1;
     }
-    PyMethodDef *const functions[] = {library_functions,   ufunc_functions,  memory_functions,
-                                      run_functions,       reduce_functions, array_functions,
-                                      operation_functions, dlpack_functions};
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (PyModule_AddFunctions(module, functions[i]) < 0)
+    PyMethodDef *const functions[] = {library_functions, ufunc_functions,     memory_functions,
+                                      run_functions,     reduce_functions,    array_functions,
+                                      dlpack_functions,  operation_functions, NULL};
+    for (PyMethodDef *const *table = functions; *table != NULL; table++)
+        if (PyModule_AddFunctions(module, *table) < 0)
             return -1;
     if (PyModule_AddIntConstant(module, "STEP_CONVERT", MYLIB_STEP_CONVERT) < 0 ||
         PyModule_AddIntConstant(module, "STEP_SELECT", MYLIB_STEP_SELECT) < 0)
@@ -94,14 +94,14 @@ static int core_exec(PyObject *module)
 }
 
 /* All references in the state. */
-#define EACH_REFERENCE(X)                                                                          \
-    X(cuda_error)                                                                                  \
-    X(out_of_range)                                                                                \
-    X(operation)                                                                                   \
-    X(operations)                                                                                  \
-    X(default_device) X(out_name) X(call_general) X(explain) X(array_base) X(memory_type)          \
-        X(stream_type) X(array_type) X(array_call) X(current_stream) X(program_type)               \
-            X(expression_base) X(program_flags) X(dlpack_device_name) X(cuda_interface_name)
+/* clang-format off */
+#define EACH_REFERENCE(X) \
+    X(cuda_error) X(out_of_range) X(operation) X(operations) \
+    X(default_device) X(out_name) X(call_general) X(explain) \
+    X(array_base) X(memory_type) X(stream_type) X(array_type) \
+    X(array_call) X(current_stream) X(program_type) X(expression_base) \
+    X(program_flags) X(dlpack_device_name) X(cuda_interface_name)
+/* clang-format on */
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)
 {

@@ -250,26 +250,25 @@ int find_output(call *c, PyObject *out)
 
 outcome place(call *c)
 {
-    const mylib_array *first = NULL;
+    int is_found = 0;
     if (!c->on_gpu)
         return DONE;
     if (c->has_host_array)
         return OTHER_PLACE;
     for (int k = 0; k < c->inputs; k++) {
-        const mylib_array *a = &c->arrays[1 + k];
+        const mylib_device device = c->arrays[1 + k].device;
         if (c->operands[k].memory == NULL)
             continue;
-        if (first == NULL)
-            first = a;
-        else if (a->device.index != first->device.index) {
+        if (is_found && device.index != c->device.index) {
             PyErr_Format(PyExc_ValueError,
                          "the operands are on cuda:%d and on cuda:%d: move one of them with "
                          "to_device() first",
-                         (int)first->device.index, (int)a->device.index);
+                         (int)c->device.index, (int)device.index);
             return FAILED;
         }
+        c->device = device;
+        is_found = 1;
     }
-    c->device = first->device;
     return current_stream(c->state, c->device, &c->stream);
 }
 
