@@ -203,16 +203,15 @@ DIVIDE_VECTORS(v_u64, uint64_t)
  * W holds a - q * b, for the truncated quotient q.  Where that remainder and b have different
  * signs, floor_divide and remainder move by one step; without a branch to mispredict.
  */
+#define HAS_OTHER_SIGN(r, b) (((r) != 0) & (((r) < 1) != ((b) < 1)))
 #define ARRAY_LOOPS(s, W, F, MIN)                                                                  \
     static ALWAYS_INLINE t_##s step_from_truncated_##s(mylib_op op, W a, W b, W q)                 \
     {                                                                                              \
-        const W r = a - q * b;                                                                     \
-        const W has_other_sign = (a != q * b) & ((r < 1) != (b < 1));                              \
         if (op == MYLIB_OP_divide)                                                                 \
             return (t_##s)q;                                                                       \
         if (op == MYLIB_OP_floor_divide)                                                           \
-            return (t_##s)(q - has_other_sign);                                                    \
-        return (t_##s)(r + ((0 - has_other_sign) & b));                                            \
+            return (t_##s)(q - (W)HAS_OTHER_SIGN(a - q * b, b));                                   \
+        return (t_##s)(a - q * b + ((0 - (W)HAS_OTHER_SIGN(a - q * b, b)) & b));                   \
     }                                                                                              \
     static ALWAYS_INLINE void array_loops_##s(mylib_op op, mylib_kernel *plain, ptrdiff_t n,       \
                                               char *out, const char *a, ptrdiff_t sa,              \
@@ -252,6 +251,7 @@ ARRAY_LOOPS(u8, int32_t, float, 0)
 ARRAY_LOOPS(u16, int32_t, float, 0)
 ARRAY_LOOPS(u32, int64_t, double, 0)
 #undef ARRAY_LOOPS
+#undef HAS_OTHER_SIGN
 #undef DIVISION_BLOCK
 
 #define BY_ARRAY(op, s)                                                                            \

@@ -106,7 +106,7 @@ typedef struct strip {
 } strip;
 
 /* Returns the row of term t of the block: in a slot of the room, or in the input. */
-static row load_row(const strip *s, int64_t t, int slot)
+static inline row load_row(const strip *s, int64_t t, int slot)
 {
     const mylib_reducer *r = s->r;
     char *to = s->room + slot * s->nbytes;
@@ -126,7 +126,7 @@ static row load_row(const strip *s, int64_t t, int slot)
 }
 
 /* Combines a with b in the slot, where a may be. */
-static row combine_rows(const strip *s, row a, row b, int slot)
+static inline row combine_rows(const strip *s, row a, row b, int slot)
 {
     char *to = s->room + slot * s->nbytes;
     s->r->combine(s->width, to, s->r->size, a.data, a.stride, b.data, b.stride);
