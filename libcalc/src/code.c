@@ -1,5 +1,6 @@
 /*
- * code.c - builds codes.  The GPU trusts what comes from here.
+ * code.c - makes codes, the instructions of the kernels for single operations.  The GPU trusts
+ * them.
  */
 #include "internal.h"
 

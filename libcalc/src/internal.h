@@ -149,8 +149,8 @@ typedef struct mylib_operation {
 } mylib_operation;
 
 /*
- * op(in[0]) or op(in[0], in[1]), computed in `type` from inputs of any types.
- * MYLIB_ERR_UNSUPPORTED, MYLIB_ERR_ARGUMENT as mylib_op_result_type().
+ * Makes the program op(in[0]) or op(in[0], in[1]), computed in `type` from inputs of any types.
+ * Returns MYLIB_ERR_UNSUPPORTED and MYLIB_ERR_ARGUMENT as mylib_op_result_type() does.
  */
 mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, mylib_type type,
                                    const mylib_type *input_types);
@@ -225,28 +225,29 @@ typedef struct mylib_code {
 } mylib_code;
 
 /*
- * The code of a program that is a single operation, conversion or selection, each input used once
- * and converted at most once on the way; 0 when the program is more than that.
+ * Makes the code of a program that is a single operation, conversion or selection, each input used
+ * once and converted at most once.  Returns 0 if the program is more than that.
  */
 int mylib_code_of_program(mylib_code *code, const mylib_program *program);
 
 /*
- * The code of a single operation; MYLIB_ERR_UNSUPPORTED, MYLIB_ERR_ARGUMENT as
- * mylib_op_result_type().
+ * Makes the code of a single operation.  Returns MYLIB_ERR_UNSUPPORTED and MYLIB_ERR_ARGUMENT as
+ * mylib_op_result_type() does.
  */
 mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type);
 
 /*
- * The code `load in[0]`, which converts.  (A selection is `mask in[0]; load in[1]; select in[2]`.)
+ * Makes the code `load in[0]`, which converts.  (A selection is `mask in[0]; load in[1]; select
+ * in[2]`.)
  */
 void mylib_code_of_conversion(mylib_code *program, mylib_type to, mylib_type from);
 
-/* Bytes per element of operand k: 0 is the output, 1 + k input k, as in a layout. */
+/* Returns the bytes per element of operand k: 0 is the output, 1 + k is input k, as in a layout. */
 size_t mylib_operand_size(const mylib_code *program, int k);
 
 /*
- * The type to which operand k, an input, is converted: bool for the operand of a MASK, which has no
- * other use; else the accumulator's.
+ * Returns the type to which operand k, an input, is converted: bool for the operand of a MASK,
+ * which has no other use; else the accumulator's type.
  */
 static inline mylib_type mylib_operand_read_type(const mylib_code *program, int k)
 {
@@ -459,7 +460,7 @@ const mylib_cpu_level *mylib_cpu(void);
 mylib_status mylib_cpu_run(const mylib_program *program, const mylib_layout *layout);
 
 /*
- * The same, one element after the other in the layout's order.
+ * Does the same, one element after the other in the layout's order.
  */
 mylib_status mylib_cpu_run_in_order(const mylib_program *program, const mylib_layout *layout);
 

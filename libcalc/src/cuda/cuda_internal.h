@@ -42,8 +42,8 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 #define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
 
 /*
- * An event after what 'stream' of 'device', which is current, has been given so far.  It can be
- * released as soon as all that shall wait for it have been told so.
+ * Records an event after the work that is on 'stream' now; 'device' is current.  Release it as soon
+ * as all streams that are to wait for it have been told so.
  */
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
 void mylib_cuda_release_event(int device, cudaEvent_t event);
@@ -67,7 +67,7 @@ int mylib_cuda_is_lost(void);
 /* Returns the GPU on which mylib_alloc() gave exactly this address, or -1. */
 int mylib_cuda_owner(const void *ptr);
 
-/* Gives what the pools of all devices hold and nobody uses back to the driver. */
+/* Returns the unused memory of all devices' pools to the driver. */
 mylib_status mylib_cuda_trim_pools(void);
 
 /* Enqueues a copy between two GPUs, or within one. */
@@ -85,11 +85,11 @@ static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 2
 #endif
 
 /*
- * MYLIB_ERR_ARGUMENT for memory that a kernel could not touch without breaking the CUDA context.
+ * Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context.
  */
 mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
                                      mylib_type type, int ndim, const int64_t *strides);
-/* Checks the inputs of a layout so; names[k] is operand k's, types[k] that of input k. */
+/* Checks the memory of a layout's inputs; names[k] belongs to operand k, types[k] to input k. */
 mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
                                      const mylib_layout *layout);
 
@@ -196,8 +196,8 @@ typedef struct mylib_flags_args {
 } mylib_flags_args;
 
 /*
- * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write: a GPU has no floating-point flags,
- * but operands and results tell.
+ * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write.  A GPU has no floating-point
+ * flags; they are found from the operands and results.
  */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,

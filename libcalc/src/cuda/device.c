@@ -11,7 +11,7 @@
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 
-/* After one of these every call of the process gives it again. */
+/* Tells whether the error ends the context: every later call of the process returns it again. */
 static int is_context_lost(cudaError_t error)
 {
     switch ((int)error) {
@@ -61,8 +61,8 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 /* ---- Devices ------------------------------------------------------------------------------- */
 
 /*
- * A child of fork() cannot use the CUDA state of its parent, and some calls would hang.  One that
- * was forked before CUDA was first used is free to use it.
+ * A child of fork() cannot use the CUDA state of its parent; some calls would hang.  A child that
+ * was forked before CUDA was first used may use it.
  */
 static atomic_int is_used, is_poisoned;
 
@@ -118,7 +118,7 @@ mylib_status mylib_cuda_device_count(int *count_ret)
                       cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
-/* The count does not change while a process lives, and asking costs; 0 until known. */
+/* The number of GPUs, which a process asks for once, as asking is slow; 0 until known. */
 static atomic_int known_count;
 
 mylib_status mylib_cuda_check_device(int device)
@@ -189,7 +189,7 @@ out:
 
 /* ---- Streams and events -------------------------------------------------------------------- */
 
-/* A spare event of each device: one that a stream has been told to wait for can be used again. */
+/* An event for each device, kept for reuse: streams that were told to wait for it do not mind. */
 static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];
 
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret)

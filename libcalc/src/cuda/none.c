@@ -25,7 +25,7 @@ mylib_status mylib_cuda_device_count(int *count_ret)
     return no_cuda();
 }
 
-/* None of these looks at what it is given. */
+/* The functions below ignore their arguments. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret) { return no_cuda(); }
