@@ -149,7 +149,7 @@ static const char *source_text(const source *s)
 /* ---- GPU memory ---------------------------------------------------------------------------- */
 
 /* One piece of GPU memory and its image on the host; operands lie in it between sentinels. */
-#define IMAGE_NBYTES (48 << 20)
+#define IMAGE_NBYTES (128 << 20)
 #define GAP 256
 
 static unsigned char *before, *after, *right, *on_device;
