@@ -17,7 +17,8 @@ WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__versi
 
 # For developers, and of no use without the repository.
 NOT_IN_SDIST = re.compile(
-    r"^(\.|CONTRIBUTING.md|Makefile|(benchmarks|docs|libcalc/tests|scripts|tests)/)"
+    r"^(\.|CONTRIBUTING.md|Makefile|(benchmarks|docs|scripts|tests)/"
+    r"|libcalc/tests/(?!(CMakeLists.txt|test_mylib.c|test_options.cmake)$))"
 )
 
 
@@ -35,6 +36,13 @@ def test_sdist_holds_every_file(tree: Path, unpacked: Path) -> None:
 
 def test_sdist_is_small(sdist: Path) -> None:
     assert sdist.stat().st_size <= 450_000
+
+
+def test_sdist_can_build_the_c_program(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    """As the README shows it for the library alone."""
+    run(["cmake", "-S", unpacked, "-B", tmp_path, "-DMYLIB_CUDA=OFF"], machine.env())
+    targets = run(["cmake", "--build", tmp_path, "--target", "help"], machine.env()).output
+    assert "test_mylib" in targets and "test_reduce" not in targets
 
 
 def test_sdist_and_wheel_pass_twine(sdist: Path, cpu_wheel: Wheel, machine: Machine) -> None:
