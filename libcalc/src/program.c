@@ -185,7 +185,8 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
                             int result_type)
 {
     int32_t operand[3] = {0, 0, 0};
-    int arity = step_arity(s), opcode = s->op;
+    const int arity = step_arity(s);
+    int opcode;
     for (int k = 0; k < arity; k++) {
         int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
         operand[k] = convert_node(c, node_of[s->operand[k]], is_condition ? MYLIB_BOOL : s->type);

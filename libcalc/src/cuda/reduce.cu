@@ -682,8 +682,8 @@ struct lane_terms {
 };
 
 /*
- * Those of a lane of 2^bits in a block of the terms [from, to).  The tree over the lanes has them in
- * the order of their numbers with the bits reversed, in which they take their runs.
+ * Returns the terms of a lane of 2^bits in a block of the terms [from, to).  The tree combines the
+ * lanes in the order of their numbers with the bits reversed; they take their runs in that order.
  */
 template <typename F>
 __device__ __forceinline__ lane_terms terms_of_lane(int lane, int bits, int64_t from, int64_t to)
@@ -705,8 +705,8 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
 }
 
 /*
- * The terms of a lane, at most ROWS and below `end`.  What is not there is loaded from `term`, which
- * is.
+ * Reduces the terms of a lane, at most ROWS and below `end`.  For those beyond it loads `term`
+ * again.
  */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const char *const *first,
