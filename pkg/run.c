@@ -129,11 +129,25 @@ static int compute(const call *c, const computation *what, int64_t count, int *f
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
+/* Returns whether all inputs have all axes, with strides that never grow: the usual case. */
+static int is_in_c_order(const call *c, int ndim)
+{
+    for (int k = 1; k <= c->inputs; k++) {
+        const mylib_array *a = &c->arrays[k];
+        if (a->ndim != ndim)
+            return 0;
+        for (int d = 0; d < ndim; d++)
+            if (a->strides[d] <= 0 || (d > 0 && a->strides[d] > a->strides[d - 1]))
+                return 0;
+    }
+    return 1;
+}
+
 PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape)
 {
     int64_t strides[MYLIB_MAX_NDIM], stride = type_sizes[type];
     PyObject *out;
-    if (ndim < 2)
+    if (ndim < 2 || (order == 'K' && is_in_c_order(c, ndim)))
         order = 'C';
     if (order == 'K')
         output_strides(&c->arrays[1], c->inputs, ndim, shape, type, strides);
