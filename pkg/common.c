@@ -12,6 +12,7 @@
 
 struct PyModuleDef *core_def;
 uint8_t type_sizes[MYLIB_TYPE_COUNT];
+uint8_t result_types[MYLIB_OP_COUNT][MYLIB_TYPE_COUNT];
 
 core_state *core_state_of(PyTypeObject *type)
 {
@@ -106,6 +107,9 @@ int add_types(PyObject *module)
     PyObject *dtypes = PyTuple_New(MYLIB_TYPE_COUNT);
     for (int i = 0; i < MYLIB_TYPE_COUNT; i++) {
         type_sizes[i] = (uint8_t)mylib_type_size((mylib_type)i);
+        for (int op = 0; op < MYLIB_OP_COUNT; op++)
+            if (mylib_op_result_type((mylib_op)op, (mylib_type)i, &type) == MYLIB_OK)
+                result_types[op][i] = (uint8_t)(type + 1);
         /* Bool has the last number. */
         if (dtypes != NULL)
             PyTuple_SET_ITEM(dtypes, (i + 1) % MYLIB_TYPE_COUNT,

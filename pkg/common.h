@@ -74,8 +74,8 @@ typedef struct core_state {
     PyObject *operations;     /* all of them, a tuple */
     PyObject *default_device; /* a ContextVar; its values are None or strings */
     PyObject *out_name;       /* the interned string "out" */
-    PyObject *call_general;   /* pkg._general.call, set when the package is imported */
-    PyObject *explain;        /* pkg._general.explain */
+    PyObject *call_general;   /* pkg._call.call, set when the package is imported */
+    PyObject *explain;        /* pkg._call.explain */
     PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
     PyObject *array_call;     /* pkg._array.call */
@@ -115,6 +115,9 @@ int add_types(PyObject *module);
 
 /* The size of an element of each type in bytes; add_types() asks the library. */
 extern uint8_t type_sizes[MYLIB_TYPE_COUNT];
+
+/* The type of each operation's result for each type + 1, 0 if there is none; by add_types() too. */
+extern uint8_t result_types[MYLIB_OP_COUNT][MYLIB_TYPE_COUNT];
 
 /* For each of NumPy's type numbers the element type + 1, or 0 if there is none. */
 extern const uint8_t types_of_nums[NPY_NTYPES_LEGACY];

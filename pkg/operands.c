@@ -165,7 +165,7 @@ outcome take_operand(call *c, int k, PyObject *x)
         *a = (mylib_array){o->value, {MYLIB_CPU, 0}, MYLIB_I64, 0, NULL, NULL};
         int number = kind_of_number(x);
         if (number >= 0) {
-            o->is_weak = 1;
+            o->is_weak = c->has_number = 1;
             o->number = (kind)number;
             return DONE;
         }

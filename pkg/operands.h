@@ -26,6 +26,7 @@ typedef struct call {
     int inputs;
     int on_gpu;          /* an operand is an Array */
     int has_host_array;  /* a NumPy array with dimensions */
+    int has_number;      /* a Python number */
     mylib_device device; /* where the call is computed */
     PyObject *stream;    /* a reference; NULL is the default stream */
     mylib_array *arrays; /* the output, the inputs */

@@ -255,21 +255,21 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
         type = MYLIB_I8;
     if (is_true_division && kind_of_type(type) == KIND_INT)
         type = MYLIB_F64;
-    mylib_status status = mylib_op_result_type(what->op, type, &what->result_type);
-    if (status != MYLIB_OK && kind_of_type(type) == KIND_INT) {
+    const uint8_t *results = result_types[what->op];
+    if (results[type] == 0 && kind_of_type(type) == KIND_INT) {
         /* As NumPy does for integers, with the smallest type that holds them. */
         type = type == MYLIB_I8 || type == MYLIB_U8     ? MYLIB_F16
                : type == MYLIB_I16 || type == MYLIB_U16 ? MYLIB_F32
                                                         : MYLIB_F64;
-        status = mylib_op_result_type(what->op, type, &what->result_type);
     }
-    if (!c->on_gpu && (status != MYLIB_OK || type != own))
+    if (!c->on_gpu && (results[type] == 0 || type != own))
         return OTHER_TYPE;
-    if (status != MYLIB_OK) {
-        raise_status(c->state, status);
+    if (results[type] == 0) {
+        raise_status(c->state, mylib_op_result_type(what->op, type, &what->result_type));
         return FAILED;
     }
     what->type = type;
+    what->result_type = (mylib_type)(results[type] - 1);
     what->is_mixed = what->result_type == MYLIB_BOOL && type == MYLIB_F64 && integers == 2;
     what->result_num = what->result_type == own ? typed->num : num_of_type(what->result_type);
     return DONE;
@@ -290,7 +290,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
         return OTHER_PLACE;
     if ((done = choose_type(&c, is_true_division, &what)) != DONE)
         return done;
-    for (int k = 0; k < inputs; k++) {
+    for (int k = 0; k < inputs && c.has_number; k++) {
         if (!c.operands[k].is_weak)
             continue;
         if (!c.on_gpu) {
