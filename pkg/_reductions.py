@@ -375,6 +375,7 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     offset = integer("trace", "offset", offset)
     array: Any = matrix
     if type(matrix) is np.ndarray:
+        array = matrix.view()  # whose shape no other thread sets
         ordinal = core.parse_device(device)
     else:
         array = as_array(matrix)
@@ -398,4 +399,4 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     if not array.dtype.isnative:
         diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
         array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
-    return core.trace(array.view(np.ndarray), ordinal)
+    return core.trace(np.asarray(array), ordinal)

@@ -66,5 +66,4 @@ def check_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
         raise TypeError(
             f"{name}(): elements of {dtype} are not supported; supported are {ELEMENTS_TEXT}"
         )
-    result: np.dtype[Any] = dtype.newbyteorder("=")
-    return result
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
