@@ -82,7 +82,7 @@ def without_rpaths(command: list[str]) -> list[str]:
 
 
 def missing_tools() -> dict[str, str]:
-    """What the build needs and this machine lacks, and the error without it."""
+    """Finds the tools that the build needs and this machine lacks, and the error for each."""
     missing = {}
     found = cmake_version()
     wanted = ".".join(map(str, CMAKE_MINIMUM))

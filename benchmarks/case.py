@@ -1,4 +1,4 @@
-"""What a case is: how it is prepared, and the goals that belong to it."""
+"""Defines a case: how it is prepared, and the goals that belong to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Goal:
 
 @dataclass
 class Environment:
-    """What cases are prepared with."""
+    """Holds the values with which cases are prepared."""
 
     cpu_peers: dict[str, contenders.Peer]
     gpu_peers: dict[str, contenders.Peer]
@@ -41,7 +41,7 @@ class Environment:
 
 @dataclass
 class Prepared:
-    """What to time.  `values` instead of `timers` when there is nothing to time."""
+    """Holds the calls to time, or `values` if there is nothing to time."""
 
     timers: dict[str, Timer] = field(default_factory=dict)
     nbytes: int = 0
@@ -65,7 +65,7 @@ class Case:
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
-        """What the case is, for the report."""
+        """Describes the case for the report."""
         return {"group": self.group, "name": self.name, "device": self.device, "unit": self.unit}
 
 

@@ -40,7 +40,7 @@ from ._operands import (
 )
 from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, UFUNCS, dtype_of
 
-#: What computes NumPy's functions of Arrays; `_numpy` fills it.
+#: Computes NumPy's functions of Arrays; `_numpy` fills it.
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 

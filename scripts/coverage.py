@@ -22,7 +22,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "libcalc" / "src"
 
 @dataclass
 class Counts:
-    """What ran of one source file: by lines, and by the ways out of each line."""
+    """Counts what ran of one source file: lines, and the ways out of each line."""
 
     lines: dict[int, bool] = field(default_factory=dict)
     branches: dict[tuple[int, int], bool] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Counts:
 
 
 def documents(build: Path) -> Iterator[dict[str, Any]]:
-    """What gcov says of each object file of the library."""
+    """Yields gcov's report on each object file of the library."""
     for data in sorted((build / "libcalc" / "CMakeFiles").rglob("*.gcda")):
         command = ["gcov", "--json-format", "--stdout", "--branch-probabilities", str(data)]
         text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -70,7 +70,7 @@ def main() -> int:
         parser.add_argument(f"--{what}", type=float, default=0, metavar="PERCENT", help="the least")
     options = parser.parse_args()
     found = measure(options.build)
-    # What is for another processor than this one does not count.
+    # Files for another processor than this one do not count.
     found = {name: counts for name, counts in found.items() if any(counts.lines.values())}
     for name, counts in sorted(found.items()):
         lines, branches = list(counts.lines.values()), list(counts.branches.values())

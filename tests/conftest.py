@@ -1,4 +1,4 @@
-"""What the tests share: which of them run, the profiles of hypothesis, quiet arithmetic."""
+"""Chooses which tests run, and sets up what they share: hypothesis, quiet arithmetic."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def _is_sampled(config: pytest.Config) -> bool:
     return os.environ.get("MYLIB_TEST_ALL") != "1" and not is_picked
 
 
-#: So many cases of one test are enough, as long as each value of each parameter is among them.
+#: The most cases of one test in a sample, unless its parameters have more values.
 _ENOUGH = 60
 
 
 def _not_in_sample(items: list[pytest.Item], seed: int) -> set[pytest.Item]:
-    """What is left out: all but one element type of each class, and what is beyond _ENOUGH.
+    """Finds the cases to leave out: all but one element type of each class, and those over _ENOUGH.
 
     The classes are those of `scalar_ops.h`: the types of a class have their meaning in common.
     """
@@ -157,7 +157,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _rank(nodeid: str) -> int:
-    """What takes longest comes first, so that processes side by side end together."""
+    """Puts the longest tests first, so that processes side by side end together."""
     return 0 if nodeid.startswith("tests/packaging/") else 2 if nodeid.startswith("tests/") else 1
 
 

@@ -358,7 +358,7 @@ def test_texts_that_are_too_long_for_the_parser() -> None:
 
 @pytest.mark.parametrize("text", ["a < b < c", "(a < b) and c"])
 def test_advice_on_masks(text: str) -> None:
-    """What the error recommends is an array of bool, which can be an index."""
+    """The error recommends an array of bool, which can be an index."""
     with pytest.raises(SyntaxError, match=r"!= 0"):
         pcd.evaluate(text, {"a": 1, "b": 2, "c": 3})
     a, b, c = np.array([1, 5]), np.array([2, 6]), np.array([3, 1])

@@ -253,7 +253,7 @@ def test_casting_is_still_asked_for() -> None:
 
 
 def test_other_types_are_numpys() -> None:
-    """What the library has no type for is converted by NumPy, with NumPy's errors."""
+    """NumPy converts the types that the library lacks, with its own errors."""
     for x in (np.array([1, "two"], object), np.array(["1", "two"]), [3, "two"]):
         with pytest.raises(ValueError, match="two"):
             pcd.add(x, 1, dtype="i8", casting="unsafe")

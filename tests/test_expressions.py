@@ -190,7 +190,7 @@ def test_functions_of_numbers_alone() -> None:
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "c8"])
 def test_numbers_stay_weak(dtype: str) -> None:
-    """What Python computes of Python numbers has the type that Python's number gives."""
+    """A value that Python computes from Python numbers has the type of a Python number."""
     x = np.array([0, 1, 1], dtype)
     numbers = {"k": 3, "b": True, "f": 1.5, "z": 0}
     for text in (

@@ -1,4 +1,4 @@
-"""What tools read of the operations: signatures, modules, pickles."""
+"""Tools read the operations: signatures, modules, pickles."""
 
 from __future__ import annotations
 

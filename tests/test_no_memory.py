@@ -474,13 +474,13 @@ if GPUS:
     OPERANDS += [X, Y, Z, ROW, GPU_OUT]
     OPERANDS += [a._memory for a in (X, Y, Z, ROW, GPU_OUT)]
 
-#: What fails, beginning with a call's n-th allocation: one, or many.  Not for ever: CPython 3.11
-#: would look for memory for ever where an exception leaves a `with` block.
+#: How many allocations fail, from a call's n-th on.  Never all: CPython 3.11 would look for memory
+#: for ever where an exception leaves a `with` block.
 LENGTHS = 1, 25
 
 
 class Unchanged(contextlib.nullcontext[None]):
-    """What stands for np.errstate."""
+    """Stands for np.errstate."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__()
@@ -536,7 +536,7 @@ def attempt(call: Callable[[], Any], n: int, stop: int) -> tuple[Any, BaseExcept
 
 
 def is_pythons(error: BaseException) -> bool:
-    """Whether the error is what CPython 3.11 or NumPy makes of the want of memory."""
+    """Tells whether CPython 3.11 or NumPy raised the error for want of memory."""
     ours = ["pkg.core", "<operation", *(f"built-in function {name}>" for name in dir(core))]
     return type(error) is SystemError and not any(name in str(error) for name in ours)
 

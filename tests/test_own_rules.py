@@ -233,7 +233,7 @@ def _is_lost(result: Any) -> bool:
     return type(result) is np.ndarray or isinstance(result, pcd.Array)
 
 
-#: Where the class itself gives a plain array.
+#: Functions for which the class itself gives a plain array.
 BY_THEIR_OWN_RULES = {
     ("extension", "astype"),
     *(("Index", name) for name in "equal not_equal less less_equal greater greater_equal".split()),
@@ -273,7 +273,7 @@ def test_nothing_is_unwrapped(name: str, target: str, kind: str) -> None:
 @pytest.mark.parametrize(("name", "target"), [c for c in CALLS if c[0] not in OF_TYPES])
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_the_error_says_what_was_given(name: str, target: str, kind: str) -> None:
-    """Where this package refuses, the text names the class and what to pass instead."""
+    """A refusal names the class and says what to pass instead."""
     x = KINDS[kind]((3,))
     try:
         _call(name, target, x, KINDS[kind]((3, 3)))
@@ -285,7 +285,7 @@ def test_the_error_says_what_was_given(name: str, target: str, kind: str) -> Non
         return
 
 
-#: What has no rules of its own stays an operand everywhere.
+#: Operands without rules of their own are taken everywhere.
 ACCEPTED: dict[str, Callable[[], Any]] = {
     "memmap": lambda: np.ones(3).view(np.memmap),
     "list": lambda: [1.0, 1.0, 1.0],

@@ -82,7 +82,7 @@ def _is_number(x: Any) -> bool:
 
 
 def of_numbers(inputs: dict[str, Any]) -> bool:
-    """Whether Python computes an expression of these inputs."""
+    """Tells whether Python computes an expression of these inputs."""
     return all(map(_is_number, inputs.values()))
 
 
@@ -130,7 +130,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
-    """What `where` gives for Python numbers alone."""
+    """Computes `where` of Python numbers alone."""
     kinds = [kind for kind in (complex, float, int) if kind in (type(a), type(b))]
     return (a if condition else b) if type(a) is type(b) else kinds[0](a if condition else b)
 

@@ -524,7 +524,7 @@ static void check_call(fuzz_case *c, fuzz_call *call)
     }
 }
 
-/* Whether inputs that may be computed with have, broadcast against each other, too many terms. */
+/* Tells whether the valid inputs, broadcast against each other, have too many terms. */
 static int takes_too_long(const fuzz_case *c)
 {
     double terms = 1;

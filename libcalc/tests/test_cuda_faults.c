@@ -55,7 +55,7 @@ static mylib_status also(mylib_status first, mylib_status then)
     return first != MYLIB_OK ? first : then;
 }
 
-/* What could not be given back: after the failure it can. */
+/* Holds a resource that could not be freed; it can be after the failure. */
 static struct pending {
     enum { NOTHING, MEMORY, PINNED, STREAM } kind;
     mylib_device device;
@@ -463,8 +463,8 @@ static cuda_standin_counts count_after_cleanup(void)
 }
 
 /*
- * Whether a call gives something back.  If that fails in the library's own cleanup, what it was to
- * give back stays.
+ * Tells whether a call frees something.  If it fails in the library's own cleanup, the resource
+ * stays.
  */
 static int gives_back(const char *call)
 {

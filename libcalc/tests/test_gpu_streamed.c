@@ -22,7 +22,7 @@ static uint64_t used_nbytes(void)
     return info.used_nbytes;
 }
 
-/* What is allocated from now on may have so many bytes together. */
+/* Limits the bytes that may be allocated from now on. */
 static void set_limit(uint64_t nbytes)
 {
     CHECK_OK(mylib_cuda_set_memory_limit(0, used_nbytes() + nbytes));
@@ -248,7 +248,7 @@ static void test_limits(rng *r)
         c.out.strides[1] = out_size;
         layout_measure(&c.in, size);
         layout_measure(&c.out, out_size);
-        /* What is repeated has more parts than the least limit has room for. */
+        /* Repeated inputs have more parts than the least limit has room for. */
         const uint64_t least = cases[i].is_repeated ? 100000 : 120000;
         const uint64_t most = test_quick || cases[i].is_repeated ? least : 5000000;
         for (uint64_t limit = least; limit <= most; limit = limit * 3 / 2)
@@ -321,7 +321,7 @@ static void test_no_memory(rng *r)
     free(x);
 }
 
-/* What would be read while it is written. */
+/* Refuses an `out` that would be read while it is written. */
 static void test_overlap(void)
 {
     double x[6] = {1, 2, 3, 4, 5, 6};

@@ -335,7 +335,7 @@ static mylib_status trace(void)
     return mylib_trace(test_cpu, NULL, &from, out);
 }
 
-/* So many that the library's list of them grows. */
+/* Allocates so often that the library's list of allocations grows. */
 static mylib_status alloc_on_gpu(void)
 {
     enum { COUNT = 600 };

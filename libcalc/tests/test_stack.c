@@ -24,7 +24,7 @@
 #endif
 
 #define LIMIT_NBYTES (48 * 1024)
-/* What an emulated GPU computes, it computes on the stack of the thread that launches it. */
+/* Kernels of an emulated GPU run on the stack of the thread that launches them. */
 #define EMULATION_NBYTES (40 * 1024)
 #define STACK_NBYTES (256 * 1024)
 #define PATTERN 0x5a
@@ -280,7 +280,7 @@ static void test_maps(void)
             for (int s = 0; s < SHAPE_COUNT; s++) {
                 for (int o = C_ORDER; o <= REPEATED; o++) {
                     const shape *h = &shapes[s];
-                    /* What converts goes through registers. */
+                    /* Conversions go through registers. */
                     mylib_type from = t % 2 == 0 ? types[t] : MYLIB_F16, to;
                     if (mylib_op_result_type(ops[i], types[t], &to) != MYLIB_OK)
                         continue;

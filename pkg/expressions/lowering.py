@@ -36,7 +36,7 @@ class Static(NamedTuple):
     dtype: Any = None
 
 
-#: What a caller knows of a node: its dtype; int, float or complex for a Python number whose value
+#: Describes a node to `lower`: its dtype; int, float or complex for a Python number whose value
 #: comes with the call; or a `Static`.
 Kind = Any
 

@@ -28,7 +28,7 @@ import pkg as pcd
 
 MODULES = ("test_umath", "test_ufunc", "test_umath_complex")
 
-#: Whether each test that was not skipped passed, by its name with its parameters.
+#: Tells, for each test that was not skipped, whether it passed; by name with parameters.
 outcomes: dict[str, bool] = {}
 
 

@@ -1,4 +1,4 @@
-"""What type checkers say of the public functions: `mypy --strict` checks this file."""
+"""Asserts the types that the public functions return: `mypy --strict` checks this file."""
 
 from typing import Any
 

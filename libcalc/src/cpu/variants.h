@@ -30,7 +30,7 @@ KERNEL(negative_sign_f16) { sign_loops(0xffff, 0x8000, n, out, so, a, sa); }
 /* ---- Complex numbers as pairs -------------------------------------------------------------- */
 
 /*
- * Where the parts do not mix, n contiguous complex numbers are 2n real ones, in full vectors.  A
+ * Computes n contiguous complex numbers as 2n real ones, in full vectors; the parts do not mix.  A
  * single one may overlap its operands in one part (cpu/run.c), and is stored only when both parts
  * are computed.
  */

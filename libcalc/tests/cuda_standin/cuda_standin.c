@@ -584,7 +584,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 /* ---- The driver ---------------------------------------------------------------------------- */
 
-/* What tests take from libcuda.so.1 to act as another owner of streams and pinned memory. */
+/* Stands for the part of libcuda.so.1 with which tests own streams and pinned memory themselves. */
 
 CUDA_STANDIN_API int cuStreamCreate(cudaStream_t *stream, unsigned flags);
 CUDA_STANDIN_API int cuStreamDestroy_v2(cudaStream_t stream);
