@@ -289,21 +289,22 @@ def config() -> dict[str, Any]:
 
 def get_num_threads() -> int:
     """Returns how many threads a large operation on the CPU may use; see `set_num_threads`."""
-    threads: int = core.config()["threads"]
-    return threads
+    return core.get_num_threads()
 
 
-def set_num_threads(threads: int | None) -> None:
-    """Sets how many threads a large operation on the CPU may use, in the whole process.
+def set_num_threads(threads: int | None) -> int:
+    """Sets how many threads a large operation on the CPU may use; returns the number before.
 
-    None is the default: ``OMP_NUM_THREADS`` from the environment, or one thread for each processor
-    that the process may use.  Results do not depend on the number.  Calls from several threads
-    share the library's threads, so the number is a limit for all of them together.
+    It applies to the whole process, and to its children by fork.  None is the default:
+    ``OMP_NUM_THREADS`` from the environment, or one thread for each processor that the process may
+    use.  At most 256 are used.  Results do not depend on the number.  Calls from several threads
+    share the library's threads, so the number is a limit for all of them together.  The threads
+    are not OpenMP's: threadpoolctl does not control them.
     """
     count = 0 if threads is None else integer("set_num_threads", "threads", threads)
     if threads is not None and count < 1:
         raise ValueError(f"set_num_threads(): threads must be 1 or more, not {threads}")
-    core.set_threads(count)
+    return core.set_num_threads(count)
 
 
 def _cuda_version(number: int) -> str:

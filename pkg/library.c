@@ -160,18 +160,37 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(set_threads_doc,
-             "set_threads(threads, /)\n--\n\n"
-             "How many threads a large operation on the CPU uses at most; 0 is the default.");
-static PyObject *set_threads_function(PyObject *module, PyObject *threads)
+PyDoc_STRVAR(get_num_threads_doc,
+             "get_num_threads()\n--\n\n"
+             "Returns how many threads a large operation on the CPU uses at most.");
+static PyObject *get_num_threads_function(PyObject *module, PyObject *unused)
+{
+    int threads = 0;
+    mylib_status status = mylib_get_num_threads(&threads);
+    (void)unused;
+    return status != MYLIB_OK ? none_or_raise(PyModule_GetState(module), status)
+                              : PyLong_FromLong(threads);
+}
+
+PyDoc_STRVAR(set_num_threads_doc,
+             "set_num_threads(threads, /)\n--\n\n"
+             "Sets how many threads a large operation on the CPU uses at most; 0 is the default.\n"
+             "Returns the number before.");
+static PyObject *set_num_threads_function(PyObject *module, PyObject *threads)
 {
     int overflow;
+    PyObject *before = NULL;
     long count = PyLong_AsLongAndOverflow(threads, &overflow);
     if (count == -1 && PyErr_Occurred())
         return NULL;
     if (overflow != 0 || count > INT_MAX || count < INT_MIN)
         count = overflow < 0 || (overflow == 0 && count < 0) ? -1 : INT_MAX;
-    mylib_status status = mylib_set_threads((int)count);
+    if ((before = get_num_threads_function(module, NULL)) == NULL)
+        return NULL;
+    mylib_status status = mylib_set_num_threads((int)count);
+    if (status == MYLIB_OK)
+        return before;
+    Py_DECREF(before);
     return none_or_raise(PyModule_GetState(module), status);
 }
 
@@ -229,7 +248,8 @@ PyMethodDef library_functions[] = {
     {"set_memory_limit", set_memory_limit_function, METH_VARARGS, set_memory_limit_doc},
     {"config", config_function, METH_NOARGS, config_doc},
     {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
-    {"set_threads", set_threads_function, METH_O, set_threads_doc},
+    {"get_num_threads", get_num_threads_function, METH_NOARGS, get_num_threads_doc},
+    {"set_num_threads", set_num_threads_function, METH_O, set_num_threads_doc},
     {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},
     {"call_in_mode", FASTCALL(call_in_mode_function), METH_FASTCALL | METH_KEYWORDS,
      call_in_mode_doc},

@@ -366,7 +366,7 @@ def binding() -> Calls:
         "config": core.config,
         "device_count": core.device_count,
         "parse_device": partial(core.parse_device, "cpu"),
-        "set_threads": partial(core.set_threads, 2),
+        "set_num_threads": partial(core.set_num_threads, 2),
         "__reduce__": pcd.add.__reduce__,
         "repr": partial(repr, pcd.add),
         "identity": partial(getattr, pcd.add, "identity"),

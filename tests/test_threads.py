@@ -180,6 +180,17 @@ def test_a_forked_child_computes(before: str, python: Python) -> None:
     assert python(code, OMP_NUM_THREADS="2").strip() == "good"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_keeps_the_number_of_threads(python: Python) -> None:
+    """The child may set another one, which is not the parent's."""
+    child = """
+    good = pcd.set_num_threads(2) == 3 and np.array_equal(pcd.multiply(a, a), a * a)
+    good = good and pcd.get_num_threads() == 2"""
+    code = _FORK.format(before="pcd.set_num_threads(3); pcd.add(a, a)", child=child)
+    code += "assert pcd.get_num_threads() == 3"
+    assert python(code, OMP_NUM_THREADS="1").strip() == "good"
+
+
 @pytest.mark.gpu
 @pytest.mark.no_emulated_gpu
 def test_a_forked_child_of_a_user_of_cuda(python: Python) -> None:
@@ -216,10 +227,12 @@ def test_omp_num_threads(value: str, threads: int, python: Python) -> None:
 def test_set_num_threads() -> None:
     before, a = pcd.get_num_threads(), np.arange(500_000.0)
     try:
+        last = before
         for n in (1, 3, np.int64(2)):
-            pcd.set_num_threads(n)
+            assert pcd.set_num_threads(n) == last
             assert pcd.get_num_threads() == n == pcd.config()["threads"]
             assert np.array_equal(pcd.add(a, a), 2 * a)
+            last = int(n)
         pcd.set_num_threads(None)
         assert pcd.get_num_threads() >= 1
         for wrong in (0, -1, -(2**70)):

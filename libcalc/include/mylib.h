@@ -200,13 +200,19 @@ MYLIB_API mylib_status mylib_get_config(mylib_config *config_ret);
  * to all callers, from their next call on.  At most 256 are used.
  *
  * 0 restores the default: the first number of OMP_NUM_THREADS, or else one thread for each
- * processor that the process may use (by its affinity and its container's share of CPU time).
+ * processor that the process may use (by its affinity and its container's share of CPU time).  Any
+ * other number takes precedence over OMP_NUM_THREADS.  The threads are the library's own, not
+ * OpenMP's: neither omp_set_num_threads() nor threadpoolctl controls them.
  * Returns MYLIB_ERR_ARGUMENT if the number is negative.
  *
  * All callers share the other threads, which belong to the process and start when first needed.  If
- * the system refuses a thread, fewer compute.  A child of fork() starts its own.
+ * the system refuses a thread, fewer compute.  A child of fork() keeps the number and starts
+ * threads of its own.
  */
-MYLIB_API mylib_status mylib_set_threads(int threads);
+MYLIB_API mylib_status mylib_set_num_threads(int threads);
+
+/* Stores the number that is in force, from 1 to 256: the last one set, or the default. */
+MYLIB_API mylib_status mylib_get_num_threads(int *threads_ret);
 
 /*
  * Restricts the CPU kernels to an x86-64 level, for tests and comparisons: "generic", "x86-64-v2",

@@ -567,6 +567,8 @@ static void test_devices(void)
     test_set_case("devices");
     EXPECT(mylib_cuda_device_count(NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_get_config(NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_get_num_threads(NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT);
     memset(&info, POISON, sizeof info);
     EXPECT(mylib_cuda_device_info(-1, &info), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_cuda_device_info(4711, &info), MYLIB_ERR_NO_DEVICE);

@@ -178,7 +178,7 @@ static mylib_status config(void)
     mylib_status st = mylib_get_config(&c);
     st = st != MYLIB_OK ? st : mylib_set_cpu_level("generic");
     st = st != MYLIB_OK ? st : mylib_set_cpu_level(NULL);
-    return st != MYLIB_OK ? st : mylib_set_threads(4);
+    return st != MYLIB_OK ? st : mylib_set_num_threads(4);
 }
 
 static mylib_status scalars(void)
@@ -426,7 +426,7 @@ static void poison(void) { memcpy(out, initial_out, NBYTES); }
 /* Makes the thread's message another one, so that a call that leaves none is seen. */
 static void forget_message(char old[MESSAGE_SIZE])
 {
-    CHECK_STATUS(mylib_set_threads(-1), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT);
     snprintf(old, MESSAGE_SIZE, "%s", mylib_last_message());
 }
 
@@ -505,7 +505,7 @@ int main(void)
     }
     if (test_is_emulated()) /* a real GPU's driver has allocations of its own */
         CHECK_OK(mylib_cuda_device_count(&gpus));
-    CHECK_OK(mylib_set_threads(4));
+    CHECK_OK(mylib_set_num_threads(4));
     CHECK_OK(make_wide(&wide_program));
     CHECK_OK(make_long(&long_program));
     CHECK_OK(make_short(&short_program));

@@ -155,7 +155,7 @@ int main(void)
     test_sum_types();
 
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        CHECK_OK(mylib_set_threads(threads[i]));
+        CHECK_OK(mylib_set_num_threads(threads[i]));
         rng r = rng_make(i);
         for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
             if (!test_use_level((int)i))

@@ -563,7 +563,7 @@ int main(void)
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        CHECK_OK(mylib_set_threads(threads[i]));
+        CHECK_OK(mylib_set_num_threads(threads[i]));
         test_large(&r, threads[i]);
         test_random(&r, test_rounds(20), 1000000, "large");
         test_flags();

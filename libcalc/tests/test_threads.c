@@ -360,9 +360,12 @@ static void test_fork(rng *r)
 static void test_thread_count(int threads)
 {
     mylib_config config;
+    int count = 0;
     test_set_case("the number of threads");
     CHECK_OK(mylib_get_config(&config));
     CHECK(config.threads == threads, "%d threads, not %d", config.threads, threads);
+    CHECK_OK(mylib_get_num_threads(&count));
+    CHECK(count == threads, "%d threads, not %d", count, threads);
 }
 
 int main(void)
@@ -373,26 +376,26 @@ int main(void)
     test_begin("threads");
     CHECK_OK(mylib_get_config(&config));
     printf("threads: %d by the library's own choice\n", config.threads);
-    CHECK_STATUS(mylib_set_threads(-1), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT);
     test_thread_count(config.threads);
 
     rng r = rng_make(1);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int threads = counts[i];
-        CHECK_OK(mylib_set_threads(threads));
+        CHECK_OK(mylib_set_num_threads(threads));
         test_thread_count(threads);
         for (size_t k = 0; k < sizeof types / sizeof *types; k++)
             test_every_element(types[k], threads, &r);
     }
-    CHECK_OK(mylib_set_threads(100000));
+    CHECK_OK(mylib_set_num_threads(100000));
     test_thread_count(256);
-    CHECK_OK(mylib_set_threads(4));
+    CHECK_OK(mylib_set_num_threads(4));
     test_large_unaligned(&r);
     test_flags(&r);
     test_environment(&r);
     test_callers();
     test_fork(&r);
-    CHECK_OK(mylib_set_threads(0));
+    CHECK_OK(mylib_set_num_threads(0));
     test_thread_count(config.threads);
     return test_end();
 }

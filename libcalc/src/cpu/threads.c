@@ -114,14 +114,23 @@ int mylib_cpu_threads(void)
     return threads;
 }
 
-mylib_status mylib_set_threads(int threads)
+mylib_status mylib_set_num_threads(int threads)
 {
     if (threads < 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%d threads: expected 1 or more, or 0", threads);
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%d threads: expected 1 or more, or 0 for the default", threads);
     (void)mylib_cpu_threads();
     atomic_store(&thread_limit, threads == 0            ? default_threads()
                                 : threads < MAX_THREADS ? threads
                                                         : MAX_THREADS);
+    return MYLIB_OK;
+}
+
+mylib_status mylib_get_num_threads(int *threads_ret)
+{
+    if (threads_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "threads_ret is NULL");
+    *threads_ret = mylib_cpu_threads();
     return MYLIB_OK;
 }
 
