@@ -12,13 +12,13 @@
 #ifndef MYLIB_SCALAR_OPS_H
 #define MYLIB_SCALAR_OPS_H
 
+#include "bits.h"
 #include "mylib.h"
 #include "ops.h"
 #include "types.h"
 
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
-#define MYLIB_FN static __device__ __forceinline__
 #define QUIET_LESS(a, b) ((a) < (b))
 #define QUIET_LESS_EQUAL(a, b) ((a) <= (b))
 #define QUIET_UNORDERED(a, b) ((a) != (a) || (b) != (b))
@@ -27,33 +27,14 @@
 #define RAISE_OVERFLOW() ((void)0)
 #else
 #include <math.h>
-#include <string.h>
 
 #include "flags.h"
-#define MYLIB_FN static inline
 #define QUIET_LESS(a, b) isless(a, b)
 #define QUIET_LESS_EQUAL(a, b) islessequal(a, b)
 #define QUIET_UNORDERED(a, b) isunordered(a, b)
 #define RAISE_DIVBYZERO() mylib_raise_flags(FE_DIVBYZERO)
 #define RAISE_OVERFLOW() mylib_raise_flags(FE_OVERFLOW)
 #endif
-
-/* The bits of a float, and back. */
-#define DEFINE_BITS(s, T, U)                                                                       \
-    MYLIB_FN U bits_of_##s(T x)                                                                    \
-    {                                                                                              \
-        U bits;                                                                                    \
-        memcpy(&bits, &x, sizeof bits);                                                            \
-        return bits;                                                                               \
-    }                                                                                              \
-    MYLIB_FN T s##_of_bits(U bits)                                                                 \
-    {                                                                                              \
-        T x;                                                                                       \
-        memcpy(&x, &bits, sizeof x);                                                               \
-        return x;                                                                                  \
-    }
-DEFINE_BITS(f32, t_f32, uint32_t)
-DEFINE_BITS(f64, t_f64, uint64_t)
 
 /* ---- Integers ------------------------------------------------------------------------------ */
 

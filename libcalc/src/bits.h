@@ -1,0 +1,34 @@
+/*
+ * bits.h - a function for one element, on the CPU or on CUDA; the bits of a float, and back.
+ */
+#ifndef MYLIB_BITS_H
+#define MYLIB_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "types.h"
+
+#ifdef __CUDACC__
+#define MYLIB_FN static __device__ __forceinline__
+#else
+#define MYLIB_FN static inline
+#endif
+
+#define DEFINE_BITS(s, T, U)                                                                       \
+    MYLIB_FN U bits_of_##s(T x)                                                                    \
+    {                                                                                              \
+        U bits;                                                                                    \
+        memcpy(&bits, &x, sizeof bits);                                                            \
+        return bits;                                                                               \
+    }                                                                                              \
+    MYLIB_FN T s##_of_bits(U bits)                                                                 \
+    {                                                                                              \
+        T x;                                                                                       \
+        memcpy(&x, &bits, sizeof x);                                                               \
+        return x;                                                                                  \
+    }
+DEFINE_BITS(f32, t_f32, uint32_t)
+DEFINE_BITS(f64, t_f64, uint64_t)
+
+#endif /* MYLIB_BITS_H */

@@ -1,0 +1,20 @@
+/*
+ * elementary.h - what the elementary functions mean for one element, once for the CPU and for
+ * CUDA: op_s(x) for each function and each of the type suffixes f16, f32 and f64.
+ *
+ * The bits are the same everywhere, because every step is an operation that IEEE 754 defines:
+ * + - * /, square root and fused multiply-add in a fixed order, and integer arithmetic on bits.
+ * f16 and f32 are correctly rounded; f64 has the bound that stands beside each function.
+ *
+ * A function with hard arguments, which need a loop or a branch, defines op_easy_s(x), which is
+ * vector code and gives some value for any x, op_is_hard_s(x), which is 0 or 1, and op_hard_s(x);
+ * op_s(x) chooses.  MYLIB_HARD lists them, as X(op, s).
+ */
+#ifndef MYLIB_ELEMENTARY_H
+#define MYLIB_ELEMENTARY_H
+
+#include "elementary/numbers.h"
+
+#define MYLIB_HARD(X)
+
+#endif /* MYLIB_ELEMENTARY_H */

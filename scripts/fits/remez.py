@@ -1,0 +1,151 @@
+"""Fits polynomials to functions: least largest error, with coefficients that are doubles.
+
+    coefficients, error = fit(function, low, high, powers)
+
+The coefficients are rounded one after the other, from the lowest power, and what is left is fitted
+again, so that later ones make up for the roundings of earlier ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import mpmath as mp
+
+mp.mp.prec = 200
+
+HEADERS = Path(__file__).resolve().parents[2] / "libcalc" / "src" / "elementary"
+
+Function = Callable[[mp.mpf], mp.mpf]
+
+
+def nearest(x: mp.mpf, bits: int = 53) -> mp.mpf:
+    """Rounds to a float of so many bits, to nearest, ties to even."""
+    with mp.workprec(bits):
+        return +x
+
+
+def one(x: mp.mpf) -> mp.mpf:
+    """The weight of an absolute error."""
+    return mp.mpf(1)
+
+
+def value(coefficients: Sequence[mp.mpf], powers: Sequence[int], x: mp.mpf) -> mp.mpf:
+    return mp.fsum(c * x**p for c, p in zip(coefficients, powers, strict=True))
+
+
+def remez(
+    function: Function, low: mp.mpf, high: mp.mpf, powers: Sequence[int], weight: Function
+) -> tuple[list[mp.mpf], mp.mpf]:
+    """Returns the real coefficients of least weighted error on [low, high], and that error."""
+    n = len(powers) + 1
+    nodes = [
+        (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * n))
+        for k in range(n)
+    ]
+    grid = [
+        (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * k / (20 * n))
+        for k in range(20 * n + 1)
+    ]
+    grid = [x for x in grid if x != 0 or 0 in powers]
+    wanted = [function(x) for x in grid]
+    weights = [weight(x) for x in grid]
+    coefficients: list[mp.mpf] = []
+    largest = mp.mpf(0)
+    for _ in range(30):
+        rows = [[x**p for p in powers] + [(-1) ** k / weight(x)] for k, x in enumerate(nodes)]
+        solved = mp.lu_solve(mp.matrix(rows), mp.matrix([function(x) for x in nodes]))
+        coefficients, levelled = list(solved[:-1]), abs(solved[n - 1])
+        errors = [
+            (f - value(coefficients, powers, x)) * w
+            for x, f, w in zip(grid, wanted, weights, strict=True)
+        ]
+        largest = max(abs(e) for e in errors)
+        if largest <= levelled * mp.mpf("1.01"):
+            break
+        # The highest error of each run of one sign; of too many runs, those at the better end.
+        peaks: list[int] = []
+        for i, e in enumerate(errors):
+            if peaks and (errors[peaks[-1]] < 0) == (e < 0):
+                if abs(e) > abs(errors[peaks[-1]]):
+                    peaks[-1] = i
+            else:
+                peaks.append(i)
+        while len(peaks) > n:
+            peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+        if len(peaks) < n:
+            break
+        nodes = [grid[i] for i in peaks]
+    return coefficients, largest
+
+
+def largest_error(
+    function: Function,
+    low: mp.mpf,
+    high: mp.mpf,
+    coefficients: Sequence[mp.mpf],
+    powers: Sequence[int],
+    weight: Function = one,
+    points: int = 2000,
+) -> mp.mpf:
+    """Returns the largest weighted error of a polynomial, over points of [low, high]."""
+    xs = (low + (high - low) * k / points for k in range(points + 1))
+    return max(
+        abs((function(x) - value(coefficients, powers, x)) * weight(x)) for x in xs if x != 0
+    )
+
+
+def fit(
+    function: Function,
+    low: float | mp.mpf,
+    high: float | mp.mpf,
+    powers: Sequence[int],
+    weight: Function = one,
+    bits: Sequence[int] = (),
+) -> tuple[list[mp.mpf], mp.mpf]:
+    """Returns coefficients that are doubles, and the largest weighted error on [low, high].
+
+    The weight is what the absolute error is multiplied with: 1 / function for the relative error.
+    bits[k] is the number of bits of coefficient k, 53 where it is not given.
+    """
+    low, high = mp.mpf(low), mp.mpf(high)
+    done: list[mp.mpf] = []
+    for k in range(len(powers)):
+        fixed, left = list(done), powers[k:]
+
+        def rest(x: mp.mpf, fixed: list[mp.mpf] = fixed, k: int = k) -> mp.mpf:
+            return function(x) - value(fixed, powers[:k], x)
+
+        coefficients, _ = remez(rest, low, high, left, weight)
+        done.append(nearest(coefficients[0], bits[k] if k < len(bits) else 53))
+    return done, largest_error(function, low, high, done, powers, weight)
+
+
+def as_hex(x: mp.mpf) -> str:
+    """A double as C writes it in hex."""
+    number = float(x)
+    assert mp.mpf(number) == x, f"{x} is not a double"
+    sign, digits, exponent = re.fullmatch(
+        r"(-?)0x(\d(?:\.[0-9a-f]+)?)p([+-]\d+)", number.hex()
+    ).groups()  # type: ignore[union-attr]
+    if "." in digits:
+        digits = digits.rstrip("0").rstrip(".")
+    return f"{sign}0x{digits}p{int(exponent)}"
+
+
+def check(header: str, constants: dict[str, Sequence[mp.mpf]]) -> None:
+    """Exits with an error where the header does not hold one of the constants."""
+    text = (HEADERS / header).read_text(encoding="utf-8")
+    numbers = {float.fromhex(n) for n in re.findall(r"-?0x[0-9a-f.]+p[+-]?\d+", text)}
+    missing = [
+        f"{name}: {as_hex(x)}"
+        for name, row in constants.items()
+        for x in row
+        if float(x) not in numbers and -float(x) not in numbers
+    ]
+    if missing:
+        lines = "\n  ".join(missing)
+        raise SystemExit(f"{header} does not hold what its script computes:\n  {lines}")
+    print(f"{header} holds all {sum(map(len, constants.values()))} constants")

@@ -1,0 +1,121 @@
+"""The oracle of the elementary functions: MPFR by way of gmpy2.
+
+FUNCTIONS lists each function with its true value, the bound of its error in float64, and its
+arguments.  float16 and float32 are correctly rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gmpy2
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Arguments = Callable[[np.random.Generator, int, "np.dtype[Any]"], tuple[Array, ...]]
+
+# Wide enough that a second rounding, to the element type, is the only one that counts.
+WIDE = gmpy2.context(precision=300, emin=-(1 << 40), emax=1 << 40)
+
+# Digits of the significand, and the exponent of the least subnormal number.
+DIGITS = {"float16": 11, "float32": 24, "float64": 53}
+LAST_EXPONENT = {"float16": -24, "float32": -149, "float64": -1074}
+CONTEXTS = {
+    "float16": gmpy2.context(precision=11, emin=-23, emax=16, subnormalize=True),
+    "float32": gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True),
+    "float64": gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True),
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """True value of a function of mpfr numbers, ulps of its error in float64, its arguments."""
+
+    oracle: Callable[..., Any]
+    bound: float
+    arguments: Arguments
+
+
+# ---- Arguments -----------------------------------------------------------------------------------
+
+
+def any_bits(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> Array:
+    """Numbers of all binades alike, with infinities, NaNs, zeros and subnormal ones among them."""
+    nbytes = n * dtype.itemsize
+    numbers = np.frombuffer(rng.bytes(nbytes), dtype).copy()
+    specials = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], dtype)
+    tiny = np.finfo(dtype).smallest_subnormal * np.array([1, -1, 3], dtype)
+    few = np.concatenate([specials, tiny, [np.finfo(dtype).max, np.finfo(dtype).tiny]])
+    numbers[: min(n, len(few))] = few[:n].astype(dtype)
+    return numbers
+
+
+def within(low: float, high: float) -> Arguments:
+    """Numbers between two bounds, evenly and by binades, and of all binades."""
+
+    def draw(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        even = rng.uniform(low, high, n)
+        small = rng.choice([low, high], n) * np.exp2(-rng.uniform(0, 60, n))
+        drawn = np.where(rng.random(n) < 0.5, even, small)
+        with np.errstate(over="ignore"):
+            numbers = drawn.astype(dtype)
+        return (np.where(rng.random(n) < 0.25, any_bits(rng, n, dtype), numbers),)
+
+    return draw
+
+
+def near(points: Sequence[float], arguments: Arguments) -> Arguments:
+    """As given, but for an eighth, which lies within 2^-1 to 2^-60 of points."""
+
+    def draw(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+        (drawn,) = arguments(rng, n, dtype)
+        distance = np.exp2(-rng.uniform(1, 60, n)) * rng.choice([-1, 1], n)
+        close = (rng.choice(points, n) * (1 + distance)).astype(dtype)
+        return (np.where(rng.random(n) < 0.125, close, drawn),)
+
+    return draw
+
+
+# ---- Functions -----------------------------------------------------------------------------------
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+# ---- Comparison ----------------------------------------------------------------------------------
+
+
+def exact(name: str, *arguments: Array) -> list[Any]:
+    """Returns the true values, as mpfr numbers of 300 bits."""
+    oracle = FUNCTIONS[name].oracle
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        columns = [a.astype(np.float64).tolist() for a in arguments]
+    with gmpy2.local_context(WIDE):
+        return [oracle(*map(gmpy2.mpfr, row)) for row in zip(*columns, strict=True)]
+
+
+def rounded(name: str, *arguments: Array) -> Array:
+    """Returns the correctly rounded values, of the arguments' element type."""
+    dtype = arguments[0].dtype
+    values = exact(name, *arguments)
+    with gmpy2.local_context(CONTEXTS[dtype.name]):
+        return np.array([float(+v) for v in values]).astype(dtype)
+
+
+def ulps(name: str, results: Array, *arguments: Array) -> Array:
+    """Returns the error of each result in ulps; infinity where only one of two is finite or NaN."""
+    digits, last = DIGITS[results.dtype.name], LAST_EXPONENT[results.dtype.name]
+    nearest = rounded(name, *arguments)
+    found = []
+    with gmpy2.local_context(WIDE):
+        for true, near_it, result in zip(
+            exact(name, *arguments), nearest.tolist(), results.tolist(), strict=True
+        ):
+            if not np.isfinite(near_it) or not np.isfinite(result) or true == 0:
+                same = near_it == result or (near_it != near_it and result != result)
+                found.append(0.0 if same else np.inf)
+            else:
+                ulp = gmpy2.exp2(max(gmpy2.get_exp(true) - digits, last))
+                found.append(float(abs(gmpy2.mpfr(result) - true) / ulp))
+    return np.array(found)
