@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import tracemalloc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -347,3 +348,22 @@ def test_no_gpu() -> None:
     for device, error in (("gpu", ValueError), (3, TypeError)):
         with pytest.raises(error):
             evaluate("a + 1", {"a": np.ones(3)}, device=device)  # type: ignore[arg-type]
+
+
+def test_variables_are_not_kept() -> None:
+    """A function frees an array with `del` after an expression used it; `locals()` stays whole."""
+    a = np.arange(1000.0)
+    reference = weakref.ref(a)
+    assert evaluate("sum(a)") == 499500
+    del a
+    assert reference() is None, "the frame keeps a copy of its variables"
+    b = 2.0
+    mine = locals()
+    assert evaluate("b + 1") == 3
+    assert mine["b"] is b
+
+    class Body:
+        c = 3.0
+        d = evaluate("c * 2")
+
+    assert Body.c == 3 and Body.d == 6

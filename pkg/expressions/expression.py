@@ -571,6 +571,51 @@ def _check_mappings(local_dict: Any, global_dict: Any) -> None:
             raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
 
 
+#: The references to a frame's copy of its variables while only the frame and `look_up` have it.
+_OF_FRAME = 3
+
+_OF_FUNCTION = inspect.CO_OPTIMIZED
+
+
+def look_up(
+    names: Iterable[str],
+    local_dict: Mapping[str, Any] | None,
+    global_dict: Mapping[str, Any] | None,
+    depth: int,
+) -> list[Any]:
+    """Returns the values of names, from the frame `depth` calls above the caller for None.
+
+    Raises NameError for an unknown name.
+    """
+    frame = None
+    if local_dict is None or global_dict is None:
+        frame = sys._getframe(depth + 1)
+        if global_dict is None:
+            global_dict = frame.f_globals
+        if local_dict is None:
+            local_dict = frame.f_locals
+        else:
+            frame = None
+    if type(local_dict) is not dict or type(global_dict) is not dict:
+        _check_mappings(local_dict, global_dict)
+    values = []
+    for name in names:
+        if name in local_dict:
+            values.append(local_dict[name])
+        elif name in global_dict:
+            values.append(global_dict[name])
+        else:
+            raise NameError(f"name {name!r} of the expression is not defined", name=name)
+    if (
+        frame is not None
+        and type(local_dict) is dict
+        and frame.f_code.co_flags & _OF_FUNCTION
+        and sys.getrefcount(local_dict) <= _OF_FRAME
+    ):
+        local_dict.clear()  # until Python 3.12 the frame keeps this copy of its variables
+    return values
+
+
 @overload
 def evaluate(
     expr: str | Expression,
@@ -620,21 +665,7 @@ def evaluate(
         expression = _of_text(expr)
     else:
         raise TypeError(f"an expression is a str or an Expression, not {type(expr).__name__}")
-    values = []
-    if local_dict is None or global_dict is None:
-        frame = sys._getframe(1)
-        local_dict = frame.f_locals if local_dict is None else local_dict
-        global_dict = frame.f_globals if global_dict is None else global_dict
-        del frame
-    if type(local_dict) is not dict or type(global_dict) is not dict:
-        _check_mappings(local_dict, global_dict)
-    for name in expression.inputs:
-        if name in local_dict:
-            values.append(local_dict[name])
-        elif name in global_dict:
-            values.append(global_dict[name])
-        else:
-            raise NameError(f"name {name!r} of the expression is not defined", name=name)
+    values = look_up(expression.inputs, local_dict, global_dict, 1)
     if order == "K" and device is None and casting == "safe":
         return expression(*values) if out is None else expression(*values, out=out)
     return expression(*values, out=out, order=order, casting=casting, device=device)

@@ -1,0 +1,301 @@
+"""numexpr's functions, computed by this package: ``import pkg.numexpr as ne``.
+
+The arguments, the defaults and the errors are those of numexpr 2.14.  Types and values are
+NumPy's, as in `pkg.evaluate`; docs/numexpr.md lists what differs.
+
+>>> import numpy as np
+>>> import pkg.numexpr as ne
+>>> a, b = np.arange(3.0), np.array([2.0, 3.0, 4.0])
+>>> ne.evaluate("2 * a + 3 * b")
+array([ 6., 11., 16.])
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import weakref
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._array import Array
+from ._convert import convert
+from ._devices import get_num_threads as get_num_threads
+from ._devices import set_num_threads as set_num_threads
+from ._operands import NUMBERS
+from .expressions.expression import Expression, look_up
+
+__all__ = [
+    "NumExpr",
+    "detect_number_of_cores",
+    "evaluate",
+    "get_num_threads",
+    "re_evaluate",
+    "set_num_threads",
+    "use_vml",
+    "validate",
+]
+
+#: Intel's VML has no part in the results.
+use_vml = False
+
+_OPTIMIZATIONS = ("none", "moderate", "aggressive")
+_DIVISIONS = (False, True, "auto")
+
+#: A quoted string, and a number with its decimal point: no attributes.
+_LITERAL = re.compile(
+    r"'[^']*'|\"[^\"]*\"|(?<!\w)(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[+-]?\d+)?j?", re.I
+)
+
+_FORBIDDEN = re.compile(r"[;:\[]|(?<!\w)__\w+__(?!\w)|\.\s*(?!(real|imag)\b)\w")
+
+
+def _is_sanitizing(sanitize: bool | None) -> bool:
+    """Returns `sanitize`, or for None what the environment says, as numexpr does."""
+    if sanitize is None:
+        return os.environ.get("NUMEXPR_SANITIZE", "1") != "0"
+    return sanitize
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str, is_sanitizing: bool) -> Expression:
+    """Returns the expression of a text; ValueError for what numexpr's `sanitize` refuses.
+
+    Nothing of a text is ever run; without `sanitize` such texts raise SyntaxError.
+    """
+    if is_sanitizing:
+        found = _FORBIDDEN.search(_LITERAL.sub(" ", text))
+        if found:
+            raise ValueError(
+                f"{found[0]!r} in the expression {text!r}: ';', ':', '[', names such as "
+                "__class__, and attributes other than .real and .imag are forbidden"
+            )
+    return Expression(text)
+
+
+def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: Any) -> Expression:
+    """Returns the expression of a text, after a check of the arguments that change no result."""
+    if not isinstance(text, str):
+        raise ValueError(f"an expression is a str, not {type(text).__name__}")
+    for name, value, allowed in (
+        ("optimization", optimization, _OPTIMIZATIONS),
+        ("truediv", truediv, _DIVISIONS),
+    ):
+        if value not in allowed:
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
+            )
+    return _parse(text, _is_sanitizing(sanitize))
+
+
+def _find(
+    names: Iterable[str],
+    local_dict: Mapping[str, Any] | None,
+    global_dict: Mapping[str, Any] | None,
+    depth: int,
+) -> list[Any]:
+    """Returns the values of names; KeyError, as in numexpr, for one that is unknown."""
+    try:
+        return look_up(names, local_dict, global_dict, depth + 1)
+    except NameError as error:
+        raise KeyError(error.name) from None
+
+
+def _compute(
+    expression: Expression, values: Iterable[Any], out: Any, order: str, casting: str
+) -> Any:
+    """Returns the result as an array, 0-d for a number, as numexpr does."""
+    if out is None and order == "K":
+        result = expression(*values)
+    else:
+        result = expression(*values, out=out, order=order, casting=casting)
+    if isinstance(result, NUMBERS):
+        return np.asarray(result, type(result))  # or OverflowError
+    return np.asarray(result) if isinstance(result, np.generic) else result
+
+
+# ---- The last expression -------------------------------------------------------------------------
+
+
+class _Last(NamedTuple):
+    """The expression that `re_evaluate` computes, and how; `out` is not kept alive."""
+
+    expression: Expression
+    out: weakref.ref[Any] | None
+    order: str
+    casting: str
+
+
+_last: ContextVar[_Last | None] = ContextVar("pkg.numexpr", default=None)
+
+
+def _remember(expression: Expression, out: Any, order: str, casting: str) -> None:
+    _last.set(_Last(expression, None if out is None else weakref.ref(out), order, casting))
+
+
+# ---- numexpr's functions -------------------------------------------------------------------------
+
+
+def evaluate(
+    ex: str,
+    local_dict: Mapping[str, Any] | None = None,
+    global_dict: Mapping[str, Any] | None = None,
+    out: Any = None,
+    order: str = "K",
+    casting: str = "same_kind",
+    sanitize: bool | None = None,
+    _frame_depth: int = 3,
+    disable_cache: bool = False,
+    *,
+    optimization: str = "aggressive",
+    truediv: bool | str = "auto",
+) -> Any:
+    """Computes an expression over arrays, as numexpr's `evaluate`; see `pkg.evaluate`.
+
+    Returns an array, 0-d for a single number.  Raises KeyError for an unknown name, and
+    ValueError for what `sanitize` refuses (``; : [``, ``__names__``, attributes other than
+    ``.real`` and ``.imag``), unless it is False, or None while NUMEXPR_SANITIZE is 0; then such a
+    text raises SyntaxError, and no text is ever run.  `optimization` and `truediv` change nothing:
+    the bits are those of the single operations, and ``/`` is the true division.  With
+    `disable_cache` the next `re_evaluate` computes the expression before this one.
+    """
+    expression = _expression(ex, sanitize, optimization, truediv)
+    values = _find(expression.inputs, local_dict, global_dict, _frame_depth - 2)
+    if not disable_cache:
+        _remember(expression, out, order, casting)
+    return _compute(expression, values, out, order, casting)
+
+
+def validate(
+    ex: str,
+    local_dict: Mapping[str, Any] | None = None,
+    global_dict: Mapping[str, Any] | None = None,
+    out: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    _frame_depth: int = 2,
+    sanitize: bool | None = None,
+    *,
+    optimization: str = "aggressive",
+    truediv: bool | str = "auto",
+) -> Exception | None:
+    """Returns the exception that a text, its names or their types raise, or None.
+
+    Computes nothing.  After None, `re_evaluate` computes the expression.
+
+    >>> import pkg.numexpr as ne
+    >>> ne.validate("2 * a", {"a": 1.5}), ne.validate("2 * b", {"a": 1.5})
+    (None, KeyError('b'))
+    """
+    try:
+        expression = _expression(ex, sanitize, optimization, truediv)
+        values = _find(expression.inputs, local_dict, global_dict, _frame_depth - 1)
+        expression.dtype_for(*map(_type_of, values))
+        _remember(expression, out, order, casting)
+    except Exception as error:
+        return error
+    return None
+
+
+def re_evaluate(
+    local_dict: Mapping[str, Any] | None = None,
+    global_dict: Mapping[str, Any] | None = None,
+    _frame_depth: int = 2,
+) -> Any:
+    """Computes the last expression of `evaluate` or `validate` again, with their arguments.
+
+    It is the last one of this thread or asynchronous task.  Its `out` is used if it still exists.
+    """
+    last = _last.get()
+    if last is None:
+        raise RuntimeError("no expression yet: call evaluate() or validate() before re_evaluate()")
+    values = _find(last.expression.inputs, local_dict, global_dict, _frame_depth - 1)
+    out = None if last.out is None else last.out()
+    return _compute(last.expression, values, out, last.order, last.casting)
+
+
+class NumExpr:
+    """An expression with the types of its inputs, which a call takes by position.
+
+    `signature` has (name, type) for each input, in the order of the arguments.  As in numexpr,
+    `float` stands for float32, an input that it lacks is float64, and without a signature the
+    inputs are in alphabetical order.  A call converts its arguments to these types by `casting`.
+
+    >>> import numpy as np
+    >>> import pkg.numexpr as ne
+    >>> f = ne.NumExpr("2 * b + a", [("a", np.float64), ("b", np.float64)])
+    >>> f(np.arange(3), 10)
+    array([20., 21., 22.])
+    """
+
+    def __init__(
+        self,
+        ex: str,
+        signature: Iterable[tuple[str, Any]] = (),
+        sanitize: bool = True,
+        *,
+        optimization: str = "aggressive",
+        truediv: bool | str = "auto",
+    ) -> None:
+        self._expression = _expression(ex, sanitize, optimization, truediv)
+        types = {name: np.dtype(np.float32 if x is float else x) for name, x in signature}
+        names = sorted(self._expression.inputs)
+        if types and sorted(types) != names:
+            raise ValueError(
+                f"the signature has the inputs {', '.join(types)}, and the expression "
+                f"{', '.join(names) or 'none'}"
+            )
+        self._types = types or dict.fromkeys(names, np.dtype(np.float64))
+        #: The names of the inputs, in the order of the arguments.
+        self.input_names = tuple(self._types)
+
+    def __call__(
+        self,
+        *args: Any,
+        out: Any = None,
+        order: str = "K",
+        casting: str = "safe",
+        ex_uses_vml: bool = False,
+    ) -> Any:
+        """Computes the expression; `ex_uses_vml` changes nothing."""
+        if len(args) != len(self._types):
+            wanted = ", ".join(self.input_names) or "none"
+            raise ValueError(f"the inputs are {wanted}: {len(args)} were given")
+        values = {
+            name: _as_type(name, x, dtype, casting)
+            for x, (name, dtype) in zip(args, self._types.items(), strict=True)
+        }
+        inputs = [values[name] for name in self._expression.inputs]
+        return _compute(self._expression, inputs, out, order, casting)
+
+    run = __call__
+
+    def __repr__(self) -> str:
+        types = ", ".join(f"({name!r}, {x.name!r})" for name, x in self._types.items())
+        return f"NumExpr({self._expression.text!r}, [{types}])"
+
+
+def _type_of(x: Any) -> Any:
+    """Returns the type of a value as `Expression.dtype_for` takes it."""
+    return type(x) if type(x) in NUMBERS else getattr(x, "dtype", None) or np.asarray(x).dtype
+
+
+def _as_type(name: str, x: Any, dtype: np.dtype[Any], casting: Any) -> Any:
+    x = x if isinstance(x, Array) else np.asarray(x)
+    if x.dtype == dtype:
+        return x
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(
+            f"the input {name!r} is of {x.dtype}, which casting {casting!r} does not convert to "
+            f"{dtype}"
+        )
+    return x.astype(dtype) if isinstance(x, Array) else convert(x, dtype)
+
+
+def detect_number_of_cores() -> int:
+    """Returns the number of processors of this machine."""
+    return os.cpu_count() or 1
