@@ -80,7 +80,14 @@ def near(points: Sequence[float], arguments: Arguments) -> Arguments:
 
 # ---- Functions -----------------------------------------------------------------------------------
 
-FUNCTIONS: dict[str, Function] = {}
+# Where a quarter of a turn ends, and the arguments become hard.
+TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], within(-1e7, 1e7))
+
+FUNCTIONS: dict[str, Function] = {
+    "sin": Function(gmpy2.sin, 1.0, TURNS),
+    "cos": Function(gmpy2.cos, 1.0, TURNS),
+    "tan": Function(gmpy2.tan, 1.0, TURNS),
+}
 
 
 # ---- Comparison ----------------------------------------------------------------------------------

@@ -14,7 +14,13 @@
 #define MYLIB_ELEMENTARY_H
 
 #include "elementary/numbers.h"
+#include "elementary/trigonometric.h"
 
-#define MYLIB_HARD(X)
+/* clang-format off */
+#define MYLIB_HARD(X)                                                                              \
+    X(sin, f32) X(sin, f64)                                                                        \
+    X(cos, f32) X(cos, f64)                                                                        \
+    X(tan, f32) X(tan, f64)
+/* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

@@ -1,0 +1,304 @@
+/*
+ * trigonometric.h - sin, cos, tan, and degrees.
+ *
+ * f64: x = quarter * pi/2 + r + tail with |r| <= pi/4, then one polynomial for the sine and one for
+ * the cosine of r.  Below 2^22 the reduction is Cody and Waite's, in three steps of fma; above, and
+ * for infinities, Payne and Hanek's, with 192 bits of 2/pi.
+ *
+ * The constants are those of scripts/fits/trigonometric.py.
+ */
+#ifndef MYLIB_TRIGONOMETRIC_H
+#define MYLIB_TRIGONOMETRIC_H
+
+#include "numbers.h"
+
+/* ---- Reduction ----------------------------------------------------------------------------- */
+
+#define TWO_OVER_PI 0x1.45f306dc9c883p-1
+#define HALF_PI_HI 0x1.921fb54442d18p+0
+#define HALF_PI_LO 0x1.1a62633145c07p-54
+/* HALF_PI_LO again, in 31 bits and the rest: quarter * HALF_PI_MIDDLE is exact. */
+#define HALF_PI_MIDDLE 0x1.1a62633p-54
+#define HALF_PI_REST 0x1.45c06e0e68948p-86
+
+/* From here on an argument is hard. */
+#define TRIGONOMETRIC_LIMIT 0x1p22
+
+/* |x| = quarter * pi/2 + r + tail, up to a multiple of 4 in quarter. */
+typedef struct t_turn {
+    double r, tail;
+    uint64_t quarter;
+} t_turn;
+
+/*
+ * For 0 <= x < TRIGONOMETRIC_LIMIT.  The first step is exact: x - quarter * HALF_PI_HI is a
+ * multiple of 2^-52, or of the last bit of x, and below 1.  So is it of the last bit of the product
+ * of the second step, so that the error of that step is a double, and the third fma gives it
+ * exactly.  Left out is quarter * 2^-142.  No double in the range is nearer to a multiple of pi/2
+ * than 2^-62, so that r + tail has a relative error below 2^-58.
+ */
+MYLIB_FN t_turn reduce_easy(double x)
+{
+    const double m = FMA(x, TWO_OVER_PI, INTEGER_MAGIC), quarter = m - INTEGER_MAGIC;
+    const double first = FMA(-quarter, HALF_PI_HI, x), r = FMA(-quarter, HALF_PI_MIDDLE, first);
+    const double error = FMA(-quarter, HALF_PI_MIDDLE, first - r);
+    t_turn turn = {r, FMA(-quarter, HALF_PI_REST, error), (uint64_t)integer_bits(m)};
+    return turn;
+}
+
+/* The upper half of the product. */
+MYLIB_FN uint64_t high_product(uint64_t a, uint64_t b)
+{
+#ifdef __CUDA_ARCH__
+    return __umul64hi(a, b);
+#else
+    return (uint64_t)(((mylib_u128)a * b) >> 64);
+#endif
+}
+
+/*
+ * For TRIGONOMETRIC_LIMIT <= x < infinity.  x is an integer n times 2^e.  The bits of 2/pi before
+ * the one of weight 2^(1 - e) make multiples of 4 in x * 2/pi; the 192 bits from there on, times n,
+ * give x * 2/pi modulo 4 with an error below n * 2^-190 < 2^-137.
+ */
+MYLIB_FN t_turn reduce_hard(double x)
+{
+    /* 64 zeros, and the bits of 2/pi after the point. */
+    static const uint64_t bits_of_two_over_pi[20] = {
+        0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
+        0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
+        0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b,
+        0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+        0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+    };
+    const uint64_t bits = bits_of_f64(x), n = (bits & 0x000fffffffffffff) | 0x0010000000000000;
+    /* The place of the first bit: e - 2 after the point, and 64 zeros; e is exponent - 1075. */
+    const unsigned place = (unsigned)(bits >> 52) - (1075 + 2 - 64), shift = place & 63;
+    uint64_t window[3];
+    for (int i = 0; i < 3; i++) {
+        const uint64_t *word = bits_of_two_over_pi + place / 64 + i;
+        window[i] = shift == 0 ? word[0] : word[0] << shift | word[1] >> (64 - shift);
+    }
+    /* The product modulo 2^192: 2 bits of the quarter, 190 after the point. */
+    uint64_t low = window[2] * n, carry = high_product(window[2], n);
+    uint64_t middle = window[1] * n + carry;
+    uint64_t high = window[0] * n + high_product(window[1], n) + (middle < carry);
+    /* To the nearest quarter: what is half or more is the complement of the rest, and negative. */
+    const uint64_t is_negative = high >> 61 & 1, flip = 0 - is_negative;
+    const uint64_t quarter = (high >> 62) + is_negative;
+    high = (high ^ flip) & 0x3fffffffffffffff;
+    middle ^= flip;
+    low ^= flip;
+    /* 48 bits at a time, which are doubles; each is 0 or larger than all that follow. */
+    t_dd part = make_dd((double)(high >> 16) * 0x1p-46, 0);
+    part = dd_add_f64(part, (double)((high & 0xffff) << 32 | middle >> 32) * 0x1p-94);
+    part = dd_add_f64(part, (double)((middle & 0xffffffff) << 16 | low >> 48) * 0x1p-142);
+    part = dd_add_f64(part, (double)(low & 0xffffffffffff) * 0x1p-190);
+    part = dd_multiply(part, make_dd(HALF_PI_HI, HALF_PI_LO));
+    t_turn turn = {is_negative ? -part.hi : part.hi, is_negative ? -part.lo : part.lo, quarter};
+    return turn;
+}
+
+/* 1 for infinities too.  NaN takes the easy path. */
+MYLIB_FN int is_hard_turn(double x) { return magnitude(x) >= TRIGONOMETRIC_LIMIT; }
+MYLIB_FN t_turn reduce_any(double x)
+{
+    const double size = magnitude(x);
+    t_turn nowhere = {NAN_F64, 0, 0};
+    return size == INFINITY_F64 ? nowhere : is_hard_turn(x) ? reduce_hard(size) : reduce_easy(size);
+}
+
+/* hi + lo rounded to odd, so that it may be rounded once more, to fewer bits: |lo| <= |hi|. */
+MYLIB_FN double odd_sum(double hi, double lo)
+{
+    const t_dd sum = fast_two_sum(hi, lo);
+    const uint64_t bits = bits_of_f64(sum.hi);
+    const uint64_t step = (sum.lo > 0) == (sum.hi > 0) ? 1 : UINT64_MAX;
+    return f64_of_bits(sum.lo != 0 && (bits & 1) == 0 ? bits + step : bits);
+}
+
+/* ---- sin and cos --------------------------------------------------------------------------- */
+
+/*
+ * sin(r + tail) and cos(r + tail) for |r| <= pi/4, as sums that are not yet rounded: r and the
+ * rest, 1 - r^2/2 and the rest.  Relative errors: the sine's polynomial 2^-57.8, and the roundings
+ * of the rest, which is at most 0.11 of the sine: 0.2 ulp in all.  The cosine's polynomial 2^-63,
+ * and the roundings of the rest, at most 0.02: 0.1 ulp in all.
+ */
+MYLIB_FN double sin_polynomial(double z)
+{
+    double p = FMA(z, 0x1.5d8b2d17a6822p-33, -0x1.ae5e4b07920e9p-26);
+    p = FMA(z, p, 0x1.71de3554a7eccp-19);
+    p = FMA(z, p, -0x1.a01a019be8b17p-13);
+    p = FMA(z, p, 0x1.111111110f72ep-7);
+    return FMA(z, p, -0x1.5555555555548p-3);
+}
+MYLIB_FN double cos_polynomial(double z)
+{
+    double p = FMA(z, -0x1.8fa67ee831388p-37, 0x1.1ee9dbc83d862p-29);
+    p = FMA(z, p, -0x1.27e4f7f18c4d1p-22);
+    p = FMA(z, p, 0x1.a01a019c8f231p-16);
+    p = FMA(z, p, -0x1.6c16c16c15015p-10);
+    return FMA(z, p, 0x1.555555555554bp-5);
+}
+MYLIB_FN t_dd sin_of_turn(double r, double tail)
+{
+    const double z = r * r;
+    return make_dd(r, FMA(r * z, sin_polynomial(z), FMA(-0.5 * z, tail, tail)));
+}
+MYLIB_FN t_dd cos_of_turn(double r, double tail)
+{
+    const double z = r * r, half = 0.5 * z, most = 1 - half;
+    return make_dd(most, FMA(z * z, cos_polynomial(z), FMA(-r, tail, (1 - most) - half)));
+}
+
+/* The sine of quarter * pi/2 + r + tail, before its last addition; its sign is apart. */
+MYLIB_FN t_dd sin_sum(t_turn turn)
+{
+    const t_dd s = sin_of_turn(turn.r, turn.tail), c = cos_of_turn(turn.r, turn.tail);
+    return make_dd((turn.quarter & 1) != 0 ? c.hi : s.hi, (turn.quarter & 1) != 0 ? c.lo : s.lo);
+}
+MYLIB_FN uint64_t sin_sign(t_turn turn) { return (turn.quarter & 2) << 62; }
+
+MYLIB_FN double sin_of(double x, t_turn turn)
+{
+    const t_dd sum = sin_sum(turn);
+    const uint64_t sign = sin_sign(turn) ^ (bits_of_f64(x) & SIGN_BIT_F64);
+    return f64_of_bits(bits_of_f64(sum.hi + sum.lo) ^ sign);
+}
+MYLIB_FN double cos_of(t_turn turn)
+{
+    turn.quarter++;
+    const t_dd sum = sin_sum(turn);
+    return f64_of_bits(bits_of_f64(sum.hi + sum.lo) ^ sin_sign(turn));
+}
+
+/* Both are within 0.7 ulp. */
+MYLIB_FN double sin_easy_f64(double x) { return sin_of(x, reduce_easy(magnitude(x))); }
+MYLIB_FN int sin_is_hard_f64(double x) { return is_hard_turn(x); }
+MYLIB_FN double sin_hard_f64(double x) { return sin_of(x, reduce_any(x)); }
+MYLIB_FN double sin_f64(double x) { return sin_is_hard_f64(x) ? sin_hard_f64(x) : sin_easy_f64(x); }
+
+MYLIB_FN double cos_easy_f64(double x) { return cos_of(reduce_easy(magnitude(x))); }
+MYLIB_FN int cos_is_hard_f64(double x) { return is_hard_turn(x); }
+MYLIB_FN double cos_hard_f64(double x) { return cos_of(reduce_any(x)); }
+MYLIB_FN double cos_f64(double x) { return cos_is_hard_f64(x) ? cos_hard_f64(x) : cos_easy_f64(x); }
+
+/*
+ * f32 and f16 reduce by pi, so that one polynomial does: r = x - n pi for the sine, and
+ * r = x - (n + 1/2) pi for the cosine, |r| <= pi/2.  The relative error is below 2^-51: the
+ * polynomial's is 2^-61.5.  That all results round correctly was tried.
+ */
+#define ONE_OVER_PI 0x1.45f306dc9c883p-2
+#define PI_HI 0x1.921fb54442d18p+1
+#define PI_LO 0x1.1a62633145c07p-53
+
+MYLIB_FN double sin_narrow(double multiple, double x, uint64_t sign)
+{
+    const double r = FMA(-multiple, PI_LO, FMA(-multiple, PI_HI, x)), z = r * r;
+    double p = FMA(z, 0x1.883249691cf57p-49, -0x1.ae438197f199dp-41);
+    p = FMA(z, p, 0x1.6123ccfed492dp-33);
+    p = FMA(z, p, -0x1.ae6454d45c8dp-26);
+    p = FMA(z, p, 0x1.71de3a52a0917p-19);
+    p = FMA(z, p, -0x1.a01a01a014d6dp-13);
+    p = FMA(z, p, 0x1.11111111110c8p-7);
+    p = FMA(z, p, -0x1.5555555555555p-3);
+    return f64_of_bits(bits_of_f64(FMA(r * z, p, r)) ^ (sign & SIGN_BIT_F64));
+}
+MYLIB_FN double sin_narrow_easy(double x)
+{
+    const double size = magnitude(x), m = FMA(size, ONE_OVER_PI, INTEGER_MAGIC);
+    return sin_narrow(m - INTEGER_MAGIC, size, bits_of_f64(m) << 63 ^ bits_of_f64(x));
+}
+MYLIB_FN double cos_narrow_easy(double x)
+{
+    const double size = magnitude(x), m = FMA(size, ONE_OVER_PI, -0.5) + INTEGER_MAGIC;
+    return sin_narrow((m - INTEGER_MAGIC) + 0.5, size, ~bits_of_f64(m) << 63);
+}
+
+MYLIB_FN float sin_easy_f32(float x) { return (float)sin_narrow_easy(x); }
+MYLIB_FN int sin_is_hard_f32(float x) { return is_hard_turn(x); }
+MYLIB_FN float sin_hard_f32(float x)
+{
+    const t_turn turn = reduce_any(x);
+    const t_dd sum = sin_sum(turn);
+    const uint64_t sign = sin_sign(turn) ^ (bits_of_f64(x) & SIGN_BIT_F64);
+    return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sign);
+}
+MYLIB_FN float sin_f32(float x) { return sin_is_hard_f32(x) ? sin_hard_f32(x) : sin_easy_f32(x); }
+MYLIB_FN t_f16 sin_f16(t_f16 x) { return f16_from_f64(sin_narrow_easy(f64_from_f16(x))); }
+
+MYLIB_FN float cos_easy_f32(float x) { return (float)cos_narrow_easy(x); }
+MYLIB_FN int cos_is_hard_f32(float x) { return is_hard_turn(x); }
+MYLIB_FN float cos_hard_f32(float x)
+{
+    t_turn turn = reduce_any(x);
+    turn.quarter++;
+    const t_dd sum = sin_sum(turn);
+    return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sin_sign(turn));
+}
+MYLIB_FN float cos_f32(float x) { return cos_is_hard_f32(x) ? cos_hard_f32(x) : cos_easy_f32(x); }
+MYLIB_FN t_f16 cos_f16(t_f16 x) { return f16_from_f64(cos_narrow_easy(f64_from_f16(x))); }
+
+/* ---- tan ----------------------------------------------------------------------------------- */
+
+/*
+ * The sine over the cosine, or minus the cosine over the sine, each as hi + lo.  The quotient is
+ * corrected by what it leaves: within 0.9 ulp.
+ */
+MYLIB_FN t_dd tan_sum(t_turn turn)
+{
+    const t_dd s = sin_of_turn(turn.r, turn.tail), c = cos_of_turn(turn.r, turn.tail);
+    const int is_odd = (turn.quarter & 1) != 0;
+    const t_dd n = fast_two_sum(is_odd ? c.hi : s.hi, is_odd ? c.lo : s.lo);
+    const t_dd d = fast_two_sum(is_odd ? s.hi : c.hi, is_odd ? s.lo : c.lo);
+    const double inverse = 1 / d.hi, quotient = n.hi * inverse;
+    const double rest = FMA(-quotient, d.hi, n.hi) + FMA(-quotient, d.lo, n.lo);
+    return make_dd(quotient, rest * inverse);
+}
+MYLIB_FN double tan_of(double x, t_turn turn)
+{
+    const t_dd sum = tan_sum(turn);
+    const uint64_t sign = turn.quarter << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64);
+    return f64_of_bits(bits_of_f64(sum.hi + sum.lo) ^ sign);
+}
+
+MYLIB_FN double tan_easy_f64(double x) { return tan_of(x, reduce_easy(magnitude(x))); }
+MYLIB_FN int tan_is_hard_f64(double x) { return is_hard_turn(x); }
+MYLIB_FN double tan_hard_f64(double x) { return tan_of(x, reduce_any(x)); }
+MYLIB_FN double tan_f64(double x) { return tan_is_hard_f64(x) ? tan_hard_f64(x) : tan_easy_f64(x); }
+
+/* For f32 and f16: without tails, with a relative error below 2^-51. */
+MYLIB_FN double tan_narrow_easy(double x)
+{
+    const double size = magnitude(x), m = FMA(size, TWO_OVER_PI, INTEGER_MAGIC);
+    const double quarter = m - INTEGER_MAGIC;
+    const double r = FMA(-quarter, HALF_PI_LO, FMA(-quarter, HALF_PI_HI, size)), z = r * r;
+    const double s = FMA(r * z, sin_polynomial(z), r);
+    const double c = FMA(z, FMA(z, cos_polynomial(z), -0.5), 1.0);
+    const uint64_t odd = bits_of_f64(m) & 1;
+    const double quotient = (odd != 0 ? c : s) / (odd != 0 ? s : c);
+    return f64_of_bits(bits_of_f64(quotient) ^ odd << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64));
+}
+MYLIB_FN float tan_easy_f32(float x) { return (float)tan_narrow_easy(x); }
+MYLIB_FN int tan_is_hard_f32(float x) { return is_hard_turn(x); }
+MYLIB_FN float tan_hard_f32(float x)
+{
+    const t_turn turn = reduce_any(x);
+    const t_dd sum = tan_sum(turn);
+    const uint64_t sign = turn.quarter << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64);
+    return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sign);
+}
+MYLIB_FN float tan_f32(float x) { return tan_is_hard_f32(x) ? tan_hard_f32(x) : tan_easy_f32(x); }
+MYLIB_FN t_f16 tan_f16(t_f16 x) { return f16_from_f64(tan_narrow_easy(f64_from_f16(x))); }
+
+/* ---- Degrees: one product with a constant, as in NumPy --------------------------------------- */
+
+MYLIB_FN double deg2rad_f64(double x) { return x * 0x1.1df46a2529d39p-6; }
+MYLIB_FN float deg2rad_f32(float x) { return x * 0x1.1df46ap-6f; }
+MYLIB_FN t_f16 deg2rad_f16(t_f16 x) { return f16_from_f64(deg2rad_f32((float)f64_from_f16(x))); }
+MYLIB_FN double rad2deg_f64(double x) { return x * 0x1.ca5dc1a63c1f8p5; }
+MYLIB_FN float rad2deg_f32(float x) { return x * 0x1.ca5dcp5f; }
+MYLIB_FN t_f16 rad2deg_f16(t_f16 x) { return f16_from_f64(rad2deg_f32((float)f64_from_f16(x))); }
+
+#endif /* MYLIB_TRIGONOMETRIC_H */
