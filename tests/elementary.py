@@ -80,10 +80,16 @@ def near(points: Sequence[float], arguments: Arguments) -> Arguments:
 
 # ---- Functions -----------------------------------------------------------------------------------
 
+# Where e^x, and 2^x, change: overflow, the ends of normal and of subnormal results, half an octave.
+_E_POINTS = [709.78, -708.4, -745.13, 88.72, -87.34, -103.97, 11.09, -9.7, -17.33, 0.3466, -0.3466]
+_2_POINTS = [1024, -1022, -1075, 128, -126, -150, 16, -14, -25, 0.5, -0.5]
 # Where a quarter of a turn ends, and the arguments become hard.
 TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], within(-1e7, 1e7))
 
 FUNCTIONS: dict[str, Function] = {
+    "exp": Function(gmpy2.exp, 0.55, near(_E_POINTS, within(-750, 712))),
+    "exp2": Function(gmpy2.exp2, 0.55, near(_2_POINTS, within(-1080, 1026))),
+    "expm1": Function(gmpy2.expm1, 0.55, near(_E_POINTS, within(-40, 712))),
     "sin": Function(gmpy2.sin, 1.0, TURNS),
     "cos": Function(gmpy2.cos, 1.0, TURNS),
     "tan": Function(gmpy2.tan, 1.0, TURNS),

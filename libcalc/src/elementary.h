@@ -13,6 +13,7 @@
 #ifndef MYLIB_ELEMENTARY_H
 #define MYLIB_ELEMENTARY_H
 
+#include "elementary/exponential.h"
 #include "elementary/numbers.h"
 #include "elementary/trigonometric.h"
 

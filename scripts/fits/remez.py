@@ -36,33 +36,46 @@ def value(coefficients: Sequence[mp.mpf], powers: Sequence[int], x: mp.mpf) -> m
     return mp.fsum(c * x**p for c, p in zip(coefficients, powers, strict=True))
 
 
+def chebyshev(low: mp.mpf, high: mp.mpf, n: int) -> list[mp.mpf]:
+    """Returns n points of [low, high], closer together towards its ends; none is one or 0."""
+    angles = (mp.pi * (2 * k + 1) / (2 * n) for k in range(n))
+    points = ((low + high) / 2 - (high - low) / 2 * mp.cos(angle) for angle in angles)
+    least = (high - low) * mp.mpf(2) ** -20
+    return [x if abs(x) > least else least for x in points]
+
+
 def remez(
     function: Function, low: mp.mpf, high: mp.mpf, powers: Sequence[int], weight: Function
-) -> tuple[list[mp.mpf], mp.mpf]:
-    """Returns the real coefficients of least weighted error on [low, high], and that error."""
+) -> list[mp.mpf]:
+    """Returns the real coefficients of least weighted error on [low, high].
+
+    Where the powers leave out the lowest and 0 is inside, no error need alternate: the exchange may
+    then fail to converge.  So the best of what it finds is taken, and of a least-squares fit.
+    """
     n = len(powers) + 1
-    nodes = [
-        (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * n))
-        for k in range(n)
-    ]
-    grid = [
-        (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * k / (20 * n))
-        for k in range(20 * n + 1)
-    ]
-    grid = [x for x in grid if x != 0 or 0 in powers]
-    wanted = [function(x) for x in grid]
-    weights = [weight(x) for x in grid]
-    coefficients: list[mp.mpf] = []
-    largest = mp.mpf(0)
-    for _ in range(30):
-        rows = [[x**p for p in powers] + [(-1) ** k / weight(x)] for k, x in enumerate(nodes)]
-        solved = mp.lu_solve(mp.matrix(rows), mp.matrix([function(x) for x in nodes]))
+    nodes = chebyshev(low, high, n)
+    grid = chebyshev(low, high, 20 * n)
+    wanted, weights = [function(x) for x in grid], [abs(weight(x)) for x in grid]
+
+    def errors_of(coefficients: list[mp.mpf]) -> list[mp.mpf]:
+        rows = zip(grid, wanted, weights, strict=True)
+        return [(f - value(coefficients, powers, x)) * w for x, f, w in rows]
+
+    rows = [[x**p * w for p in powers] for x, w in zip(grid, weights, strict=True)]
+    right = [f * w for f, w in zip(wanted, weights, strict=True)]
+    best = list(mp.lu_solve(mp.matrix(rows), mp.matrix(right)))
+    least = max(map(abs, errors_of(best)))
+    for _ in range(12):
+        rows = [[x**p for p in powers] + [(-1) ** k / abs(weight(x))] for k, x in enumerate(nodes)]
+        try:
+            solved = mp.lu_solve(mp.matrix(rows), mp.matrix([function(x) for x in nodes]))
+        except ZeroDivisionError:  # two nodes have met
+            break
         coefficients, levelled = list(solved[:-1]), abs(solved[n - 1])
-        errors = [
-            (f - value(coefficients, powers, x)) * w
-            for x, f, w in zip(grid, wanted, weights, strict=True)
-        ]
-        largest = max(abs(e) for e in errors)
+        errors = errors_of(coefficients)
+        largest = max(map(abs, errors))
+        if largest < least:
+            best, least = coefficients, largest
         if largest <= levelled * mp.mpf("1.01"):
             break
         # The highest error of each run of one sign; of too many runs, those at the better end.
@@ -78,7 +91,7 @@ def remez(
         if len(peaks) < n:
             break
         nodes = [grid[i] for i in peaks]
-    return coefficients, largest
+    return best
 
 
 def largest_error(
@@ -118,7 +131,7 @@ def fit(
         def rest(x: mp.mpf, fixed: list[mp.mpf] = fixed, k: int = k) -> mp.mpf:
             return function(x) - value(fixed, powers[:k], x)
 
-        coefficients, _ = remez(rest, low, high, left, weight)
+        coefficients = remez(rest, low, high, left, weight)
         done.append(nearest(coefficients[0], bits[k] if k < len(bits) else 53))
     return done, largest_error(function, low, high, done, powers, weight)
 
@@ -138,7 +151,7 @@ def as_hex(x: mp.mpf) -> str:
 def check(header: str, constants: dict[str, Sequence[mp.mpf]]) -> None:
     """Exits with an error where the header does not hold one of the constants."""
     text = (HEADERS / header).read_text(encoding="utf-8")
-    numbers = {float.fromhex(n) for n in re.findall(r"-?0x[0-9a-f.]+p[+-]?\d+", text)}
+    numbers = {1.0} | {float.fromhex(n) for n in re.findall(r"-?0x[0-9a-f.]+p[+-]?\d+", text)}
     missing = [
         f"{name}: {as_hex(x)}"
         for name, row in constants.items()

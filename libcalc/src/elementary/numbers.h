@@ -308,4 +308,9 @@ MYLIB_FN t_f16 f16_from_f64(double x)
     return h;
 }
 
+/* op_f32 and op_f16 of a function op_near, whose f64 is near enough to round it to either. */
+#define DEFINE_NARROW(op)                                                                          \
+    MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); }                               \
+    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(f64_from_f16(x))); }
+
 #endif /* MYLIB_NUMBERS_H */

@@ -1,0 +1,63 @@
+"""The constants of libcalc/src/elementary/exponential.h; --check compares them with the file."""
+
+from __future__ import annotations
+
+import sys
+
+import mpmath as mp
+from remez import as_hex, check, fit, nearest
+
+LN2 = mp.log(2)
+HALF_LN2 = LN2 / 2 * (1 + mp.mpf(2) ** -40)
+
+
+def tail(x: mp.mpf) -> mp.mpf:
+    """2 (e^x - 1 - x - x^2/2) / x^3"""
+    if abs(x) < mp.mpf(2) ** -20:
+        return mp.fsum(2 * x**k / mp.factorial(k + 3) for k in range(12))
+    return 2 * (mp.expm1(x) - x - x * x / 2) / x**3
+
+
+def slope(x: mp.mpf) -> mp.mpf:
+    """(e^x - 1) / x"""
+    return mp.expm1(x) / x if x else mp.mpf(1)
+
+
+def slope_2(x: mp.mpf) -> mp.mpf:
+    """(2^x - 1) / x"""
+    return LN2 * slope(x * LN2)
+
+
+def main() -> None:
+    log2_e = nearest(1 / LN2)
+    ln2_high = nearest(LN2, 42)
+    ln2_low = nearest(LN2 - ln2_high)
+    ln2_hi = nearest(LN2)
+    constants = {
+        "LOG2_E": [log2_e],
+        "LN2_42": [ln2_high, ln2_low],
+        "LN2_DD": [ln2_hi, nearest(LN2 - ln2_hi)],
+    }
+    errors = {}
+    # Relative to e^x - 1, the smaller of the two results.
+    constants["EXP_TAIL"], errors["EXP_TAIL"] = fit(
+        tail, -HALF_LN2, HALF_LN2, range(10), lambda x: x**3 / 2 / mp.expm1(x) if x else mp.mpf(0)
+    )
+    tail_row = constants["EXP_TAIL"]
+    constants["EXP_TAIL"] = [tail_row[0], *(2 * c for c in tail_row[1:])]  # times r^2/2, not r^2
+    constants["EXP_NEAR"], errors["EXP_NEAR"] = fit(
+        slope, -HALF_LN2, HALF_LN2, range(11), lambda x: 1 / slope(x)
+    )
+    constants["EXP2_NEAR"], errors["EXP2_NEAR"] = fit(
+        slope_2, mp.mpf("-0.5"), mp.mpf("0.5"), range(11), lambda x: x
+    )
+    if sys.argv[1:] == ["--check"]:
+        check("exponential.h", constants)
+        return
+    for name, row in constants.items():
+        error = f" /* error 2^{mp.nstr(mp.log(errors[name], 2), 4)} */" if name in errors else ""
+        print(f"{name}: {', '.join(map(as_hex, row))}{error}")
+
+
+if __name__ == "__main__":
+    main()
