@@ -2,14 +2,12 @@
 
 The modules of tests are imported while `numpy` and `numpy._core.umath` are copies that hold this
 package's operations (or with NUMPYS_TESTS_OF=ufuncs their ufuncs) under NumPy's names.  NumPy
-itself, and what compares the results, keeps its own.  The outcome of each test goes to the file
-that NUMPYS_TESTS_RESULT names.
+itself, and what compares the results, keeps its own.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import sys
 import types
@@ -22,14 +20,10 @@ import numpy._core._rational_tests
 import numpy._core._umath_tests
 import numpy.linalg._umath_linalg
 import numpy.testing
-import pytest
 
 import pkg as pcd
 
 MODULES = ("test_umath", "test_ufunc", "test_umath_complex")
-
-#: Tells, for each test that was not skipped, whether it passed; by name with parameters.
-outcomes: dict[str, bool] = {}
 
 
 class _Copy(types.ModuleType):
@@ -66,17 +60,6 @@ def _import_all() -> None:
             spec.loader.exec_module(sys.modules[name])
     finally:
         sys.modules.update(originals)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    is_expected_to_fail = hasattr(report, "wasxfail")
-    if report.failed or (report.when == "call" and report.passed and not is_expected_to_fail):
-        test = report.nodeid.rpartition("tests/")[2].encode("ascii", "backslashreplace").decode()
-        outcomes[test] = report.passed and outcomes.get(test, True)
-
-
-def pytest_sessionfinish() -> None:
-    Path(os.environ["NUMPYS_TESTS_RESULT"]).write_text(json.dumps(outcomes))
 
 
 _import_all()

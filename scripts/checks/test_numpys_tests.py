@@ -7,16 +7,11 @@ test that passes no longer belongs to the list.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from others_tests import compare, outcomes
 
 #: The lists below are those of this version: others have other tests.
 TESTED = "2.4.6"
@@ -156,40 +151,12 @@ def _folder() -> Path:
 
 @pytest.mark.parametrize("what", LISTED)
 def test_numpys_tests(what: str, tmp_path: Path) -> None:
-    folder, result = _folder(), tmp_path / "outcomes.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "numpys_tests", "-p", "no:cacheprovider", "-q",
-         "-W", "ignore", "--tb=line", "-k", f"not {LEFT_OUT}",
-         *(str(folder / name) for name in FILES)],
+    folder = _folder()
+    passed, output = outcomes(
+        [folder / name for name in FILES],
+        *("-p", "numpys_tests", "-k", f"not {LEFT_OUT}"),
         cwd=tmp_path,
-        env={
-            **os.environ, "NUMPYS_TESTS_OF": what, "NUMPYS_TESTS_RESULT": str(result),
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "scripts" / "checks"), str(ROOT)]),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    output = done.stdout[-10000:]
-    assert result.exists(), output
-    passed: dict[str, bool] = json.loads(result.read_text())
+        NUMPYS_TESTS_OF=what,
+    )
     assert len(passed) > 5000, f"only {len(passed)} tests ran\n{output}"
-
-    listed = {test for tests in LISTED[what].values() for test in tests.split()}
-    unlisted, needless = [], []
-    for test, has_passed in passed.items():
-        is_listed = test in listed or test.partition("[")[0] in listed
-        if not has_passed and not is_listed:
-            unlisted.append(test)
-        elif has_passed and is_listed:
-            needless.append(test)
-    missing = listed - set(passed) - {test.partition("[")[0] for test in passed}
-    assert not (unlisted or needless or missing), "\n".join(
-        [
-            f"{len(unlisted)} tests fail that are not listed:", *unlisted,
-            f"{len(needless)} listed tests pass:", *needless,
-            f"{len(missing)} listed tests did not run:", *sorted(missing),
-            output,
-        ]
-    )  # fmt: skip
+    compare(passed, {test for tests in LISTED[what].values() for test in tests.split()}, output)
