@@ -78,6 +78,20 @@ def near(points: Sequence[float], arguments: Arguments) -> Arguments:
     return draw
 
 
+def points_of_a_plane(
+    rng: np.random.Generator, n: int, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """y and x of all binades; some along the edges of octants; zeros and infinities."""
+    (x,) = within(-1e3, 1e3)(rng, n, dtype)
+    (y,) = within(-1e3, 1e3)(rng, n, dtype)
+    with np.errstate(all="ignore"):
+        edge = (x * rng.choice(_EIGHTHS, n) * (1 + np.exp2(-rng.uniform(1, 60, n)))).astype(dtype)
+    special = rng.choice(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], dtype), n)
+    y = np.where(rng.random(n) < 0.125, edge, y)
+    y = np.where(rng.random(n) < 0.0625, special, y)
+    return y, np.where(rng.random(n) < 0.0625, rng.permutation(special), x)
+
+
 # ---- Functions -----------------------------------------------------------------------------------
 
 # Where e^x, and 2^x, change: overflow, the ends of normal and of subnormal results, half an octave.
@@ -85,6 +99,8 @@ _E_POINTS = [709.78, -708.4, -745.13, 88.72, -87.34, -103.97, 11.09, -9.7, -17.3
 _2_POINTS = [1024, -1022, -1075, 128, -126, -150, 16, -14, -25, 0.5, -0.5]
 # Where a quarter of a turn ends, and the arguments become hard.
 TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], within(-1e7, 1e7))
+# Tangents where an angle is computed from another multiple of pi/4.
+_EIGHTHS = [np.sqrt(2) - 1, np.sqrt(2) + 1, 1.0]
 
 FUNCTIONS: dict[str, Function] = {
     "exp": Function(gmpy2.exp, 0.55, near(_E_POINTS, within(-750, 712))),
@@ -93,6 +109,10 @@ FUNCTIONS: dict[str, Function] = {
     "sin": Function(gmpy2.sin, 1.0, TURNS),
     "cos": Function(gmpy2.cos, 1.0, TURNS),
     "tan": Function(gmpy2.tan, 1.0, TURNS),
+    "arcsin": Function(gmpy2.asin, 1.0, near([0.5, 1.0, -1.0], within(-1, 1))),
+    "arccos": Function(gmpy2.acos, 1.0, near([0.5, -0.5, 1.0, -1.0], within(-1, 1))),
+    "arctan": Function(gmpy2.atan, 1.0, near(_EIGHTHS, within(-4, 4))),
+    "arctan2": Function(gmpy2.atan2, 1.0, points_of_a_plane),
 }
 
 

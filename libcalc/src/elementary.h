@@ -14,6 +14,7 @@
 #define MYLIB_ELEMENTARY_H
 
 #include "elementary/exponential.h"
+#include "elementary/inverse.h"
 #include "elementary/numbers.h"
 #include "elementary/trigonometric.h"
 
@@ -21,7 +22,8 @@
 #define MYLIB_HARD(X)                                                                              \
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
-    X(tan, f32) X(tan, f64)
+    X(tan, f32) X(tan, f64)                                                                        \
+    X(arctan2, f32) X(arctan2, f64)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */
