@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -93,8 +93,8 @@ def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: An
 
 
 def _find(
-    names: Iterable[str],
-    local_dict: Mapping[str, Any] | None,
+    names: Sequence[str],
+    local_dict: Any,
     global_dict: Mapping[str, Any] | None,
     depth: int,
 ) -> list[Any]:
@@ -142,7 +142,7 @@ def _remember(expression: Expression, out: Any, order: str, casting: str) -> Non
 
 def evaluate(
     ex: str,
-    local_dict: Mapping[str, Any] | None = None,
+    local_dict: Any = None,
     global_dict: Mapping[str, Any] | None = None,
     out: Any = None,
     order: str = "K",
@@ -172,7 +172,7 @@ def evaluate(
 
 def validate(
     ex: str,
-    local_dict: Mapping[str, Any] | None = None,
+    local_dict: Any = None,
     global_dict: Mapping[str, Any] | None = None,
     out: Any = None,
     order: str = "K",
@@ -202,7 +202,7 @@ def validate(
 
 
 def re_evaluate(
-    local_dict: Mapping[str, Any] | None = None,
+    local_dict: Any = None,
     global_dict: Mapping[str, Any] | None = None,
     _frame_depth: int = 2,
 ) -> Any:

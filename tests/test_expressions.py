@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+from pathlib import Path
 from typing import Any
 
 import cases
@@ -598,3 +600,69 @@ def test_programs_check_their_inputs() -> None:
     with pytest.raises(TypeError):
         program.reduce(0, "f8", -1, [0.0], (np.ones(2), np.ones(2)))
     assert program.call(-1, "K", None, (np.ones(2), np.ones(3))) is NotImplemented
+
+
+# ---- Tables as local_dict ------------------------------------------------------------------------
+
+
+def test_columns_of_tables() -> None:
+    """The columns of one table share its labels, so their elements are the operands."""
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    records = np.zeros(3, [("a", "f8"), ("b", "i4"), ("text", "S3")])
+    records["b"] = [1, 2, 3]
+    assert np.array_equal(evaluate("a + b * k", records, {"k": 2}), [2, 4, 6])
+    named = types.MappingProxyType({"a": a, "b": b})
+    assert np.array_equal(evaluate("a + b * k", named), a + b * 2)
+
+    class Keys:
+        def keys(self) -> list[str]:
+            return ["b"]
+
+        def __getitem__(self, name: str) -> Any:
+            return {"b": b}[name]
+
+    assert np.array_equal(evaluate("b * k", Keys(), {"k": 2}), b * 2)
+    with pytest.raises(NameError):
+        evaluate("missing + b", Keys())
+    for wrong in (a, [a], "text", 3):
+        with pytest.raises(TypeError, match="local_dict is a mapping of names to values, not"):
+            evaluate("a + b", wrong)
+
+
+def test_columns_of_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3, 4], "text": ["x", "y"]}, index=[7, 5])
+    result = evaluate("a * b + k", frame, {"k": 10})
+    assert type(result) is np.ndarray and np.array_equal(result, [13, 18])
+    assert evaluate("sum(b)", frame) == 7
+    with pytest.raises(TypeError, match="the input 'text'"):
+        evaluate("text + a", frame)
+    with pytest.raises(TypeError, match="several columns of the DataFrame have the name 'a'"):
+        evaluate("a + 1", pd.concat([frame, frame], axis=1))
+    with pytest.raises(TypeError, match="pandas.*rules of its own"):
+        evaluate("a + b", {"a": frame["a"], "b": frame["b"][::-1]})
+
+
+def test_columns_of_xarray() -> None:
+    """Dimensions broadcast by their positions, so other orders of their names are refused."""
+    xr = pytest.importorskip("xarray")
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    data = xr.Dataset({"a": (("y", "x"), a), "b": ("x", b), "c": ("y", b[:2]), "n": 5.0})
+    assert np.array_equal(evaluate("a + b * n", data), a + b * 5)
+    with pytest.raises(ValueError, match=r"'a' has the dimensions \('y', 'x'\) and 'c' has"):
+        evaluate("a + c", data)
+    pytest.importorskip("dask")
+    with pytest.raises(TypeError, match="xarray.apply_ufunc"):
+        evaluate("a + b", data.chunk({"x": 2}))
+
+
+def test_columns_of_groups(tmp_path: Path) -> None:
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        file["a"], file["b"] = a, b
+        assert np.array_equal(evaluate("a + b", file), a + b)
+    group = zarr.open_group(tmp_path / "store", mode="w")
+    for name, x in (("a", a), ("b", b)):
+        group.create_array(name, data=x)
+    assert np.array_equal(evaluate("a + b", group), a + b)

@@ -32,6 +32,7 @@ from .._operands import (
 )
 from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
+from .columns import values_of
 from .graph import Graph, of_numbers, on_numbers, operands, text_of
 from .lowering import Lowered, Static, describe, lower
 from .parsing import parse
@@ -563,14 +564,6 @@ def of_graph(graph: Graph, name: str = "expression") -> Expression:
 _of_text: Any = lru_cache(maxsize=256)(Expression)
 
 
-def _check_mappings(local_dict: Any, global_dict: Any) -> None:
-    for what, names in (("local_dict", local_dict), ("global_dict", global_dict)):
-        if not hasattr(type(names), "__contains__") or isinstance(
-            names, str | bytes | list | tuple | set | frozenset
-        ):
-            raise TypeError(f"{what} is a mapping of names to values, not {type(names).__name__}")
-
-
 #: The references to a frame's copy of its variables while only the frame and `look_up` have it.
 _OF_FRAME = 3
 
@@ -578,8 +571,8 @@ _OF_FUNCTION = inspect.CO_OPTIMIZED
 
 
 def look_up(
-    names: Iterable[str],
-    local_dict: Mapping[str, Any] | None,
+    names: Sequence[str],
+    local_dict: Any,
     global_dict: Mapping[str, Any] | None,
     depth: int,
 ) -> list[Any]:
@@ -596,8 +589,10 @@ def look_up(
             local_dict = frame.f_locals
         else:
             frame = None
-    if type(local_dict) is not dict or type(global_dict) is not dict:
-        _check_mappings(local_dict, global_dict)
+    if type(local_dict) is not dict:
+        local_dict = values_of("local_dict", local_dict, names)
+    if type(global_dict) is not dict:
+        global_dict = values_of("global_dict", global_dict, names)
     values = []
     for name in names:
         if name in local_dict:
@@ -619,7 +614,7 @@ def look_up(
 @overload
 def evaluate(
     expr: str | Expression,
-    local_dict: Mapping[str, Any] | None = ...,
+    local_dict: Any = ...,
     global_dict: Mapping[str, Any] | None = ...,
     *,
     out: _Out,
@@ -630,7 +625,7 @@ def evaluate(
 @overload
 def evaluate(
     expr: str | Expression,
-    local_dict: Mapping[str, Any] | None = ...,
+    local_dict: Any = ...,
     global_dict: Mapping[str, Any] | None = ...,
     out: Any = ...,
     order: str = ...,
@@ -639,7 +634,7 @@ def evaluate(
 ) -> Any: ...
 def evaluate(
     expr: str | Expression,
-    local_dict: Mapping[str, Any] | None = None,
+    local_dict: Any = None,
     global_dict: Mapping[str, Any] | None = None,
     out: Any = None,
     order: str = "K",
@@ -649,6 +644,8 @@ def evaluate(
     """Computes an expression over arrays in one pass; see `Expression`.
 
     Looks names up in `local_dict` and `global_dict`, or in the caller's local and global variables.
+    `local_dict` may be a table, such as a pandas DataFrame, an xarray Dataset, a structured array
+    or a group of HDF5 or Zarr: an expression computes with the elements of its columns.
     Raises SyntaxError if the text is not an expression, NameError for an unknown name.  Parsed
     expressions are cached.
 
