@@ -364,16 +364,26 @@ static void extent(const mylib_array *a, const char **begin, const char **end)
     *end = high + type_sizes[a->type];
 }
 
-int needs_copy(const mylib_array *out, const mylib_array *in)
+static int is_same_layout(const mylib_array *a, const mylib_array *b)
 {
+    const size_t nbytes = (size_t)a->ndim * sizeof *a->shape;
+    return a->data == b->data && a->type == b->type && a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, nbytes) == 0 && memcmp(a->strides, b->strides, nbytes) == 0;
+}
+
+int needs_copy(const call *c)
+{
+    const mylib_array *out = &c->arrays[0];
     const char *out_begin, *out_end, *begin, *end;
     extent(out, &out_begin, &out_end);
-    extent(in, &begin, &end);
-    if (out_end <= begin || end <= out_begin)
-        return 0;
-    return !(out->data == in->data && out->type == in->type && out->ndim == in->ndim &&
-             memcmp(out->shape, in->shape, (size_t)in->ndim * sizeof *in->shape) == 0 &&
-             memcmp(out->strides, in->strides, (size_t)in->ndim * sizeof *in->strides) == 0);
+    for (const mylib_array *in = out + 1; in <= out + c->inputs; in++) {
+        if (in->device.kind != out->device.kind)
+            continue;
+        extent(in, &begin, &end);
+        if (begin < out_end && out_begin < end && !is_same_layout(out, in))
+            return 1;
+    }
+    return 0;
 }
 
 int overlaps_itself(const mylib_array *a)

@@ -110,8 +110,8 @@ outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
                     mylib_type type, int64_t *strides);
 
-/* Returns whether `out` shares memory with an input in a way for which NumPy would make a copy. */
-int needs_copy(const mylib_array *out, const mylib_array *in);
+/* Returns whether the output shares memory with an input in a way that makes NumPy copy first. */
+int needs_copy(const call *c);
 
 /*
  * Returns whether elements of an array share memory; also true for a few layouts without overlap

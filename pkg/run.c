@@ -178,14 +178,7 @@ static outcome take_output(call *c, mylib_type type, int ndim, const int64_t *sh
     if (!find_output(c, out) || a->type != type || a->ndim != ndim ||
         memcmp(a->shape, shape, (size_t)ndim * sizeof *shape) != 0)
         return OTHER_OUT;
-    if (count == 0)
-        return DONE;
-    if (overlaps_itself(a))
-        return OTHER_OUT;
-    for (int k = 1; k <= c->inputs; k++)
-        if (a->device.kind == c->arrays[k].device.kind && needs_copy(a, &c->arrays[k]))
-            return OTHER_OUT;
-    return DONE;
+    return count != 0 && (overlaps_itself(a) || needs_copy(c)) ? OTHER_OUT : DONE;
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */

@@ -22,11 +22,14 @@ extern "C" {
 
 /* ---- Errors (status.c) --------------------------------------------------------------------- */
 
+/* Marks a function that only failures call: it stays out of the way of the others. */
+#define MYLIB_COLD __attribute__((cold, noinline))
+
 /*
  * Stores this thread's message and returns 'status', so that `return mylib_fail(...)` reads well.
  */
 mylib_status mylib_fail(mylib_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3), cold));
 
 #define MYLIB_MESSAGE_SIZE 1024
 

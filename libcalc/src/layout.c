@@ -40,7 +40,7 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
     return text;
 }
 
-static mylib_status refuse_device(mylib_device device)
+MYLIB_COLD static mylib_status refuse_device(mylib_device device)
 {
     char text[MYLIB_DEVICE_TEXT];
     if (device.kind != MYLIB_CPU && device.kind != MYLIB_CUDA)
@@ -105,7 +105,8 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
 }
 
 /* Says what is wrong with the shape or the strides of an array that has elements. */
-static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
+MYLIB_COLD static mylib_status refuse_extent(const char *name, const mylib_array *array,
+                                             int64_t count)
 {
     char text[MYLIB_SHAPE_TEXT];
     mylib_shape_text(text, array->ndim, array->shape);
@@ -217,8 +218,8 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
 }
 
-static mylib_status refuse_shape(const mylib_array *out, const mylib_array *in,
-                                 const char *out_name, const char *name)
+MYLIB_COLD static mylib_status refuse_shape(const mylib_array *out, const mylib_array *in,
+                                            const char *out_name, const char *name)
 {
     char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
     return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of shape %s does not broadcast to the shape %s of %s",
@@ -303,6 +304,8 @@ void mylib_layout_simplify(mylib_layout *l)
 {
     if (l->count == 0)
         return;
+    if (l->ndim == 1 && l->shape[0] != 1 && l->strides[0][0] > 0)
+        return; /* nothing to reorder, to merge or to flip */
     int kept = 0;
     for (int d = 0; d < l->ndim; d++)
         if (l->shape[d] != 1)
