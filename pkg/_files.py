@@ -12,7 +12,6 @@ import ctypes
 import errno
 import functools
 import io
-import itertools
 import math
 import os
 import re
@@ -34,6 +33,7 @@ from numpy.lib import format as npy
 from . import core
 from ._convert import convert
 from ._operands import broadcast_shapes
+from ._pieces import piece_shape, pieces
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
 
@@ -506,40 +506,6 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 # ---- Pieces --------------------------------------------------------------------------------------
-
-
-def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int, ...]:
-    """Returns the shape of pieces of at most `limit` elements, or one.
-
-    They are contiguous in C order.  For files in different orders they are about as long as wide,
-    so that each file is read in runs of many elements.
-    """
-    piece = list(shape)
-    if is_mixed:
-        while math.prod(piece) > max(limit, 1):
-            longest = piece.index(max(piece))
-            piece[longest] = -(-piece[longest] // 2)
-        return tuple(piece)
-    for d in range(len(piece)):
-        if math.prod(piece) <= limit:
-            break
-        piece[d] = max(1, limit // math.prod(piece[d + 1 :]))
-    return tuple(piece)
-
-
-def pieces(
-    shape: tuple[int, ...], piece: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yields the beginning of each piece, and its shape, which is smaller at the ends."""
-    if 0 in shape:
-        return
-    for begin in itertools.product(
-        *(range(0, n, step) for n, step in zip(shape, piece, strict=True))
-    ):
-        yield (
-            begin,
-            tuple(min(step, n - i) for i, n, step in zip(begin, shape, piece, strict=True)),
-        )
 
 
 def runs(

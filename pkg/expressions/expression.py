@@ -33,6 +33,7 @@ from .._operands import (
 from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
 from .columns import values_of
+from .datasets import fill, is_dataset
 from .graph import Graph, of_numbers, on_numbers, operands, text_of
 from .lowering import Lowered, Static, describe, lower
 from .parsing import parse
@@ -96,7 +97,7 @@ def _choose_order(order: str, values: Iterable[Any]) -> str:
 
 def _open_out(out: Any) -> Any:
     """Returns `out` as a NumPy array or an Array of a supported type."""
-    found = open_out("evaluate", unwrap_out("evaluate", out))
+    found = open_out("evaluate", out)
     check_dtype("evaluate", found.dtype)
     return found.view(np.ndarray) if isinstance(found, np.memmap) else found
 
@@ -356,7 +357,8 @@ class Expression(core.ExpressionBase):
     0.5
 
     Call arguments besides the inputs, all by name: ``out``, an array for the result, to whose type
-    it must cast by ``casting`` (as `numpy.can_cast`); ``order``, "C", "F", "A" or "K", of a new
+    it must cast by ``casting`` (as `numpy.can_cast`), also one of h5py or Zarr, which is computed
+    and written in pieces; ``order``, "C", "F", "A" or "K", of a new
     result; ``device``, where host arrays are computed.
 
     Its ``__name__`` is "expression", or the name of the function that was fused.
@@ -435,6 +437,9 @@ class Expression(core.ExpressionBase):
     def _compute(
         self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
     ) -> Any:
+        out = unwrap_out("evaluate", out)
+        if is_dataset(out):
+            return self._fill(inputs, out, order, casting, device)
         values = [_take(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
         ordinal = find_place("evaluate", values, device)
         order = _choose_order(order, values)
@@ -452,6 +457,26 @@ class Expression(core.ExpressionBase):
         else:
             self._note(call, inputs)
         return result if out is None else out
+
+    def _fill(
+        self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
+    ) -> Any:
+        """Computes a call into an array that lies in a file, piece by piece."""
+
+        def compute(parts: Sequence[Any], target: Any) -> None:
+            self._compute(parts, target, order, casting, device)
+
+        if self._graph.reduction is None:
+            values = [
+                x if is_dataset(x) else _take(name, x)
+                for name, x in zip(self.inputs, inputs, strict=True)
+            ]
+            fill(out, values, compute)
+        else:
+            target = np.empty(out.shape, check_dtype("evaluate", np.dtype(out.dtype)))
+            compute(inputs, target)
+            out[...] = target
+        return out
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         """Lets `core` compute further calls like this one."""

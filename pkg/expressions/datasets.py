@@ -1,0 +1,82 @@
+"""Outputs that lie in files: datasets of h5py and arrays of Zarr, which may be larger than memory.
+
+Each piece of the result is computed in memory from the same parts of the inputs, of which those
+that lie in files are read part by part too, and then written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._operands import broadcast_shapes, broadcasts
+from .._pieces import piece_shape, pieces
+from .._table import check_dtype
+
+#: Bytes computed of a piece: many times what a call costs, little beside the memory.
+_PIECE_NBYTES = 1 << 25
+
+
+def is_dataset(x: Any) -> bool:
+    """Tells whether `x` is an array in a file, of which parts can be read and written."""
+    return (
+        not isinstance(x, np.ndarray)
+        and all(hasattr(x, name) for name in ("shape", "dtype", "chunks"))
+        and hasattr(type(x), "__getitem__")
+        and hasattr(type(x), "__setitem__")
+        and not hasattr(type(x), "__array_function__")
+    )
+
+
+def _step(out: Any) -> tuple[int, ...]:
+    """Returns the shape of the pieces: whole chunks of `out`, as many as they may be large."""
+    limit = max(1, _PIECE_NBYTES // out.dtype.itemsize)
+    shape: tuple[int, ...] = tuple(out.shape)
+    chunk = getattr(out, "shards", None) or out.chunks
+    if chunk is None:
+        return piece_shape(shape, limit, False)
+    counts = tuple(-(-n // max(k, 1)) for n, k in zip(shape, chunk, strict=True))
+    counts = piece_shape(counts, max(1, limit // math.prod(chunk)), False)
+    return tuple(
+        min(n, max(1, count * k)) for n, count, k in zip(shape, counts, chunk, strict=True)
+    )
+
+
+def _part(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
+    """Returns the part of an input for a piece of the output."""
+    shape = np.shape(x)
+    if not shape:
+        return x[()] if is_dataset(x) else x
+    first = len(begin) - len(shape)
+    return x[
+        tuple(
+            slice(0, 1) if n == 1 else slice(i, i + k)
+            for n, i, k in zip(shape, begin[first:], piece[first:], strict=True)
+        )
+    ]
+
+
+def fill(out: Any, inputs: Sequence[Any], compute: Callable[[list[Any], Any], Any]) -> None:
+    """Computes the parts of the inputs piece by piece, and writes the results to `out`.
+
+    `compute` stores the result for parts of the inputs in a host array.  Raises ValueError if the
+    result does not broadcast into `out`, and TypeError for a type that the library does not have.
+    """
+    shape: tuple[int, ...] = tuple(out.shape)
+    dtype = check_dtype("evaluate", np.dtype(out.dtype))
+    result = broadcast_shapes(*(np.shape(x) for x in inputs))
+    if not broadcasts(result, shape):
+        raise ValueError(
+            f"evaluate(): out has shape {shape}, but the result has {result}, which does not "
+            "broadcast into it"
+        )
+    step = _step(out)
+    room = np.empty(math.prod(step), dtype)
+    for begin, piece in pieces(shape, step) if 0 not in shape else [((0,) * len(shape), shape)]:
+        target = room[: math.prod(piece)].reshape(piece)
+        compute([_part(x, begin, piece) for x in inputs], target)
+        if target.size:
+            out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target
