@@ -97,9 +97,9 @@ def points_of_a_plane(
 # Where e^x, and 2^x, change: overflow, the ends of normal and of subnormal results, half an octave.
 _E_POINTS = [709.78, -708.4, -745.13, 88.72, -87.34, -103.97, 11.09, -9.7, -17.33, 0.3466, -0.3466]
 _2_POINTS = [1024, -1022, -1075, 128, -126, -150, 16, -14, -25, 0.5, -0.5]
-# Where a quarter of a turn ends, and the arguments become hard.
+# Multiples of an eighth of a turn, and the first hard argument.
 TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], within(-1e7, 1e7))
-# Tangents where an angle is computed from another multiple of pi/4.
+# Slopes between the octants from which an angle is computed, and of the diagonal.
 _EIGHTHS = [np.sqrt(2) - 1, np.sqrt(2) + 1, 1.0]
 
 FUNCTIONS: dict[str, Function] = {

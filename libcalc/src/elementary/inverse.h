@@ -33,9 +33,9 @@ MYLIB_FN double arctan_polynomial(double z)
 }
 
 /*
- * The angle of a point in the first quadrant is eighths * pi/4 + arctan(n / d),
- * with |n / d| at most tan(pi/8): n / d is y / x, (y - x) / (y + x) or -x / y.
- * The sums are those of n_y - n_x and d_y + d_x.
+ * The angle of a point in the first quadrant is eighths * pi/4 + arctan(n / d), with |n / d| at
+ * most tan(pi/8): n / d is y / x, (y - x) / (y + x) or -x / y.  The sums are those of n_y - n_x and
+ * d_y + d_x.
  */
 typedef struct t_octant {
     double n_y, n_x, d_y, d_x, eighths;
@@ -43,19 +43,17 @@ typedef struct t_octant {
 
 MYLIB_FN t_octant octant_of(double y, double x)
 {
-    const int is_above = y > TAN_1_8_PI * x, is_far = y > TAN_3_8_PI * x;
-    t_octant octant = {is_far ? 0 : y, is_above ? x : 0, is_above ? y : 0, is_far ? 0 : x,
-                       is_far     ? 2.0
-                       : is_above ? 1.0
-                                  : 0.0};
+    const int is_above = y > TAN_1_8_PI * x, is_near = !(y > TAN_3_8_PI * x);
+    const double eighths = is_near ? is_above ? 1.0 : 0.0 : 2.0;
+    t_octant octant = {is_near ? y : 0, is_above ? x : 0, is_above ? y : 0, is_near ? x : 0,
+                       eighths};
     return octant;
 }
 
 /*
- * eighths * pi/4 + arctan(n / d), for n / d with their errors: the quotient t
- * is corrected by what it leaves, which counts 1 / (1 + t^2), or nearly 1 -
- * t^2.  What is added to the larger of the two terms is at most 0.06 of the
- * result: within 0.7 ulp.
+ * eighths * pi/4 + arctan(n / d), for n / d with their errors: the quotient t is corrected by
+ * what it leaves, which counts 1 / (1 + t^2), or nearly 1 - t^2.  What is added to the larger of
+ * the two terms is at most 0.06 of the result: within 0.7 ulp.
  */
 MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d)
 {
@@ -113,7 +111,7 @@ MYLIB_FN double arctan2_easy_f64(double y, double x)
     n.lo = f64_of_bits(bits_of_f64(n.lo) ^ arctan2_turns(x));
     return with_sign_of(angle_f64(arctan2_eighths(o.eighths, x), n, d), y);
 }
-/* Where a step could overflow or lose bits by underflow, and both are 0. */
+/* Finds points of which a step could overflow or lose bits by underflow, and the origin. */
 MYLIB_FN int arctan2_is_hard_f64(double y, double x)
 {
     const double size_x = magnitude(x), size_y = magnitude(y);
@@ -151,8 +149,8 @@ MYLIB_FN double arctan2_f64(double y, double x)
 }
 
 /*
- * f32 and f16.  The sums of the octant are exact in f64, and no step of it overflows or loses bits.
- * Infinities count as 2^300: what that leaves of an angle is below all f32, and hard.
+ * f32 and f16.  The sums of the octant are exact in f64, and no step of it overflows or loses
+ * bits.  Infinities count as 2^300: what that leaves of an angle is below all f32, and hard.
  */
 MYLIB_FN double arctan2_narrow(double y, double x)
 {
@@ -166,8 +164,8 @@ MYLIB_FN double arctan2_narrow(double y, double x)
 }
 MYLIB_FN float arctan2_easy_f32(float y, float x) { return (float)arctan2_narrow(y, x); }
 /*
- * Where the error, 4 ulps at most, could change the f32: the 29 bits after those of f32 are within
- * 4 of a half; and where f32 has fewer bits.
+ * Finds results that an error of 4 ulps, which is more than there is, could round to another f32:
+ * the 29 bits after those of f32 are within 4 of a half; and results for which f32 has fewer bits.
  */
 MYLIB_FN int arctan2_is_hard_f32(float y, float x)
 {
@@ -177,9 +175,9 @@ MYLIB_FN int arctan2_is_hard_f32(float y, float x)
 }
 /*
  * The same in t_dd, with the series of arctan t: 45 terms for t^2 <= 0.172 leave 2^-119.  The
- * relative error is below 2^-98, of a result that, if not a middle of two f32, is expected no
- * nearer to one than 2^-88 among all pairs of f32.  A quotient that is a middle itself, which
- * happens among subnormal f32, is exact here, and the rest of the series tells the side.
+ * relative error is below 2^-98; the nearest that any of 2^64 pairs is expected to come to a middle
+ * of two f32 is 2^-88.  A quotient that is a middle itself, which happens among subnormal f32, is
+ * exact here, and the rest of the series tells the side.
  */
 MYLIB_FN float arctan2_hard_f32(float y, float x)
 {
@@ -234,8 +232,8 @@ MYLIB_FN double arcsin_polynomial(double z)
 }
 
 /*
- * arcsin |x| is arcsin s for |x| <= 1/2, and pi/2 - 2 arcsin s with s^2 = (1 - |x|) / 2 above.  Both
- * functions are quarters * pi/2 + factor * arcsin s.  factor is a power of 2, or minus one.
+ * arcsin |x| is arcsin s for |x| <= 1/2, and pi/2 - 2 arcsin s with s^2 = (1 - |x|) / 2 above.
+ * Both functions are quarters * pi/2 + factor * arcsin s.  factor is a power of 2, or minus one.
  */
 typedef struct t_arcsine {
     double s, z, is_above;
@@ -248,8 +246,8 @@ MYLIB_FN t_arcsine arcsine_of(double size)
     return a;
 }
 /*
- * The root is corrected by what it leaves.  What is added to the larger of two terms is at most 0.06
- * of the result: within 0.8 ulp.
+ * The root is corrected by what it leaves.  What is added to the larger of two terms is at most
+ * 0.06 of the result: within 0.8 ulp.
  */
 MYLIB_FN double arcsine_sum_f64(double quarters, double factor, t_arcsine a)
 {
@@ -299,7 +297,8 @@ MYLIB_FN double arccos_narrow(double x)
     const t_arcsine a = arcsine_of(magnitude(x));
     const double y = arcsine_sum_narrow(arccos_quarters(a, x), arccos_factor(a, x), a);
     /* Two results of f32 are so near to the middle of two that f64 gives the middle. */
-    return f64_of_bits(bits_of_f64(y) + ((x == 0x1.110b46p-26) | (x == 0x1.04c444p-12) ? 1 : 0));
+    const int is_middle = (x == 0x1.110b46p-26) | (x == 0x1.04c444p-12);
+    return f64_of_bits(bits_of_f64(y) + (is_middle != 0 ? 1 : 0));
 }
 MYLIB_FN float arccos_f32(float x) { return (float)arccos_narrow(x); }
 MYLIB_FN t_f16 arccos_f16(t_f16 x) { return f16_from_f64(arccos_narrow(f64_from_f16(x))); }
