@@ -41,7 +41,7 @@ from ._operands import (
     refusal,
     type_number,
 )
-from ._table import COMPARISONS, ELEMENTS, OPERATIONS
+from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
 
 #: Keyword arguments that the slow path understands; the ufunc judges all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -249,7 +249,7 @@ def resolve(
             ufunc(*samples, out if out is None else np.empty(0, out), casting=casting, dtype=dtype)
             casting = "safe"
         dtypes: tuple[Any, ...] = ufunc.resolve_dtypes((*kinds, out), casting=casting, **signature)
-        if dtypes[0] == np.bool_:  # a comparison; the library's are of int8
+        if dtypes[0] == np.bool_ and operation.compares:  # the library's are of int8
             dtypes = (*[np.dtype(np.int8)] * (len(dtypes) - 1), dtypes[-1])
         return dtypes
     except TypeError as error:
@@ -330,6 +330,16 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
     return None
 
 
+def _truths(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Returns the operands; beside others, Python numbers of a logical operation as bools.
+
+    Their type does not count, as in NumPy.
+    """
+    if operation.__name__ not in LOGIC or all(map(is_number, inputs)):
+        return inputs
+    return tuple(np.asarray(x).astype(np.bool_)[()] if is_number(x) else x for x in inputs)
+
+
 # ---- Calls of operations -------------------------------------------------------------------------
 
 
@@ -359,7 +369,7 @@ def normalize(
         )
 
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
-    if name in COMPARISONS and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
+    if name in PREDICATES and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
         del keywords["dtype"]  # theirs in any case
     return args, keywords
 
@@ -370,6 +380,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = call_foreign(operation, inputs, keywords)
     if result is not NotImplemented:
         return result
+    inputs = _truths(operation, inputs)
     arrays = (*inputs, keywords.get("out"), keywords.get("where"))
     if any(isinstance(x, core.ArrayBase) for x in arrays):
         if "device" not in keywords and any(map(own_ufuncs, filter(has_own_rules, arrays))):
@@ -586,6 +597,7 @@ def _compute(
                 return NotImplemented
         elif not isinstance(x, np.ndarray | list | tuple):
             return NotImplemented
+    inputs = _truths(operation, inputs)
     ordinal = find_place(name, inputs, keywords.get("device"))
     if dtype is not None or casting != "same_kind":
         ufunc = np.divide if is_true_division else operation.ufunc

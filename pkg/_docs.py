@@ -12,21 +12,25 @@ _ORDER = (
     "imaginary part."
 )
 
+_TRUTH = "The result is bool.  A number is true if it differs from 0; NaN is true."
+_BITS = "Bit by bit, of integers; of bools it is the logical operation, and gives bool."
+
 #: name: (what it computes, more about it, an example that runs as a doctest).
 TEXTS: dict[str, tuple[str, str, str]] = {
     "add": (
         "a + b",
-        "Integers wrap, as in NumPy.  Python ints are exact: OverflowError outside 64 bits.",
+        "Integers wrap, as in NumPy; of bools it is logical_or.  Python ints are exact: OverflowError\n"
+        "outside 64 bits.",
         ">>> pcd.add(1, 2)\n3\n>>> pcd.add(np.array([1.0, 2.0]), [10, 20])\narray([11., 22.])",
     ),
     "subtract": (
         "a - b",
-        "Integers wrap, as in NumPy.",
+        "Integers wrap, as in NumPy.  Not of bools alone, as in NumPy: use bitwise_xor.",
         ">>> pcd.subtract([5, 6], 1)\narray([4, 5])",
     ),
     "multiply": (
         "a * b",
-        "Integers wrap, as in NumPy.",
+        "Integers wrap, as in NumPy; of bools it is logical_and.",
         ">>> pcd.multiply(np.float32(3), np.ones(2, np.float32))\narray([3., 3.], dtype=float32)",
     ),
     "divide": (
@@ -55,7 +59,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part.",
         ">>> pcd.maximum([1, 5], [3, 2])\narray([3, 5])",
     ),
-    "negative": ("-a", "Integers wrap.", ">>> pcd.negative([1, -2])\narray([-1,  2])"),
+    "negative": ("-a", "Integers wrap.  Not of bools: use invert.", ">>> pcd.negative([1, -2])\narray([-1,  2])"),
     "absolute": (
         "|a|",
         "Of complex numbers the modulus, of the real type.",
@@ -89,6 +93,43 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "a >= b",
         _ORDER,
         ">>> pcd.greater_equal([1, 2, 3], 2)\narray([False,  True,  True])",
+    ),
+    "logical_and": (
+        "a and b",
+        _TRUTH,
+        ">>> pcd.logical_and([0, 1, 2], [1, 1, 0])\narray([False,  True, False])",
+    ),
+    "logical_or": ("a or b", _TRUTH, ">>> pcd.logical_or([0, 1], 0)\narray([False,  True])"),
+    "logical_xor": (
+        "a or b, but not both",
+        _TRUTH,
+        ">>> pcd.logical_xor([0, 1], 1)\narray([ True, False])",
+    ),
+    "logical_not": ("not a", _TRUTH, ">>> pcd.logical_not([0, 0.5])\narray([ True, False])"),
+    "bitwise_and": (
+        "a & b",
+        _BITS,
+        ">>> pcd.bitwise_and(6, 3)\n2\n>>> pcd.bitwise_and([True, False], True)\n"
+        "array([ True, False])",
+    ),
+    "bitwise_or": ("a | b", _BITS, ">>> pcd.bitwise_or([1, 2], 4)\narray([5, 6])"),
+    "bitwise_xor": ("a ^ b", _BITS, ">>> pcd.bitwise_xor([1, 2], 3)\narray([2, 1])"),
+    "invert": (
+        "~a",
+        _BITS,
+        ">>> pcd.invert([0, 1])\narray([-1, -2])\n>>> pcd.invert([True])\narray([False])",
+    ),
+    "left_shift": (
+        "a << b",
+        "Of integers.  A count that is negative or not below the number of bits gives 0.  Python\n"
+        "ints are exact: OverflowError outside 64 bits, ValueError for a negative count.",
+        ">>> pcd.left_shift([1, 3], 4)\narray([16, 48])",
+    ),
+    "right_shift": (
+        "a >> b",
+        "Of integers, rounded down.  A count that is negative or not below the number of bits gives\n"
+        "0, or -1 where a is negative.  Python ints: ValueError for a negative count.",
+        ">>> pcd.right_shift([16, -1], 3)\narray([ 2, -1])",
     ),
 }
 

@@ -1,8 +1,8 @@
 """The element-wise operations by name.  ``scripts/make_stubs.py`` writes the stub of this file."""
 
-from ._table import OPERATIONS
+from ._table import ALIASES, OPERATIONS
 
 globals().update(OPERATIONS)
-abs = OPERATIONS["absolute"]
+globals().update({alias: OPERATIONS[name] for alias, name in ALIASES.items()})
 
-__all__ = [*OPERATIONS, "abs"]
+__all__ = [*OPERATIONS, *ALIASES]

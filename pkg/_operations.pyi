@@ -22,7 +22,21 @@ less: Final[Operation]
 less_equal: Final[Operation]
 greater: Final[Operation]
 greater_equal: Final[Operation]
+logical_and: Final[Operation]
+logical_or: Final[Operation]
+logical_xor: Final[Operation]
+logical_not: Final[Operation]
+bitwise_and: Final[Operation]
+bitwise_or: Final[Operation]
+bitwise_xor: Final[Operation]
+invert: Final[Operation]
+left_shift: Final[Operation]
+right_shift: Final[Operation]
 abs: Final[Operation]
+bitwise_invert: Final[Operation]
+bitwise_left_shift: Final[Operation]
+bitwise_not: Final[Operation]
+bitwise_right_shift: Final[Operation]
 
 __all__ = [
     "add",
@@ -43,5 +57,19 @@ __all__ = [
     "less_equal",
     "greater",
     "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "logical_not",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "invert",
+    "left_shift",
+    "right_shift",
     "abs",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_right_shift",
 ]

@@ -10,8 +10,26 @@ from . import core
 
 OPERATIONS = {operation.__name__: operation for operation in core.operations}
 
-#: The operations whose result is bool.
+#: Further names of operations: the array API's, and NumPy's.
+ALIASES = {
+    "abs": "absolute",
+    "bitwise_invert": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_not": "invert",
+    "bitwise_right_shift": "right_shift",
+}
+
 COMPARISONS = core.comparisons
+
+#: The operations whose result is bool: comparisons, and logic.
+PREDICATES = frozenset(
+    name
+    for name, operation in OPERATIONS.items()
+    if all(types[-1] == "?" for types in operation.types)
+)
+
+#: The operations for which only the truth of their two operands counts.
+LOGIC = frozenset({"logical_and", "logical_or", "logical_xor"})
 
 #: The element types, as NumPy's characters: "q" and "Q" are int64 and uint64, as "l" and "L" are.
 ELEMENTS = frozenset(core.type_chars)

@@ -70,8 +70,14 @@ BINARY_SLOTS(multiply, multiply, 0)
 BINARY_SLOTS(true_divide, divide, 1)
 BINARY_SLOTS(floor_divide, floor_divide, 0)
 BINARY_SLOTS(remainder, remainder, 0)
+BINARY_SLOTS(and, bitwise_and, 0)
+BINARY_SLOTS(or, bitwise_or, 0)
+BINARY_SLOTS(xor, bitwise_xor, 0)
+BINARY_SLOTS(lshift, left_shift, 0)
+BINARY_SLOTS(rshift, right_shift, 0)
 
 static PyObject *array_negative(PyObject *a) { return apply(MYLIB_OP_negative, 0, a, NULL, NULL); }
+static PyObject *array_invert(PyObject *a) { return apply(MYLIB_OP_invert, 0, a, NULL, NULL); }
 static PyObject *array_absolute(PyObject *a) { return apply(MYLIB_OP_absolute, 0, a, NULL, NULL); }
 
 static PyObject *array_richcompare(PyObject *a, PyObject *b, int comparison)
@@ -360,6 +366,17 @@ static PyType_Slot array_slots[] = {
     {Py_nb_inplace_true_divide, array_inplace_true_divide},
     {Py_nb_inplace_floor_divide, array_inplace_floor_divide},
     {Py_nb_inplace_remainder, array_inplace_remainder},
+    {Py_nb_and, array_and},
+    {Py_nb_or, array_or},
+    {Py_nb_xor, array_xor},
+    {Py_nb_lshift, array_lshift},
+    {Py_nb_rshift, array_rshift},
+    {Py_nb_inplace_and, array_inplace_and},
+    {Py_nb_inplace_or, array_inplace_or},
+    {Py_nb_inplace_xor, array_inplace_xor},
+    {Py_nb_inplace_lshift, array_inplace_lshift},
+    {Py_nb_inplace_rshift, array_inplace_rshift},
+    {Py_nb_invert, array_invert},
     {Py_nb_negative, array_negative},
     {Py_nb_absolute, array_absolute},
     {Py_sq_length, array_length},

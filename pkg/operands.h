@@ -54,6 +54,12 @@ static inline kind kind_of_type(mylib_type type)
                                : KIND_COMPLEX;
 }
 
+/* Returns whether only the truth of an operation's operands counts. */
+static inline int is_logical(mylib_op op)
+{
+    return op >= MYLIB_OP_logical_and && op <= MYLIB_OP_logical_not;
+}
+
 /* Finds the type that NumPy promotes two types to. */
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret);
 

@@ -29,7 +29,8 @@ typedef struct operation {
     vectorcallfunc vectorcall;
     mylib_op op;
     int nin;
-    char compares;   /* the result is bool */
+    char compares;   /* a comparison */
+    char gives_bool;
     char takes_ints; /* ints are computed as ints, not as floats */
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
@@ -115,6 +116,17 @@ out:
     return answer >= 0 ? PyBool_FromLong(answer) : NULL;
 }
 
+/* Returns whether the bits of bools are computed, which gives a bool as in Python. */
+static int are_bools(const operation *self, PyObject *const *args)
+{
+    if (self->op < MYLIB_OP_bitwise_and || self->op > MYLIB_OP_invert)
+        return 0;
+    for (int k = 0; k < self->nin; k++)
+        if (!PyBool_Check(args[k]))
+            return 0;
+    return 1;
+}
+
 static PyObject *call_int(operation *self, mylib_device device, PyObject *const *args)
 {
     long long values[MAX_INPUTS] = {0, 0};
@@ -142,7 +154,8 @@ static PyObject *call_int(operation *self, mylib_device device, PyObject *const 
     }
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
-    return self->compares ? PyBool_FromLong(result != 0) : PyLong_FromLongLong(result);
+    return self->gives_bool || are_bools(self, args) ? PyBool_FromLong(result & 1)
+                                                     : PyLong_FromLongLong(result);
 }
 
 static PyObject *call_float(operation *self, mylib_device device, PyObject *const *args)
@@ -163,7 +176,7 @@ static PyObject *call_float(operation *self, mylib_device device, PyObject *cons
     }
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
-    return self->compares ? PyBool_FromLong(result != 0) : PyFloat_FromDouble(result);
+    return self->gives_bool ? PyBool_FromLong(result != 0) : PyFloat_FromDouble(result);
 }
 
 static PyObject *call_complex(operation *self, mylib_device device, PyObject *const *args)
@@ -183,7 +196,7 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
-    if (self->compares)
+    if (self->gives_bool)
         return PyBool_FromLong(result[0] != 0);
     mylib_op_result_type(self->op, MYLIB_C128, &result_type);
     return result_type == MYLIB_F64 ? PyFloat_FromDouble(result[0])
@@ -268,7 +281,8 @@ static int may_be_beyond(operation *self, PyObject *const *args)
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    if (self->compares && nargs >= self->nin && may_be_beyond(self, args))
+    if ((self->compares || is_logical(self->op)) && nargs >= self->nin &&
+        may_be_beyond(self, args))
         return call_general(self, args, nargs, kwnames);
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
@@ -433,7 +447,8 @@ static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
     self->vectorcall = operation_call;
     self->op = op;
     self->nin = mylib_op_arity(op);
-    self->compares =
+    self->compares = (char)mylib_op_compares(op);
+    self->gives_bool =
         mylib_op_result_type(op, MYLIB_F64, &result_type) == MYLIB_OK && result_type == MYLIB_BOOL;
     self->takes_ints = mylib_op_result_type(op, MYLIB_I64, NULL) == MYLIB_OK;
     self->name = PyUnicode_FromString(mylib_op_name(op));
@@ -567,7 +582,7 @@ static PyMemberDef operation_members[] = {
     {"index", T_INT, offsetof(operation, op), READONLY,
      "The operation's number in libmylib (mylib_op)."},
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
-    {"compares", T_BOOL, offsetof(operation, compares), READONLY, "Whether the result is bool."},
+    {"compares", T_BOOL, offsetof(operation, compares), READONLY, "Whether it is a comparison."},
     {"takes_ints", T_BOOL, offsetof(operation, takes_ints), READONLY,
      "Whether integers are computed as integers, not as floats."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(operation, vectorcall), READONLY, NULL},

@@ -219,6 +219,7 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
 /* Chooses the type in which an operation computes. */
 static outcome choose_type(const call *c, int is_true_division, computation *what)
 {
+    const uint8_t *results = result_types[what->op];
     int weak = -1, integers = 0;
     const operand *typed = NULL; /* the first one that has a type */
     mylib_type type = MYLIB_BOOL;
@@ -244,11 +245,13 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
     const mylib_type own = type;
     if (weak >= 0)
         type = promote_weak(type, (kind)weak);
-    if (type == MYLIB_BOOL)
+    if (type == MYLIB_BOOL && results[MYLIB_BOOL] == 0) {
+        if (c->on_gpu && refuse_bool(what->op) < 0)
+            return FAILED;
         type = MYLIB_I8;
+    }
     if (is_true_division && kind_of_type(type) == KIND_INT)
         type = MYLIB_F64;
-    const uint8_t *results = result_types[what->op];
     if (results[type] == 0 && kind_of_type(type) == KIND_INT) {
         /* As NumPy does for integers, with the smallest type that holds them. */
         type = type == MYLIB_I8 || type == MYLIB_U8     ? MYLIB_F16
@@ -263,8 +266,29 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
     }
     what->type = type;
     what->result_type = (mylib_type)(results[type] - 1);
-    what->is_mixed = what->result_type == MYLIB_BOOL && type == MYLIB_F64 && integers == 2;
+    what->is_mixed = type == MYLIB_F64 && integers == 2 && mylib_op_compares(what->op);
     what->result_num = what->result_type == own ? typed->num : num_of_type(what->result_type);
+    return DONE;
+}
+
+/*
+ * Makes a Python number a bool: of a logical operation's operand only the truth counts, whatever
+ * the type of the others.  OTHER_NUMBER for ints of more than 64 bits, as NumPy refuses them.
+ */
+static outcome take_truth(call *c, int k)
+{
+    operand *o = &c->operands[k];
+    int64_t value;
+    if (!o->is_weak)
+        return DONE;
+    if (o->number == KIND_INT && !find_exact(o->object, MYLIB_I64, &value))
+        return OTHER_NUMBER;
+    int truth = PyObject_IsTrue(o->object);
+    if (truth < 0)
+        return FAILED;
+    o->number = KIND_BOOL;
+    o->value[0] = (char)truth;
+    c->arrays[1 + k].type = MYLIB_BOOL;
     return DONE;
 }
 
@@ -277,14 +301,15 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     computation what = {.op = op, .steps = 1, .flags_ufunc = flags_ufunc};
     outcome done;
     for (int k = 0; k < inputs; k++)
-        if ((done = take_operand(&c, k, args[k])) != DONE)
+        if ((done = take_operand(&c, k, args[k])) != DONE ||
+            (is_logical(op) && (done = take_truth(&c, k)) != DONE))
             return done;
     if (!c.on_gpu && !is_cpu)
         return OTHER_PLACE;
     if ((done = choose_type(&c, is_true_division, &what)) != DONE)
         return done;
     for (int k = 0; k < inputs && c.has_number; k++) {
-        if (!c.operands[k].is_weak)
+        if (!c.operands[k].is_weak || is_logical(op))
             continue;
         if (!c.on_gpu) {
             c.arrays[1 + k].type = what.type;
@@ -292,7 +317,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
                 return OTHER_NUMBER;
         } else if (take_value(&c, k, what.type) < 0) {
             /* The slow path knows what such a comparison gives. */
-            if (what.result_type != MYLIB_BOOL || !PyErr_ExceptionMatches(state->out_of_range))
+            if (!mylib_op_compares(op) || !PyErr_ExceptionMatches(state->out_of_range))
                 return FAILED;
             PyErr_Clear();
             return OTHER_NUMBER;

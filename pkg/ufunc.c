@@ -60,6 +60,33 @@ typedef struct ufunc_tables {
     char name[64];
 } ufunc_tables;
 
+int refuse_bool(mylib_op op)
+{
+    if (op == MYLIB_OP_subtract)
+        PyErr_SetString(PyExc_TypeError,
+                        "subtract is not defined for bool: use ^ (bitwise_xor, logical_xor), or "
+                        "convert to integers first");
+    else if (op == MYLIB_OP_negative)
+        PyErr_SetString(PyExc_TypeError,
+                        "negative is not defined for bool: use ~ (invert, logical_not), or "
+                        "convert to integers first");
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyUFunc_TypeResolutionFunc *default_resolver; /* the same for all ufuncs */
+
+/* Chooses the types of subtract and negative, which NumPy refuses for bools alone. */
+static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArrayObject **operands,
+                                PyObject *given, PyArray_Descr **descrs)
+{
+    int bools = 0;
+    for (int k = 0; k < ufunc->nin; k++)
+        bools += PyArray_TYPE(operands[k]) == NPY_BOOL;
+    if (bools == ufunc->nin && given == NULL)
+        return refuse_bool(ufunc->nin == 2 ? MYLIB_OP_subtract : MYLIB_OP_negative);
+    return default_resolver(ufunc, casting, operands, given, descrs);
+}
+
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
 {
     /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
@@ -76,11 +103,11 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     memset(t, 0, sizeof *t);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
         mylib_type type[2] = {first[i], second[i]}, result;
-        int is_bool = type[0] == MYLIB_BOOL;
-        if (is_bool)
+        int is_bool = type[0] == MYLIB_BOOL, compares = mylib_op_compares(op);
+        if (is_bool && compares)
             type[0] = type[1] = MYLIB_I8; /* the bytes of a bool, 0 and 1 */
         if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
-            ((is_bool || type[0] != type[1]) && result != MYLIB_BOOL))
+            (type[0] != type[1] && !compares))
             continue;
         t->info[loops] = (loop_info){PyModule_GetState(module), op, {type[0], type[1]}, device};
         t->data[loops] = &t->info[loops];
@@ -92,10 +119,13 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         *types = (char)num_of_type(result);
         loops++;
     }
-    if (op == MYLIB_OP_add)
+    if (op == MYLIB_OP_add || op == MYLIB_OP_logical_or || op == MYLIB_OP_logical_xor ||
+        op == MYLIB_OP_bitwise_or || op == MYLIB_OP_bitwise_xor)
         identity = PyUFunc_Zero;
-    else if (op == MYLIB_OP_multiply)
+    else if (op == MYLIB_OP_multiply || op == MYLIB_OP_logical_and)
         identity = PyUFunc_One;
+    else if (op == MYLIB_OP_bitwise_and)
+        identity = PyUFunc_MinusOne;
     else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum)
         identity = PyUFunc_ReorderableNone;
     PyOS_snprintf(t->name, sizeof t->name, "%s", name);
@@ -105,6 +135,10 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     if (ufunc == NULL) {
         PyArray_free(t);
         return NULL;
+    }
+    if (op == MYLIB_OP_subtract || op == MYLIB_OP_negative) {
+        default_resolver = ((PyUFuncObject *)ufunc)->type_resolver;
+        ((PyUFuncObject *)ufunc)->type_resolver = resolve_without_bool;
     }
     /* The ufunc frees `ptr` and releases `obj`. */
     ((PyUFuncObject *)ufunc)->ptr = t;

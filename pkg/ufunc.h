@@ -11,6 +11,9 @@
  */
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
 
+/* Returns -1 with a TypeError for operations that NumPy refuses to compute of bools; else 0. */
+int refuse_bool(mylib_op op);
+
 /* Returns a ufunc for report_flags(), which reports under this name, a static string. */
 PyObject *new_flags_ufunc(const char *name);
 

@@ -162,6 +162,9 @@ def _all(device: str) -> list[Case]:
     ]
 
 
+#: The operations that are defined for float64.
+OF_FLOATS = [op for op in pcd.core.operations if any(types[0] == "d" for types in op.types)]
+
 #: Every operation and type on the CPU.
 CPU = _all("cpu")
 

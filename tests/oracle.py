@@ -1,7 +1,7 @@
 """The one oracle: NumPy, and what differs from NumPy by design.
 
 - `divide` of integers truncates toward zero, as in C.
-- bool counts as int8.
+- `divide` of bools is that of int8.
 - Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit;
   COMPLEX_ULPS bounds how far they and the complex absolute and sqrt are from exact results.
 - Where both operands of minimum and maximum are zeros, the sign of the result is open.
@@ -76,11 +76,8 @@ def expected(name: str, *operands: Any) -> Any:
     """What the operation `name` gives for NumPy arrays, and for Python numbers among them."""
     operands = tuple(_native(x) for x in operands)
     dtype = np.result_type(*operands)
-    if dtype == np.bool_:
+    if name == "divide" and dtype == np.bool_:
         dtype = np.dtype(np.int8)
-    operands = tuple(
-        x.astype(dtype) if getattr(x, "dtype", None) == np.bool_ else x for x in operands
-    )
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):
@@ -99,7 +96,8 @@ def expected_number(name: str, *numbers: Any) -> Any:
         if any(not -(2**63) <= x < 2**63 for x in numbers):
             raise OverflowError
         a, b = (*numbers, 0)[:2]
-        result = int(_PYTHON_INT[name](a, b))
+        result = _PYTHON_INT[name](a, b)
+        result = result if name in LOGIC else int(result)
         if not -(2**63) <= result < 2**63:
             raise OverflowError
         return result
@@ -120,8 +118,22 @@ COMPARISONS: dict[str, Any] = {
     "greater_equal": operator.ge,
 }
 
+LOGIC: dict[str, Any] = {
+    "logical_and": lambda a, b: bool(a and b),
+    "logical_or": lambda a, b: bool(a or b),
+    "logical_xor": lambda a, b: bool(a) != bool(b),
+    "logical_not": lambda a, b: not a,
+}
+
 _PYTHON_INT: dict[str, Any] = {
     **COMPARISONS,
+    **LOGIC,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "invert": lambda a, b: ~a,
+    "left_shift": lambda a, b: a << min(b, 200),
+    "right_shift": operator.rshift,
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,

@@ -39,6 +39,15 @@ BINARY: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     ">=": ("greater_equal", operator.ge),
 }
 
+#: Of integers and bools.
+BITS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "&": ("bitwise_and", operator.and_),
+    "|": ("bitwise_or", operator.or_),
+    "^": ("bitwise_xor", operator.xor),
+    "<<": ("left_shift", operator.lshift),
+    ">>": ("right_shift", operator.rshift),
+}
+
 INPLACE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "+=": ("add", operator.iadd),
     "-=": ("subtract", operator.isub),
@@ -86,26 +95,27 @@ def _check(function: Callable[..., Any], name: str, *operands: Any) -> None:
         oracle.assert_same(host, wanted, note, operands, name=name)
 
 
-@pytest.mark.parametrize("symbol", BINARY)
+@pytest.mark.parametrize("symbol", [*BINARY, *BITS])
 def test_every_pair_of_types(symbol: str) -> None:
-    name, function = BINARY[symbol]
+    name, function = (BINARY | BITS)[symbol]
     for a, b in itertools.product(DTYPES, repeat=2):
         _check(function, name, _data(a), _data(b, seed=1))
 
 
-@pytest.mark.parametrize("symbol", BINARY)
+@pytest.mark.parametrize("symbol", [*BINARY, *BITS])
 def test_numbers_on_either_side(symbol: str) -> None:
     """Python's are weak, NumPy's are not; out of a type's range they are an OverflowError."""
-    name, function = BINARY[symbol]
+    name, function = (BINARY | BITS)[symbol]
     numbers = [1, -1, 2.5, 1e30, 2j, True, np.float32(2.5), np.int16(-3), np.bool_(1), np.array(3)]
     numbers += [0, 127, 128, -129, 255, 256, 2**31, 2**63, 2**64]
     for dtype, number in itertools.product(DTYPES, numbers):
         a = _data(dtype)
-        if name in oracle.COMPARISONS and type(number) is int and dtype.kind in "iu":
-            wanted = getattr(np, name)(a, number)
+        if name in oracle.COMPARISONS and type(number) is int and dtype.kind in "biu":
+            plain = a.view(np.uint8) if dtype.kind == "b" else a  # NumPy fails for large ints
+            wanted = getattr(np, name)(plain, number)
             oracle.assert_same(pcd.asnumpy(function(_on_gpu(a), number)), wanted)
             oracle.assert_same(
-                pcd.asnumpy(function(number, _on_gpu(a))), getattr(np, name)(number, a)
+                pcd.asnumpy(function(number, _on_gpu(a))), getattr(np, name)(number, plain)
             )
             continue
         _check(function, name, a, number)
@@ -172,17 +182,18 @@ def test_unary() -> None:
         a = generators.values(dtype, 40)
         x = _on_gpu(a)
         oracle.assert_same(pcd.asnumpy(-x), -a)
+        if dtype.kind in "iu":
+            oracle.assert_same(pcd.asnumpy(~x), ~a)
         positive = +x
         oracle.assert_same(pcd.asnumpy(positive), a)
         assert positive._memory is not x._memory
         if dtype.kind != "c":
             oracle.assert_same(pcd.asnumpy(abs(x)), abs(a))
-    assert (-_on_gpu(np.array([True]))).tolist() == [-1]
+    assert (~_on_gpu(np.array([True]))).tolist() == [False]
+    with pytest.raises(TypeError, match="negative is not defined for bool: use ~"):
+        operator.neg(_on_gpu(np.array([True])))
     with pytest.raises(TypeError):
-        operator.invert(_on_gpu(np.arange(3)))
-    for function in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.matmul):
-        with pytest.raises(TypeError):
-            function(_on_gpu(np.arange(3)), _on_gpu(np.arange(3)))
+        operator.matmul(_on_gpu(np.arange(3)), _on_gpu(np.arange(3)))
 
 
 def test_divmod() -> None:

@@ -22,11 +22,7 @@ REFUSED = [
     ("a[0] + b", "indexing is not supported", "a[0]"),
     ("a and b", "'and' and 'or' are not supported", "a and b"),
     ("2 * (a or b)", "'and' and 'or' are not supported", "a or b"),
-    ("not a", "only - and [+] are supported", "not a"),
-    ("~a", "only - and [+] are supported", "~a"),
-    ("a & b", "operator is not supported", "a & b"),
-    ("a + (b | c)", "operator is not supported", "b | c"),
-    ("a << 2", "operator is not supported", "a << 2"),
+    ("not a", "'not' is not supported; use ~", "not a"),
     ("a @ b", "operator is not supported", "a @ b"),
     ("a < b < c", "cannot be chained", "a < b < c"),
     ("a is b", "comparison is not supported", "a is b"),
@@ -203,7 +199,8 @@ def test_random_texts() -> None:
         text = "".join(rng.choice(parts, rng.integers(1, 12)))
         try:
             Expression(text)
-        except SyntaxError:
+        except (SyntaxError, TypeError) as error:
+            assert isinstance(error, SyntaxError) or "~" in text, text  # Python's error: ~2.5
             continue
         accepted += 1
     assert accepted > 100

@@ -193,8 +193,6 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda a: range(a), "there is no number"),
     (lambda a: np.asarray(a), "function of arrays is not possible"),
     (lambda a: pcd.trace(a), "trace cannot be fused"),
-    (lambda a: a & 1, "operators & | ^ ~ are not possible"),
-    (lambda a: ~a, "operators & | ^ ~ are not possible"),
     (lambda a: a @ a, "operator @ is not possible"),
     (lambda a: np.exp(a), "exp cannot be fused"),
     (lambda a: np.concatenate([a, a]), "concatenate cannot be fused"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pkg as pcd
-from pkg import core
+from pkg import _table, core
 
 
 def test_type_characters_are_those_that_are_computed_with() -> None:
@@ -37,7 +37,7 @@ def test_operations_tell_their_class(operation: core.Operation) -> None:
     ones = [np.ones(2, np.int32)] * operation.nin
     result = operation(*ones)
     assert operation.compares == (operation.__name__ in core.comparisons)
-    assert operation.compares == (result.dtype == np.bool_)
+    assert (operation.__name__ in _table.PREDICATES) == (result.dtype == np.bool_)
     assert operation.takes_ints == (result.dtype.kind in "bi")
 
 

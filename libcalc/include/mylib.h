@@ -75,8 +75,10 @@ MYLIB_API const char *mylib_version(void);
  * i are signed (two's complement) and u unsigned integers; f are IEEE 754 binary16, 32 and 64; c
  * are complex numbers, stored as real part, imaginary part.  Values are pinned.
  *
- * A bool is one byte, 0 or 1: comparisons give it, and selections take it.  No operation computes
- * in it; mylib_map_as() converts it to 0 or 1.
+ * A bool is one byte, 0 or 1: comparisons and logic give it, and selections take it.  Other bytes
+ * are read as 1.  Of the arithmetic, add and maximum of bools are logical_or, multiply and minimum
+ * logical_and, and absolute gives the bool itself; the rest does not compute in bool, but
+ * mylib_map_as() converts it to 0 or 1.
  */
 typedef enum mylib_type {
     MYLIB_I8 = 0,
@@ -129,15 +131,34 @@ typedef enum mylib_op {
     MYLIB_OP_less = 14,
     MYLIB_OP_less_equal = 15,
     MYLIB_OP_greater = 16,
-    MYLIB_OP_greater_equal = 17
+    MYLIB_OP_greater_equal = 17,
+    /* Logic: the result is bool.  A number is true if it differs from 0; NaN is true. */
+    MYLIB_OP_logical_and = 18,
+    MYLIB_OP_logical_or = 19,
+    MYLIB_OP_logical_xor = 20,
+    MYLIB_OP_logical_not = 21,
+    /* Bits, of integers; of bools the logical operation. */
+    MYLIB_OP_bitwise_and = 22,
+    MYLIB_OP_bitwise_or = 23,
+    MYLIB_OP_bitwise_xor = 24,
+    MYLIB_OP_invert = 25,
+    /*
+     * Shifts, of integers.  A count that is negative or not below the number of bits gives 0; to
+     * the right it gives -1 for negative numbers.
+     */
+    MYLIB_OP_left_shift = 26,
+    MYLIB_OP_right_shift = 27
 } mylib_op;
-#define MYLIB_OP_COUNT 18
+#define MYLIB_OP_COUNT 28
 
 /* Returns the name of an operation ("add"); NULL if the value is not an operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);
 
 /* Returns the number of inputs, 1 or 2; 0 if the value is not an operation. */
 MYLIB_API int mylib_op_arity(mylib_op op);
+
+/* Returns 1 for equal, not_equal, less, less_equal, greater and greater_equal, else 0. */
+MYLIB_API int mylib_op_compares(mylib_op op);
 
 /*
  * Gives the element type of the result for inputs of 'type'.

@@ -16,8 +16,8 @@ mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type)
     for (int k = 0; k < program->inputs; k++)
         program->input_type[k] = (uint8_t)type;
     program->instructions = 2;
-    const mylib_op base = mylib_op_base(op);
-    const int first = base != op;
+    const mylib_op base = mylib_op_base(op, type);
+    const int first = mylib_op_is_reversed(op);
     program->code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, (uint8_t)first};
     program->code[1] = (mylib_instruction){
         (uint8_t)base, program->inputs == 2 ? (uint8_t)(1 - first) : MYLIB_NO_OPERAND};

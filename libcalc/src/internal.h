@@ -57,13 +57,29 @@ void mylib_end_cleanup(void);
 
 /* ---- The table (table.c) ------------------------------------------------------------------- */
 
-/*
- * Returns the operation whose kernels compute `op`: of a REVERSED row another one, which takes the
- * operands exchanged; else `op` itself.
- */
-static inline mylib_op mylib_op_base(mylib_op op)
+/* Tells whether `op` is of a REVERSED row. */
+static inline int mylib_op_is_reversed(mylib_op op)
 {
-    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2 }; /* rows before it */
+    return op == MYLIB_OP_greater || op == MYLIB_OP_greater_equal;
+}
+
+/*
+ * Returns the operation whose kernels compute `op` in `type`: of a REVERSED row another one, which
+ * takes the operands exchanged; of bools a logical one; else `op` itself.
+ */
+static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
+{
+    /* The rows from it to `op`. */
+    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2, LOGIC = 0, TEST = 0 };
+    if (type == MYLIB_BOOL) {
+        switch ((int)op) {
+#define AS(op, logical)                                                                            \
+    case MYLIB_OP_##op:                                                                            \
+        return MYLIB_OP_##logical;
+            MYLIB_BOOL_OPS(AS)
+#undef AS
+        }
+    }
     switch (op) {
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \

@@ -207,8 +207,8 @@ static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *p
         mylib_layout_simplify(layout);
         return mylib_cpu_run(program, layout);
     }
-    if (op == MYLIB_OP_add && layout->data[0] == layout->data[1] && layout->strides[0][0] == 0 &&
-        layout->strides[1][0] == 0 && layout->count > 1) {
+    if (op == MYLIB_OP_add && type != MYLIB_BOOL && layout->data[0] == layout->data[1] &&
+        layout->strides[0][0] == 0 && layout->strides[1][0] == 0 && layout->count > 1) {
         size_t size = mylib_type_size(type);
         if (mylib_layout_overlap(layout, 2, size, size) == MYLIB_DISJOINT) {
             return mylib_cpu_fold_sum(type, layout->count, layout->data[0], layout->data[2],

@@ -60,10 +60,29 @@
 #define MYLIB_SET_ALL(X, op) MYLIB_SET_REAL(X, op) MYLIB_SET_COMPLEX(X, op)
 
 /*
+ * AS(op, logical): the operations of bool, each with the one whose kernels compute it.  absolute
+ * has none: it is a conversion to bool.
+ */
+#define MYLIB_BOOL_OPS(AS)                                                                         \
+    AS(absolute, absolute)                                                                         \
+    AS(add, logical_or)                                                                            \
+    AS(multiply, logical_and)                                                                      \
+    AS(minimum, logical_and)                                                                       \
+    AS(maximum, logical_or)                                                                        \
+    AS(logical_and, logical_and)                                                                   \
+    AS(logical_or, logical_or)                                                                     \
+    AS(logical_xor, logical_xor)                                                                   \
+    AS(logical_not, logical_not)                                                                   \
+    AS(bitwise_and, logical_and)                                                                   \
+    AS(bitwise_or, logical_or)                                                                     \
+    AS(bitwise_xor, logical_xor)                                                                   \
+    AS(invert, logical_not)
+
+/*
  * ROW(kind, op, set).  UNARY_REAL is UNARY with a result of the real type: it differs for complex
- * inputs only.  COMPARE is BINARY with a result of type bool; REVERSED is COMPARE by the operation
- * two rows before, with the inputs exchanged: it has no kernels of its own.  The order is the order
- * of the enumerators.
+ * inputs only.  COMPARE and LOGIC are BINARY with a result of type bool, TEST is UNARY with one;
+ * REVERSED is COMPARE by the operation two rows before, with the inputs exchanged: it has no
+ * kernels of its own.  The order is the order of the enumerators.
  */
 #define MYLIB_OPS(ROW)                                                                             \
     ROW(BINARY, add, ALL)                                                                          \
@@ -83,6 +102,16 @@
     ROW(COMPARE, less, ALL)                                                                        \
     ROW(COMPARE, less_equal, ALL)                                                                  \
     ROW(REVERSED, greater, ALL)                                                                    \
-    ROW(REVERSED, greater_equal, ALL)
+    ROW(REVERSED, greater_equal, ALL)                                                              \
+    ROW(LOGIC, logical_and, ALL)                                                                   \
+    ROW(LOGIC, logical_or, ALL)                                                                    \
+    ROW(LOGIC, logical_xor, ALL)                                                                   \
+    ROW(TEST, logical_not, ALL)                                                                    \
+    ROW(BINARY, bitwise_and, INT)                                                                  \
+    ROW(BINARY, bitwise_or, INT)                                                                   \
+    ROW(BINARY, bitwise_xor, INT)                                                                  \
+    ROW(UNARY, invert, INT)                                                                        \
+    ROW(BINARY, left_shift, INT)                                                                   \
+    ROW(BINARY, right_shift, INT)
 
 #endif /* MYLIB_OPS_H */

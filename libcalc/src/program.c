@@ -191,13 +191,16 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
         int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
         operand[k] = convert_node(c, node_of[s->operand[k]], is_condition ? MYLIB_BOOL : s->type);
     }
-    if (s->op == MYLIB_STEP_CONVERT)
+    if (s->op == MYLIB_STEP_CONVERT || (s->op == MYLIB_OP_absolute && s->type == MYLIB_BOOL))
         return operand[0];
     if (s->op == MYLIB_STEP_SELECT) {
         opcode = MYLIB_OPCODE_SELECT;
-    } else if ((opcode = mylib_op_base((mylib_op)s->op)) != s->op) {
-        int32_t first = operand[0];
-        operand[0] = operand[1], operand[1] = first;
+    } else {
+        opcode = mylib_op_base((mylib_op)s->op, (mylib_type)s->type);
+        if (mylib_op_is_reversed((mylib_op)s->op)) {
+            int32_t first = operand[0];
+            operand[0] = operand[1], operand[1] = first;
+        }
     }
     return add_statement(c, opcode, s->type, result_type, arity, operand);
 }
@@ -429,8 +432,12 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     mylib_status st = mylib_op_result_type(op, type, &result_type);
     if (st != MYLIB_OK)
         return st;
-    const mylib_op base = mylib_op_base(op);
-    int arity = mylib_op_arity(op), reversed = base != op;
+    if (op == MYLIB_OP_absolute && type == MYLIB_BOOL) {
+        mylib_operation_of_conversion(o, type, input_types[0]);
+        return MYLIB_OK;
+    }
+    const mylib_op base = mylib_op_base(op, type);
+    int arity = mylib_op_arity(op), reversed = mylib_op_is_reversed(op);
     mylib_statement s = {(uint8_t)base,  (uint8_t)type,    (uint8_t)result_type,
                          (uint8_t)arity, MYLIB_TARGET_OUT, {{0, 0, 0}}};
     begin_operation(o, result_type, arity, input_types);
@@ -447,10 +454,7 @@ static int is_signed(mylib_type type)
 
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types)
 {
-    mylib_type result_type;
-    return mylib_op_arity(op) == 2 &&
-           mylib_op_result_type(op, MYLIB_I64, &result_type) == MYLIB_OK &&
-           result_type == MYLIB_BOOL &&
+    return mylib_op_compares(op) &&
            ((is_signed(input_types[0]) && input_types[1] == MYLIB_U64) ||
             (input_types[0] == MYLIB_U64 && is_signed(input_types[1])));
 }
@@ -464,8 +468,8 @@ void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
 {
     static const mylib_program_constant zero_and_true[2] = {{{0}}, {{1}}};
     enum { COMPARED, IS_NEGATIVE };
-    const mylib_op base = mylib_op_base(op);
-    int k = is_signed(input_types[0]) ? 0 : 1, reversed = base != op;
+    const mylib_op base = mylib_op_base(op, MYLIB_U64);
+    int k = is_signed(input_types[0]) ? 0 : 1, reversed = mylib_op_is_reversed(op);
     const uint8_t type = (uint8_t)input_types[k];
     const int64_t pair[2] = {k == 0 ? -1 : 0, k == 0 ? 0 : -1};
     char answer = 0;

@@ -15,7 +15,9 @@ static mylib_status explain(mylib_status st, mylib_op op)
     case MYLIB_ERR_ZERO_DIVIDE:
         return mylib_fail(st, "%s by zero", mylib_op_name(op));
     case MYLIB_ERR_DOMAIN:
-        return mylib_fail(st, "%s of a negative number is not real", mylib_op_name(op));
+        return op == MYLIB_OP_sqrt
+                   ? mylib_fail(st, "%s of a negative number is not real", mylib_op_name(op))
+                   : mylib_fail(st, "%s by a negative count", mylib_op_name(op));
     default:
         return st; /* the GPU backend has set its own message */
     }
@@ -82,8 +84,8 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
     const mylib_cpu_level *cpu = mylib_cpu();
     mylib_type result_type = type;
     t_c128 value; /* room for any */
-    const mylib_op base = mylib_op_base(op);
-    const int is_reversed = base != op;
+    const mylib_op base = mylib_op_base(op, type);
+    const int is_reversed = mylib_op_is_reversed(op);
     (void)mylib_op_result_type(op, type, &result_type);
     char *to = result_type == type ? result : (char *)&value;
     cpu->kernel(base, type)(1, to, 0, is_reversed ? b : a, 0, is_reversed ? a : b, 0);

@@ -36,6 +36,27 @@
 #define RAISE_OVERFLOW() mylib_raise_flags(FE_OVERFLOW)
 #endif
 
+/* ---- Logic --------------------------------------------------------------------------------- */
+
+/* Of truths, 0 or 1: of any type by IS_TRUE, which tells whether an element differs from 0. */
+#define DEFINE_TRUTHS(s, T, IS_TRUE)                                                               \
+    MYLIB_FN int logical_and_##s(T a, T b) { return IS_TRUE(a) & IS_TRUE(b); }                     \
+    MYLIB_FN int logical_or_##s(T a, T b) { return IS_TRUE(a) | IS_TRUE(b); }                      \
+    MYLIB_FN int logical_xor_##s(T a, T b) { return IS_TRUE(a) ^ IS_TRUE(b); }                     \
+    MYLIB_FN int logical_not_##s(T a) { return !IS_TRUE(a); }
+#define IS_TRUE_NUMBER(a) ((a) != 0)
+#define IS_TRUE_HALF(a) (((a).bits & 0x7fff) != 0)
+#define IS_TRUE_COMPLEX(a) (((a).re != 0) | ((a).im != 0))
+#define IS_TRUE_BOOL(a) ((a).value != 0)
+DEFINE_TRUTHS(f32, t_f32, IS_TRUE_NUMBER)
+DEFINE_TRUTHS(f64, t_f64, IS_TRUE_NUMBER)
+DEFINE_TRUTHS(c64, t_c64, IS_TRUE_COMPLEX)
+DEFINE_TRUTHS(c128, t_c128, IS_TRUE_COMPLEX)
+#ifdef __CUDACC__ /* the CPU has f32's kernels for f16, and u8's for bool */
+DEFINE_TRUTHS(f16, t_f16, IS_TRUE_HALF)
+DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
+#endif
+
 /* ---- Integers ------------------------------------------------------------------------------ */
 
 /*
@@ -53,12 +74,26 @@
     MYLIB_FN int equal_##s(T a, T b) { return a == b; }                                            \
     MYLIB_FN int not_equal_##s(T a, T b) { return a != b; }                                        \
     MYLIB_FN int less_##s(T a, T b) { return a < b; }                                              \
-    MYLIB_FN int less_equal_##s(T a, T b) { return a <= b; }
+    MYLIB_FN int less_equal_##s(T a, T b) { return a <= b; }                                       \
+    MYLIB_FN T bitwise_and_##s(T a, T b) { return (T)((U)a & (U)b); }                              \
+    MYLIB_FN T bitwise_or_##s(T a, T b) { return (T)((U)a | (U)b); }                               \
+    MYLIB_FN T bitwise_xor_##s(T a, T b) { return (T)((U)a ^ (U)b); }                              \
+    MYLIB_FN T invert_##s(T a) { return (T) ~(U)a; }                                               \
+    MYLIB_FN T left_shift_##s(T a, T b)                                                            \
+    {                                                                                              \
+        return (T)((U)b < 8 * sizeof(T) ? 1u * (U)a << ((U)b % (8 * sizeof(T))) : 0u);             \
+    }                                                                                              \
+    DEFINE_TRUTHS(s, T, IS_TRUE_NUMBER)
 
 /* Both x / 0 and MIN / -1 would trap on x86, and are undefined in C and on a GPU. */
 #define DEFINE_SIGNED(s, T, U, MIN)                                                                \
     DEFINE_INTEGER(s, T, U)                                                                        \
     MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; }                           \
+    /* Bits are shifted in that equal the sign: all of them for counts that are too large. */     \
+    MYLIB_FN T right_shift_##s(T a, T b)                                                           \
+    {                                                                                              \
+        return (T)(a >> ((U)b < 8 * sizeof(T) ? (U)b : 8 * sizeof(T) - 1));                        \
+    }                                                                                              \
     MYLIB_FN T divide_##s(T a, T b)                                                                \
     {                                                                                              \
         if (b == 0) {                                                                              \
@@ -90,6 +125,10 @@
 #define DEFINE_UNSIGNED(s, T)                                                                      \
     DEFINE_INTEGER(s, T, T)                                                                        \
     MYLIB_FN T absolute_##s(T a) { return a; }                                                     \
+    MYLIB_FN T right_shift_##s(T a, T b)                                                           \
+    {                                                                                              \
+        return (T)(b < 8 * sizeof(T) ? a >> (b % (8 * sizeof(T))) : 0);                            \
+    }                                                                                              \
     MYLIB_FN T divide_##s(T a, T b)                                                                \
     {                                                                                              \
         if (b == 0) {                                                                              \
@@ -531,6 +570,47 @@ EXACT_COMPARISON(equal)
 EXACT_COMPARISON(not_equal)
 EXACT_COMPARISON(less)
 EXACT_COMPARISON(less_equal)
+#define EXACT_LOGIC(op)                                                                            \
+    EXACT(logical_##op)                                                                            \
+    {                                                                                              \
+        *result_ret = logical_##op##_i64(a, b);                                                    \
+        return MYLIB_OK;                                                                           \
+    }                                                                                              \
+    EXACT(bitwise_##op)                                                                            \
+    {                                                                                              \
+        *result_ret = bitwise_##op##_i64(a, b);                                                    \
+        return MYLIB_OK;                                                                           \
+    }
+EXACT_LOGIC(and)
+EXACT_LOGIC(or)
+EXACT_LOGIC(xor)
+EXACT(logical_not)
+{
+    (void)b;
+    *result_ret = logical_not_i64(a);
+    return MYLIB_OK;
+}
+EXACT(invert)
+{
+    (void)b;
+    *result_ret = invert_i64(a);
+    return MYLIB_OK;
+}
+EXACT(left_shift)
+{
+    if (b < 0)
+        return MYLIB_ERR_DOMAIN;
+    *result_ret = left_shift_i64(a, b);
+    return a == 0 || (b < 64 && right_shift_i64(*result_ret, b) == a) ? MYLIB_OK
+                                                                      : MYLIB_ERR_OVERFLOW;
+}
+EXACT(right_shift)
+{
+    if (b < 0)
+        return MYLIB_ERR_DOMAIN;
+    *result_ret = right_shift_i64(a, b);
+    return MYLIB_OK;
+}
 EXACT(greater) { return exact_less(b, a, result_ret); }
 EXACT(greater_equal) { return exact_less_equal(b, a, result_ret); }
 

@@ -60,7 +60,20 @@ const char *mylib_op_name(mylib_op op)
 
 int mylib_op_arity(mylib_op op)
 {
-    enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1, COMPARE = 2, REVERSED = 2 };
+    enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1, COMPARE = 2, REVERSED = 2, LOGIC = 2, TEST = 1 };
+    switch (op) {
+#define ROW(kind, op, set)                                                                         \
+    case MYLIB_OP_##op:                                                                            \
+        return kind;
+        MYLIB_OPS(ROW)
+#undef ROW
+    }
+    return 0;
+}
+
+int mylib_op_compares(mylib_op op)
+{
+    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 1, REVERSED = 1, LOGIC = 0, TEST = 0 };
     switch (op) {
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
@@ -82,14 +95,21 @@ _Static_assert((int)MYLIB_STEP_CONVERT >= MYLIB_OP_COUNT &&
 /* Bit t is set when the operation is defined for type t. */
 static unsigned types_of(mylib_op op)
 {
+    unsigned bool_bit = 0;
 #define DT(s, S) bit_##s = 1 << MYLIB_##S,
-    enum { MYLIB_TYPES(DT) };
+    enum { MYLIB_STORED_TYPES(DT) };
 #undef DT
+    switch ((int)op) {
+#define AS(op, logical) case MYLIB_OP_##op:
+        MYLIB_BOOL_OPS(AS)
+#undef AS
+        bool_bit = bit_bool;
+    }
     switch (op) {
 #define BIT(op, s) | bit_##s
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
-        return 0 MYLIB_SET_##set(BIT, op);
+        return bool_bit MYLIB_SET_##set(BIT, op);
         MYLIB_OPS(ROW)
 #undef ROW
 #undef BIT
@@ -106,7 +126,7 @@ static mylib_type real_type(mylib_type type)
 static mylib_type result_type(mylib_op op, mylib_type type)
 {
     mylib_type BINARY = type, UNARY = type, UNARY_REAL = real_type(type);
-    mylib_type COMPARE = MYLIB_BOOL, REVERSED = MYLIB_BOOL;
+    mylib_type COMPARE = MYLIB_BOOL, REVERSED = MYLIB_BOOL, LOGIC = MYLIB_BOOL, TEST = MYLIB_BOOL;
     switch (op) {
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \

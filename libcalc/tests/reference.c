@@ -196,10 +196,30 @@ static i128 integer_maximum(i128 a, i128 b) { return a > b ? a : b; }
 static i128 integer_negative(i128 a, i128 b) { return (void)b, -a; }
 static i128 integer_absolute(i128 a, i128 b) { return (void)b, a < 0 ? -a : a; }
 static i128 integer_square(i128 a, i128 b) { return (void)b, integer_multiply(a, a); }
+static i128 integer_bitwise_and(i128 a, i128 b) { return a & b; }
+static i128 integer_bitwise_or(i128 a, i128 b) { return a | b; }
+static i128 integer_bitwise_xor(i128 a, i128 b) { return a ^ b; }
+static i128 integer_invert(i128 a, i128 b) { return (void)b, -a - 1; }
+
+/* Bit by bit; counts that are not those of a shift move everything away. */
+static _Thread_local int integer_bits; /* of the type */
+static i128 integer_left_shift(i128 a, i128 b)
+{
+    for (int i = 0; i < integer_bits && b != 0; i++, b = b > 0 ? b - 1 : b)
+        a = integer_multiply(a, 2);
+    return b == 0 ? a : 0;
+}
+static i128 integer_right_shift(i128 a, i128 b)
+{
+    for (int i = 0; i < integer_bits && b != 0; i++, b = b > 0 ? b - 1 : b)
+        a = (a - (a & 1)) / 2;
+    return a;
+}
 
 static void integer_element(i128 (*function)(i128, i128), mylib_type type, const void *a,
                             const void *b, reference *expected)
 {
+    integer_bits = (int)test_size(type) * 8;
     store_integer(type, function(load_integer(type, a), load_integer(type, b)), expected->bits);
     memcpy(expected->other, expected->bits, sizeof expected->bits);
 }
@@ -538,6 +558,30 @@ static void compare_elements(order_function *function, mylib_type type, const vo
     expected->other[0] = expected->bits[0];
 }
 
+/* ---- Logic ----------------------------------------------------------------------------------- */
+
+static int is_true(mylib_type type, const void *x)
+{
+    int truth = 0;
+    if (test_is_integer(type))
+        return load_integer(type, x) != 0;
+    for (int64_t i = 0; i < test_size(type); i += test_size(test_real_type(type)))
+        truth |= load_real(test_real_type(type), (const char *)x + i) != 0;
+    return truth;
+}
+static int truth_logical_and(int a, int b) { return a ? b : 0; }
+static int truth_logical_or(int a, int b) { return a ? 1 : b; }
+static int truth_logical_xor(int a, int b) { return a ? !b : b; }
+static int truth_absolute(int a, int b) { return (void)b, a; }
+static int truth_logical_not(int a, int b) { return (void)b, a ? 0 : 1; }
+static void truth_element(int (*function)(int, int), mylib_type type, const void *a, const void *b,
+                          reference *expected)
+{
+    int is_unary = function == truth_logical_not || function == truth_absolute;
+    expected->bits[0] = (unsigned char)function(is_true(type, a), is_unary ? 0 : is_true(type, b));
+    expected->other[0] = expected->bits[0];
+}
+
 /* ---- Any operation --------------------------------------------------------------------------- */
 
 /* i8 is computed by integer_add() and so on: a new row of the table needs its functions above. */
@@ -569,6 +613,15 @@ static void compare_elements(order_function *function, mylib_type type, const vo
         compare_elements(order_##op, type, a, b, expected);                                        \
         break;
 #define CASE_REVERSED(op, s) CASE_COMPARE(op, s)
+#define CASE_LOGIC(op, s)                                                                          \
+    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
+        truth_element(truth_##op, type, a, b, expected);                                           \
+        break;
+#define CASE_TEST(op, s) CASE_LOGIC(op, s)
+#define CASE_BOOL(op, logical)                                                                     \
+    case MYLIB_OP_##op * 32 + TEST_bool:                                                           \
+        truth_element(truth_##logical, type, a, b, expected);                                      \
+        break;
 #define CASES(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
 
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
@@ -577,6 +630,7 @@ void reference_compute(mylib_op op, mylib_type type, const void *a, const void *
     memset(expected, 0, sizeof *expected);
     switch ((int)op * 32 + (int)type) {
         MYLIB_OPS(CASES)
+        MYLIB_BOOL_OPS(CASE_BOOL)
     default:
         test_give_up("no such operation for the type");
     }

@@ -142,7 +142,7 @@ static const test_type test_types[] = {MYLIB_STORED_TYPES(TEST_TYPE)};
 _Static_assert(sizeof test_types / sizeof *test_types == MYLIB_TYPE_COUNT,
                "MYLIB_TYPE_COUNT counts the rows of the table");
 
-/* The first of test_types[] are computed in; the rest, bool, is only stored. */
+/* The first of test_types[] are numbers; the rest is bool. */
 #define TEST_COMPUTED_COUNT MYLIB_BOOL
 
 typedef struct test_op {
@@ -151,7 +151,7 @@ typedef struct test_op {
     int arity;
     int real_result; /* complex inputs give the real type */
     int compares;    /* the result is bool */
-    uint32_t types;  /* bit t: defined for type t */
+    uint32_t types;  /* bit t: defined for type t; see test_defined() for bool */
 } test_op;
 
 #define TEST_ARITY_BINARY 2
@@ -159,17 +159,26 @@ typedef struct test_op {
 #define TEST_ARITY_UNARY_REAL 1
 #define TEST_ARITY_COMPARE 2
 #define TEST_ARITY_REVERSED 2
+#define TEST_ARITY_LOGIC 2
+#define TEST_ARITY_TEST 1
 #define TEST_REAL_BINARY 0
 #define TEST_REAL_UNARY 0
 #define TEST_REAL_UNARY_REAL 1
 #define TEST_REAL_COMPARE 0
 #define TEST_REAL_REVERSED 0
+#define TEST_REAL_LOGIC 0
+#define TEST_REAL_TEST 0
 #define TEST_COMPARES_BINARY 0
 #define TEST_COMPARES_UNARY 0
 #define TEST_COMPARES_UNARY_REAL 0
 #define TEST_COMPARES_COMPARE 1
 #define TEST_COMPARES_REVERSED 1
+#define TEST_COMPARES_LOGIC 1
+#define TEST_COMPARES_TEST 1
 #define TEST_BIT(op, s) | (1u << TEST_##s)
+#define TEST_OF_BOOL(op, logical) | 1ull << MYLIB_OP_##op
+static const uint64_t test_ops_of_bool = 0 MYLIB_BOOL_OPS(TEST_OF_BOOL);
+#undef TEST_OF_BOOL
 #define TEST_OP(arity, op, set)                                                                    \
     {MYLIB_OP_##op,         #op,                                                                   \
      TEST_ARITY_##arity,    TEST_REAL_##arity,                                                     \
@@ -183,7 +192,7 @@ _Static_assert(sizeof test_ops / sizeof *test_ops == MYLIB_OP_COUNT,
 
 static inline int test_defined(const test_op *op, mylib_type type)
 {
-    return (op->types >> type) & 1;
+    return type == MYLIB_BOOL ? (int)(test_ops_of_bool >> op->op & 1) : (op->types >> type) & 1;
 }
 
 static inline mylib_type test_real_type(mylib_type type)
@@ -207,7 +216,7 @@ static inline int64_t test_size(mylib_type type) { return test_types[type].size;
 /* For every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
 #define FOR_EACH_PAIR(op, t)                                                                       \
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
-        for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++)           \
+        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
             if (test_defined(op, t->type))
 
 /* ---- CPU levels ------------------------------------------------------------------------------ */

@@ -933,8 +933,8 @@ static void test_steps_refused(void)
     refuse(good, STEP(MYLIB_OP_add, -3, {0, 1, 0}), argument, "step 1: unknown element type -3");
     refuse(good, STEP(MYLIB_STEP_CONVERT, 99, {0, 0, 0}), argument,
            "step 1: unknown element type 99");
-    refuse(good, STEP(MYLIB_OP_add, MYLIB_BOOL, {0, 1, 0}), MYLIB_ERR_UNSUPPORTED,
-           "step 1: add is not defined for bool");
+    refuse(good, STEP(MYLIB_OP_subtract, MYLIB_BOOL, {0, 1, 0}), MYLIB_ERR_UNSUPPORTED,
+           "step 1: subtract is not defined for bool");
     refuse(STEP(MYLIB_OP_sqrt, MYLIB_I32, {1, 0, 0}), good, MYLIB_ERR_UNSUPPORTED,
            "step 0: sqrt is not defined for i32");
     refuse(STEP(MYLIB_OP_add, MYLIB_F64, {0, 2, 0}), good, argument,

@@ -77,6 +77,16 @@ def _power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
+def _invert(x: Any) -> Any:
+    return not x if isinstance(x, bool) else ~x
+
+
+def _left_shift(x: Any, count: Any) -> Any:
+    if isinstance(x, int) and isinstance(count, int) and x.bit_length() + count > MAX_COMPUTED_BITS:
+        raise OverflowError(f"an int of more than {MAX_COMPUTED_BITS} bits is too large")
+    return x << count
+
+
 def _where(condition: Any, a: Any, b: Any) -> Any:
     """Returns `a` or `b`, as a number of the kind to which both promote."""
     chosen = a if condition else b
@@ -102,6 +112,12 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "less_equal": operator.le,
     "greater": operator.gt,
     "greater_equal": operator.ge,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "invert": _invert,
+    "left_shift": _left_shift,
+    "right_shift": operator.rshift,
 }
 
 
@@ -221,7 +237,8 @@ def operands(node: Node) -> tuple[int, ...]:
 _SYMBOLS = {
     **{"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//"},
     **{"remainder": "%", "power": "**", "equal": "==", "not_equal": "!=", "less": "<"},
-    **{"less_equal": "<=", "greater": ">", "greater_equal": ">="},
+    **{"less_equal": "<=", "greater": ">", "greater_equal": ">=", "bitwise_and": "&"},
+    **{"bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>"},
 }
 
 
@@ -237,8 +254,8 @@ def text_of(graph: Graph, most: int = 2000) -> str:
             text = f"({text})" if text.startswith("-") else text
         elif node[0] in _SYMBOLS:
             text = f"({parts[0]} {_SYMBOLS[node[0]]} {parts[1]})"
-        elif node[0] == "negative":
-            text = f"(-{parts[0]})"
+        elif node[0] in ("negative", "invert"):
+            text = f"({'-' if node[0] == 'negative' else '~'}{parts[0]})"
         else:
             text = f"{node[0]}({', '.join(parts)})"
         texts.append(text if len(text) <= most else "...")

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import core
 from .._call import check_exponent, compare_beyond, power_by_products, resolve
-from .._table import COMPARISONS, OPERATIONS
+from .._table import COMPARISONS, LOGIC, OPERATIONS
 from .graph import Graph, operands
 
 CONVERT: int = core.STEP_CONVERT
@@ -151,6 +151,10 @@ class _Lowering:
 
     def operation(self, name: str, *values: Any) -> _Typed:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
+        if name in LOGIC:  # of a Python number, only the truth counts
+            values = tuple(
+                self.convert(self.default(x), BOOL) if isinstance(x, _Weak) else x for x in values
+            )
         *dtypes, result = resolve(operation, [getattr(x, "dtype", None) or x.kind for x in values])
         if len(set(dtypes)) == 2:
             return self.mixed_comparison(operation, *values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from .._table import OPERATIONS
+from .._table import ALIASES, OPERATIONS
 from .graph import FURTHER, REDUCTIONS, Builder, Graph, Reduction
 
 #: The longest text.
@@ -28,6 +28,17 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder",
     ast.Pow: "power",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+}
+
+_UNARY: dict[type[ast.unaryop], str] = {
+    ast.USub: "negative",
+    ast.UAdd: "positive",
+    ast.Invert: "invert",
 }
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -43,7 +54,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 _FUNCTIONS: dict[str, tuple[str, int]] = {
     **{name: (name, operation.nin) for name, operation in OPERATIONS.items()},
     **{name: (name, count) for name, count in FURTHER.items() if name != "power"},
-    "abs": ("absolute", 1),
+    **{alias: (name, OPERATIONS[name].nin) for alias, name in ALIASES.items()},
 }
 
 #: Hints for mistakes that are common.
@@ -52,7 +63,7 @@ _HINTS: list[tuple[tuple[type[ast.AST], ...], str]] = [
     ((ast.Subscript,), "indexing is not supported; index the array before"),
     (
         (ast.BoolOp,),
-        "'and' and 'or' are not supported; use where(), or (m != 0) * (n != 0) for m and n",
+        "'and' and 'or' are not supported; use & and |, or logical_and() and logical_or()",
     ),
     ((ast.IfExp,), "'if' is not supported; use where(condition, x, y)"),
     ((ast.NamedExpr,), "assignment is not supported"),
@@ -215,17 +226,19 @@ class _Parser:
             function = _BINARY.get(type(tree.op))
             if function is None:
                 raise self.error(
-                    "this operator is not supported; supported are + - * / // % ** and comparisons",
+                    "this operator is not supported; supported are + - * / // % ** & | ^ << >> "
+                    "and comparisons",
                     tree,
                 )
         elif isinstance(tree, ast.UnaryOp):
-            if not isinstance(tree.op, ast.USub | ast.UAdd):
-                raise self.error("of the unary operators only - and + are supported", tree)
-            function = "negative" if isinstance(tree.op, ast.USub) else "positive"
+            function = _UNARY.get(type(tree.op))
+            if function is None:
+                raise self.error("'not' is not supported; use ~, or logical_not()", tree)
         elif isinstance(tree, ast.Compare):
             if len(tree.ops) > 1:
                 raise self.error(
-                    "comparisons cannot be chained; write ((a < b) * (b < c)) != 0", tree
+                    "comparisons cannot be chained; write (a < b) & (b < c), with parentheses",
+                    tree,
                 )
             function = _COMPARISONS.get(type(tree.ops[0]))
             if function is None:

@@ -70,10 +70,15 @@ class Traced:
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
     __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
     __pow__, __rpow__ = _operator("power"), _operator("power", True)
+    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", True)
+    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", True)
+    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", True)
+    __lshift__, __rlshift__ = _operator("left_shift"), _operator("left_shift", True)
+    __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", True)
     __lt__, __le__ = _operator("less"), _operator("less_equal")
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")
-    __neg__, __abs__ = _unary("negative"), _unary("absolute")
+    __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
 
     def __pos__(self) -> Traced:
@@ -89,10 +94,6 @@ class Traced:
     __setitem__ = _refusal("assignment to elements is not possible")
     __int__ = __float__ = __complex__ = __index__ = _refusal("there is no number")
     __array__ = _refusal("this function of arrays is not possible")
-    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = __invert__ = _refusal(
-        "the operators & | ^ ~ are not possible",
-        "use where(), or (m * n) != 0 for the masks m and n",
-    )
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

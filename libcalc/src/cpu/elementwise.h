@@ -271,6 +271,16 @@ PART_LOOPS(c128, f64)
         part_loops_##s(op##_##s, op##_one_by_one_##s, n, out, so, a, sa, b, sb);                   \
     }
 
+/* ---- Tests --------------------------------------------------------------------------------- */
+
+/* A test of one element is a comparison that ignores its second operand: here the first again. */
+#define TEST_AS_COMPARISON(op, s, C)                                                               \
+    static inline int op##_first_##s(t_##s a, t_##s b) { return (void)b, op##_##s(a); }            \
+    C(op##_first, s)                                                                               \
+    KERNEL(op##_kernel_##s) { op##_first_kernel_##s(n, out, so, a, sa, a, sa); }
+#define TEST(op, s) TEST_AS_COMPARISON(op, s, COMPARE)
+#define TEST_PARTS(op, s) TEST_AS_COMPARISON(op, s, COMPARE_PARTS)
+
 /* ---- The table ----------------------------------------------------------------------------- */
 
 /* f16 comes before f32 in the table, and calls its kernels. */
@@ -283,23 +293,34 @@ PART_LOOPS(c128, f64)
 #define HALF_COMPARE(op, s)                                                                        \
     KERNEL(op##_kernel_f32);                                                                       \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, b, sb); }
+#define HALF_TEST(op, s)                                                                           \
+    KERNEL(op##_kernel_f32);                                                                       \
+    KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, 0); }
 
 #define DEFINE_BINARY(op, s) BY_CLASS(s, BINARY, HALF_BINARY, BINARY, BINARY)(op, s)
 #define DEFINE_UNARY(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, MODULUS)(op, s)
 #define DEFINE_COMPARE(op, s) BY_CLASS(s, COMPARE, HALF_COMPARE, COMPARE, COMPARE_PARTS)(op, s)
 #define DEFINE_REVERSED(op, s)
+#define DEFINE_LOGIC(op, s) DEFINE_COMPARE(op, s)
+#define DEFINE_TEST(op, s) BY_CLASS(s, TEST, HALF_TEST, TEST, TEST_PARTS)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
 MYLIB_OPS(ROW)
 #undef ROW
+#undef DEFINE_TEST
+#undef DEFINE_LOGIC
 #undef DEFINE_REVERSED
 #undef DEFINE_COMPARE
 #undef DEFINE_UNARY_REAL
 #undef DEFINE_UNARY
 #undef DEFINE_BINARY
+#undef HALF_TEST
 #undef HALF_COMPARE
 #undef HALF_UNARY
 #undef HALF_BINARY
+#undef TEST_PARTS
+#undef TEST
+#undef TEST_AS_COMPARISON
 #undef COMPARE_PARTS
 #undef COMPARE
 #undef COMPARE_ONE_BY_ONE

@@ -106,11 +106,14 @@ static ALWAYS_INLINE int is_modular(mylib_op op)
 {
     return op == MYLIB_OP_add || op == MYLIB_OP_subtract || op == MYLIB_OP_multiply ||
            op == MYLIB_OP_negative || op == MYLIB_OP_square || op == MYLIB_OP_equal ||
-           op == MYLIB_OP_not_equal;
+           op == MYLIB_OP_not_equal ||
+           (op >= MYLIB_OP_logical_and && op <= MYLIB_OP_left_shift);
 }
 
 static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 {
+    if (type == MYLIB_BOOL) /* its bytes are true if they differ from 0, as those of a u8 */
+        type = MYLIB_U8;
     mylib_kernel *special = lookup_special(op, type);
     if (special != NULL)
         return special;
@@ -134,9 +137,13 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 #define CASE_UNARY_REAL(op, s) CASE(op, s)
 #define CASE_COMPARE(op, s) CASE(op, s)
 #define CASE_REVERSED(op, s)
+#define CASE_LOGIC(op, s) CASE(op, s)
+#define CASE_TEST(op, s) CASE(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE_##kind, op)
         MYLIB_OPS(ROW)
 #undef ROW
+#undef CASE_TEST
+#undef CASE_LOGIC
 #undef CASE_REVERSED
 #undef CASE_COMPARE
 #undef CASE_UNARY_REAL

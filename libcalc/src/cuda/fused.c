@@ -95,7 +95,7 @@ static int is_of_type(const mylib_statement *s, mylib_type type)
         return is_bool_or(s->type, type);
     /* A modulus is the real part of a complex number; as a result of the whole it is written so. */
     if (s->opcode != MYLIB_OPCODE_CONVERT)
-        return s->type == type &&
+        return is_bool_or(s->type, type) && /* logic of bools is that of 0 and 1 of any type */
                (is_bool_or(s->result_type, type) || s->target == MYLIB_TARGET_OUT);
     if (from.kind == MYLIB_VALUE_CONSTANT || is_bool_or(from.type, type))
         return is_bool_or(s->type, type);

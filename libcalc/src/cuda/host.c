@@ -532,7 +532,7 @@ out:
 /* Tells whether a code is an operation that can raise a floating-point flag. */
 static int can_raise(const mylib_code *program)
 {
-    int is_integer = program->type < MYLIB_F16;
+    int is_integer = program->type < MYLIB_F16 || program->type == MYLIB_BOOL;
     if (program->instructions != 2 || program->result_type == MYLIB_BOOL)
         return 0;
     switch (program->code[1].opcode) {

@@ -237,9 +237,18 @@ template <int OP, typename T> struct meaning {
 #define MEANING_UNARY_REAL(op, s) MEANING(APPLY_UNARY_REAL, op, s)
 #define MEANING_COMPARE(op, s) MEANING(APPLY_COMPARE, op, s)
 #define MEANING_REVERSED(op, s)
+#define APPLY_TEST(op, s)                                                                          \
+    (void)b;                                                                                       \
+    return convert<t_##s>((t_i32)op##_##s(a));
+#define MEANING_LOGIC(op, s) MEANING(APPLY_COMPARE, op, s)
+#define MEANING_TEST(op, s) MEANING(APPLY_TEST, op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(MEANING_##kind, op)
 MYLIB_OPS(ROW)
 #undef ROW
+MEANING_LOGIC(logical_and, bool)
+MEANING_LOGIC(logical_or, bool)
+MEANING_LOGIC(logical_xor, bool)
+MEANING_TEST(logical_not, bool)
 
 /*
  * Operations that take so long that a call does not show.  In line, each of a thread's elements
