@@ -19,8 +19,8 @@ _BITS = "Bit by bit, of integers; of bools it is the logical operation, and give
 TEXTS: dict[str, tuple[str, str, str]] = {
     "add": (
         "a + b",
-        "Integers wrap, as in NumPy; of bools it is logical_or.  Python ints are exact: OverflowError\n"
-        "outside 64 bits.",
+        "Integers wrap, as in NumPy; of bools it is logical_or.  Python ints are exact:\n"
+        "OverflowError outside 64 bits.",
         ">>> pcd.add(1, 2)\n3\n>>> pcd.add(np.array([1.0, 2.0]), [10, 20])\narray([11., 22.])",
     ),
     "subtract": (
@@ -59,7 +59,11 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part.",
         ">>> pcd.maximum([1, 5], [3, 2])\narray([3, 5])",
     ),
-    "negative": ("-a", "Integers wrap.  Not of bools: use invert.", ">>> pcd.negative([1, -2])\narray([-1,  2])"),
+    "negative": (
+        "-a",
+        "Integers wrap.  Not of bools: use invert.",
+        ">>> pcd.negative([1, -2])\narray([-1,  2])",
+    ),
     "absolute": (
         "|a|",
         "Of complex numbers the modulus, of the real type.",
@@ -127,8 +131,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "right_shift": (
         "a >> b",
-        "Of integers, rounded down.  A count that is negative or not below the number of bits gives\n"
-        "0, or -1 where a is negative.  Python ints: ValueError for a negative count.",
+        "Of integers, rounded down.  A count that is negative or not below the number of bits\n"
+        "gives 0, or -1 where a is negative.  Python ints: ValueError for a negative count.",
         ">>> pcd.right_shift([16, -1], 3)\narray([ 2, -1])",
     ),
 }

@@ -29,7 +29,7 @@ typedef struct operation {
     vectorcallfunc vectorcall;
     mylib_op op;
     int nin;
-    char compares;   /* a comparison */
+    char compares; /* a comparison */
     char gives_bool;
     char takes_ints; /* ints are computed as ints, not as floats */
     PyObject *name;
@@ -281,8 +281,7 @@ static int may_be_beyond(operation *self, PyObject *const *args)
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    if ((self->compares || is_logical(self->op)) && nargs >= self->nin &&
-        may_be_beyond(self, args))
+    if ((self->compares || is_logical(self->op)) && nargs >= self->nin && may_be_beyond(self, args))
         return call_general(self, args, nargs, kwnames);
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);

@@ -454,9 +454,8 @@ static int is_signed(mylib_type type)
 
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types)
 {
-    return mylib_op_compares(op) &&
-           ((is_signed(input_types[0]) && input_types[1] == MYLIB_U64) ||
-            (input_types[0] == MYLIB_U64 && is_signed(input_types[1])));
+    return mylib_op_compares(op) && ((is_signed(input_types[0]) && input_types[1] == MYLIB_U64) ||
+                                     (input_types[0] == MYLIB_U64 && is_signed(input_types[1])));
 }
 
 /*

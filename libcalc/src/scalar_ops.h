@@ -89,7 +89,7 @@ DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
 #define DEFINE_SIGNED(s, T, U, MIN)                                                                \
     DEFINE_INTEGER(s, T, U)                                                                        \
     MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; }                           \
-    /* Bits are shifted in that equal the sign: all of them for counts that are too large. */     \
+    /* Bits are shifted in that equal the sign: all of them for counts that are too large. */      \
     MYLIB_FN T right_shift_##s(T a, T b)                                                           \
     {                                                                                              \
         return (T)(a >> ((U)b < 8 * sizeof(T) ? (U)b : 8 * sizeof(T) - 1));                        \

@@ -925,7 +925,7 @@ static void test_steps_refused(void)
 #define STEP(...) ((mylib_step){__VA_ARGS__})
     const mylib_status argument = MYLIB_ERR_ARGUMENT;
     refuse(good, STEP(MYLIB_OP_COUNT, MYLIB_F64, {0, 1, 0}), argument,
-           "step 1: unknown operation 18");
+           "step 1: unknown operation 28");
     refuse(STEP(-1, MYLIB_F64, {0, 1, 0}), good, argument, "step 0: unknown operation -1");
     refuse(STEP(1002, MYLIB_F64, {0, 1, 0}), good, argument, "step 0: unknown operation 1002");
     refuse(STEP(INT32_MIN, MYLIB_F64, {0, 1, 0}), good, argument, "step 0: unknown operation");

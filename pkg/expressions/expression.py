@@ -337,7 +337,7 @@ class _OfInstances:
 class Expression(core.ExpressionBase):
     """An expression over arrays that a call computes in one pass, without temporaries.
 
-    ``text`` is Python's arithmetic: names, numbers, ``+ - * / // % **``, comparisons,
+    ``text`` is Python's arithmetic: names, numbers, ``+ - * / // % ** & | ^ ~ << >>``, comparisons,
     ``where(condition, x, y)``, ``abs`` and the package's operations (``sqrt``, ``minimum``,
     ``divide``, ...); and outermost ``sum``, ``prod``, ``min``, ``max`` or ``mean``, with ``axis=``
     and ``keepdims=``.  Other texts raise SyntaxError, with the place; no text is ever run.

@@ -106,8 +106,7 @@ static ALWAYS_INLINE int is_modular(mylib_op op)
 {
     return op == MYLIB_OP_add || op == MYLIB_OP_subtract || op == MYLIB_OP_multiply ||
            op == MYLIB_OP_negative || op == MYLIB_OP_square || op == MYLIB_OP_equal ||
-           op == MYLIB_OP_not_equal ||
-           (op >= MYLIB_OP_logical_and && op <= MYLIB_OP_left_shift);
+           op == MYLIB_OP_not_equal || (op >= MYLIB_OP_logical_and && op <= MYLIB_OP_left_shift);
 }
 
 static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)

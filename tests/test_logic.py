@@ -1,0 +1,172 @@
+"""Logic, bits and shifts, and arithmetic of bools: NumPy's values in every place and layout."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+
+import pkg as pcd
+
+BOOL = np.dtype(bool)
+OF_BOOL = ["add", "multiply", "minimum", "maximum", "absolute", "logical_and", "logical_or"]
+OF_BOOL += ["logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"]
+LENGTHS = [0, 1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1000, 4095, 4097, 70_001]
+SHIFTS = ["left_shift", "right_shift"]
+
+
+def _masks(n: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, 2, n).astype(bool)
+
+
+@cases.each_place()
+@pytest.mark.parametrize("name", OF_BOOL)
+def test_of_bools(name: str, place: str) -> None:
+    """Lengths around the blocks and vectors of the kernels, contiguous, strided and repeated."""
+    operation = getattr(pcd, name)
+    for n in LENGTHS:
+        a, b = _masks(2 * n), _masks(2 * n, 1)
+        for x, y in ((a[:n], b[:n]), (a[::2], b[:n]), (a[:n][::-1], b[n:]), (a[:n], b[:1])):
+            args = (x, y)[: operation.nin]
+            wanted = getattr(np, name)(*args)
+            oracle.assert_same(cases.call(operation, place, *args), wanted, f"{name} of {n}")
+
+
+@cases.each_place()
+@pytest.mark.parametrize("name", [name for name in OF_BOOL if name != "absolute"])
+def test_bytes_other_than_0_and_1_are_true(name: str, place: str) -> None:
+    """A mask made by a view of bytes; the result has 0 and 1 only."""
+    operation = getattr(pcd, name)
+    a = np.arange(512, dtype=np.uint8).reshape(2, 256)
+    b = a[:, ::-1].copy()
+    b[:, ::3] = 0
+    args = (a.view(bool), b.view(bool))[: operation.nin]
+    plain = (a != 0, b != 0)[: operation.nin]
+    result = cases.call(operation, place, *args)
+    oracle.assert_same(result.view(np.uint8), getattr(np, name)(*plain).view(np.uint8))
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", cases.INTEGERS, ids=str)
+@pytest.mark.parametrize("name", SHIFTS)
+def test_every_count_of_a_shift(name: str, dtype: np.dtype[Any], place: str) -> None:
+    """Counts below 0, up to the width and beyond, for values at the edges of the type."""
+    info = np.iinfo(dtype)
+    bits = 8 * dtype.itemsize
+    least = max(info.min, -bits - 2)
+    counts = np.array([*range(least, bits + 3), info.max, info.min, info.max - 1], dtype)
+    values = np.array([0, 1, 2, 3, info.max, info.max - 1, info.min, info.min // 2 + 1], dtype)
+    operation = getattr(pcd, name)
+    for a, b in ((values[:, None], counts), (counts[:, None], values)):
+        oracle.assert_same(cases.call(operation, place, a, b), getattr(np, name)(a, b))
+    for count in (0, 1, bits - 1, min(bits, info.max)):
+        wanted = getattr(np, name)(values, count)
+        oracle.assert_same(cases.call(operation, place, values, count), wanted)
+
+
+@cases.each_place()
+def test_refused_as_by_numpy(place: str) -> None:
+    """Of bools alone; beside an integer they are integers."""
+    mask = _masks(5)
+    for empty in (mask, mask[:0], mask.reshape(5, 1)):
+        with pytest.raises(TypeError, match="subtract is not defined for bool: use \\^"):
+            cases.call(pcd.subtract, place, empty, empty)
+        with pytest.raises(TypeError, match="negative is not defined for bool: use ~"):
+            cases.call(pcd.negative, place, empty)
+    for other in (1, np.int8(1), np.arange(5, dtype="u2")):
+        wanted = np.subtract(mask, other)
+        oracle.assert_same(cases.call(pcd.subtract, place, mask, other), wanted)
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"):
+        with pytest.raises(TypeError, match="defined for"):
+            cases.call(getattr(pcd, name), place, np.ones(3), np.ones(3))
+
+
+@cases.each_place()
+def test_truths_of_numbers(place: str) -> None:
+    """A Python number counts by its truth alone, also where the array's type cannot hold it."""
+    for dtype, number in itertools.product([BOOL, *cases.DTYPES], [0, 300, -1, 1e-300, 0j, True]):
+        a = generators.moderate(dtype, 9) if dtype != BOOL else _masks(9)
+        a[::2] = 0
+        for name in ("logical_and", "logical_or", "logical_xor"):
+            truth = np.bool_(number)
+            wanted = getattr(np, name)(a, truth)
+            oracle.assert_same(cases.call(getattr(pcd, name), place, a, number), wanted)
+            oracle.assert_same(cases.call(getattr(pcd, name), place, number, a), wanted)
+
+
+EXPRESSIONS = [
+    "(a > 0) & (b < 1)",
+    "~(a > 0) | (b < 1) ^ (a == b)",
+    "where((a > 0) & ~(b > a), a, b)",
+    "(a > 0) + (b > 0) * (a < b)",
+    "logical_and(a, b) | logical_not(a)",
+    "logical_xor(a, 300) & (a <= b)",
+    "maximum(a > 0, b > 0) != minimum(a > 0, b > 0)",
+    "((a > 0) & (b < 1)) * a",
+]
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_expressions(text: str, dtype: str, place: str) -> None:
+    """Masks are 0 and 1 of the computed type within a fused kernel, and bytes outside."""
+    a, b = (generators.moderate(np.dtype(dtype), 3000, seed).reshape(3, -1) for seed in (0, 1))
+    a[:, ::5] = 0
+    if np.dtype(dtype).kind == "f":
+        a[:, 7], b[:, 8] = np.nan, np.nan
+    known = {name: getattr(np, name) for name in np.ufunc.__doc__ and dir(np)}
+    truth = text.replace("300", "True")
+    with np.errstate(all="ignore"):
+        wanted = eval(truth, {**known, "a": a, "b": b})
+    expression = pcd.Expression(text)
+    oracle.assert_same(cases.call(expression, place, a, b), np.asarray(wanted), text)
+
+
+@cases.each_place()
+def test_expressions_of_masks_and_bits(place: str) -> None:
+    """Programs without a number to compute in, and those of integers."""
+    m, n, k = (_masks(4099, seed) for seed in range(3))
+    for text in ("m & n | k", "~m ^ (n + k)", "where(m & n, k, ~k)", "logical_or(m, n) == k"):
+        wanted = eval(
+            text, {"m": m, "n": n, "k": k, "where": np.where, "logical_or": np.logical_or}
+        )
+        oracle.assert_same(cases.call(pcd.Expression(text), place, m, n, k), wanted, text)
+    for dtype in cases.INTEGERS:
+        a, b = generators.moderate(dtype, 999), generators.moderate(dtype, 999, 1)
+        for text in ("(a & 7) << (b & 3) | ~a", "(a ^ b) >> 2 & b", "bitwise_left_shift(a, b) + 1"):
+            scope = {"a": a, "b": b, "bitwise_left_shift": np.left_shift}
+            oracle.assert_same(
+                cases.call(pcd.Expression(text), place, a, b), eval(text, scope), text
+            )
+
+
+def test_fused_functions() -> None:
+    @pcd.fuse
+    def inside(x: Any, low: Any, high: Any) -> Any:
+        return np.where((x >= low) & (x < high) & ~np.logical_not(x), x << 1, x | 1)
+
+    x = np.arange(-20, 20)
+    wanted = np.where((x >= -3) & (x < 7) & (x != 0), x << 1, x | 1)
+    oracle.assert_same(inside(x, -3, 7), wanted)
+    assert pcd.evaluate("(2 < 3) & ~(1 > 2)") is True
+    assert pcd.evaluate("1 << 70 >> 69") == 2
+    with pytest.raises(OverflowError, match="bits is too large"):
+        pcd.evaluate("a << 10000000", {"a": 1})
+
+
+def test_reductions_by_ufuncs() -> None:
+    """The identities are NumPy's; sums of bools count."""
+    mask, numbers = _masks(77), np.array([12, 10, 14])
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"):
+        ours, numpys = getattr(pcd, name), getattr(np, name)
+        assert ours.identity == numpys.identity
+        for x in (mask, mask[:0], *([numbers, numbers[:0]] if "bit" in name else [])):
+            assert ours.reduce(x) == numpys.reduce(x), name
+    assert pcd.add.reduce(mask) == mask.sum() and pcd.multiply.reduce(mask) == mask.prod()
+    assert pcd.maximum.reduce(mask) is np.True_
