@@ -97,6 +97,8 @@ def points_of_a_plane(
 # Where e^x, and 2^x, change: overflow, the ends of normal and of subnormal results, half an octave.
 _E_POINTS = [709.78, -708.4, -745.13, 88.72, -87.34, -103.97, 11.09, -9.7, -17.33, 0.3466, -0.3466]
 _2_POINTS = [1024, -1022, -1075, 128, -126, -150, 16, -14, -25, 0.5, -0.5]
+# Where the exponent of the argument's split changes, and the logarithm's sign.
+_LOG_POINTS = [0.70710678, 1.41421356, 1.0, 2.0, 10.0, 1e-308, 100.0]
 # Multiples of an eighth of a turn, and the first hard argument.
 TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], within(-1e7, 1e7))
 # Slopes between the octants from which an angle is computed, and of the diagonal.
@@ -106,6 +108,10 @@ FUNCTIONS: dict[str, Function] = {
     "exp": Function(gmpy2.exp, 0.55, near(_E_POINTS, within(-750, 712))),
     "exp2": Function(gmpy2.exp2, 0.55, near(_2_POINTS, within(-1080, 1026))),
     "expm1": Function(gmpy2.expm1, 0.55, near(_E_POINTS, within(-40, 712))),
+    "log": Function(gmpy2.log, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
+    "log2": Function(gmpy2.log2, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
+    "log10": Function(gmpy2.log10, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
+    "log1p": Function(gmpy2.log1p, 0.55, near([-0.2929, 0.4142, -1.0, 1.0], within(-1, 1e3))),
     "sin": Function(gmpy2.sin, 1.0, TURNS),
     "cos": Function(gmpy2.cos, 1.0, TURNS),
     "tan": Function(gmpy2.tan, 1.0, TURNS),

@@ -15,6 +15,7 @@
 
 #include "elementary/exponential.h"
 #include "elementary/inverse.h"
+#include "elementary/logarithm.h"
 #include "elementary/numbers.h"
 #include "elementary/trigonometric.h"
 

@@ -202,7 +202,9 @@ MYLIB_FN double exp2_near(double x)
 {
     const double within = clamp_to(x, 300);
     const double m = within + EXPONENT_MAGIC, f = within - (m - EXPONENT_MAGIC);
-    return FMA(f, exp2_slope(f), 1) * f64_of_bits(bits_of_f64(m) << 52);
+    const double near = FMA(f, exp2_slope(f), 1) * f64_of_bits(bits_of_f64(m) << 52);
+    const double mended = mend(x, near, 0x1.853a6ep-9, 0x1.00870ap0);
+    return mend(x, mended, -0x1.e7526ep-6, 0x1.f58d62p-1);
 }
 MYLIB_FN double expm1_near(double x)
 {

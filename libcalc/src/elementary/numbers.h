@@ -308,6 +308,15 @@ MYLIB_FN t_f16 f16_from_f64(double x)
     return h;
 }
 
+/*
+ * value, or at one argument another: its f32 is known, and value stands in the middle of two.  All
+ * arguments of f32 have been tried to find these.
+ */
+MYLIB_FN double mend(double x, double value, double at, double known)
+{
+    return x == at ? known : value;
+}
+
 /* op_f32 and op_f16 of a function op_near, whose f64 is near enough to round it to either. */
 #define DEFINE_NARROW(op)                                                                          \
     MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); }                               \

@@ -1,0 +1,208 @@
+/*
+ * logarithm.h - log, log2, log10 and log1p.
+ *
+ * x = 2^k (1 + f), 1 + f between the square roots of 1/2 and 2, and log x = k ln 2 + log(1 + f).
+ * With s = 2 f / (2 + f), log(1 + f) = 2 artanh(s/2) = s + s^3 (1/12 + s^2/80 + ...).  s is
+ * computed with its error; what follows it is at most 0.0034, so that its errors count little.
+ *
+ * Constants and their errors are those of scripts/fits/logarithm.py.
+ */
+#ifndef MYLIB_LOGARITHM_H
+#define MYLIB_LOGARITHM_H
+
+#include "elementary/numbers.h"
+
+/* A number x = 2^k m, with m between the square roots of 1/2 and 2. */
+typedef struct t_split {
+    double k, m;
+    uint64_t minus_k; /* (1023 - k) << 52, the bits of 2^-k */
+} t_split;
+
+/* x is positive and normal; k is what it says plus more_k. */
+MYLIB_FN t_split split(double x, double more_k)
+{
+    const uint64_t root = 0x3fe6a09e667f3bcd, bias = (uint64_t)1100 << 52;
+    const uint64_t t = bits_of_f64(x) - root + bias, exponent = t >> 52;
+    t_split s = {f64_of_bits(exponent | 0x4330000000000000) - (0x1p52 + 1100 - more_k),
+                 f64_of_bits((t & 0x000fffffffffffff) + root),
+                 bias + ((uint64_t)1023 << 52) - (exponent << 52)};
+    return s;
+}
+/* x may be subnormal. */
+MYLIB_FN t_split split_any(double x)
+{
+    const int is_small = x < 0x1p-1022;
+    return split(is_small ? x * 0x1p54 : x, is_small ? -54 : 0);
+}
+
+/*
+ * (2 artanh(s/2) - s) / s, where z = s^2; what the error of the fit adds to a logarithm is 2^-66 of
+ * it.  The last addition is the only rounding that counts.
+ */
+MYLIB_FN double log_series(double z)
+{
+    double p = 0x1.0f0c0b083134ap-20;
+    p = FMA(p, z, 0x1.0f67757f856b8p-18);
+    p = FMA(p, z, 0x1.3b20225e3bac8p-16);
+    p = FMA(p, z, 0x1.745ce1d4d22e1p-14);
+    p = FMA(p, z, 0x1.c71c724b42bc6p-12);
+    p = FMA(p, z, 0x1.24924924399acp-9);
+    p = FMA(p, z, 0x1.9999999999d1p-7);
+    return FMA(z, 0x1.5555555555555p-4, z * z * p);
+}
+
+/*
+ * log(1 + f + f_lo) as hi + lo, |f_lo| <= ulp(1 + f) and 1 + f as above.  The roundings of
+ * s^2 and of the series are 2^-53 times s^2/12 <= 2^-6.7 each, relative to s: the relative error
+ * is 2^-58.6.
+ */
+MYLIB_FN t_dd log_of_sum(double f, double f_lo)
+{
+    const double half = 0.5 * f, d = 1 + half, d_lo = (half - (d - 1)) + 0.5 * f_lo;
+    const double inverse = 1 / d, s = f * inverse;
+    const double s_lo = FMA(-s, d_lo, FMA(-s, d, f) + f_lo) * inverse, z = s * s;
+    return make_dd(s, FMA(s, log_series(z), FMA(0.25 * z, s_lo, s_lo)));
+}
+
+/* k ln 2 + (hi + lo). */
+MYLIB_FN t_dd add_octaves(double k, t_dd x)
+{
+    t_dd sum = fast_two_sum(k * 0x1.62e42fefa38p-1, x.hi); /* the product is exact */
+    return make_dd(sum.hi, sum.lo + FMA(k, 0x1.ef35793c7673p-45, x.lo));
+}
+
+/* For other functions: log(x.hi + x.lo), x.hi > 0, with a relative error of 2^-58. */
+MYLIB_FN t_dd log_dd(t_dd x)
+{
+    const int is_small = x.hi < 0x1p-900;
+    const t_split s = split(is_small ? x.hi * 0x1p100 : x.hi, is_small ? -100 : 0);
+    const double lo = is_small ? x.lo * 0x1p100 : x.lo;
+    /* 2^-k in two steps, since it may be subnormal. */
+    const double f_lo = lo * 0.5 * f64_of_bits(s.minus_k + ((uint64_t)1 << 52));
+    const t_dd f = fast_two_sum(s.m - 1, f_lo), sum = add_octaves(s.k, log_of_sum(f.hi, f.lo));
+    return fast_two_sum(sum.hi, sum.lo);
+}
+/* For other functions: log(1 + x.hi + x.lo), which is at least 2^-1000, likewise. */
+MYLIB_FN t_dd log1p_dd(t_dd x)
+{
+    const t_dd u = two_sum(1, x.hi);
+    const t_split s = split(u.hi, 0);
+    const double small = (u.lo + x.lo) * 0.5;
+    const double f_lo = small * f64_of_bits(s.minus_k + ((uint64_t)1 << 52));
+    const t_dd f = fast_two_sum(s.m - 1, f_lo);
+    /* Where k is 0, x itself is f. */
+    const int is_near = s.k == 0;
+    const t_dd log_m = log_of_sum(is_near ? x.hi : f.hi, is_near ? x.lo : f.lo);
+    const t_dd sum = add_octaves(s.k, log_m);
+    return fast_two_sum(sum.hi, sum.lo);
+}
+
+/* The value of a logarithm where x is not positive and finite, else value. */
+MYLIB_FN double log_special(double x, double value)
+{
+    const double at_most_0 = x == 0 ? -INFINITY_F64 : NAN_F64, above = x < INFINITY_F64 ? value : x;
+    return x > 0 ? above : at_most_0;
+}
+
+/* All within 0.55 ulp: a half, 2^-58.6 of s beside an ulp of at least 2^-54, and the last sum. */
+MYLIB_FN double log_f64(double x)
+{
+    const t_split s = split_any(x);
+    const t_dd sum = add_octaves(s.k, log_of_sum(s.m - 1, 0));
+    return log_special(x, sum.hi + sum.lo);
+}
+MYLIB_FN double log2_f64(double x)
+{
+    const t_split s = split_any(x);
+    const t_dd log_m = log_of_sum(s.m - 1, 0);
+    const double p = log_m.hi * 0x1.71547652b82fep0;
+    const double p_lo = FMA(log_m.hi, 0x1.71547652b82fep0, -p);
+    const double lo =
+        FMA(log_m.lo, 0x1.71547652b82fep0, FMA(log_m.hi, 0x1.777d0ffda0d24p-56, p_lo));
+    const t_dd sum = fast_two_sum(s.k, p);
+    return log_special(x, sum.hi + (sum.lo + lo));
+}
+MYLIB_FN double log10_f64(double x)
+{
+    const t_split s = split_any(x);
+    const t_dd log_m = log_of_sum(s.m - 1, 0);
+    const double p = log_m.hi * 0x1.bcb7b1526e50ep-2;
+    const double p_lo = FMA(log_m.hi, 0x1.bcb7b1526e50ep-2, -p);
+    const double lo =
+        FMA(log_m.lo, 0x1.bcb7b1526e50ep-2, FMA(log_m.hi, 0x1.95355baaafad3p-57, p_lo));
+    const t_dd sum = fast_two_sum(s.k * 0x1.34413509f78p-2, p); /* the first is exact */
+    return log_special(x, sum.hi + (sum.lo + FMA(s.k, 0x1.fef311f12b358p-46, lo)));
+}
+MYLIB_FN double log1p_f64(double x)
+{
+    const t_dd u = two_sum(1, x);
+    const t_split s = split(u.hi, 0);
+    const double inverse = x < 0x1p100 ? f64_of_bits(s.minus_k) : 0;
+    const t_dd f = fast_two_sum(s.m - 1, u.lo * inverse);
+    const t_dd sum = add_octaves(s.k, log_of_sum(f.hi, f.lo));
+    const double result = x < INFINITY_F64 ? with_sign_of(sum.hi + sum.lo, x) : x;
+    return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
+}
+
+/* ---- f32 and f16 --------------------------------------------------------------------------- */
+
+/* log(1 + f) with a relative error of 2^-52. */
+MYLIB_FN double log1p_near_0(double f)
+{
+    const double s = f / FMA(0.5, f, 1), z = s * s;
+    double p = 0x1.2f03a7536efdep-18;
+    p = FMA(p, z, 0x1.39a1e9e19ae1dp-16);
+    p = FMA(p, z, 0x1.74663cedf2903p-14);
+    p = FMA(p, z, 0x1.c71c521402ee3p-12);
+    p = FMA(p, z, 0x1.24924941e222cp-9);
+    p = FMA(p, z, 0x1.999999997ff06p-7);
+    p = FMA(p, z, 0x1.5555555555592p-4);
+    return FMA(s * z, p, s);
+}
+/* Functions of an x of f32 or f16, whose values are near enough to round them to either. */
+MYLIB_FN double log_near(double x)
+{
+    const t_split s = split(x, 0);
+    const double log_m = log1p_near_0(s.m - 1);
+    double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
+    near = mend(x, near, 0x1.827a74p-7, -0x1.1c2b1ep2);
+    near = mend(x, near, 0x1.2f1fd6p3, 0x1.1fcbcep1);
+    near = mend(x, near, 0x1.bacb4ap25, 0x1.1e0696p4);
+    near = mend(x, near, 0x1.b121a6p76, 0x1.a9a3f2p5);
+    near = mend(x, near, 0x1.6351d8p95, 0x1.08b512p6);
+    return log_special(x, near);
+}
+MYLIB_FN double log2_near(double x)
+{
+    const t_split s = split(x, 0);
+    return log_special(x, FMA(log1p_near_0(s.m - 1), 0x1.71547652b82fep0, s.k));
+}
+MYLIB_FN double log10_near(double x)
+{
+    const t_split s = split(x, 0);
+    const double log_m = log1p_near_0(s.m - 1) * 0x1.bcb7b1526e50ep-2;
+    const double near = FMA(s.k, 0x1.34413509f79ffp-2, log_m);
+    return log_special(x, mend(x, near, 0x1.fddcf4p-98, -0x1.d33a46p4));
+}
+MYLIB_FN double log1p_near(double x)
+{
+    const t_split s = split(1 + x, 0);
+    const double log_m = log1p_near_0(magnitude(x) < 0.25 ? x : s.m - 1);
+    double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
+    near = mend(x, near, 0x1.800006p-21, 0x1.7ffffep-21);
+    near = mend(x, near, 0x1.200036p-17, 0x1.1fffe6p-17);
+    near = mend(x, near, 0x1.0f1fd6p3, 0x1.1fcbcep1);
+    near = mend(x, near, 0x1.b121a6p76, 0x1.a9a3f2p5);
+    near = mend(x, near, 0x1.6351d8p95, 0x1.08b512p6);
+    near = mend(x, near, -0x1.7ffffap-21, -0x1.800002p-21);
+    near = mend(x, near, -0x1.1fffcap-17, -0x1.20001ap-17);
+    near = mend(x, near, -0x1.1d9188p-9, -0x1.1de14ap-9);
+    const double result = x < INFINITY_F64 ? with_sign_of(near, x) : x;
+    return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
+}
+DEFINE_NARROW(log)
+DEFINE_NARROW(log2)
+DEFINE_NARROW(log10)
+DEFINE_NARROW(log1p)
+
+#endif /* MYLIB_LOGARITHM_H */
