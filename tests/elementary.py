@@ -119,6 +119,9 @@ FUNCTIONS: dict[str, Function] = {
     "arccos": Function(gmpy2.acos, 1.0, near([0.5, -0.5, 1.0, -1.0], within(-1, 1))),
     "arctan": Function(gmpy2.atan, 1.0, near(_EIGHTHS, within(-4, 4))),
     "arctan2": Function(gmpy2.atan2, 1.0, points_of_a_plane),
+    "cbrt": Function(gmpy2.cbrt, 0.55, near([1.0, 2.0, 4.0, 8.0, 2.0**-1022], within(-8, 8))),
+    "hypot": Function(gmpy2.hypot, 1.0, points_of_a_plane),
+    "erf": Function(gmpy2.erf, 1.0, near([0.875, -0.875, 5.92, 3.9], within(-6, 6))),
 }
 
 

@@ -14,9 +14,11 @@
 #define MYLIB_ELEMENTARY_H
 
 #include "elementary/exponential.h"
+#include "elementary/hypot.h"
 #include "elementary/inverse.h"
 #include "elementary/logarithm.h"
 #include "elementary/numbers.h"
+#include "elementary/special.h"
 #include "elementary/trigonometric.h"
 
 /* clang-format off */

@@ -3,8 +3,8 @@
     python floors.py SOURCE_FOLDER OBJECT...
 
 The floors are those drawn in CONTRIBUTING.md.  A file may call those on lower floors, and include
-headers of its own folder and of the one above it.  Which functions an object file defines
-and calls is read with `nm`.
+headers of its own folder and of the one above it; X.h also those of the folder X.  Which functions an
+object file defines and calls is read with `nm`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def upward_includes(folder: Path) -> list[str]:
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".c", ".h", ".cu", ".cuh")):
         for name in re.findall(r'^#include "(.*)"', path.read_text(encoding="utf-8"), re.M):
             found = [d / name for d in (path.parent, folder) if (d / name).exists()]
-            if found and found[0].resolve().parent not in path.resolve().parents:
+            allowed = [*path.resolve().parents, path.resolve().with_suffix("")]
+            if found and found[0].resolve().parent not in allowed:
                 failures.append(f"{path.relative_to(folder)} includes {name}, of another folder")
     return failures
 

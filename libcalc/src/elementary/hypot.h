@@ -1,0 +1,40 @@
+/*
+ * hypot.h - sqrt(x^2 + y^2) of f16, f32 and f64.
+ */
+#ifndef MYLIB_HYPOT_H
+#define MYLIB_HYPOT_H
+
+#include "elementary/numbers.h"
+#include "modulus.h"
+
+MYLIB_FN double hypot_f64(double x, double y) { return modulus_f64(x, y); }
+
+MYLIB_FN int is_infinite_f64(double x) { return magnitude(x) == INFINITY_F64; }
+
+/*
+ * hi + lo, hi > 0, |lo| <= ulp(hi) / 2: truncated, with the last bit set where that is inexact
+ * (rounding to odd), after which a rounding to 51 bits or fewer is correct (Boldo and Melquiond).
+ */
+MYLIB_FN double to_odd(double hi, double lo)
+{
+    const uint64_t truncated = bits_of_f64(hi) - (lo < 0 ? 1 : 0);
+    return f64_of_bits(truncated | (lo == 0 ? 0 : 1));
+}
+/*
+ * sqrt(x^2 + y^2), to odd, for x and y that are f32 or f16.  The squares are exact, and so is the
+ * remainder s - r^2 of a square root r of s, which tells on which side of it the result is.
+ */
+MYLIB_FN double hypot_to_odd(double x, double y)
+{
+    const t_dd sum = two_sum(x * x, y * y);
+    const double root = SQRT(sum.hi), rest = FMA(-root, root, sum.hi) + sum.lo;
+    const double odd = to_odd(root, rest);
+    return is_infinite_f64(x) | is_infinite_f64(y) ? INFINITY_F64 : odd;
+}
+MYLIB_FN float hypot_f32(float x, float y) { return (float)hypot_to_odd(x, y); }
+MYLIB_FN t_f16 hypot_f16(t_f16 x, t_f16 y)
+{
+    return f16_from_f64(hypot_to_odd(f64_from_f16(x), f64_from_f16(y)));
+}
+
+#endif /* MYLIB_HYPOT_H */
