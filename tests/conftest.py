@@ -135,7 +135,11 @@ def _features(item: pytest.Item) -> tuple[Any, ...]:
         elif isinstance(value, np.dtype):
             found.append((name, _type_class(value)))
         else:
-            found.append((name, id(value)))  # which need not be hashable
+            text = repr(value)
+            # Addresses change from run to run, and two expressions may have one text: these have
+            # their place in the list of values.
+            is_vague = " at 0x" in text or isinstance(value, pcd.Expression)
+            found.append((name, spec.indices[name] if is_vague else text))
     return tuple(found)
 
 
