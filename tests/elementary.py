@@ -6,6 +6,7 @@ arguments.  float16 and float32 are correctly rounded.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,23 @@ def points_of_a_plane(
     return y, np.where(rng.random(n) < 0.0625, rng.permutation(special), x)
 
 
+def bases_and_exponents(
+    rng: np.random.Generator, n: int, dtype: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """x and y with x^y of all binades; whole and half exponents; powers in the middle of floats."""
+    largest = float(np.log(np.finfo(dtype).max)) * 1.06
+    (any_x,) = within(-1e3, 1e3)(rng, n, dtype)
+    whole = rng.integers(-300, 300, n).astype(dtype)
+    x = np.where(rng.random(n) < 0.25, whole, any_x)
+    with np.errstate(all="ignore"):
+        y = (rng.uniform(-largest, largest, n) / np.log(np.abs(x.astype(float)))).astype(dtype)
+        simple = (rng.integers(-8, 9, n) / rng.choice([1, 2], n)).astype(dtype)
+        y = np.where(rng.random(n) < 0.25, simple, np.where(rng.random(n) < 0.25, np.rint(y), y))
+    special = rng.choice(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], dtype), n)
+    y = np.where(rng.random(n) < 0.0625, special, y)
+    return np.where(rng.random(n) < 0.0625, rng.permutation(special), x), y
+
+
 # ---- Functions -----------------------------------------------------------------------------------
 
 # Where e^x, and 2^x, change: overflow, the ends of normal and of subnormal results, half an octave.
@@ -112,6 +130,7 @@ FUNCTIONS: dict[str, Function] = {
     "log2": Function(gmpy2.log2, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
     "log10": Function(gmpy2.log10, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
     "log1p": Function(gmpy2.log1p, 0.55, near([-0.2929, 0.4142, -1.0, 1.0], within(-1, 1e3))),
+    "power": Function(operator.pow, 1.0, bases_and_exponents),
     "sin": Function(gmpy2.sin, 1.0, TURNS),
     "cos": Function(gmpy2.cos, 1.0, TURNS),
     "tan": Function(gmpy2.tan, 1.0, TURNS),

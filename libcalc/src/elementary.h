@@ -18,6 +18,7 @@
 #include "elementary/inverse.h"
 #include "elementary/logarithm.h"
 #include "elementary/numbers.h"
+#include "elementary/power.h"
 #include "elementary/special.h"
 #include "elementary/trigonometric.h"
 
@@ -26,7 +27,8 @@
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
     X(tan, f32) X(tan, f64)                                                                        \
-    X(arctan2, f32) X(arctan2, f64)
+    X(arctan2, f32) X(arctan2, f64)                                                                \
+    X(power, f32)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

@@ -96,7 +96,9 @@ MYLIB_FN t_scaled exp_scaled(double x)
 MYLIB_FN t_scaled exp_scaled_dd(t_dd x)
 {
     t_reduced r = reduce_exp(x.hi);
-    r.rl += x.lo;
+    t_dd sum = two_sum(r.rh, r.rl + x.lo);
+    r.rh = sum.hi;
+    r.rl = sum.lo;
     t_dd e = exp_of_reduced(r);
     t_scaled scaled = {e.hi, e.lo, r.n};
     return scaled;

@@ -1,0 +1,160 @@
+/*
+ * power.h - power: x^y = e^(y log |x|), with the sign of x where y is odd.
+ *
+ * y log |x| may be as large as 745, so log |x| is computed as a sum with a relative error of 2^-64:
+ * as in logarithm.h, but for s^3/12, which is a sum too.
+ *
+ * Constants and their errors are those of scripts/fits/power.py.
+ */
+#ifndef MYLIB_POWER_H
+#define MYLIB_POWER_H
+
+#include "elementary/exponential.h"
+#include "elementary/logarithm.h"
+#include "elementary/numbers.h"
+
+/*
+ * log x, for x positive and finite, with a relative error of 2^-64: from s^2/80 on, what follows s
+ * is 2^-9.6 of s^3 / 12 or so, and rounded to a double twice.  The error of the fit is 2^-73.
+ */
+MYLIB_FN t_dd log_to_64_bits(double x)
+{
+    const t_split split = split_any(x);
+    const double f = split.m - 1, half = 0.5 * f, d = 1 + half, d_lo = half - (d - 1);
+    const double inverse = 1 / d, s_near = f * inverse;
+    const t_dd s = fast_two_sum(s_near, FMA(-s_near, d_lo, FMA(-s_near, d, f)) * inverse);
+    const t_dd z = dd_multiply(s, s);
+    double p = 0x1.ed0831ed0b8ebp-23;
+    p = FMA(p, z.hi, 0x1.ddef0a4a42364p-21);
+    p = FMA(p, z.hi, 0x1.1122a8197f7eap-18);
+    p = FMA(p, z.hi, 0x1.3b1353502516p-16);
+    p = FMA(p, z.hi, 0x1.745d1879d440bp-14);
+    p = FMA(p, z.hi, 0x1.c71c71c4bb907p-12);
+    p = FMA(p, z.hi, 0x1.24924924939dp-9);
+    p = FMA(p, z.hi, 0x1.999999999998ep-7);
+    const t_dd series = fast_two_sum(0x1.5555555555555p-4, p * z.hi);
+    const t_dd rest = make_dd(series.hi, series.lo + 0x1.59ad6f2cc056ap-58);
+    const t_dd t = dd_multiply(dd_multiply(z, rest), s);
+    const t_dd a = fast_two_sum(split.k * 0x1.62e42fefa38p-1, s.hi), b = fast_two_sum(a.hi, t.hi);
+    const double lo = FMA(split.k, 0x1.ef35793c7673p-45, (s.lo + t.lo) + a.lo);
+    return fast_two_sum(b.hi, b.lo + lo);
+}
+
+/* y * log, or the nearer of two limits, beyond which e^ of it is 0 or infinite. */
+MYLIB_FN t_dd power_exponent(double y, t_dd log, double low, double high)
+{
+    const double p = y * log.hi, p_lo = FMA(y, log.lo, FMA(y, log.hi, -p));
+    const double above = p < low ? low : p, within = above > high ? high : above;
+    return make_dd(within, within == p ? p_lo : 0);
+}
+/* The hi of log |x|, where |x| is 0, 1 or infinite. */
+MYLIB_FN t_dd power_log_special(double size, t_dd log)
+{
+    const double hi = size == 0 ? -INFINITY_F64 : size < INFINITY_F64 ? log.hi : INFINITY_F64;
+    return make_dd(hi, (size > 0) & (size < INFINITY_F64) ? log.lo : 0);
+}
+MYLIB_FN int is_integer(double y)
+{
+    const double size = magnitude(y);
+    return (size >= 0x1p52) | ((size + 0x1p52) - 0x1p52 == size);
+}
+/* The sign, and C's special cases (Annex F.10.4.4), put upon |x|^y. */
+MYLIB_FN double power_special(double x, double y, double result)
+{
+    const int is_odd = is_integer(y) & !is_integer(0.5 * y);
+    const uint64_t sign = is_odd ? bits_of_f64(x) & SIGN_BIT_F64 : 0;
+    const double signed_result = f64_of_bits(bits_of_f64(result) | sign);
+    const int is_domain = (x < 0) & (x > -INFINITY_F64) & !is_integer(y);
+    const double real = is_domain ? NAN_F64 : signed_result;
+    const double number = (x != x) | (y != y) ? x + y : real;
+    const int is_one = (x == 1) | (y == 0) | ((x == -1) & (magnitude(y) == INFINITY_F64));
+    return is_one ? 1 : number;
+}
+
+/*
+ * Within 0.8 ulp: a half, 745 * 2^-64 <= 2^-54.4 of the logarithm beside an ulp of at least 2^-53,
+ * less where the exponent is small, and 2^-59 of e^r.
+ */
+MYLIB_FN double power_f64(double x, double y)
+{
+    const double size = magnitude(x);
+    const t_dd log = power_log_special(size, log_to_64_bits(size));
+    const t_scaled e = exp_scaled_dd(power_exponent(y, log, -746, 710));
+    const double finite = unscale(e.hi, e.lo, e.n);
+    /* As integers, what overflows is above infinity. */
+    const int is_large = (int64_t)bits_of_f64(finite) > (int64_t)BITS_OF_INFINITY_F64;
+    return power_special(x, y, is_large ? INFINITY_F64 : finite);
+}
+
+/* ---- f32 and f16 --------------------------------------------------------------------------- */
+
+/* |x|^y with a relative error of 2^-53 - 2^-57, for f32 and f16; large or tiny beyond them. */
+MYLIB_FN double power_size_near(double x, double y)
+{
+    const double size = magnitude(x);
+    const t_dd log = power_log_special(size, log_to_64_bits(size));
+    const t_scaled e = exp_scaled_dd(power_exponent(y, log, -280, 280));
+    return (e.hi + e.lo) * power_of_2(e.n);
+}
+MYLIB_FN t_f16 power_f16(t_f16 x, t_f16 y)
+{
+    const double wide_x = f64_from_f16(x), wide_y = f64_from_f16(y);
+    return f16_from_f64(power_special(wide_x, wide_y, power_size_near(wide_x, wide_y)));
+}
+
+MYLIB_FN float power_easy_f32(float x, float y)
+{
+    return (float)power_special(x, y, power_size_near(x, y));
+}
+/*
+ * 1 where the double is exactly in the middle of two floats.  It is so rarely, or where x^y itself
+ * is; elsewhere the double and x^y lie on the same side of the middle.
+ */
+MYLIB_FN int power_is_hard_f32(float x, float y)
+{
+    const double near = power_size_near(x, y);
+    const int is_middle = (bits_of_f64(near) & 0x1fffffff) == 0x10000000;
+    /* A subnormal float is a multiple of 2^-149, and a middle an odd multiple of 2^-150. */
+    const double half = near * 0x1p149;
+    const int is_odd =
+        (nearest_integer(half) != half) & (nearest_integer(half + half) == half + half);
+    return near < 0x1p-126 ? is_odd : is_middle & (near < 0x1p129);
+}
+/*
+ * In numbers of twice the precision: the error is 2^-95 of the result.  x^y that is nearer than
+ * 2^-90 to a double is taken for it: only where it is one does that happen, for there are fewer
+ * than 2^63 pairs with finite results.
+ */
+MYLIB_FN float power_hard_f32(float x, float y)
+{
+    const t_split split = split_any(magnitude(x));
+    const t_dd s = dd_divide(make_dd(split.m - 1, 0), fast_two_sum(2, split.m - 1));
+    const t_dd z = dd_multiply(s, s);
+    t_dd sum = make_dd(0, 0);
+    for (int k = 25; k >= 0; k--)
+        sum = dd_add(dd_multiply(z, sum), dd_divide(make_dd(1, 0), make_dd(2 * k + 1, 0)));
+    sum = dd_multiply(sum, make_dd(2 * s.hi, 2 * s.lo));
+    /* ln 2 in three parts, of which the product with the first is exact. */
+    sum = dd_add(sum, dd_add_f64(two_product(split.k, 0x1.ef35793c7673p-45),
+                                 split.k * 0x1.f97b57a079a19p-103));
+    const t_dd log = dd_add_f64(sum, split.k * 0x1.62e42fefa38p-1);
+    const t_dd p = dd_multiply_f64(log, y);
+    const double n = nearest_integer(clamp_to(p.hi, 280) * 0x1.71547652b82fep0);
+    t_dd r = dd_add_f64(p, -n * 0x1.62e42fefa38p-1);
+    r = dd_add(r, dd_add_f64(two_product(-n, 0x1.ef35793c7673p-45), -n * 0x1.f97b57a079a19p-103));
+    t_dd e = make_dd(1, 0);
+    for (int k = 27; k >= 1; k--)
+        e = dd_add_f64(dd_divide(dd_multiply(e, r), make_dd(k, 0)), 1);
+    /* To odd, so that rounding to f32 sees on which side of the middle x^y is. */
+    uint64_t bits = bits_of_f64(e.hi);
+    if (magnitude(e.lo) > 0x1p-90 && (bits & 1) == 0)
+        bits += e.lo > 0 ? 1 : UINT64_MAX;
+    const double result = f64_of_bits(bits) * power_of_2(integer_bits(n + INTEGER_MAGIC));
+    return (float)power_special(x, y, result);
+}
+MYLIB_FN float power_f32(float x, float y)
+{
+    return power_is_hard_f32(x, y) ? power_hard_f32(x, y) : power_easy_f32(x, y);
+}
+
+#endif /* MYLIB_POWER_H */

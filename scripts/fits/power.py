@@ -1,0 +1,30 @@
+"""The constants of libcalc/src/elementary/power.h; --check compares them with the file."""
+
+from __future__ import annotations
+
+import sys
+
+import mpmath as mp
+from logarithm import LARGEST, pair, series
+from remez import as_hex, check, fit
+
+
+def main() -> None:
+    coefficients, error = fit(series, mp.mpf(0), LARGEST, range(9), lambda z: z, bits=[106])
+    log_2 = mp.log(2)
+    high = pair(log_2, 42)
+    constants = {
+        "POWER_SERIES": [*pair(coefficients[0]), *coefficients[1:]],
+        "LN2_42": high,
+        "LN2_THIRD": [pair(log_2 - high[0] - high[1])[0]],
+    }
+    if sys.argv[1:] == ["--check"]:
+        check("power.h", constants)
+        return
+    for name, row in constants.items():
+        print(f"{name}: {', '.join(map(as_hex, row))}")
+    print(f"error of POWER_SERIES 2^{mp.nstr(mp.log(error, 2), 4)}")
+
+
+if __name__ == "__main__":
+    main()
