@@ -37,6 +37,7 @@ bitwise_invert: Final[Operation]
 bitwise_left_shift: Final[Operation]
 bitwise_not: Final[Operation]
 bitwise_right_shift: Final[Operation]
+mod: Final[Operation]
 
 __all__ = [
     "add",
@@ -72,4 +73,5 @@ __all__ = [
     "bitwise_left_shift",
     "bitwise_not",
     "bitwise_right_shift",
+    "mod",
 ]

@@ -666,3 +666,44 @@ def test_columns_of_groups(tmp_path: Path) -> None:
     for name, x in (("a", a), ("b", b)):
         group.create_array(name, data=x)
     assert np.array_equal(evaluate("a + b", group), a + b)
+
+
+# ---- Names and chains ----------------------------------------------------------------------------
+
+
+def test_chained_comparisons() -> None:
+    """A chain holds where all its pairs hold, also beside constants and for Python numbers."""
+    a, b = np.arange(-3.0, 4.0), np.array([1, 0, np.nan, 5, 2, 2, 9])
+    assert np.array_equal(evaluate("-2 <= a < b"), (a >= -2) & (a < b))
+    assert np.array_equal(evaluate("a < b != 2 > a"), (a < b) & (b != 2) & (a < 2))
+    assert np.array_equal(evaluate("1 < 2 < a"), a > 2)
+    assert not evaluate("2 < 1 < a").any()
+    assert np.array_equal(evaluate("where(-1 < a < 2, a, 9)"), np.where((a > -1) & (a < 2), a, 9))
+    for x in (0, 1, 1.5, 3):
+        result = evaluate("1 <= x < 3", {"x": x})
+        assert type(result) is bool and result == (1 <= x < 3)
+    assert Expression("a < b < c").inputs == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("code", "?bHqefdFD")
+def test_ones_like_and_copy(code: str) -> None:
+    x = np.zeros((3, 4), code)[:, ::2]
+    row = np.zeros(2, code)  # noqa: F841
+    assert np.array_equal(evaluate("ones_like(x)"), np.ones_like(x))
+    assert evaluate("ones_like(x)").dtype == x.dtype
+    assert evaluate("ones_like(row + x)").shape == (3, 2)
+    assert evaluate("copy(x)").dtype == x.dtype and np.array_equal(evaluate("copy(x)"), x)
+    result = evaluate("ones_like(k)", {"k": 2.5})
+    assert type(result) is float and result == 1
+
+
+def test_further_names() -> None:
+    """Each alias is the operation, in the package and in expressions."""
+    from pkg._table import ALIASES
+
+    for alias, name in ALIASES.items():
+        assert getattr(pcd, alias) is getattr(pcd, name)
+        if hasattr(np, alias) and isinstance(getattr(np, alias), np.ufunc):
+            assert getattr(np, alias) is getattr(np, name)
+        operands = ", ".join("ab"[: getattr(pcd, name).nin])
+        assert Expression(f"{alias}({operands})") == Expression(f"{name}({operands})")

@@ -18,7 +18,7 @@ from .._table import OPERATIONS
 
 #: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
 #: `power` are the operators ``/`` and ``**``.
-FURTHER = {"true_divide": 2, "power": 2, "where": 3}
+FURTHER = {"true_divide": 2, "power": 2, "where": 3, "ones_like": 1}
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean")
 
@@ -96,6 +96,10 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return chosen if type(a) is type(b) else int(chosen)
 
 
+def _one_like(x: Any) -> Any:
+    return type(x)(1)
+
+
 _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -106,6 +110,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "negative": operator.neg,
     "absolute": abs,
     "power": _power,
+    "ones_like": _one_like,
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,

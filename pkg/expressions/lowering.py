@@ -251,6 +251,9 @@ class _Lowering:
             return self.constant(node[1], _c_type(node[1].dtype))
         if node[0] == "power":
             return self.power(self.results[node[1]], self.exponent(node[2]))
+        if node[0] == "ones_like":
+            # The inputs of the operand stay inputs, for their shapes.
+            return self.constant(1, self.default(self.results[node[1]]).dtype)
         values = [self.results[j] for j in node[1:]]
         return self.where(*values) if node[0] == "where" else self.operation(node[0], *values)
 

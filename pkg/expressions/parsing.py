@@ -55,11 +55,19 @@ _FUNCTIONS: dict[str, tuple[str, int]] = {
     **{name: (name, operation.nin) for name, operation in OPERATIONS.items()},
     **{name: (name, count) for name, count in FURTHER.items() if name != "power"},
     **{alias: (name, OPERATIONS[name].nin) for alias, name in ALIASES.items()},
+    "copy": ("positive", 1),
 }
+
+#: The attributes that are functions of the value.
+_ATTRIBUTES = {"real", "imag"} & OPERATIONS.keys()
 
 #: Hints for mistakes that are common.
 _HINTS: list[tuple[tuple[type[ast.AST], ...], str]] = [
-    ((ast.Attribute,), "attributes are not allowed; expressions have names, numbers and functions"),
+    (
+        (ast.Attribute,),
+        "attributes are not allowed, except .real and .imag; expressions have names, numbers and "
+        "functions",
+    ),
     ((ast.Subscript,), "indexing is not supported; index the array before"),
     (
         (ast.BoolOp,),
@@ -188,7 +196,9 @@ class _Parser:
             count = len(self.operands(tree))
             operands_of_graph = results[len(results) - count :]
             del results[len(results) - count :]
-            if function != "positive":
+            if isinstance(tree, ast.Compare):
+                operands_of_graph = [self.comparison(tree, operands_of_graph)]
+            elif function != "positive":
                 operands_of_graph = [self.call(tree, function, operands_of_graph)]
             results += operands_of_graph
         return results[0]
@@ -201,6 +211,15 @@ class _Parser:
                 raise error from None
             raise self.error(str(error), tree) from None
 
+    def comparison(self, tree: ast.Compare, operands: list[int]) -> int:
+        """Returns the node of a comparison; of a chain the truth of all its pairs."""
+        result = None
+        for op, a, b in zip(tree.ops, operands, operands[1:], strict=False):
+            pair = self.call(tree, _COMPARISONS[type(op)], [a, b])
+            result = pair if result is None else self.call(tree, "bitwise_and", [result, pair])
+        assert result is not None
+        return result
+
     @staticmethod
     def operands(tree: ast.expr) -> list[ast.expr]:
         """Returns the operands of a tree that has passed `visit`."""
@@ -210,6 +229,8 @@ class _Parser:
             return [tree.operand]
         if isinstance(tree, ast.Compare):
             return [tree.left, *tree.comparators]
+        if isinstance(tree, ast.Attribute):
+            return [tree.value]
         return tree.args if isinstance(tree, ast.Call) else []
 
     def visit(self, tree: ast.expr, results: list[int]) -> tuple[str | None, list[ast.expr]]:
@@ -235,16 +256,14 @@ class _Parser:
             if function is None:
                 raise self.error("'not' is not supported; use ~, or logical_not()", tree)
         elif isinstance(tree, ast.Compare):
-            if len(tree.ops) > 1:
-                raise self.error(
-                    "comparisons cannot be chained; write (a < b) & (b < c), with parentheses",
-                    tree,
-                )
-            function = _COMPARISONS.get(type(tree.ops[0]))
-            if function is None:
+            functions = [_COMPARISONS.get(type(op)) for op in tree.ops]
+            if None in functions:
                 raise self.error("this comparison is not supported", tree)
+            function = functions[0]
         elif isinstance(tree, ast.Call):
             function = self.function(tree)
+        elif isinstance(tree, ast.Attribute) and tree.attr in _ATTRIBUTES:
+            function = tree.attr
         else:
             for kinds, hint in _HINTS:
                 if isinstance(tree, kinds):
