@@ -11,8 +11,11 @@
 
 #ifdef __CUDACC__
 #define MYLIB_FN static __device__ __forceinline__
+#define MYLIB_FN_IN_LINE MYLIB_FN
 #else
 #define MYLIB_FN static inline
+/* For what is long and called from loops, which are vector code only if it is in line. */
+#define MYLIB_FN_IN_LINE static inline __attribute__((always_inline))
 #endif
 
 #define DEFINE_BITS(s, T, U)                                                                       \

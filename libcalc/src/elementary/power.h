@@ -17,7 +17,7 @@
  * log x, for x positive and finite, with a relative error of 2^-64: from s^2/80 on, what follows s
  * is 2^-9.6 of s^3 / 12 or so, and rounded to a double twice.  The error of the fit is 2^-73.
  */
-MYLIB_FN t_dd log_to_64_bits(double x)
+MYLIB_FN_IN_LINE t_dd log_to_64_bits(double x)
 {
     const t_split split = split_any(x);
     const double f = split.m - 1, half = 0.5 * f, d = 1 + half, d_lo = half - (d - 1);
@@ -41,14 +41,14 @@ MYLIB_FN t_dd log_to_64_bits(double x)
 }
 
 /* y * log, or the nearer of two limits, beyond which e^ of it is 0 or infinite. */
-MYLIB_FN t_dd power_exponent(double y, t_dd log, double low, double high)
+MYLIB_FN_IN_LINE t_dd power_exponent(double y, t_dd log, double low, double high)
 {
     const double p = y * log.hi, p_lo = FMA(y, log.lo, FMA(y, log.hi, -p));
     const double above = p < low ? low : p, within = above > high ? high : above;
     return make_dd(within, within == p ? p_lo : 0);
 }
 /* The hi of log |x|, where |x| is 0, 1 or infinite. */
-MYLIB_FN t_dd power_log_special(double size, t_dd log)
+MYLIB_FN_IN_LINE t_dd power_log_special(double size, t_dd log)
 {
     const double hi = size == 0 ? -INFINITY_F64 : size < INFINITY_F64 ? log.hi : INFINITY_F64;
     return make_dd(hi, (size > 0) & (size < INFINITY_F64) ? log.lo : 0);
@@ -59,7 +59,7 @@ MYLIB_FN int is_integer(double y)
     return (size >= 0x1p52) | ((size + 0x1p52) - 0x1p52 == size);
 }
 /* The sign, and C's special cases (Annex F.10.4.4), put upon |x|^y. */
-MYLIB_FN double power_special(double x, double y, double result)
+MYLIB_FN_IN_LINE double power_special(double x, double y, double result)
 {
     const int is_odd = is_integer(y) & !is_integer(0.5 * y);
     const uint64_t sign = is_odd ? bits_of_f64(x) & SIGN_BIT_F64 : 0;
@@ -89,7 +89,7 @@ MYLIB_FN double power_f64(double x, double y)
 /* ---- f32 and f16 --------------------------------------------------------------------------- */
 
 /* |x|^y with a relative error of 2^-53 - 2^-57, for f32 and f16; large or tiny beyond them. */
-MYLIB_FN double power_size_near(double x, double y)
+MYLIB_FN_IN_LINE double power_size_near(double x, double y)
 {
     const double size = magnitude(x);
     const t_dd log = power_log_special(size, log_to_64_bits(size));
@@ -113,12 +113,12 @@ MYLIB_FN float power_easy_f32(float x, float y)
 MYLIB_FN int power_is_hard_f32(float x, float y)
 {
     const double near = power_size_near(x, y);
-    const int is_middle = (bits_of_f64(near) & 0x1fffffff) == 0x10000000;
+    const uint64_t is_middle = (bits_of_f64(near) & 0x1fffffff) == 0x10000000;
     /* A subnormal float is a multiple of 2^-149, and a middle an odd multiple of 2^-150. */
-    const double half = near * 0x1p149;
-    const int is_odd =
-        (nearest_integer(half) != half) & (nearest_integer(half + half) == half + half);
-    return near < 0x1p-126 ? is_odd : is_middle & (near < 0x1p129);
+    const double half = near * 0x1p149, rest = half - nearest_integer(half);
+    const uint64_t is_odd = magnitude(rest) == 0.5,
+                   is_normal_middle = near < 0x1p129 ? is_middle : 0;
+    return (int)(near < 0x1p-126 ? is_odd : is_normal_middle);
 }
 /*
  * In numbers of twice the precision: the error is 2^-95 of the result.  x^y that is nearer than
