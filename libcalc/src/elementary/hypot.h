@@ -12,15 +12,6 @@ MYLIB_FN double hypot_f64(double x, double y) { return modulus_f64(x, y); }
 MYLIB_FN int is_infinite_f64(double x) { return magnitude(x) == INFINITY_F64; }
 
 /*
- * hi + lo, hi > 0, |lo| <= ulp(hi) / 2: truncated, with the last bit set where that is inexact
- * (rounding to odd), after which a rounding to 51 bits or fewer is correct (Boldo and Melquiond).
- */
-MYLIB_FN double to_odd(double hi, double lo)
-{
-    const uint64_t truncated = bits_of_f64(hi) - (lo < 0 ? 1 : 0);
-    return f64_of_bits(truncated | (lo == 0 ? 0 : 1));
-}
-/*
  * sqrt(x^2 + y^2), to odd, for x and y that are f32 or f16.  The squares are exact, and so is the
  * remainder s - r^2 of a square root r of s, which tells on which side of it the result is.
  */

@@ -67,7 +67,7 @@ MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d)
 }
 /* The same for f32 and f16, where n and d are exact: a relative error below
  * 2^-51. */
-MYLIB_FN double angle_narrow(double eighths, double n, double d)
+MYLIB_FN double angle_near(double eighths, double n, double d)
 {
     const double t = n / d, z = t * t;
     const double rest = FMA(t * z, arctan_polynomial(z), eighths * QUARTER_PI_LO);
@@ -83,17 +83,14 @@ MYLIB_FN double arctan_f64(double x)
     const t_dd n = fast_two_sum(-o.n_x, o.n_y), d = fast_two_sum(o.d_x, o.d_y);
     return with_sign_of(angle_f64(o.eighths, n, d), x);
 }
-MYLIB_FN double arctan_narrow(double x)
+MYLIB_FN double arctan_near(double x)
 {
     const double size = magnitude(x), y = size > 0x1p300 ? 0x1p300 : size;
     const t_octant o = octant_of(y, 1);
-    const double angle = angle_narrow(o.eighths, o.n_y - o.n_x, o.d_x + o.d_y);
-    /* One result of f32 is so near to the middle of two that f64 gives the middle. */
-    const uint64_t bits = bits_of_f64(angle) + (size == 0x1.1ad646p-4 ? 1 : 0);
-    return with_sign_of(f64_of_bits(bits), x);
+    const double angle = angle_near(o.eighths, o.n_y - o.n_x, o.d_x + o.d_y);
+    return with_sign_of(mend(size, angle, 0x1.1ad646p-4, 0x1.1a6386p-4), x);
 }
-MYLIB_FN float arctan_f32(float x) { return (float)arctan_narrow(x); }
-MYLIB_FN t_f16 arctan_f16(t_f16 x) { return f16_from_f64(arctan_narrow(f64_from_f16(x))); }
+DEFINE_NARROW(arctan)
 
 /* From the angle of (|x|, |y|) to that of (x, y): pi minus it where x is
  * negative. */
@@ -152,24 +149,24 @@ MYLIB_FN double arctan2_f64(double y, double x)
  * f32 and f16.  The sums of the octant are exact in f64, and no step of it overflows or loses
  * bits.  Infinities count as 2^300: what that leaves of an angle is below all f32, and hard.
  */
-MYLIB_FN double arctan2_narrow(double y, double x)
+MYLIB_FN double arctan2_near(double y, double x)
 {
     const double size_x = magnitude(x), size_y = magnitude(y);
     const double within_x = size_x > 0x1p300 ? 0x1p300 : size_x;
     const double within_y = size_y > 0x1p300 ? 0x1p300 : size_y;
     const t_octant o = octant_of(within_y, within_x);
     const double n = f64_of_bits(bits_of_f64(o.n_y - o.n_x) ^ arctan2_turns(x)), d = o.d_y + o.d_x;
-    const double angle = angle_narrow(arctan2_eighths(o.eighths, x), n, d == 0 ? 1 : d);
+    const double angle = angle_near(arctan2_eighths(o.eighths, x), n, d == 0 ? 1 : d);
     return with_sign_of(angle, y);
 }
-MYLIB_FN float arctan2_easy_f32(float y, float x) { return (float)arctan2_narrow(y, x); }
+MYLIB_FN float arctan2_easy_f32(float y, float x) { return (float)arctan2_near(y, x); }
 /*
  * Finds results that an error of 4 ulps, which is more than there is, could round to another f32:
  * the 29 bits after those of f32 are within 4 of a half; and results for which f32 has fewer bits.
  */
 MYLIB_FN int arctan2_is_hard_f32(float y, float x)
 {
-    const uint64_t angle = bits_of_f64(arctan2_narrow(y, x)) & ~SIGN_BIT_F64;
+    const uint64_t angle = bits_of_f64(arctan2_near(y, x)) & ~SIGN_BIT_F64;
     return (((angle - 0x0ffffffc) & 0x1fffffff) <= 8) |
            ((angle != 0) & (angle < 0x3810000000000000));
 }
@@ -210,7 +207,7 @@ MYLIB_FN float arctan2_f32(float y, float x)
 }
 MYLIB_FN t_f16 arctan2_f16(t_f16 y, t_f16 x)
 {
-    return f16_from_f64(arctan2_narrow(f64_from_f16(y), f64_from_f16(x)));
+    return f16_from_f64(arctan2_near(f64_from_f16(y), f64_from_f16(x)));
 }
 
 /* ---- arcsin and arccos --------------------------------------------------------------------- */
@@ -258,7 +255,7 @@ MYLIB_FN double arcsine_sum_f64(double quarters, double factor, t_arcsine a)
     return sum.hi + (sum.lo + FMA(factor, rest, quarters * HALF_PI_LO));
 }
 /* For f32 and f16: a relative error below 2^-51. */
-MYLIB_FN double arcsine_sum_narrow(double quarters, double factor, t_arcsine a)
+MYLIB_FN double arcsine_sum_near(double quarters, double factor, t_arcsine a)
 {
     const double angle = FMA(a.s * a.z, arcsin_polynomial(a.z), a.s);
     return FMA(quarters, HALF_PI_HI, FMA(factor, angle, quarters * HALF_PI_LO));
@@ -279,28 +276,25 @@ MYLIB_FN double arcsin_f64(double x)
     const t_arcsine a = arcsine_of(magnitude(x));
     return with_sign_of(arcsine_sum_f64(a.is_above, arcsin_factor(a), a), x);
 }
-MYLIB_FN double arcsin_narrow(double x)
+MYLIB_FN double arcsin_near(double x)
 {
     const t_arcsine a = arcsine_of(magnitude(x));
-    return with_sign_of(arcsine_sum_narrow(a.is_above, arcsin_factor(a), a), x);
+    return with_sign_of(arcsine_sum_near(a.is_above, arcsin_factor(a), a), x);
 }
-MYLIB_FN float arcsin_f32(float x) { return (float)arcsin_narrow(x); }
-MYLIB_FN t_f16 arcsin_f16(t_f16 x) { return f16_from_f64(arcsin_narrow(f64_from_f16(x))); }
+DEFINE_NARROW(arcsin)
 
 MYLIB_FN double arccos_f64(double x)
 {
     const t_arcsine a = arcsine_of(magnitude(x));
     return arcsine_sum_f64(arccos_quarters(a, x), arccos_factor(a, x), a);
 }
-MYLIB_FN double arccos_narrow(double x)
+MYLIB_FN double arccos_near(double x)
 {
     const t_arcsine a = arcsine_of(magnitude(x));
-    const double y = arcsine_sum_narrow(arccos_quarters(a, x), arccos_factor(a, x), a);
-    /* Two results of f32 are so near to the middle of two that f64 gives the middle. */
-    const int is_middle = (x == 0x1.110b46p-26) | (x == 0x1.04c444p-12);
-    return f64_of_bits(bits_of_f64(y) + (is_middle != 0 ? 1 : 0));
+    const double y = arcsine_sum_near(arccos_quarters(a, x), arccos_factor(a, x), a);
+    const double mended = mend(x, y, 0x1.110b46p-26, 0x1.921fb6p0);
+    return mend(x, mended, 0x1.04c444p-12, 0x1.920f6ap0);
 }
-MYLIB_FN float arccos_f32(float x) { return (float)arccos_narrow(x); }
-MYLIB_FN t_f16 arccos_f16(t_f16 x) { return f16_from_f64(arccos_narrow(f64_from_f16(x))); }
+DEFINE_NARROW(arccos)
 
 #endif /* MYLIB_INVERSE_H */

@@ -251,6 +251,25 @@ MYLIB_FN t_dd dd_sqrt(t_dd a)
 }
 MYLIB_FN t_dd dd_negative(t_dd a) { return make_dd(-a.hi, -a.lo); }
 
+/* ---- Rounding to odd ----------------------------------------------------------------------- */
+
+/*
+ * hi + lo, hi > 0, |lo| <= ulp(hi) / 2: truncated, with the last bit set where that is inexact
+ * (rounding to odd), after which a rounding to 51 bits or fewer is correct (Boldo and Melquiond).
+ */
+MYLIB_FN double to_odd(double hi, double lo)
+{
+    const uint64_t truncated = bits_of_f64(hi) - (lo < 0 ? 1 : 0);
+    return f64_of_bits(truncated | (lo == 0 ? 0 : 1));
+}
+/* The same of any hi + lo with |lo| <= |hi|. */
+MYLIB_FN double odd_sum(double hi, double lo)
+{
+    const t_dd sum = fast_two_sum(hi, lo);
+    const double rest = f64_of_bits(bits_of_f64(sum.lo) ^ (bits_of_f64(sum.hi) & SIGN_BIT_F64));
+    return with_sign_of(to_odd(magnitude(sum.hi), rest), sum.hi);
+}
+
 /* ---- Powers of 2 --------------------------------------------------------------------------- */
 
 /* 2^n as a double; -1022 <= n <= 1023. */

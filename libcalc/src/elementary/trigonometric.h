@@ -108,15 +108,6 @@ MYLIB_FN t_turn reduce_any(double x)
     return size == INFINITY_F64 ? nowhere : is_hard_turn(x) ? reduce_hard(size) : reduce_easy(size);
 }
 
-/* hi + lo rounded to odd, so that it may be rounded once more, to fewer bits: |lo| <= |hi|. */
-MYLIB_FN double odd_sum(double hi, double lo)
-{
-    const t_dd sum = fast_two_sum(hi, lo);
-    const uint64_t bits = bits_of_f64(sum.hi);
-    const uint64_t step = (sum.lo > 0) == (sum.hi > 0) ? 1 : UINT64_MAX;
-    return f64_of_bits(sum.lo != 0 && (bits & 1) == 0 ? bits + step : bits);
-}
-
 /* ---- sin and cos --------------------------------------------------------------------------- */
 
 /*
@@ -188,13 +179,13 @@ MYLIB_FN double cos_f64(double x) { return cos_is_hard_f64(x) ? cos_hard_f64(x) 
  * f32 and f16 reduce by pi, so that one polynomial does: r = x - n pi for the sine, and
  * r = x - (n + 1/2) pi for the cosine, |r| <= pi/2.  The relative error is below 2^-51: the
  * polynomial's is 2^-61.5.  That all f32 and f16 results round correctly was tried; one sine is so
- * near to the middle of two f32 that f64 gives the middle, and is mended.
+ * near to the middle of two f32 that f64 gives the middle.
  */
 #define ONE_OVER_PI 0x1.45f306dc9c883p-2
 #define PI_HI 0x1.921fb54442d18p+1
 #define PI_LO 0x1.1a62633145c07p-53
 
-MYLIB_FN double sin_narrow(double multiple, double x, uint64_t sign)
+MYLIB_FN double sin_of_multiple(double multiple, double x, uint64_t sign)
 {
     const double r = FMA(-multiple, PI_LO, FMA(-multiple, PI_HI, x)), z = r * r;
     double p = FMA(z, 0x1.8832c1fbe00dbp-49, -0x1.ae438560ae189p-41);
@@ -204,21 +195,22 @@ MYLIB_FN double sin_narrow(double multiple, double x, uint64_t sign)
     p = FMA(z, p, -0x1.a01a01a014d7p-13);
     p = FMA(z, p, 0x1.11111111110c8p-7);
     p = FMA(z, p, -0x1.5555555555555p-3);
-    return f64_of_bits(bits_of_f64(FMA(r * z, p, r)) ^ (sign & SIGN_BIT_F64));
+    return f64_of_bits(bits_of_f64(FMA(r * z, p, r)) ^ sign);
 }
-MYLIB_FN double sin_narrow_easy(double x)
+MYLIB_FN double sin_near(double x)
 {
     const double size = magnitude(x), m = FMA(size, ONE_OVER_PI, INTEGER_MAGIC);
-    const double y = sin_narrow(m - INTEGER_MAGIC, size, bits_of_f64(m) << 63 ^ bits_of_f64(x));
-    return f64_of_bits(bits_of_f64(y) - (size == 0x1.33333p13 ? 1 : 0));
+    const double near = sin_of_multiple(m - INTEGER_MAGIC, size, bits_of_f64(m) << 63);
+    const double y = mend(size, near, 0x1.33333p13, -0x1.63f4bap-2);
+    return f64_of_bits(bits_of_f64(y) ^ (bits_of_f64(x) & SIGN_BIT_F64));
 }
-MYLIB_FN double cos_narrow_easy(double x)
+MYLIB_FN double cos_near(double x)
 {
     const double size = magnitude(x), m = FMA(size, ONE_OVER_PI, -0.5) + INTEGER_MAGIC;
-    return sin_narrow((m - INTEGER_MAGIC) + 0.5, size, ~bits_of_f64(m) << 63);
+    return sin_of_multiple((m - INTEGER_MAGIC) + 0.5, size, ~bits_of_f64(m) << 63);
 }
 
-MYLIB_FN float sin_easy_f32(float x) { return (float)sin_narrow_easy(x); }
+MYLIB_FN float sin_easy_f32(float x) { return (float)sin_near(x); }
 MYLIB_FN int sin_is_hard_f32(float x) { return is_hard_turn(x); }
 MYLIB_FN float sin_hard_f32(float x)
 {
@@ -228,9 +220,9 @@ MYLIB_FN float sin_hard_f32(float x)
     return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sign);
 }
 MYLIB_FN float sin_f32(float x) { return sin_is_hard_f32(x) ? sin_hard_f32(x) : sin_easy_f32(x); }
-MYLIB_FN t_f16 sin_f16(t_f16 x) { return f16_from_f64(sin_narrow_easy(f64_from_f16(x))); }
+MYLIB_FN t_f16 sin_f16(t_f16 x) { return f16_from_f64(sin_near(f64_from_f16(x))); }
 
-MYLIB_FN float cos_easy_f32(float x) { return (float)cos_narrow_easy(x); }
+MYLIB_FN float cos_easy_f32(float x) { return (float)cos_near(x); }
 MYLIB_FN int cos_is_hard_f32(float x) { return is_hard_turn(x); }
 MYLIB_FN float cos_hard_f32(float x)
 {
@@ -240,7 +232,7 @@ MYLIB_FN float cos_hard_f32(float x)
     return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sin_sign(turn));
 }
 MYLIB_FN float cos_f32(float x) { return cos_is_hard_f32(x) ? cos_hard_f32(x) : cos_easy_f32(x); }
-MYLIB_FN t_f16 cos_f16(t_f16 x) { return f16_from_f64(cos_narrow_easy(f64_from_f16(x))); }
+MYLIB_FN t_f16 cos_f16(t_f16 x) { return f16_from_f64(cos_near(f64_from_f16(x))); }
 
 /* ---- tan ----------------------------------------------------------------------------------- */
 
@@ -275,7 +267,7 @@ MYLIB_FN double tan_hard_f64(double x) { return tan_of(x, reduce_any(x)); }
 MYLIB_FN double tan_f64(double x) { return tan_is_hard_f64(x) ? tan_hard_f64(x) : tan_easy_f64(x); }
 
 /* For f32 and f16: without tails, with a relative error below 2^-51. */
-MYLIB_FN double tan_narrow_easy(double x)
+MYLIB_FN double tan_near(double x)
 {
     const double size = magnitude(x), m = FMA(size, TWO_OVER_PI, INTEGER_MAGIC);
     const double quarter = m - INTEGER_MAGIC;
@@ -286,7 +278,7 @@ MYLIB_FN double tan_narrow_easy(double x)
     const double quotient = (odd != 0 ? c : s) / (odd != 0 ? s : c);
     return f64_of_bits(bits_of_f64(quotient) ^ odd << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64));
 }
-MYLIB_FN float tan_easy_f32(float x) { return (float)tan_narrow_easy(x); }
+MYLIB_FN float tan_easy_f32(float x) { return (float)tan_near(x); }
 MYLIB_FN int tan_is_hard_f32(float x) { return is_hard_turn(x); }
 MYLIB_FN float tan_hard_f32(float x)
 {
@@ -296,7 +288,7 @@ MYLIB_FN float tan_hard_f32(float x)
     return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sign);
 }
 MYLIB_FN float tan_f32(float x) { return tan_is_hard_f32(x) ? tan_hard_f32(x) : tan_easy_f32(x); }
-MYLIB_FN t_f16 tan_f16(t_f16 x) { return f16_from_f64(tan_narrow_easy(f64_from_f16(x))); }
+MYLIB_FN t_f16 tan_f16(t_f16 x) { return f16_from_f64(tan_near(f64_from_f16(x))); }
 
 /* ---- Degrees: one product with a constant, as in NumPy --------------------------------------- */
 
