@@ -3,8 +3,8 @@
     python floors.py SOURCE_FOLDER OBJECT...
 
 The floors are those drawn in CONTRIBUTING.md.  A file may call those on lower floors, and include
-headers of its own folder and of the one above it; X.h also those of the folder X.  Which functions an
-object file defines and calls is read with `nm`.
+headers of its own folder and of the one above it; X.h also those of the folder X.  Which functions
+an object file defines and calls is read with `nm`.
 """
 
 from __future__ import annotations
