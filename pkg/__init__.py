@@ -87,6 +87,9 @@ from ._namespace import (
 )
 from ._operations import *  # noqa: F403
 from ._reductions import (
+    all as all,
+    any as any,
+    count_nonzero as count_nonzero,
     dot as dot,
     max as max,
     mean as mean,

@@ -371,6 +371,14 @@ class Array(core.ArrayBase):
         """See `pkg.mean`."""
         return _reductions.mean(self, axis, dtype, out, keepdims)
 
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
+        """See `pkg.any`."""
+        return _reductions.reduce_truths("any", self, axis, out, keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
+        """See `pkg.all`."""
+        return _reductions.reduce_truths("all", self, axis, out, keepdims)
+
     def dot(self, other: Any, out: Any = None) -> Array:
         """See `pkg.dot`."""
         return _reductions.dot(self, other, out)
@@ -378,6 +386,10 @@ class Array(core.ArrayBase):
     def trace(self, offset: int = 0) -> Array:
         """See `pkg.trace`."""
         return _reductions.trace(self, offset)
+
+
+#: What ``reduce`` of an operation's ufunc is.
+_REDUCTION_OF = {**REDUCTION_OF, "logical_or": "any", "logical_and": "all"}
 
 
 def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -397,8 +409,8 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return x.copy("K") if out is None else finish("positive", x, out)
     if method == "__call__" and ufunc is np.power and not kwargs:
         return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
-    if method == "reduce" and name in REDUCTION_OF:
-        return _reduce_by_ufunc(REDUCTION_OF[name], *inputs, **kwargs)
+    if method == "reduce" and name in _REDUCTION_OF:
+        return _reduce_by_ufunc(_REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented
 
 
@@ -415,6 +427,10 @@ def _reduce_by_ufunc(
     for what, is_given in (("initial", initial is not np._NoValue), ("where", where is not True)):
         if is_given:
             raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
+    if name in ("any", "all"):
+        if dtype is not None and np.dtype(dtype) != np.bool_:
+            raise TypeError(f"{name}() gives bool, not {dtype}")
+        return _reductions.reduce_truths(name, x, axis, unwrap_out(name, out), keepdims)
     return _reductions.reduce(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 

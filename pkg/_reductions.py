@@ -9,9 +9,11 @@ NotImplemented for all other calls, which `reduce` computes.
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -118,7 +120,7 @@ def _reduce(
 ) -> Any:
     """Returns `x`, converted to `dtype`, reduced to a new array of the shape `kept`."""
     kind = REDUCTIONS[name]
-    if kind in (MIN, MAX) and any(x.shape[d] == 0 for d in axes):
+    if kind in (MIN, MAX) and builtins.any(x.shape[d] == 0 for d in axes):
         raise ValueError(
             f"{name}: no elements along axes {axes} of the shape {x.shape}, and no identity to "
             "start from"
@@ -197,6 +199,54 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
     # NumPy rounds the sum to the type of the output, and divides there.
     own = target.dtype.newbyteorder("=")
     return _divide(_convert(total, own), count, own)
+
+
+# ---- Truths --------------------------------------------------------------------------------------
+
+#: The reductions of truths: the reduction of 0 and 1 that each is, in a type, and what it gives
+#: without elements.
+_TRUTHS = {
+    "any": (MAX, np.dtype(np.uint8), 0),
+    "all": (MIN, np.dtype(np.uint8), 1),
+    "count_nonzero": (SUM, np.dtype(np.int64), 0),
+}
+
+_BOOL = np.dtype(np.bool_)
+
+
+@cache
+def _test(dtype: np.dtype[Any]) -> core.Program:
+    """Returns the program that tells whether an element differs from 0; NaN does."""
+    return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))])
+
+
+@in_default_mode
+def reduce_truths(
+    name: str, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None = None
+) -> Any:
+    """Returns any, all or count_nonzero of an array of any kind."""
+    x = as_array(x)
+    if has_own_rules(x):
+        given = {"axis": axis, "keepdims": keepdims or None}
+        given |= {} if name == "count_nonzero" else {"out": out}
+        ordinal = core.parse_device(device)
+        return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
+    x = _operand(name, x)
+    ordinal = find_place(name, [x], device)
+    axes = _axes(name, axis, x)
+    kept, shape = _shapes(x, axes, keepdims)
+    kind, carrier, empty = _TRUTHS[name]
+    result = _new(x, kept, carrier)
+    if builtins.any(x.shape[d] == 0 for d in axes):
+        store(result, np.full((), empty, carrier))
+    elif x.dtype == _BOOL:
+        core.reduce(kind, carrier, ordinal, result, x)
+    else:
+        _test(x.dtype).reduce(kind, carrier, ordinal, result, (x,))
+    result = result.reshape(shape)
+    if name != "count_nonzero":
+        result = result.astype(_BOOL)
+    return finish(name, result, out, "unsafe", exact=True)
 
 
 # ---- The functions -------------------------------------------------------------------------------
@@ -290,6 +340,50 @@ def max(
     np.int64(3)
     """
     return _extremum("max", MAX, x, axis, out, keepdims, device)
+
+
+def any(
+    x: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    device: str | None = None,
+) -> Any:
+    """Tells whether an element over all axes, or some, is true: differs from 0, as NaN does.
+
+    >>> any([[0, 1], [0, 0]], axis=1)
+    array([ True, False])
+    """
+    return reduce_truths("any", x, axis, out, keepdims, device)
+
+
+def all(
+    x: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    device: str | None = None,
+) -> Any:
+    """Tells whether all elements over all axes, or some, are true: differ from 0, as NaN does.
+
+    >>> all([[0, 1], [2, 3]], axis=1)
+    array([False,  True])
+    """
+    return reduce_truths("all", x, axis, out, keepdims, device)
+
+
+def count_nonzero(
+    x: Any, axis: Any = None, *, keepdims: bool = False, device: str | None = None
+) -> Any:
+    """Counts the elements over all axes, or some, that differ from 0; NaN does.
+
+    >>> count_nonzero([1, 0, 2])
+    2
+    """
+    result = reduce_truths("count_nonzero", x, axis, None, keepdims, device)
+    return int(result) if axis is None and isinstance(result, np.generic) else result
 
 
 def mean(

@@ -16,6 +16,7 @@ import oracle
 import pytest
 
 import pkg as pcd
+from pkg._table import PREDICATES
 
 FLOATS = ["f2", "f4", "f8", ">f8", "c8", "c16"]
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "q", "Q", ">i4"]
@@ -217,9 +218,9 @@ def test_every_way(way: Any) -> None:
 def test_every_operation(device: str) -> None:
     """Those of two operands, and those that compute integers in floats."""
     x = _floats("f8")
-    for operation in pcd.core.operations:
+    for operation in cases.OF_FLOATS:
         args = (x, x[::-1])[: operation.nin]
-        if operation.types[0].endswith("?"):
+        if operation.__name__ in PREDICATES:
             continue
         with np.errstate(all="ignore"):
             wanted = _saturated(operation(*args), "i2")

@@ -15,6 +15,7 @@ import pkg as pcd
 SIZES = pytest.mark.parametrize("n", [3, 70_000])
 
 OPERATIONS = pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
+OF_FLOATS = pytest.mark.parametrize("operation", cases.OF_FLOATS, ids=lambda op: op.__name__)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def test_out_of_the_wrong_type(n: int, device: str) -> None:
 
 @cases.each_device()
 @SIZES
-@OPERATIONS
+@OF_FLOATS
 def test_read_only_out(operation: Any, n: int, device: str) -> None:
     out = np.zeros(n)
     out.flags.writeable = False
@@ -184,7 +185,7 @@ def test_a_sequence_that_is_no_array(device: str) -> None:
 
 
 @cases.each_device()
-@OPERATIONS
+@OF_FLOATS
 def test_memory_that_runs_out(operation: Any, device: str) -> None:
     """The text has the sizes."""
     args = [np.broadcast_to(np.float64(1), (2**30, 2**17))] * operation.nin

@@ -20,7 +20,7 @@ EACH = pytest.mark.parametrize("operation", core.operations, ids=lambda x: x.__n
 @EACH
 def test_signatures(operation: Any) -> None:
     signature = inspect.signature(operation)
-    a = np.ones(3)
+    a = np.ones(3, "d" if any("d" in types for types in operation.types) else "i8")
     args = (a,) * operation.nin
     names = list(signature.parameters)
     assert names[operation.nin] == "out"

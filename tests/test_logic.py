@@ -170,3 +170,84 @@ def test_reductions_by_ufuncs() -> None:
             assert ours.reduce(x) == numpys.reduce(x), name
     assert pcd.add.reduce(mask) == mask.sum() and pcd.multiply.reduce(mask) == mask.prod()
     assert pcd.maximum.reduce(mask) is np.True_
+
+
+TRUTHS = ["any", "all", "count_nonzero"]
+
+
+def _numbers(dtype: np.dtype[Any], shape: tuple[int, ...], share: float) -> np.ndarray[Any, Any]:
+    """Zeros of both signs, and numbers below 1, NaN and others that are true."""
+    rng = np.random.default_rng(len(shape))
+    is_true = rng.random(shape) < share
+    if dtype == BOOL:
+        return is_true
+    a = np.zeros(shape, dtype)
+    true = [1, 2, 100] if dtype.kind in "iu" else [np.nan, 0.001, -1, np.inf]
+    a[is_true] = rng.choice(np.array(true, dtype), is_true.sum())
+    if dtype.kind in "fc":
+        a[~is_true & (rng.random(shape) < 0.5)] = -0.0
+    if dtype.kind == "c":
+        a[is_true & (rng.random(shape) < 0.5)] = 1j
+    return a
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", [BOOL, *cases.DTYPES], ids=str)
+@pytest.mark.parametrize("name", TRUTHS)
+def test_truths(name: str, dtype: np.dtype[Any], place: str) -> None:
+    """Over all axes and some, of every layout; what is below 1 and NaN is true."""
+    ours, numpys = getattr(pcd, name), getattr(np, name)
+    for shape, share in (((7,), 0.0), ((7,), 1.0), ((40, 70), 0.02), ((3, 5, 2100), 0.999)):
+        a = _numbers(dtype, shape, share)
+        for x in (a, a.T, a[..., ::-2], a[:0], a[..., :0]):
+            for axis in (None, 0, -1, tuple(range(x.ndim))):
+                for keepdims in (False, True):
+                    got = cases.call(ours, place, x, axis=axis, keepdims=keepdims)
+                    wanted = numpys(x, axis=axis, keepdims=keepdims)
+                    oracle.assert_same(
+                        np.asarray(got), np.asarray(wanted), f"{name} {shape} {axis}"
+                    )
+
+
+@cases.each_place()
+def test_out_of_truths(place: str) -> None:
+    """NumPy's any and all write to any type."""
+    a = _numbers(np.dtype("f4"), (20, 30), 0.05)
+    for name in ("any", "all"):
+        for dtype in (BOOL, np.dtype("f8"), np.dtype("i1")):
+            out, wanted = np.full(30, 7, dtype), np.full(30, 7, dtype)
+            assert cases.call(getattr(pcd, name), place, a, axis=0, out=out) is out
+            oracle.assert_same(out, getattr(np, name)(a, axis=0, out=wanted))
+        with pytest.raises(ValueError, match="out has shape"):
+            cases.call(getattr(pcd, name), place, a, axis=0, out=np.zeros(3, bool))
+        with pytest.raises(ValueError, match="axis"):
+            cases.call(getattr(pcd, name), place, a, axis=2)
+
+
+def test_kinds_of_truths() -> None:
+    """NumPy's kinds of results, and lists, masked arrays and arrays in the other byte order."""
+    assert type(pcd.any([0, 1])) is np.bool_ and type(pcd.count_nonzero([0, 1])) is int
+    assert pcd.count_nonzero(np.arange(3, dtype=">i4"), axis=0) == 2
+    assert type(pcd.count_nonzero([[0, 1]], axis=(0, 1))) is type(
+        np.count_nonzero([[0, 1]], (0, 1))
+    )
+    masked = np.ma.array([0, 1], mask=[False, True])
+    assert not pcd.any(masked) and np.any(masked) == pcd.any(masked)
+
+
+@pytest.mark.gpu
+def test_truths_of_arrays_by_numpys_functions() -> None:
+    x = pcd.asarray(np.array([[0.0, np.nan], [1, 0]]), device="cuda")
+    for result in (
+        x.any(),
+        np.any(x),
+        np.logical_or.reduce(x, axis=None),
+        ~x.all(),
+        np.count_nonzero(x) == 2,
+    ):
+        assert isinstance(result, pcd.Array) and result.dtype == np.bool_ and result.shape == ()
+        assert bool(result)
+    assert (x > 5).any().item() is False and x.all(axis=1, keepdims=True).shape == (2, 1)
+    assert np.logical_and.reduce(x).tolist() == [False, False]
+    with pytest.raises(TypeError, match="where"):
+        np.any(x, where=x > 0)

@@ -15,7 +15,7 @@ import pytest
 
 import pkg as pcd
 
-OPERATIONS = pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
+OPERATIONS = pytest.mark.parametrize("operation", cases.OF_FLOATS, ids=lambda op: op.__name__)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -56,8 +56,8 @@ CALLS: list[tuple[Any, str, str]] = [
     (lambda x: pcd.sum(x, dtype="nosuch"), r"sum\(\): dtype must be an", "'nosuch'"),
     (lambda x: pcd.sum(x, dtype=object), r"sum\(\): elements of object are not supported", "bool"),
     (lambda x: pcd.mean(x, dtype="S3"), r"mean\(\): elements of \|S3 are not supported", "bool"),
-    (lambda x: pcd.add(x, 1, dtype=object), r"add\(\): dtype must be one of int8", "float64"),
-    (lambda x: pcd.add(x, 1, dtype="S3"), r"add\(\): dtype must be one of int8", "float64"),
+    (lambda x: pcd.add(x, 1, dtype=object), r"add\(\): dtype must be one of bool, int8", "float64"),
+    (lambda x: pcd.add(x, 1, dtype="S3"), r"add\(\): dtype must be one of bool, int8", "float64"),
 ]
 
 HUGE = 2**70
