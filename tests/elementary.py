@@ -122,6 +122,33 @@ TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], w
 # Slopes between the octants from which an angle is computed, and of the diagonal.
 _EIGHTHS = [np.sqrt(2) - 1, np.sqrt(2) + 1, 1.0]
 
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(e^x + e^y), to 300 bits also where it cancels."""
+    larger, smaller = (x, y) if x > y else (y, x)
+    if not gmpy2.is_finite(larger) or gmpy2.is_nan(smaller):
+        return x + y if gmpy2.is_nan(x) or gmpy2.is_nan(y) else larger
+    with gmpy2.local_context(WIDE, precision=2400):
+        return larger + gmpy2.log1p(gmpy2.exp(smaller - larger))
+
+
+def at_least_1(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> tuple[Array, ...]:
+    """Numbers from 1 on, half of them near 1; and numbers of all binades, most of them outside."""
+    (numbers,) = near([1.0], within(1, 8))(rng, n, dtype)
+    close = (1 + np.exp2(-rng.uniform(0, 53, n))).astype(dtype)
+    return (np.where(rng.random(n) < 0.5, close, numbers),)
+
+
+def of_one_sign(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Pairs whose larger number is positive: there logaddexp does not cancel."""
+    (x,) = within(0, 50)(rng, n, dtype)
+    (y,) = within(-50, 50)(rng, n, dtype)
+    return np.abs(x), y
+
+
+# Where the octave of e^x changes, sinh and cosh overflow, and tanh rounds to 1.
+_OCTAVES = [np.log(2) / 2, np.log(2) * 1.5, 710.4758, 89.416, 11.78, 18.4, 19.06, 9.01]
+
 FUNCTIONS: dict[str, Function] = {
     "exp": Function(gmpy2.exp, 0.55, near(_E_POINTS, within(-750, 712))),
     "exp2": Function(gmpy2.exp2, 0.55, near(_2_POINTS, within(-1080, 1026))),
@@ -140,6 +167,13 @@ FUNCTIONS: dict[str, Function] = {
     "arctan2": Function(gmpy2.atan2, 1.0, points_of_a_plane),
     "cbrt": Function(gmpy2.cbrt, 0.55, near([1.0, 2.0, 4.0, 8.0, 2.0**-1022], within(-8, 8))),
     "hypot": Function(gmpy2.hypot, 1.0, points_of_a_plane),
+    "sinh": Function(gmpy2.sinh, 1.0, near(_OCTAVES, within(-712, 712))),
+    "cosh": Function(gmpy2.cosh, 1.0, near(_OCTAVES, within(-712, 712))),
+    "tanh": Function(gmpy2.tanh, 1.0, near(_OCTAVES, within(-20, 20))),
+    "arcsinh": Function(gmpy2.asinh, 1.0, near([0.35, 1.0, 2.0**54], within(-4, 4))),
+    "arccosh": Function(gmpy2.acosh, 1.0, at_least_1),
+    "arctanh": Function(gmpy2.atanh, 1.0, near([1.0, -1.0, 0.17], within(-1, 1))),
+    "logaddexp": Function(logaddexp, 1.0, of_one_sign),
     "erf": Function(gmpy2.erf, 1.0, near([0.875, -0.875, 5.92, 3.9], within(-6, 6))),
 }
 

@@ -14,6 +14,7 @@
 #define MYLIB_ELEMENTARY_H
 
 #include "elementary/exponential.h"
+#include "elementary/hyperbolic.h"
 #include "elementary/hypot.h"
 #include "elementary/inverse.h"
 #include "elementary/logarithm.h"
@@ -28,7 +29,7 @@
     X(cos, f32) X(cos, f64)                                                                        \
     X(tan, f32) X(tan, f64)                                                                        \
     X(arctan2, f32) X(arctan2, f64)                                                                \
-    X(power, f32)
+    X(power, f32) X(logaddexp, f32)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

@@ -1,0 +1,41 @@
+"""The constants of libcalc/src/elementary/hyperbolic.h.
+
+python scripts/fits/hyperbolic.py            prints them, with the error of each fit
+python scripts/fits/hyperbolic.py --check    compares them with what the header holds
+"""
+
+from __future__ import annotations
+
+import sys
+
+import mpmath as mp
+from remez import as_hex, check, fit
+
+HALF_OCTAVE = mp.log(2) / 2 + mp.mpf(2) ** -20  # the largest r
+LARGEST = HALF_OCTAVE**2
+
+
+def sinh_tail(z: mp.mpf) -> mp.mpf:
+    """(sinh r - r) / r^3, of z = r^2."""
+    r = mp.sqrt(z)
+    return (mp.sinh(r) - r) / r**3 if r != 0 else mp.mpf(1) / 6
+
+
+def cosh_tail(z: mp.mpf) -> mp.mpf:
+    """(cosh r - 1 - r^2/2) / r^4, of z = r^2."""
+    return (mp.cosh(mp.sqrt(z)) - 1 - z / 2) / z**2 if z != 0 else mp.mpf(1) / 24
+
+
+# Weighted by what the error adds to sinh r relative to r, and to cosh r.
+CONSTANTS = {
+    "(sinh r - r) / r^3": fit(sinh_tail, 0, LARGEST, range(6), weight=lambda z: z),
+    "(cosh r - 1 - r^2/2) / r^4": fit(cosh_tail, 0, LARGEST, range(5), weight=lambda z: z * z),
+}
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        check("hyperbolic.h", {name: row for name, (row, _) in CONSTANTS.items()})
+    else:
+        for name, (row, error) in CONSTANTS.items():
+            print(f"{name}: error 2^{float(mp.log(error, 2)):.2f}")
+            print("  " + ",\n  ".join(as_hex(x) for x in row))
