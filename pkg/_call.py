@@ -59,9 +59,6 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 _BOOL = np.dtype(np.bool_)
 
-#: Threads pay from this many elements on (as in operation.c).
-_LARGE = 65536
-
 #: The largest exponent of ``x ** n``.
 _MAX_EXPONENT = 64
 
@@ -451,7 +448,7 @@ def _is_for_the_library(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bo
     hosts = [x for x in inputs if type(x) is np.ndarray]
     others = [x for x in inputs if type(x) is not np.ndarray and type(x) not in NUMBERS]
     is_one_type = len({x.dtype for x in hosts}) == 1 and not others
-    return is_one_type and max(x.size for x in hosts) >= _LARGE
+    return is_one_type and max(x.size for x in hosts) >= core.LARGE_COUNT
 
 
 def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

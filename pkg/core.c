@@ -85,9 +85,18 @@ static int core_exec(PyObject *module)
     for (PyMethodDef *const *table = functions; *table != NULL; table++)
         if (PyModule_AddFunctions(module, *table) < 0)
             return -1;
-    if (PyModule_AddIntConstant(module, "STEP_CONVERT", MYLIB_STEP_CONVERT) < 0 ||
-        PyModule_AddIntConstant(module, "STEP_SELECT", MYLIB_STEP_SELECT) < 0)
-        return -1;
+    const struct {
+        const char *name;
+        long value;
+    } numbers[] = {{"STEP_CONVERT", MYLIB_STEP_CONVERT},
+                   {"STEP_SELECT", MYLIB_STEP_SELECT},
+                   {"PROGRAM_MAX_INPUTS", MYLIB_PROGRAM_MAX_INPUTS},
+                   {"PROGRAM_MAX_CONSTANTS", MYLIB_PROGRAM_MAX_CONSTANTS},
+                   {"PROGRAM_MAX_STEPS", MYLIB_PROGRAM_MAX_STEPS},
+                   {"LARGE_COUNT", LARGE_COUNT}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value) < 0)
+            return -1;
     if (add_types(module) < 0 || add_operations(module, state) < 0)
         return -1;
     return add_reductions(module, state);

@@ -19,11 +19,6 @@
 
 #define MAX_INPUTS 2
 
-/*
- * Calls over this many elements are worth the Python code that prepares operands for threads.
- */
-#define LARGE_COUNT 65536
-
 typedef struct operation {
     PyObject_HEAD
     vectorcallfunc vectorcall;

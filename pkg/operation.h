@@ -9,6 +9,9 @@
 extern PyType_Spec operation_spec;
 extern PyMethodDef operation_functions[];
 
+/* Calls over this many elements are worth the Python code that prepares operands for threads. */
+#define LARGE_COUNT 65536
+
 /* Puts the operations, and the names of the comparisons, into the module. */
 int add_operations(PyObject *module, core_state *state);
 

@@ -350,11 +350,19 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
     return result;
 }
 
-/*
- * ---- Functions over prepared arrays --------- -------------------------------------------------
- */
+/* ---- Functions over prepared arrays ---------------------------------------------------------- */
 
 #define MOST_INPUTS 3
+
+/* Takes the arguments of `name`(), which are `count` arrays. */
+static int take_all(call *c, PyObject *args, Py_ssize_t count, const char *name)
+{
+    if (PyTuple_GET_SIZE(args) == count)
+        return take_arrays(c, &PyTuple_GET_ITEM(args, 0), count);
+    PyErr_Format(PyExc_TypeError, "%s() takes %zd arrays, not %zd", name, count,
+                 PyTuple_GET_SIZE(args));
+    return -1;
+}
 
 /* Ends a call of take_arrays(): returns None, or raises. */
 static PyObject *finish(call *c, mylib_status status)
@@ -370,11 +378,7 @@ static PyObject *copy_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     mylib_status status;
-    if (PyTuple_GET_SIZE(args) != 2) {
-        PyErr_SetString(PyExc_TypeError, "copy() takes two arrays");
-        return NULL;
-    }
-    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 0), 2) < 0)
+    if (take_all(&c, args, 2, "copy") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
         status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
@@ -389,11 +393,7 @@ static PyObject *select_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     mylib_status status;
-    if (PyTuple_GET_SIZE(args) != 4) {
-        PyErr_SetString(PyExc_TypeError, "select() takes four arrays");
-        return NULL;
-    }
-    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 0), 4) < 0)
+    if (take_all(&c, args, 4, "select") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
         status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1],
@@ -409,11 +409,7 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     mylib_status status;
-    if (PyTuple_GET_SIZE(args) != 3) {
-        PyErr_SetString(PyExc_TypeError, "arange() takes three arrays");
-        return NULL;
-    }
-    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 0), 3) < 0)
+    if (take_all(&c, args, 3, "arange") < 0)
         return NULL;
     for (int k = 1; k < 3; k++) {
         if (c.arrays[k].type != c.arrays[0].type || c.arrays[k].device.kind != MYLIB_CPU) {

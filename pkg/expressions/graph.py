@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import core
 from .._operands import type_number
 from .._table import OPERATIONS
 
@@ -21,9 +22,6 @@ from .._table import OPERATIONS
 FURTHER = {"true_divide": 2, "power": 2, "where": 3, "ones_like": 1}
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean")
-
-#: The limit on inputs of a program (MYLIB_PROGRAM_MAX_INPUTS).
-MAX_INPUTS = 32
 
 #: No element type holds ints of more bits.
 MAX_INT_BITS = 1024
@@ -179,8 +177,10 @@ class Builder:
     def input(self, name: str) -> int:
         """Adds an input; raises ValueError if there are more than a program can have."""
         if name not in self.inputs:
-            if len(self.inputs) == MAX_INPUTS:
-                raise ValueError(f"an expression can have {MAX_INPUTS} inputs, not more")
+            if len(self.inputs) == core.PROGRAM_MAX_INPUTS:
+                raise ValueError(
+                    f"an expression can have {core.PROGRAM_MAX_INPUTS} inputs, not more"
+                )
             self.inputs.append(name)
         return self._node(("input", self.inputs.index(name)))
 

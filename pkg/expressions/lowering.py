@@ -20,10 +20,6 @@ from .graph import Graph, operands
 CONVERT: int = core.STEP_CONVERT
 SELECT: int = core.STEP_SELECT
 
-#: Limits of a program (MYLIB_PROGRAM_MAX_...).
-_MAX_CONSTANTS = 256
-_MAX_STEPS = 4096
-
 BOOL = np.dtype(np.bool_)
 
 _LESS: int = OPERATIONS["less"].index
@@ -109,9 +105,9 @@ class _Lowering:
         value = np.asarray(x, dtype)
         key = (dtype.str, value.tobytes())
         if key not in self.constants:
-            if len(self.constants) == _MAX_CONSTANTS:
+            if len(self.constants) == core.PROGRAM_MAX_CONSTANTS:
                 raise ValueError(
-                    f"the expression has more than {_MAX_CONSTANTS} different constants"
+                    f"the expression has more than {core.PROGRAM_MAX_CONSTANTS} different constants"
                 )
             self.constants[key] = (dtype, value)
         return _Typed(("constant", list(self.constants).index(key)), dtype)
@@ -140,8 +136,8 @@ class _Lowering:
     def step(self, op: int, dtype: Any, result: Any, *places: tuple[str, int]) -> _Typed:
         key = (op, dtype, places)
         number = self.steps.setdefault(key, len(self.steps))
-        if len(self.steps) > _MAX_STEPS:
-            raise ValueError(f"the expression has more than {_MAX_STEPS} steps")
+        if len(self.steps) > core.PROGRAM_MAX_STEPS:
+            raise ValueError(f"the expression has more than {core.PROGRAM_MAX_STEPS} steps")
         return _Typed(("step", number), result)
 
     def convert(self, x: _Typed, dtype: Any) -> _Typed:
