@@ -53,7 +53,8 @@ MYLIB_FN_IN_LINE t_dd power_exponent(double y, t_dd log, double low, double high
 MYLIB_FN_IN_LINE t_dd power_log_special(double size, t_dd log)
 {
     const double hi = size == 0 ? -INFINITY_F64 : size < INFINITY_F64 ? log.hi : INFINITY_F64;
-    return make_dd(hi, (size > 0) & (size < INFINITY_F64) ? log.lo : 0);
+    const int is_finite = (size > 0) & (size < INFINITY_F64);
+    return make_dd(hi, is_finite ? log.lo : 0);
 }
 MYLIB_FN int is_integer(double y)
 {
@@ -66,9 +67,11 @@ MYLIB_FN_IN_LINE double power_special(double x, double y, double result)
     const int is_odd = is_integer(y) & !is_integer(0.5 * y);
     const uint64_t sign = is_odd ? bits_of_f64(x) & SIGN_BIT_F64 : 0;
     const double signed_result = f64_of_bits(bits_of_f64(result) | sign);
-    const int is_domain = (x < 0) & (x > -INFINITY_F64) & !is_integer(y);
+    const int is_negative = (x < 0) & (x > -INFINITY_F64), is_broken = is_integer(y) ^ 1;
+    const int is_domain = is_negative & is_broken;
     const double real = is_domain ? NAN_F64 : signed_result;
-    const double number = (x != x) | (y != y) ? x + y : real;
+    const int is_nan = (x != x) | (y != y);
+    const double number = is_nan ? x + y : real;
     const int is_one = (x == 1) | (y == 0) | ((x == -1) & (magnitude(y) == INFINITY_F64));
     return is_one ? 1 : number;
 }
