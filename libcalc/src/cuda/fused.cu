@@ -310,13 +310,17 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
     }
 }
 
-/* What is done by calls: also divisions of integers, which would take registers from all others. */
+/*
+ * What is done by calls: also divisions and shifts of integers, which would take registers from all
+ * others.
+ */
 template <int OP, typename T> __device__ constexpr bool is_by_call()
 {
     constexpr element_class c = class_of<T>::value;
     return is_costly<OP, T>() ||
            ((c == SIGNED || c == UNSIGNED) &&
-            (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder));
+            (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder ||
+             OP == MYLIB_OP_left_shift || OP == MYLIB_OP_right_shift));
 }
 
 /* *x = opcode(*x, *y), of those. */
