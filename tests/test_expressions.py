@@ -703,7 +703,37 @@ def test_further_names() -> None:
 
     for alias, name in ALIASES.items():
         assert getattr(pcd, alias) is getattr(pcd, name)
-        if hasattr(np, alias) and isinstance(getattr(np, alias), np.ufunc):
-            assert getattr(np, alias) is getattr(np, name)
         operands = ", ".join("ab"[: getattr(pcd, name).nin])
         assert Expression(f"{alias}({operands})") == Expression(f"{name}({operands})")
+
+
+functions = pytest.mark.skipif(not hasattr(pcd, "rint"), reason="built without functions")
+
+
+@functions
+@pytest.mark.parametrize("code", "fdFD")
+def test_parts_and_rounding(code: str) -> None:
+    """`.real`, `.imag`, `conj` and `round`, in texts and in fused functions."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-9, 9, 100).view("D" if code in "FD" else "d")[:50].astype(code)
+    for text, wanted in (
+        ("x.real + x.imag", x.real + x.imag),
+        ("(x * 2).imag", (x * 2).imag),
+        ("real(x) - imag(x)", x.real - x.imag),
+        ("conj(x) + x", np.conj(x) + x),
+        ("round(x)", np.round(x)),
+    ):
+        oracle.assert_same(evaluate(text), wanted, text, [x])
+    parts = pcd.fuse(lambda z: z.real * 2 + z.imag)
+    oracle.assert_same(parts(x), x.real * 2 + x.imag, "parts", [x])
+
+
+@functions
+def test_rounding_of_integers_and_numbers() -> None:
+    """Integers stay as they are, of any size and type."""
+    x = np.arange(-3, 4, dtype="i2")
+    result = evaluate("round(x)")
+    assert result.dtype == "i2" and np.array_equal(result, x)
+    assert evaluate("round(k)", {"k": 2**60 + 1}) == 2**60 + 1
+    assert evaluate("round(2.5) + round(k)", {"k": -3.5}) == -2
+    assert evaluate("(k + 2j).imag", {"k": 1.5}) == 2

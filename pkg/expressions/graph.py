@@ -20,6 +20,8 @@ from .._table import OPERATIONS
 #: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
 #: `power` are the operators ``/`` and ``**``.
 FURTHER = {"true_divide": 2, "power": 2, "where": 3, "ones_like": 1}
+if "rint" in OPERATIONS:
+    FURTHER["round"] = 1
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean")
 
@@ -98,6 +100,10 @@ def _one_like(x: Any) -> Any:
     return type(x)(1)
 
 
+def _round(x: Any) -> Any:
+    return x if isinstance(x, int) else OPERATIONS["rint"](x)
+
+
 _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -109,6 +115,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "absolute": abs,
     "power": _power,
     "ones_like": _one_like,
+    "round": _round,
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,

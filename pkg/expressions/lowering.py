@@ -250,6 +250,9 @@ class _Lowering:
         if node[0] == "ones_like":
             # The inputs of the operand stay inputs, for their shapes.
             return self.constant(1, self.default(self.results[node[1]]).dtype)
+        if node[0] == "round":
+            x = self.default(self.results[node[1]])
+            return self.operation("rint", x) if x.dtype.kind in "fc" else x
         values = [self.results[j] for j in node[1:]]
         return self.where(*values) if node[0] == "where" else self.operation(node[0], *values)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._table import REDUCTION_OF, UFUNCS
+from .._table import OPERATIONS, REDUCTION_OF, UFUNCS
 from .expression import of_graph
 from .graph import REDUCTIONS, Builder, Reduction
 
@@ -80,6 +80,9 @@ class Traced:
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")
     __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
+
+    if {"real", "imag"} <= OPERATIONS.keys():
+        real, imag = property(_unary("real")), property(_unary("imag"))
 
     def __pos__(self) -> Traced:
         return self
