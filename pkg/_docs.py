@@ -135,7 +135,156 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "gives 0, or -1 where a is negative.  Python ints: ValueError for a negative count.",
         ">>> pcd.right_shift([16, -1], 3)\narray([ 2, -1])",
     ),
+    "rint": (
+        "a, rounded to the nearest integer",
+        "Halves go to the even neighbour.  The result is a float.",
+        ">>> pcd.rint([0.5, 1.5, -2.6])\narray([ 0.,  2., -3.])",
+    ),
+    "floor": (
+        "a, rounded down",
+        "Integers stay as they are.",
+        ">>> pcd.floor([1.5, -1.5])\narray([ 1., -2.])",
+    ),
+    "ceil": (
+        "a, rounded up",
+        "Integers stay as they are.",
+        ">>> pcd.ceil([1.5, -1.5])\narray([ 2., -1.])",
+    ),
+    "trunc": (
+        "a, rounded toward zero",
+        "Integers stay as they are.",
+        ">>> pcd.trunc([1.5, -1.5])\narray([ 1., -1.])",
+    ),
+    "sign": (
+        "-1, 0 or 1: the sign of a",
+        "NaN of NaN.  Of a complex number z it is z / abs(z), and 0 of 0.",
+        ">>> pcd.sign([-2.5, 0.0, 7.0])\narray([-1.,  0.,  1.])",
+    ),
+    "signbit": (
+        "whether the sign bit of a is set",
+        "The result is bool; it is True for -0.0.",
+        ">>> pcd.signbit([1.0, -0.0])\narray([False,  True])",
+    ),
+    "copysign": (
+        "the magnitude of a with the sign of b",
+        "Integers become floats.",
+        ">>> pcd.copysign([1.0, 2.0], -0.0)\narray([-1., -2.])",
+    ),
+    "nextafter": (
+        "the next float after a in the direction of b",
+        "b where they are equal.  Integers become floats.",
+        ">>> pcd.nextafter(1.0, 2.0)\n1.0000000000000002",
+    ),
+    "reciprocal": (
+        "1 / a",
+        "Of integers an integer, truncated; 0, and NumPy's warning, of 0.  A Python number 0 raises\n"
+        "ZeroDivisionError.",
+        ">>> pcd.reciprocal([2.0, -4.0])\narray([ 0.5 , -0.25])",
+    ),
+    "positive": ("+a", "A copy.", ">>> pcd.positive([1, -2])\narray([ 1, -2])"),
+    "fmod": (
+        "the remainder of a / b, truncated",
+        "The remainder of divide: it has the sign of a.",
+        ">>> pcd.fmod([7, -7], 3)\narray([ 1, -1])",
+    ),
+    "fmin": (
+        "the smaller of a and b",
+        "The other one where one is NaN.",
+        ">>> pcd.fmin([1.0, float('nan')], 2.0)\narray([1., 2.])",
+    ),
+    "fmax": (
+        "the larger of a and b",
+        "The other one where one is NaN.",
+        ">>> pcd.fmax([1.0, float('nan')], 2.0)\narray([2., 2.])",
+    ),
+    "isnan": (
+        "whether a is NaN",
+        "The result is bool.  A complex number is NaN if a part is.",
+        ">>> pcd.isnan([1.0, float('nan')])\narray([False,  True])",
+    ),
+    "isinf": (
+        "whether a is infinite",
+        "The result is bool.  A complex number is infinite if a part is.",
+        ">>> pcd.isinf([1.0, float('-inf')])\narray([False,  True])",
+    ),
+    "isfinite": (
+        "whether a is neither infinite nor NaN",
+        "The result is bool.",
+        ">>> pcd.isfinite([1.0, float('inf')])\narray([ True, False])",
+    ),
+    "conjugate": (
+        "the complex conjugate of a",
+        "Real numbers stay as they are.",
+        ">>> pcd.conjugate([1 + 2j])\narray([1.-2.j])",
+    ),
+    "real": (
+        "the real part of a",
+        "A new array, unlike NumPy's.",
+        ">>> pcd.real([1 + 2j])\narray([1.])",
+    ),
+    "imag": (
+        "the imaginary part of a",
+        "A new array; 0 of real numbers.",
+        ">>> pcd.imag([1 + 2j])\narray([2.])",
+    ),
 }
+
+#: What all elementary functions share.
+_ELEMENTARY = (
+    "Integers become floats.  float16 and float32 are correctly rounded, float64 is within\n"
+    "{bound} units in the last place; the bits are the same on every processor and GPU."
+)
+
+#: Formula, bound and example of the elementary functions.
+_FUNCTIONS = {
+    "sin": ("the sine of a, in radians", "1", ">>> pcd.sin(0.5)\n0.479425538604203"),
+    "cos": ("the cosine of a, in radians", "1", ">>> pcd.cos(0.5)\n0.8775825618903728"),
+    "tan": ("the tangent of a, in radians", "1", ">>> pcd.tan(0.5)\n0.5463024898437905"),
+    "exp": ("e to the power a", "0.55", ">>> pcd.exp(1.0)\n2.718281828459045"),
+    "exp2": ("2 to the power a", "0.55", ">>> pcd.exp2(0.5)\n1.4142135623730951"),
+    "arcsin": (
+        "the angle, in radians, whose sine is a",
+        "1",
+        ">>> pcd.arcsin(1.0)\n1.5707963267948966",
+    ),
+    "arccos": ("the angle, in radians, whose cosine is a", "1", ">>> pcd.arccos(1.0)\n0.0"),
+    "arctan": (
+        "the angle, in radians, whose tangent is a",
+        "1",
+        ">>> pcd.arctan(1.0)\n0.7853981633974483",
+    ),
+    "arctan2": (
+        "the angle, in radians, of the point (b, a)",
+        "1",
+        ">>> pcd.arctan2(1.0, -1.0)\n2.356194490192345",
+    ),
+    "cbrt": ("the cube root of a", "0.55", ">>> pcd.cbrt(-8.0)\n-2.0"),
+    "hypot": ("the root of a * a + b * b", "1", ">>> pcd.hypot(3.0, 4.0)\n5.0"),
+    "log": ("the natural logarithm of a", "0.55", ">>> pcd.log(2.0)\n0.6931471805599453"),
+    "log2": ("the logarithm of a to base 2", "0.55", ">>> pcd.log2(8.0)\n3.0"),
+    "log10": ("the logarithm of a to base 10", "0.55", ">>> pcd.log10(1000.0)\n3.0"),
+    "log1p": ("log(1 + a), exact near 0", "0.55", ">>> pcd.log1p(0.5)\n0.4054651081081644"),
+    "expm1": ("exp(a) - 1, exact near 0", "0.55", ">>> pcd.expm1(1e-10)\n1.00000000005e-10"),
+}
+TEXTS |= {
+    "deg2rad": (
+        "a degrees in radians",
+        "Integers become floats.",
+        ">>> pcd.deg2rad(180.0)\n3.141592653589793",
+    ),
+    "rad2deg": (
+        "a radians in degrees",
+        "Integers become floats.",
+        ">>> pcd.rad2deg(0.5)\n28.64788975654116",
+    ),
+    **{
+        name: (formula, _ELEMENTARY.format(bound=bound), example)
+        for name, (formula, bound, example) in _FUNCTIONS.items()
+    },
+}
+
+#: The elementary functions, whose float64 values are near the exact ones.
+ELEMENTARY = frozenset((*_FUNCTIONS, "deg2rad", "rad2deg"))
 
 _TEMPLATE = """{name}({inputs}, /, out=None, *, where=True, dtype=None, casting='same_kind',
 order='K', subok=True, device=None)

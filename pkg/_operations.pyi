@@ -32,6 +32,41 @@ bitwise_xor: Final[Operation]
 invert: Final[Operation]
 left_shift: Final[Operation]
 right_shift: Final[Operation]
+rint: Final[Operation]
+floor: Final[Operation]
+ceil: Final[Operation]
+trunc: Final[Operation]
+sign: Final[Operation]
+signbit: Final[Operation]
+copysign: Final[Operation]
+nextafter: Final[Operation]
+reciprocal: Final[Operation]
+positive: Final[Operation]
+fmod: Final[Operation]
+fmin: Final[Operation]
+fmax: Final[Operation]
+isnan: Final[Operation]
+isinf: Final[Operation]
+isfinite: Final[Operation]
+conjugate: Final[Operation]
+real: Final[Operation]
+imag: Final[Operation]
+sin: Final[Operation]
+cos: Final[Operation]
+tan: Final[Operation]
+deg2rad: Final[Operation]
+rad2deg: Final[Operation]
+exp: Final[Operation]
+exp2: Final[Operation]
+expm1: Final[Operation]
+arcsin: Final[Operation]
+arccos: Final[Operation]
+arctan: Final[Operation]
+arctan2: Final[Operation]
+log: Final[Operation]
+log2: Final[Operation]
+log10: Final[Operation]
+log1p: Final[Operation]
 abs: Final[Operation]
 bitwise_invert: Final[Operation]
 bitwise_left_shift: Final[Operation]
@@ -68,6 +103,41 @@ __all__ = [
     "invert",
     "left_shift",
     "right_shift",
+    "rint",
+    "floor",
+    "ceil",
+    "trunc",
+    "sign",
+    "signbit",
+    "copysign",
+    "nextafter",
+    "reciprocal",
+    "positive",
+    "fmod",
+    "fmin",
+    "fmax",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "conjugate",
+    "real",
+    "imag",
+    "sin",
+    "cos",
+    "tan",
+    "deg2rad",
+    "rad2deg",
+    "exp",
+    "exp2",
+    "expm1",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "arctan2",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
     "abs",
     "bitwise_invert",
     "bitwise_left_shift",

@@ -4,7 +4,9 @@
 - `divide` of bools is that of int8.
 - Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit;
   COMPLEX_ULPS bounds how far they and the complex absolute and sqrt are from exact results.
-- Where both operands of minimum and maximum are zeros, the sign of the result is open.
+- Elementary functions are near those of NumPy's long double; test_elementary.py tests their bits.
+- The reciprocal of an integer 0 is 0, as its quotients are.
+- Where both operands of minimum, maximum, fmin and fmax are zeros, the sign of the result is open.
 - NaN is NaN, whatever its sign and payload.
 """
 
@@ -16,8 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from pkg._docs import ELEMENTARY
+
 Array = np.ndarray[Any, Any]
 
+#: Units in the last place between an elementary function and the rounded value of a wider type.
+ELEMENTARY_ULPS = 2.0
 
 # ---- Expected results ----------------------------------------------------------------------------
 
@@ -80,6 +86,12 @@ def expected(name: str, *operands: Any) -> Any:
         dtype = np.dtype(np.int8)
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
+    if name in ELEMENTARY:
+        arrays = [np.asarray(x, dtype) for x in operands]
+        narrow = np.result_type(getattr(np, name)(*(x.reshape(-1)[:1] for x in arrays)))
+        return np.asarray(getattr(np, name)(*(x.astype(np.longdouble) for x in arrays)), narrow)
+    if name == "reciprocal" and dtype.kind in "iu":
+        return _truncating_divide(np.ones((), dtype), *operands)
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):
         arrays = np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands))
         if name == "divide":
@@ -92,16 +104,26 @@ def expected_number(name: str, *numbers: Any) -> Any:
     """What the operation gives for Python numbers, in Python; exceptions as Python's."""
     if name in COMPARISONS:
         return COMPARISONS[name](*numbers)
-    if all(isinstance(x, int) for x in numbers) and name != "sqrt":
+    if all(isinstance(x, int) for x in numbers) and name in _PYTHON_INT:
         if any(not -(2**63) <= x < 2**63 for x in numbers):
             raise OverflowError
         a, b = (*numbers, 0)[:2]
         result = _PYTHON_INT[name](a, b)
-        result = result if name in LOGIC else int(result)
+        if name in LOGIC or name in ("isnan", "isinf", "isfinite"):
+            return result
+        result = int(result)
         if not -(2**63) <= result < 2**63:
             raise OverflowError
         return result
     a, b = (*numbers, 0)[:2]
+    if name in ELEMENTARY:
+        with np.errstate(all="ignore"):
+            result = float(expected(name, *(np.float64(x) for x in numbers)))
+        if math.isnan(result) and not any(map(math.isnan, numbers)):
+            raise ValueError
+        if math.isinf(result) and name.startswith("log") and all(map(math.isfinite, numbers)):
+            raise ValueError
+        return _finite(result, *numbers)
     return _PYTHON_FLOAT[name](float(a), float(b))
 
 
@@ -145,6 +167,16 @@ _PYTHON_INT: dict[str, Any] = {
     "negative": lambda a, b: -a,
     "absolute": lambda a, b: abs(a),
     "square": lambda a, b: a * a,
+    **dict.fromkeys(("floor", "ceil", "trunc", "positive", "conjugate", "real"), lambda a, b: a),
+    "imag": lambda a, b: 0 * a,
+    "isnan": lambda a, b: a != a,
+    "isinf": lambda a, b: abs(a) == math.inf,
+    "isfinite": lambda a, b: abs(a) < math.inf,
+    "sign": lambda a, b: (a > 0) - (a < 0),
+    "reciprocal": lambda a, b: _truncate(1, a),
+    "fmod": lambda a, b: a - b * _truncate(a, b),
+    "fmin": min,
+    "fmax": max,
 }
 
 _PYTHON_FLOAT: dict[str, Any] = {
@@ -153,7 +185,26 @@ _PYTHON_FLOAT: dict[str, Any] = {
     "minimum": lambda a, b: math.nan if a != a or b != b else min(a, b),
     "maximum": lambda a, b: math.nan if a != a or b != b else max(a, b),
     "sqrt": lambda a, b: math.sqrt(a),
+    "rint": lambda a, b: float(np.rint(a)),
+    "floor": lambda a, b: float(np.floor(a)),
+    "ceil": lambda a, b: float(np.ceil(a)),
+    "trunc": lambda a, b: float(np.trunc(a)),
+    "sign": lambda a, b: a if a != a else float((a > 0) - (a < 0)),
+    "signbit": lambda a, b: math.copysign(1, a) < 0,
+    "copysign": math.copysign,
+    "nextafter": lambda a, b: _finite(math.nextafter(a, b), a, b),
+    "reciprocal": lambda a, b: _finite(1 / a, a),
+    "imag": lambda a, b: 0.0,
+    "fmod": math.fmod,
+    "fmin": lambda a, b: b if a != a else a if b != b else min(a, b),
+    "fmax": lambda a, b: b if a != a else a if b != b else max(a, b),
 }
+
+
+def _finite(result: float, *numbers: float) -> float:
+    if math.isinf(result) and all(map(math.isfinite, numbers)):
+        raise OverflowError
+    return result
 
 
 def ordered_fold(combine: Any, terms: Array) -> Any:
@@ -210,11 +261,13 @@ def _as_parts(array: Array) -> Array:
 
 def differences(actual: Array, wanted: Array, *, name: str = "") -> Array:
     """A mask over the elements, in C order: where the bits differ and may not."""
+    if name in ELEMENTARY:
+        return beyond_ulps(actual, wanted, ELEMENTARY_ULPS)
     a, w = _as_parts(actual), _as_parts(wanted)
     differ = _bits(a) != _bits(w)
     if a.dtype.kind == "f":
         differ &= ~(np.isnan(a) & np.isnan(w))
-        if name in ("minimum", "maximum"):
+        if name in ("minimum", "maximum", "fmin", "fmax"):
             differ &= ~((a == 0) & (w == 0))
     return differ.any(axis=1) if differ.ndim == 2 else differ
 
@@ -286,13 +339,21 @@ def assert_same(
 
 #: How far complex results may be from exact ones: units in the last place of each part (absolute,
 #: sqrt), or of the modulus of the result (divide) or of the product of moduli (multiply, square).
-COMPLEX_ULPS = {"absolute": 1.0, "sqrt": 4.0, "multiply": 2.0, "square": 2.0, "divide": 8.0}
+COMPLEX_ULPS = {
+    "absolute": 1.0,
+    "sqrt": 4.0,
+    "sign": 2.0,
+    "multiply": 2.0,
+    "square": 2.0,
+    "divide": 8.0,
+    "reciprocal": 8.0,
+}
 
 
 def check(case: Any, actual: Any, inputs: Any, note: str = "") -> None:
     """That `actual` is what `case` is to give for `inputs`."""
     wanted = expected(case.name, *inputs)
-    if case.dtype.kind == "c" and case.name in ("absolute", "sqrt"):
+    if case.dtype.kind == "c" and case.name in ("absolute", "sqrt", "sign"):
         actual = np.asanyarray(actual)
         assert actual.dtype.newbyteorder("=") == wanted.dtype and actual.shape == wanted.shape
         mask = beyond_ulps(actual, wanted, 2 * COMPLEX_ULPS[case.name])

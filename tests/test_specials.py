@@ -56,6 +56,19 @@ def _raised(function: Callable[..., Any], *args: Any) -> set[str]:
     return heard
 
 
+#: Functions report what operands and results tell, and no underflow.
+_FUNCTIONS = pcd.operations[pcd.operations.index("greater_equal") + 1 :]
+
+
+def _warnings_of_function(operands: list[np.ndarray], result: np.ndarray) -> set[str]:
+    """What a function of one element reports, where only 0 is a pole."""
+    if np.isnan(result).any():
+        return set() if any(np.isnan(x).any() for x in operands) else {"invalid value"}
+    if not np.isinf(result).any() or not all(np.isfinite(x).all() for x in operands):
+        return set()
+    return {"divide by zero" if not operands[0].any() else "overflow"}
+
+
 def _is_at_edge_of_underflow(x: np.ndarray) -> bool:
     """Rounded up to the smallest normal number: IEEE 754 leaves open whether it underflowed."""
     return bool((np.abs(x) == np.finfo(x.dtype).tiny).all()) if x.dtype.kind == "f" else False
@@ -72,6 +85,10 @@ def test_warnings_are_numpys(case: Case) -> None:
     for i in range(inputs[0].size):
         element = [x[i : i + 1].copy() for x in inputs]
         ours, wanted = _raised(case, *element), _raised(numpys, *element)
+        if case.name in _FUNCTIONS:
+            ours, wanted = ours - {"underflow"}, wanted - {"underflow"}
+        if case.name == "reciprocal" and case.dtype.kind in "iu":
+            wanted -= {"invalid value"}
         if ours ^ wanted == {"underflow"} and _is_at_edge_of_underflow(np.asarray(case(*element))):
             continue
         if ours != wanted:
@@ -100,6 +117,10 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
                 overflows = np.isfinite(element[0]).all() and not np.isfinite(case(*element)).all()
             ours -= {"underflow"}
             wanted = {"overflow"} if overflows else set()
+        elif case.name in _FUNCTIONS:
+            with np.errstate(all="ignore"):
+                can_warn = case.name == "reciprocal"
+                wanted = _warnings_of_function(element, case(*element)) if can_warn else set()
         else:
             wanted = _raised(oracle.expected, case.name, *element)
         if ours != wanted:
@@ -132,6 +153,8 @@ def test_no_warnings_for_everyday_values(case: Case) -> None:
         inputs = [generators.moderate(case.dtype, n, seed) for seed in range(case.nin)]
         if case.name in ("multiply", "square", "sqrt") or case.dtype.itemsize == 1:
             inputs = [abs(x) for x in inputs]
+        if case.name.startswith(("log", "arc")) and case.nin == 1 and case.dtype.kind == "f":
+            inputs = [abs(x) / 16 for x in inputs]
         assert _raised(case, *inputs) == set(), f"{case}, {n} elements"
 
 

@@ -147,9 +147,48 @@ typedef enum mylib_op {
      * the right it gives -1 for negative numbers.
      */
     MYLIB_OP_left_shift = 26,
-    MYLIB_OP_right_shift = 27
+    MYLIB_OP_right_shift = 27,
+    /* Functions, as NumPy defines them.  Of integers floor, ceil and trunc are the integers. */
+    MYLIB_OP_rint = 28, /* to the nearest integer, ties to even; integers are left to floor */
+    MYLIB_OP_floor = 29,
+    MYLIB_OP_ceil = 30,
+    MYLIB_OP_trunc = 31,    /* toward zero */
+    MYLIB_OP_sign = 32,     /* -1, 0, 1 or NaN; complex: z / |z| */
+    MYLIB_OP_signbit = 33,  /* bool */
+    MYLIB_OP_copysign = 34, /* floats only: this and nextafter */
+    MYLIB_OP_nextafter = 35,
+    MYLIB_OP_reciprocal = 36, /* of an integer 0: 0 */
+    MYLIB_OP_positive = 37,
+    MYLIB_OP_fmod = 38, /* has the sign of the dividend, as in C */
+    MYLIB_OP_fmin = 39, /* the other one if one is NaN */
+    MYLIB_OP_fmax = 40,
+    MYLIB_OP_isnan = 41, /* bool: this and the next two */
+    MYLIB_OP_isinf = 42,
+    MYLIB_OP_isfinite = 43,
+    MYLIB_OP_conjugate = 44,
+    MYLIB_OP_real = 45, /* of the real type: this and imag */
+    MYLIB_OP_imag = 46,
+    /* Elementary functions of floats. */
+    MYLIB_OP_sin = 47,
+    MYLIB_OP_cos = 48,
+    MYLIB_OP_tan = 49,
+    MYLIB_OP_deg2rad = 50,
+    MYLIB_OP_rad2deg = 51,
+    MYLIB_OP_exp = 52,
+    MYLIB_OP_exp2 = 53,
+    MYLIB_OP_expm1 = 54,
+    MYLIB_OP_arcsin = 55,
+    MYLIB_OP_arccos = 56,
+    MYLIB_OP_arctan = 57,
+    MYLIB_OP_arctan2 = 58,
+    MYLIB_OP_log = 59,
+    MYLIB_OP_log2 = 60,
+    MYLIB_OP_log10 = 61,
+    MYLIB_OP_log1p = 62,
+    MYLIB_OP_cbrt = 63,
+    MYLIB_OP_hypot = 64
 } mylib_op;
-#define MYLIB_OP_COUNT 28
+#define MYLIB_OP_COUNT 65
 
 /* Returns the name of an operation ("add"); NULL if the value is not an operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);

@@ -8,7 +8,7 @@
  *
  * A function with hard arguments, which need a loop or a branch, defines op_easy_s(x), which is
  * vector code and gives some value for any x, op_is_hard_s(x), which is 0 or 1, and op_hard_s(x);
- * op_s(x) chooses.  MYLIB_HARD lists them, as X(op, s).
+ * op_s(x) chooses.  MYLIB_HARD and MYLIB_HARD_BINARY list them, as X(op, s).
  */
 #ifndef MYLIB_ELEMENTARY_H
 #define MYLIB_ELEMENTARY_H
@@ -27,9 +27,10 @@
 #define MYLIB_HARD(X)                                                                              \
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
-    X(tan, f32) X(tan, f64)                                                                        \
-    X(arctan2, f32) X(arctan2, f64)                                                                \
-    X(power, f32) X(logaddexp, f32)
+    X(tan, f32) X(tan, f64)
+/* Of two arguments. */
+#define MYLIB_HARD_BINARY(X)                                                                       \
+    X(arctan2, f32) X(arctan2, f64)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

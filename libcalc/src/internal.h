@@ -90,6 +90,19 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
     return op;
 }
 
+/* Tells whether an operation is a function: see ops.h. */
+static inline int mylib_is_function(int op)
+{
+    switch (op) {
+#define ROW(kind, op, set) case MYLIB_OP_##op:
+        MYLIB_FUNCTIONS(ROW)
+#undef ROW
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 /* Returns the type in which a reduction of `type` is carried; see mylib_reduce(). */
 mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
 

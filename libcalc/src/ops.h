@@ -83,8 +83,12 @@
  * inputs only.  COMPARE and LOGIC are BINARY with a result of type bool, TEST is UNARY with one;
  * REVERSED is COMPARE by the operation two rows before, with the inputs exchanged: it has no
  * kernels of its own.  The order is the order of the enumerators.
+ *
+ * Arithmetic and functions have kernels of their own, so that rows of functions leave the machine
+ * code of arithmetic as it is: on the CPU those of cpu/kernels.c and cpu/elementary.c.  Plain
+ * functions have their meaning in plain_functions.h, elementary ones in elementary.h.
  */
-#define MYLIB_OPS(ROW)                                                                             \
+#define MYLIB_ARITHMETIC(ROW)                                                                      \
     ROW(BINARY, add, ALL)                                                                          \
     ROW(BINARY, subtract, ALL)                                                                     \
     ROW(BINARY, multiply, ALL)                                                                     \
@@ -113,5 +117,50 @@
     ROW(UNARY, invert, INT)                                                                        \
     ROW(BINARY, left_shift, INT)                                                                   \
     ROW(BINARY, right_shift, INT)
+
+#define MYLIB_PLAIN_FUNCTIONS(ROW)                                                                 \
+    ROW(UNARY, rint, INEXACT)                                                                      \
+    ROW(UNARY, floor, REAL)                                                                        \
+    ROW(UNARY, ceil, REAL)                                                                         \
+    ROW(UNARY, trunc, REAL)                                                                        \
+    ROW(UNARY, sign, ALL)                                                                          \
+    ROW(TEST, signbit, FLOAT)                                                                      \
+    ROW(BINARY, copysign, FLOAT)                                                                   \
+    ROW(BINARY, nextafter, FLOAT)                                                                  \
+    ROW(UNARY, reciprocal, ALL)                                                                    \
+    ROW(UNARY, positive, ALL)                                                                      \
+    ROW(BINARY, fmod, REAL)                                                                        \
+    ROW(BINARY, fmin, ALL)                                                                         \
+    ROW(BINARY, fmax, ALL)                                                                         \
+    ROW(TEST, isnan, ALL)                                                                          \
+    ROW(TEST, isinf, ALL)                                                                          \
+    ROW(TEST, isfinite, ALL)                                                                       \
+    ROW(UNARY, conjugate, ALL)                                                                     \
+    ROW(UNARY_REAL, real, ALL)                                                                     \
+    ROW(UNARY_REAL, imag, ALL)
+
+#define MYLIB_ELEMENTARY_FUNCTIONS(ROW)                                                            \
+    ROW(UNARY, sin, FLOAT)                                                                         \
+    ROW(UNARY, cos, FLOAT)                                                                         \
+    ROW(UNARY, tan, FLOAT)                                                                         \
+    ROW(UNARY, deg2rad, FLOAT)                                                                     \
+    ROW(UNARY, rad2deg, FLOAT)                                                                     \
+    ROW(UNARY, exp, FLOAT)                                                                         \
+    ROW(UNARY, exp2, FLOAT)                                                                        \
+    ROW(UNARY, expm1, FLOAT)                                                                       \
+    ROW(UNARY, arcsin, FLOAT)                                                                      \
+    ROW(UNARY, arccos, FLOAT)                                                                      \
+    ROW(UNARY, arctan, FLOAT)                                                                      \
+    ROW(BINARY, arctan2, FLOAT)                                                                    \
+    ROW(UNARY, log, FLOAT)                                                                         \
+    ROW(UNARY, log2, FLOAT)                                                                        \
+    ROW(UNARY, log10, FLOAT)                                                                       \
+    ROW(UNARY, log1p, FLOAT)                                                                       \
+    ROW(UNARY, cbrt, FLOAT)                                                                        \
+    ROW(BINARY, hypot, FLOAT)
+
+#define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+
+#define MYLIB_OPS(ROW) MYLIB_ARITHMETIC(ROW) MYLIB_FUNCTIONS(ROW)
 
 #endif /* MYLIB_OPS_H */

@@ -4,17 +4,22 @@
 #include <inttypes.h>
 
 #include "internal.h"
-#include "scalar_ops.h"
+#include "plain_functions.h"
+#include "warnings.h"
 
 /* Sets the message for a failed scalar operation, on either device. */
 static mylib_status explain(mylib_status st, mylib_op op)
 {
     switch (st) {
     case MYLIB_ERR_OVERFLOW:
-        return mylib_fail(st, "the result of %s does not fit in 64 bits", mylib_op_name(op));
+        return mylib_fail(st, "the result of %s %s", mylib_op_name(op),
+                          mylib_is_function(op) ? "is too large for a float"
+                                                : "does not fit in 64 bits");
     case MYLIB_ERR_ZERO_DIVIDE:
         return mylib_fail(st, "%s by zero", mylib_op_name(op));
     case MYLIB_ERR_DOMAIN:
+        if (mylib_is_function(op))
+            return mylib_fail(st, "%s has no value for this argument", mylib_op_name(op));
         return op == MYLIB_OP_sqrt
                    ? mylib_fail(st, "%s of a negative number is not real", mylib_op_name(op))
                    : mylib_fail(st, "%s by a negative count", mylib_op_name(op));
@@ -56,6 +61,12 @@ static mylib_status check(mylib_op op, mylib_device device, mylib_type type, con
     return st;
 }
 
+/* Functions give the same on the CPU and on a GPU, which has only to be there. */
+static int is_for_cpu(mylib_op op, mylib_device device)
+{
+    return device.kind == MYLIB_CPU || mylib_is_function(op);
+}
+
 mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
                               int64_t *result_ret)
 {
@@ -68,7 +79,7 @@ mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64
         return MYLIB_OK;
     }
     MYLIB_TRY(check(op, device, MYLIB_I64, &a, &b, result_ret));
-    if (device.kind == MYLIB_CPU)
+    if (is_for_cpu(op, device))
         MYLIB_TRY(exact(op, a, b, &result));
     else
         MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_I64, &a, &b, &result));
@@ -93,6 +104,21 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
         cpu->convert(type, result_type, 1, result, 0, to, 0);
 }
 
+/* Returns what a function of numbers reports; reciprocals are divisions. */
+static mylib_status status_of_warning(mylib_op op, int warning)
+{
+    switch (warning) {
+    case MYLIB_WARNS_INVALID:
+        return MYLIB_ERR_DOMAIN;
+    case MYLIB_WARNS_DIVBYZERO:
+        return op == MYLIB_OP_reciprocal ? MYLIB_ERR_ZERO_DIVIDE : MYLIB_ERR_DOMAIN;
+    case MYLIB_WARNS_OVERFLOW:
+        return MYLIB_ERR_OVERFLOW;
+    default:
+        return MYLIB_OK;
+    }
+}
+
 /* Not inlined: the compiler must not move its comparisons out of the default mode. */
 __attribute__((noinline)) static mylib_status scalar_f64(mylib_op op, mylib_device device, double a,
                                                          double b, double *result_ret)
@@ -101,10 +127,14 @@ __attribute__((noinline)) static mylib_status scalar_f64(mylib_op op, mylib_devi
     mylib_status st;
     MYLIB_TRY(check(op, device, MYLIB_F64, &a, &b, result_ret));
     MYLIB_TRY(scalar_domain(op, b == 0, a < 0));
-    if (device.kind == MYLIB_CPU)
+    if (is_for_cpu(op, device))
         run_kernel(op, MYLIB_F64, &a, &b, &result);
     else
         MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_F64, &a, &b, &result));
+    if (can_warn(op)) {
+        const double other = mylib_op_arity(op) == 2 ? b : a;
+        MYLIB_TRY(status_of_warning(op, warning_of_real(op, a, other, result)));
+    }
     *result_ret = result;
     return MYLIB_OK;
 out:
@@ -128,10 +158,16 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
     mylib_status st;
     MYLIB_TRY(check(op, device, MYLIB_C128, a, b, result_ret));
     MYLIB_TRY(scalar_domain(op, mylib_op_arity(op) == 2 && b[0] == 0 && b[1] == 0, 0));
-    if (device.kind == MYLIB_CPU)
+    if (is_for_cpu(op, device))
         run_kernel(op, MYLIB_C128, a, b, result);
     else
         MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_C128, a, b, result));
+    if (can_warn(op)) {
+        const t_c128 x = make_c128(a[0], a[1]);
+        const t_c128 y = mylib_op_arity(op) == 2 ? make_c128(b[0], b[1]) : x;
+        MYLIB_TRY(status_of_warning(op, warning_of_complex(op, x, y, result[0])));
+        MYLIB_TRY(status_of_warning(op, warning_of_complex(op, x, y, result[1])));
+    }
     result_ret[0] = result[0];
     result_ret[1] = result[1];
     return MYLIB_OK;

@@ -31,22 +31,6 @@ typedef struct t_c128 {
     double re, im;
 } t_c128;
 
-/* real_s: the type of the modulus of an s; s itself unless s is complex. */
-typedef t_i8 real_i8;
-typedef t_i16 real_i16;
-typedef t_i32 real_i32;
-typedef t_i64 real_i64;
-typedef t_u8 real_u8;
-typedef t_u16 real_u16;
-typedef t_u32 real_u32;
-typedef t_u64 real_u64;
-typedef t_f16 real_f16;
-typedef t_f32 real_f32;
-typedef t_f64 real_f64;
-typedef t_f32 real_c64;
-typedef t_f64 real_c128;
-typedef t_bool real_bool;
-
 /* sum_s: the type in which a sum of s is accumulated. */
 typedef t_i64 sum_i8;
 typedef t_i64 sum_i16;

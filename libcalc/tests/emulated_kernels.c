@@ -134,6 +134,31 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
     return end_launch(flags, execute(&code, &l));
 }
 
+cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    const ptrdiff_t size = (ptrdiff_t)mylib_type_size((mylib_type)args->type);
+    const char *in[2] = {NULL, NULL};
+    ptrdiff_t stride[2] = {0, 0};
+    mylib_type result_type;
+    int flags = mylib_test_flags();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    mylib_status st =
+        mylib_op_result_type((mylib_op)args->opcode, (mylib_type)args->type, &result_type);
+    if (st != MYLIB_OK)
+        return cudaErrorInvalidValue;
+    for (int k = 0; k < args->inputs; k++) {
+        in[k] = args->in[k] != NULL ? args->in[k] : (const char *)args->constant[k];
+        stride[k] = args->in[k] != NULL && !args->is_single[k] ? size : 0;
+    }
+    mylib_cpu()->kernel((mylib_op)args->opcode, (mylib_type)args->type)(
+        args->n, args->out, (ptrdiff_t)mylib_type_size(result_type), in[0], stride[0], in[1],
+        stride[1]);
+    return end_launch(flags, MYLIB_OK);
+}
+
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();

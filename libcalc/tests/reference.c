@@ -216,6 +216,19 @@ static i128 integer_right_shift(i128 a, i128 b)
     return a;
 }
 
+static i128 integer_floor(i128 a, i128 b) { return (void)b, a; }
+static i128 integer_ceil(i128 a, i128 b) { return (void)b, a; }
+static i128 integer_trunc(i128 a, i128 b) { return (void)b, a; }
+static i128 integer_positive(i128 a, i128 b) { return (void)b, a; }
+static i128 integer_conjugate(i128 a, i128 b) { return (void)b, a; }
+static i128 integer_real(i128 a, i128 b) { return (void)b, a; }
+static i128 integer_imag(i128 a, i128 b) { return (void)a, (void)b, 0; }
+static i128 integer_sign(i128 a, i128 b) { return (void)b, a < 0 ? -1 : a > 0; }
+static i128 integer_reciprocal(i128 a, i128 b) { return (void)b, a == 0 ? 0 : 1 / a; }
+static i128 integer_fmod(i128 a, i128 b) { return b == 0 ? 0 : a % b; }
+static i128 integer_fmin(i128 a, i128 b) { return a < b ? a : b; }
+static i128 integer_fmax(i128 a, i128 b) { return a > b ? a : b; }
+
 static void integer_element(i128 (*function)(i128, i128), mylib_type type, const void *a,
                             const void *b, reference *expected)
 {
@@ -310,6 +323,83 @@ static quad real_sqrt(mylib_type type, double a, double b)
     return a < 0 ? (quad)NAN : isinf(a) ? (quad)a : quad_sqrt(a);
 }
 
+static quad real_floor(mylib_type type, double a, double b)
+{
+    double rest = fmod(a, 1);
+    (void)type, (void)b;
+    return isinf(a) ? a : copysign(a - rest - (rest < 0), a);
+}
+static quad real_ceil(mylib_type type, double a, double b) { return -real_floor(type, -a, b); }
+static quad real_trunc(mylib_type type, double a, double b)
+{
+    (void)type, (void)b;
+    return isinf(a) ? a : copysign(a - fmod(a, 1), a);
+}
+static quad real_rint(mylib_type type, double a, double b)
+{
+    double whole = (double)real_trunc(type, a, b), rest = fabs(a - whole);
+    if (isinf(a))
+        return a;
+    if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2) != 0))
+        whole += copysign(1, a);
+    return copysign(whole, a);
+}
+static quad real_sign(mylib_type type, double a, double b)
+{
+    (void)type, (void)b;
+    return isnan(a) ? a : (a > 0) - (a < 0);
+}
+static quad real_copysign(mylib_type type, double a, double b)
+{
+    (void)type;
+    return signbit(a) == signbit(b) ? a : -a;
+}
+/* One step of the type's smallest unit there, found by the exponent. */
+static quad real_nextafter(mylib_type type, double a, double b)
+{
+    int digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
+    int least = type == MYLIB_F16 ? -24 : type == MYLIB_F32 ? -149 : -1074, exponent;
+    double most = type == MYLIB_F16 ? 65504 : type == MYLIB_F32 ? FLT_MAX : DBL_MAX;
+    if (isnan(a) || isnan(b))
+        return (quad)NAN;
+    if (a == b)
+        return type == MYLIB_F16 ? a : b;
+    if (a == 0)
+        return copysign(ldexp(1, least), b);
+    if (isinf(a))
+        return copysign(most, a);
+    double fraction = frexp(a, &exponent);
+    int outward = (a < b) == (a > 0);
+    int unit = exponent - digits - (!outward && fabs(fraction) == 0.5);
+    quad step = (quad)ldexp(1, unit < least ? least : unit), magnitude = (quad)fabs(a);
+    magnitude = outward ? magnitude + step : magnitude - step;
+    double result = magnitude > most ? (double)INFINITY : (double)magnitude;
+    return copysign(result, a);
+}
+static quad real_reciprocal(mylib_type type, double a, double b)
+{
+    return (void)type, (void)b, (quad)1 / a;
+}
+static quad real_positive(mylib_type type, double a, double b) { return (void)type, (void)b, a; }
+static quad real_conjugate(mylib_type type, double a, double b) { return (void)type, (void)b, a; }
+static quad real_real(mylib_type type, double a, double b) { return (void)type, (void)b, a; }
+static quad real_imag(mylib_type type, double a, double b)
+{
+    return (void)type, (void)a, (void)b, 0;
+}
+static quad real_fmod(mylib_type type, double a, double b)
+{
+    return (void)type, isinf(a) || b == 0 ? (quad)NAN : fmod(a, b);
+}
+static quad real_fmin(mylib_type type, double a, double b)
+{
+    return (void)type, isnan(a) ? b : isnan(b) || a < b ? a : b;
+}
+static quad real_fmax(mylib_type type, double a, double b)
+{
+    return (void)type, isnan(a) ? b : isnan(b) || a > b ? a : b;
+}
+
 typedef quad real_function(mylib_type type, double a, double b);
 
 static void real_element(real_function *function, mylib_type type, const void *a, const void *b,
@@ -319,8 +409,49 @@ static void real_element(real_function *function, mylib_type type, const void *a
     store_real(type, round_to(type, function(type, x, y)), expected->bits);
     memcpy(expected->other, expected->bits, sizeof expected->bits);
     /* Two zeros of different sign are equal, and either is the smaller. */
-    if ((function == real_minimum || function == real_maximum) && x == y)
+    if ((function == real_minimum || function == real_maximum || function == real_fmin ||
+         function == real_fmax) &&
+        x == y)
         memcpy(expected->other, a, (size_t)test_size(type));
+}
+
+/* ---- Elementary functions -------------------------------------------------------------------- */
+
+/* By the C library, in long double; that results are within their bounds is tested in Python. */
+#define ELEMENTARY(op, value)                                                                      \
+    static long double elementary_##op(long double a, long double b)                               \
+    {                                                                                              \
+        (void)b;                                                                                   \
+        return value;                                                                              \
+    }
+ELEMENTARY(sin, sinl(a))
+ELEMENTARY(cos, cosl(a))
+ELEMENTARY(tan, tanl(a))
+ELEMENTARY(deg2rad, a *(3.14159265358979323846264338327950288L / 180))
+ELEMENTARY(rad2deg, a *(180 / 3.14159265358979323846264338327950288L))
+ELEMENTARY(exp, expl(a))
+ELEMENTARY(exp2, exp2l(a))
+ELEMENTARY(expm1, expm1l(a))
+ELEMENTARY(arcsin, asinl(a))
+ELEMENTARY(arccos, acosl(a))
+ELEMENTARY(arctan, atanl(a))
+ELEMENTARY(arctan2, atan2l(a, b))
+ELEMENTARY(log, logl(a))
+ELEMENTARY(log2, log2l(a))
+ELEMENTARY(log10, log10l(a))
+ELEMENTARY(log1p, log1pl(a))
+ELEMENTARY(cbrt, cbrtl(a))
+ELEMENTARY(hypot, hypotl(a, b))
+
+static void elementary_element(long double (*function)(long double, long double), mylib_type type,
+                               const void *a, const void *b, reference *expected)
+{
+    long double value = function(load_real(type, a), load_real(type, b));
+    double least = type == MYLIB_F16 ? 0x1p-24 : smallest(type);
+    double unit = type == MYLIB_F16 ? 0x1p-10 : 2 * half_unit(type);
+    store_real(type, (double)value, expected->bits);
+    memcpy(expected->other, expected->bits, sizeof expected->bits);
+    expected->slack[0] = 1.1 * unit * fabs((double)value) + least;
 }
 
 /* ---- Complex numbers ------------------------------------------------------------------------- */
@@ -487,6 +618,92 @@ static void complex_sqrt(mylib_type type, const double *a, const double *b, comp
     memcpy(r->other, r->value, sizeof r->other);
 }
 
+static void complex_rint(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_rint, type, a, b, r);
+}
+
+static void complex_positive(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_positive, type, a, b, r);
+}
+
+static void complex_conjugate(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_positive, type, a, b, r);
+    r->other[1] = r->value[1] = -a[1];
+}
+
+static void complex_real(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    by_component(real_positive, type, a, b, r);
+    r->other[1] = r->value[1] = 0;
+}
+
+static void complex_imag(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    complex_real(type, a + 1, b, r);
+}
+
+/* The quotient of 1 where that is ordinary; elsewhere Smith's steps. */
+static void complex_reciprocal(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    const double one[2] = {1, 0};
+    int large = !(fabs(a[0]) >= fabs(a[1]));
+    (void)b;
+    if (is_moderate(type, a[0]) && is_moderate(type, a[1]) && (a[0] != 0 || a[1] != 0)) {
+        complex_divide(type, one, a, r);
+        return;
+    }
+    double ratio = round_to(type, (quad)a[1 - large] / a[large]);
+    double whole = round_to(type, (quad)a[large] + round_to(type, (quad)a[1 - large] * ratio));
+    r->value[0] = round_to(type, (large ? (quad)ratio : 1) / whole);
+    r->value[1] = round_to(type, -(large ? (quad)1 : ratio) / whole);
+    memcpy(r->other, r->value, sizeof r->other);
+}
+
+static void complex_sign(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    int infinite = isinf(a[0]) + 2 * isinf(a[1]);
+    (void)b;
+    if ((isinf(a[0]) != 0) && (isinf(a[1]) != 0)) {
+        r->value[0] = r->value[1] = NAN;
+    } else if (infinite != 0) {
+        r->value[0] = isinf(a[0]) ? copysign(1, a[0]) : 0;
+        r->value[1] = isinf(a[1]) ? copysign(1, a[1]) : 0;
+    } else if (isnan(a[0]) || isnan(a[1])) {
+        r->value[0] = r->value[1] = NAN;
+    } else if (a[0] == 0 && a[1] == 0) {
+        r->value[0] = r->value[1] = 0;
+    } else {
+        quad modulus = quad_sqrt((quad)a[0] * a[0] + (quad)a[1] * a[1]);
+        for (int i = 0; i < 2; i++) {
+            r->value[i] = round_to(type, a[i] / modulus);
+            r->slack[i] = 8 * half_unit(type) * fabs(r->value[i]) + smallest(type);
+            /* The modulus of subnormal numbers is not nearly exact. */
+            if (fabs(a[0]) + fabs(a[1]) < smallest(type) / half_unit(type))
+                r->slack[i] = 1;
+        }
+    }
+    memcpy(r->other, r->value, sizeof r->other);
+}
+
+static void complex_fmin(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    int a_nan = isnan(a[0]) || isnan(a[1]), b_nan = isnan(b[0]) || isnan(b[1]);
+    complex_minimum(type, a, b_nan ? a : b, r);
+    if (a_nan && !b_nan)
+        complex_minimum(type, b, b, r);
+}
+
+static void complex_fmax(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    int a_nan = isnan(a[0]) || isnan(a[1]), b_nan = isnan(b[0]) || isnan(b[1]);
+    complex_maximum(type, a, b_nan ? a : b, r);
+    if (a_nan && !b_nan)
+        complex_maximum(type, b, b, r);
+}
+
 static void complex_element(complex_function *function, mylib_type type, const void *a,
                             const void *b, reference *expected)
 {
@@ -582,6 +799,26 @@ static void truth_element(int (*function)(int, int), mylib_type type, const void
     expected->other[0] = expected->bits[0];
 }
 
+/* ---- Predicates ------------------------------------------------------------------------------ */
+
+static int predicate_signbit(double x) { return signbit(x) != 0; }
+static int predicate_isnan(double x) { return isnan(x) != 0; }
+static int predicate_isinf(double x) { return isinf(x) != 0; }
+static int predicate_isfinite(double x) { return isfinite(x) == 0; } /* of any part: not */
+
+/* True of an element if it is of a part; isfinite the other way round. */
+static void predicate_element(int (*function)(double), mylib_type type, const void *a,
+                              reference *expected)
+{
+    mylib_type real = test_real_type(type);
+    int result = 0;
+    if (!test_is_integer(type))
+        for (int64_t i = 0; i < test_size(type); i += test_size(real))
+            result |= function(load_real(real, (const char *)a + i));
+    expected->bits[0] = (unsigned char)(function == predicate_isfinite ? !result : result);
+    expected->other[0] = expected->bits[0];
+}
+
 /* ---- Any operation --------------------------------------------------------------------------- */
 
 /* i8 is computed by integer_add() and so on: a new row of the table needs its functions above. */
@@ -622,15 +859,30 @@ static void truth_element(int (*function)(int, int), mylib_type type, const void
     case MYLIB_OP_##op * 32 + TEST_bool:                                                           \
         truth_element(truth_##logical, type, a, b, expected);                                      \
         break;
+#define PLAIN_UNARY(op, s) CASE(op, s)
+#define PLAIN_UNARY_REAL(op, s) CASE(op, s)
+#define PLAIN_BINARY(op, s) CASE(op, s)
+#define PLAIN_TEST(op, s)                                                                          \
+    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
+        predicate_element(predicate_##op, type, a, expected);                                      \
+        break;
 #define CASES(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
+#define CASES_PLAIN(kind, op, set) MYLIB_SET_##set(PLAIN_##kind, op)
+#define CASE_ELEMENTARY(op, s)                                                                     \
+    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
+        ELEMENT(elementary, op);                                                                   \
+        break;
+#define CASES_ELEMENTARY(arity, op, set) MYLIB_SET_##set(CASE_ELEMENTARY, op)
 
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
                        reference *expected)
 {
     memset(expected, 0, sizeof *expected);
     switch ((int)op * 32 + (int)type) {
-        MYLIB_OPS(CASES)
+        MYLIB_ARITHMETIC(CASES)
         MYLIB_BOOL_OPS(CASE_BOOL)
+        MYLIB_PLAIN_FUNCTIONS(CASES_PLAIN)
+        MYLIB_ELEMENTARY_FUNCTIONS(CASES_ELEMENTARY)
     default:
         test_give_up("no such operation for the type");
     }

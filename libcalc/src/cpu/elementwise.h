@@ -305,7 +305,7 @@ PART_LOOPS(c128, f64)
 #define DEFINE_LOGIC(op, s) DEFINE_COMPARE(op, s)
 #define DEFINE_TEST(op, s) BY_CLASS(s, TEST, HALF_TEST, TEST, TEST_PARTS)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
-MYLIB_OPS(ROW)
+MYLIB_ARITHMETIC(ROW)
 #undef ROW
 #undef DEFINE_TEST
 #undef DEFINE_LOGIC

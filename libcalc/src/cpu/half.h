@@ -96,7 +96,7 @@ static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t st
     widen(n, dst, src);
 }
 
-static t_f16 f16_from_f32(float x)
+static inline t_f16 f16_from_f32(float x)
 {
     t_f16 h;
     narrow(1, (char *)&h, &x);

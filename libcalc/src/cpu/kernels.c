@@ -101,6 +101,9 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
     }
 }
 
+/* The kernels of functions: cpu/elementary.c. */
+mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type);
+
 /* Tells whether an operation is the same for signed and unsigned numbers, modulo 2^N. */
 static ALWAYS_INLINE int is_modular(mylib_op op)
 {
@@ -139,7 +142,7 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 #define CASE_LOGIC(op, s) CASE(op, s)
 #define CASE_TEST(op, s) CASE(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE_##kind, op)
-        MYLIB_OPS(ROW)
+        MYLIB_ARITHMETIC(ROW)
 #undef ROW
 #undef CASE_TEST
 #undef CASE_LOGIC
@@ -160,7 +163,7 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 #undef PLAIN
 #undef CASE
     default:
-        return NULL;
+        return PASTE(mylib_function_kernel_, MYLIB_LEVEL)(op, type);
     }
 }
 

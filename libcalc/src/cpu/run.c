@@ -267,12 +267,13 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
 
 /*
  * Tells whether one call of a kernel keeps the order: with an output stride of 0 kernels are plain
- * loops, except those of f16, which go block by block.
+ * loops, except those of f16 and of functions, which go block by block.
  */
 static int keeps_order(const mylib_program *p, const mylib_layout *l)
 {
     return l->ndim == 1 && l->strides[0][0] == 0 && p->statements == 1 &&
-           p->statement[0].opcode < MYLIB_OP_COUNT && p->statement[0].type != MYLIB_F16;
+           p->statement[0].opcode < MYLIB_OP_COUNT && p->statement[0].type != MYLIB_F16 &&
+           !mylib_is_function(p->statement[0].opcode);
 }
 
 mylib_status mylib_cpu_run_in_order(const mylib_program *p, const mylib_layout *l)

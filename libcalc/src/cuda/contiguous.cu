@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "interpreter.cuh"
+#include "../warnings.h"
 
 namespace
 {
@@ -284,8 +285,17 @@ __device__ __forceinline__ unsigned flags_of_part(int op, bool has_nan, bool is_
         return 0;
     return is_division(op) && is_zero ? MYLIB_FLAG_DIVBYZERO : MYLIB_FLAG_OVERFLOW;
 }
+__device__ __forceinline__ unsigned flag_of_warning(int warning)
+{
+    return warning == MYLIB_WARNS_INVALID     ? MYLIB_FLAG_INVALID
+           : warning == MYLIB_WARNS_DIVBYZERO ? MYLIB_FLAG_DIVBYZERO
+           : warning == MYLIB_WARNS_OVERFLOW  ? MYLIB_FLAG_OVERFLOW
+                                              : 0;
+}
 __device__ __forceinline__ unsigned flags_of(int op, t_f64 a, t_f64 b, t_f64 result)
 {
+    if (mylib_is_function(op))
+        return flag_of_warning(warning_of_real((mylib_op)op, a, b, result));
     return flags_of_part(op, isnan(a) || isnan(b), isfinite(a) && isfinite(b), b == 0, result);
 }
 __device__ __forceinline__ unsigned flags_of(int op, t_f32 a, t_f32 b, t_f32 result)
@@ -298,6 +308,9 @@ __device__ __forceinline__ unsigned flags_of(int op, t_f16 a, t_f16 b, t_f16 res
 }
 __device__ __forceinline__ unsigned flags_of(int op, t_c128 a, t_c128 b, t_c128 result)
 {
+    if (mylib_is_function(op))
+        return flag_of_warning(warning_of_complex((mylib_op)op, a, b, result.re)) |
+               flag_of_warning(warning_of_complex((mylib_op)op, a, b, result.im));
     bool has_nan = isnan(a.re) || isnan(a.im) || isnan(b.re) || isnan(b.im);
     bool is_finite = isfinite(a.re) && isfinite(a.im) && isfinite(b.re) && isfinite(b.im);
     bool is_zero = b.re == 0 && b.im == 0;
@@ -353,7 +366,7 @@ __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
 #define CASES_INEXACT(op)
 #define CASES_FLOAT(op)
 #define ROW(kind, op, set) CASES_##set(op)
-        MYLIB_OPS(ROW)
+        MYLIB_ARITHMETIC(ROW)
 #undef ROW
     }
     return MYLIB_ERR_UNSUPPORTED;

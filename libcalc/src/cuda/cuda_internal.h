@@ -7,6 +7,7 @@
  * *.cu              the kernels and their launches; with interpreter.cuh the only device code
  * contiguous.c strided.c fused.c    programs and layouts as the arguments of the .cu of that name
  * memory.c          the pool, the ledger of allocations, pinned memory
+ * functions.c       functions: packs operands that are not contiguous
  * run.c             programs over GPU memory: picks the kernels
  * host.c            host arrays through a GPU, and copies between host and GPU
  * reduce.c          reductions that reduce.cu does in one launch or two
@@ -77,12 +78,29 @@ mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, con
 /* Rounds up to what keeps the next part of a call's memory aligned for every access. */
 static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 256 * 256; }
 
-/* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
-
 /* The temporary memory of a call, unless pieces would be too short to be worth a launch. */
 #ifndef MYLIB_TEMPORARY_NBYTES
 #define MYLIB_TEMPORARY_NBYTES (32 << 20)
 #endif
+
+/* ---- Functions (functions.c) --------------------------------------------------------------- */
+
+/*
+ * Enqueues a code that is a function, over memory that has been checked, on the current device.
+ * `launch` enqueues a conversion.
+ */
+typedef mylib_status mylib_cuda_launch_code(const mylib_code *code, mylib_layout *layout,
+                                            void *stream);
+mylib_status mylib_cuda_launch_function(const mylib_code *code, mylib_layout *layout, void *stream,
+                                        mylib_cuda_launch_code *launch);
+
+/*
+ * Returns how many elements a piece may have that needs 'nbytes' of temporary memory for each, out
+ * of `room` bytes.
+ */
+int64_t mylib_cuda_piece(size_t room, size_t nbytes);
+
+/* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
 
 /*
  * Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context.
@@ -107,12 +125,6 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
                                 mylib_layout *layout, size_t room);
 /* Returns the most temporary memory that mylib_cuda_enqueue() takes for so many elements. */
 size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, size_t room);
-
-/*
- * Returns how many elements a piece may have that needs 'nbytes' of temporary memory for each, out
- * of `room` bytes.
- */
-int64_t mylib_cuda_piece(size_t room, size_t nbytes);
 
 /* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
 
@@ -182,6 +194,20 @@ int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_code *code,
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream);
 /* Tells whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
 int mylib_contiguous_reads(mylib_type type, mylib_type input_type);
+
+/*
+ * A function of contiguous elements of its type, of single ones, or of constants.  With is_aligned
+ * all contiguous operands are aligned to 16 bytes.
+ */
+typedef struct mylib_function_args {
+    int64_t n;
+    char *out;
+    const char *in[2]; /* NULL: a constant */
+    uint8_t is_single[2];
+    uint8_t opcode, type, inputs, is_aligned;
+    MYLIB_ALIGNAS(16) unsigned char constant[2][16];
+} mylib_function_args;
+cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream);
 
 /* Floating-point exceptions to report. */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };

@@ -374,6 +374,9 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     fusion f;
     if (program->statements > MAX_STATEMENTS || program->registers > MAX_REGISTERS)
         return 0;
+    for (int i = 0; i < program->statements; i++)
+        if (mylib_is_function(program->statement[i].opcode))
+            return 0;
     f.program = program;
     f.layout = layout;
     f.args = args;

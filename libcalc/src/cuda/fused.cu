@@ -332,7 +332,7 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
         if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_by_call<MYLIB_OP_##op, T>())     \
             *x = meaning<MYLIB_OP_##op, T>::apply(*x, *y);                                         \
         break;
-        MYLIB_OPS(ROW)
+        MYLIB_ARITHMETIC(ROW)
 #undef ROW
     }
 }
@@ -361,7 +361,7 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
                 meaning<MYLIB_OP_##op, T>::apply(x[i], y[i]);                                      \
         }                                                                                          \
         break;
-        MYLIB_OPS(ROW)
+        MYLIB_ARITHMETIC(ROW)
 #undef ROW
     }
     return true;

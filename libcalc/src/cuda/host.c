@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../warnings.h"
 #include "cuda_internal.h"
 
 #include "../counting.h"
@@ -545,7 +546,9 @@ static int can_raise(const mylib_code *program)
     case MYLIB_OP_negative:
         return 0;
     default:
-        return !is_integer;
+        return mylib_is_function(program->code[1].opcode)
+                   ? can_warn((mylib_op)program->code[1].opcode) && !is_integer
+                   : !is_integer;
     }
 }
 

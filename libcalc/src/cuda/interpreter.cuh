@@ -243,7 +243,7 @@ template <int OP, typename T> struct meaning {
 #define MEANING_LOGIC(op, s) MEANING(APPLY_COMPARE, op, s)
 #define MEANING_TEST(op, s) MEANING(APPLY_TEST, op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(MEANING_##kind, op)
-MYLIB_OPS(ROW)
+MYLIB_ARITHMETIC(ROW)
 #undef ROW
 MEANING_LOGIC(logical_and, bool)
 MEANING_LOGIC(logical_or, bool)
@@ -321,7 +321,7 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
                 apply<MYLIB_OP_##op, T>(acc[i], x[i]);                                             \
         }                                                                                          \
         break;
-        MYLIB_OPS(ROW)
+        MYLIB_ARITHMETIC(ROW)
 #undef ROW
     }
 }

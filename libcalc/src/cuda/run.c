@@ -98,6 +98,8 @@ mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, voi
 {
     launch l = {code, stream};
     mylib_contiguous_args args;
+    if (code->instructions == 2 && mylib_is_function(code->code[1].opcode))
+        return mylib_cuda_launch_function(code, layout, stream, mylib_cuda_launch);
     /* After simplifying, hardly any but huge arrays take several launches. */
     if (!mylib_contiguous_init(&args, code, layout))
         return mylib_layout_in_pieces(layout, MYLIB_STRIDED_MAX_COUNT, MYLIB_STRIDED_MAX_NDIM,
@@ -133,12 +135,6 @@ typedef struct call {
     size_t place_nbytes;
     size_t room; /* of temporary memory, at most, unless pieces would be too short */
 } call;
-
-int64_t mylib_cuda_piece(size_t room, size_t nbytes)
-{
-    int64_t most = (int64_t)(room / nbytes), least = (int64_t)(room >> 12);
-    return most > least ? most : least;
-}
 
 /* Returns the elements of a piece that needs 'places' of temporary memory; at most 'count'. */
 static int64_t elements_at_once(size_t room, int64_t count, int places, size_t size)

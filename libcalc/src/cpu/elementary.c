@@ -1,0 +1,370 @@
+/*
+ * elementary.c - the CPU kernels of the functions of ops.h, compiled once for each level.
+ *
+ * A unit of its own, because its flags differ from those of kernels.c: fused multiply-adds where
+ * the processor has them, which the functions ask for by name, and no care for floating-point
+ * exceptions, which they raise at random.  What is reported is found from operands and results
+ * (warnings.h).
+ *
+ * A function is a loop over whole groups of contiguous elements.  Everything else goes through
+ * packed blocks: strided operands, single numbers, and the elements after the last whole group.
+ */
+#include "cpu/half.h"
+#include "cpu/loops.h"
+#include "elementary.h"
+#include "plain_functions.h"
+#include "warnings.h"
+
+/* ---- Blocks -------------------------------------------------------------------------------- */
+
+/* Elements of one operand that are computed at once, and looked at again for warnings. */
+#define BLOCK_NBYTES 4096
+
+/* out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is no input. */
+typedef void function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
+
+/* Returns the floating-point flags of n contiguous elements; `b` is `a` if there is one operand. */
+typedef int function_flags(mylib_op op, ptrdiff_t n, const char *out, const char *a, const char *b);
+
+typedef struct function {
+    mylib_op op;
+    function_loop *loop;
+    function_flags *flags; /* NULL: none */
+    int is_binary;
+    ptrdiff_t size, out_size, group; /* bytes of an element, and elements of a group */
+} function;
+
+/* Copies m elements and repeats the last one up to the end of a group. */
+static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, const char *from,
+                 ptrdiff_t stride)
+{
+    mylib_copy_strided((size_t)f->size, m, to, f->size, from, stride);
+    mylib_copy_strided((size_t)f->size, padded - m, to + m * f->size, f->size,
+                       to + (m - 1) * f->size, 0);
+}
+
+/* Computes n elements of any strides. */
+static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,
+                         ptrdiff_t sa, const char *b, ptrdiff_t sb)
+{
+    _Alignas(64) char pa[BLOCK_NBYTES], pb[BLOCK_NBYTES], po[BLOCK_NBYTES];
+    const ptrdiff_t w = f->size > f->out_size ? f->size : f->out_size;
+    const ptrdiff_t most = BLOCK_NBYTES / w / f->group * f->group;
+    const int before = mylib_test_flags();
+    const int packs_out = so != f->out_size || out == a || out == b;
+    int flags = 0;
+    if (!f->is_binary)
+        b = a, sb = sa;
+    while (n > 0) {
+        ptrdiff_t m = n < most ? n : most;
+        const int is_whole = m % f->group == 0;
+        if (!is_whole && m > f->group)
+            m -= m % f->group;
+        const ptrdiff_t padded = (m + f->group - 1) / f->group * f->group;
+        const int packs = padded != m;
+        const char *x = a, *y = b;
+        char *result = packs || packs_out ? po : out;
+        if (packs || sa != f->size) {
+            pack(f, m, padded, pa, a, sa);
+            x = pa;
+        }
+        if (!f->is_binary) {
+            y = x;
+        } else if (packs || sb != f->size) {
+            pack(f, m, padded, pb, b, sb);
+            y = pb;
+        }
+        f->loop(padded / f->group, result, x, y);
+        if (f->flags != NULL)
+            flags |= f->flags(f->op, m, result, x, y);
+        if (result == po)
+            mylib_copy_strided((size_t)f->out_size, m, out, so, po, f->out_size);
+        n -= m;
+        out += m * so;
+        a += m * sa;
+        b += m * sb;
+    }
+    mylib_restore_flags(before | flags);
+}
+
+/* ---- Flags --------------------------------------------------------------------------------- */
+
+static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
+
+/* Finds in vectors whether there is anything to report, and looks at the elements only then. */
+#define DEFINE_FLAGS(s, U, INFINITE)                                                               \
+    NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a,        \
+                                  const char *b)                                                   \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(U);                                                             \
+        U found = 0;                                                                               \
+        int flags = 0;                                                                             \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            U bits;                                                                                \
+            memcpy(&bits, out + i * w, sizeof bits);                                               \
+            found |= (U)((bits & (INFINITE)) == (INFINITE));                                       \
+        }                                                                                          \
+        for (ptrdiff_t i = 0; found && i < n; i++)                                                 \
+            flags |= flag_of_warning[warning_of_real(op, load_number_##s(a + i * w),               \
+                                                     load_number_##s(b + i * w),                   \
+                                                     load_number_##s(out + i * w))];               \
+        return flags;                                                                              \
+    }
+static double load_number_f16(const char *p) { return f64_from_f16(load_f16(p)); }
+static double load_number_f32(const char *p) { return load_f32(p); }
+static double load_number_f64(const char *p) { return load_f64(p); }
+DEFINE_FLAGS(f16, uint16_t, 0x7c00)
+DEFINE_FLAGS(f32, uint32_t, 0x7f800000)
+DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000)
+#undef DEFINE_FLAGS
+
+#define DEFINE_COMPLEX_FLAGS(s)                                                                    \
+    NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a,        \
+                                  const char *b)                                                   \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s);                                                         \
+        int flags = 0;                                                                             \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            const t_##s x = load_##s(a + i * w), y = load_##s(b + i * w);                          \
+            const t_##s z = load_##s(out + i * w);                                                 \
+            const t_c128 p = make_c128(x.re, x.im), q = make_c128(y.re, y.im);                     \
+            flags |= flag_of_warning[warning_of_complex(op, p, q, z.re)] |                         \
+                     flag_of_warning[warning_of_complex(op, p, q, z.im)];                          \
+        }                                                                                          \
+        return flags;                                                                              \
+    }
+DEFINE_COMPLEX_FLAGS(c64)
+DEFINE_COMPLEX_FLAGS(c128)
+#undef DEFINE_COMPLEX_FLAGS
+
+/* ---- Functions of floats and of complex numbers -------------------------------------------- */
+
+#if defined(__AVX512BW__)
+#define VECTOR_NBYTES 64
+#elif defined(__AVX2__)
+#define VECTOR_NBYTES 32
+#else
+#define VECTOR_NBYTES 16
+#endif
+
+/* The elements of a group fill a vector of the smaller type. */
+#define GROUP(s, r)                                                                                \
+    (VECTOR_NBYTES / (sizeof(t_##s) < sizeof(t_##r) ? sizeof(t_##s) : sizeof(t_##r)))
+
+#define LOOP(s, r, value)                                                                          \
+    for (ptrdiff_t i = 0; i < n; i++)                                                              \
+    store_##r(out + i * (ptrdiff_t)sizeof(t_##r), value)
+#define ELEMENT(s, p) load_##s((p) + i * (ptrdiff_t)sizeof(t_##s))
+
+#define FUNCTION_LOOP(op, s, r, value)                                                             \
+    NOINLINE static void op##_loop_##s(ptrdiff_t groups, char *out, const char *a, const char *b)  \
+    {                                                                                              \
+        const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, r);                                       \
+        (void)b;                                                                                   \
+        NO_DEPENDENCE LOOP(s, r, value);                                                           \
+    }
+#define FUNCTION_KERNEL(op, s, r, is_binary, loop)                                                 \
+    KERNEL(op##_kernel_##s)                                                                        \
+    {                                                                                              \
+        const function f = {                                                                       \
+            MYLIB_OP_##op, loop,          can_warn(MYLIB_OP_##op) ? flags_##s : NULL,              \
+            is_binary,     sizeof(t_##s), sizeof(t_##r),                                           \
+            GROUP(s, r)};                                                                          \
+        run_function(&f, n, out, so, a, sa, b, sb);                                                \
+    }
+#define FUNCTION(op, s, r, is_binary, value)                                                       \
+    FUNCTION_LOOP(op, s, r, value)                                                                 \
+    FUNCTION_KERNEL(op, s, r, is_binary, op##_loop_##s)
+#define UNARY(op, s) FUNCTION(op, s, s, 0, op##_##s(ELEMENT(s, a)))
+#define PART_c64(op, s) FUNCTION(op, s, f32, 0, op##_##s(ELEMENT(s, a)))
+#define PART_c128(op, s) FUNCTION(op, s, f64, 0, op##_##s(ELEMENT(s, a)))
+#define PART(op, s) PART_##s(op, s)
+#define BINARY(op, s) FUNCTION(op, s, s, 1, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))
+#define TEST(op, s) FUNCTION(op, s, u8, 0, (uint8_t)op##_##s(ELEMENT(s, a)))
+
+/* ---- Functions of integers ----------------------------------------------------------------- */
+
+/* These raise their own flags. */
+#define INTEGER_UNARY(op, s)                                                                       \
+    KERNEL(op##_kernel_##s)                                                                        \
+    {                                                                                              \
+        for (ptrdiff_t i = 0; i < n; i++)                                                          \
+            store_##s(out + i * so, op##_##s(load_##s(a + i * sa)));                               \
+    }
+#define INTEGER_BINARY(op, s)                                                                      \
+    KERNEL(op##_kernel_##s)                                                                        \
+    {                                                                                              \
+        for (ptrdiff_t i = 0; i < n; i++)                                                          \
+            store_##s(out + i * so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));         \
+    }
+#define INTEGER_TEST(op, s)                                                                        \
+    KERNEL(op##_kernel_##s)                                                                        \
+    {                                                                                              \
+        for (ptrdiff_t i = 0; i < n; i++)                                                          \
+            store_u8(out + i * so, (uint8_t)op##_##s(load_##s(a + i * sa)));                       \
+    }
+
+/* Many functions of integers, and some of floats, do nothing, or give one value. */
+#define MOVES(size)                                                                                \
+    KERNEL(copy_##size) { mylib_copy_strided(size, n, out, so, a, sa); }                           \
+    KERNEL(zeros_##size)                                                                           \
+    {                                                                                              \
+        static const char zero[size];                                                              \
+        (void)a, (void)sa;                                                                         \
+        mylib_copy_strided(size, n, out, so, zero, 0);                                             \
+    }
+MOVES(1)
+MOVES(2)
+MOVES(4)
+MOVES(8)
+MOVES(16)
+#undef MOVES
+KERNEL(ones_1)
+{
+    static const char one[1] = {1};
+    (void)a, (void)sa;
+    mylib_copy_strided(1, n, out, so, one, 0);
+}
+
+/* Returns the kernel of such a function, or NULL. */
+static ALWAYS_INLINE mylib_kernel *find_move(mylib_op op, int type_class, size_t size)
+{
+#define OF_SIZE(name)                                                                              \
+    (size == 1   ? name##_1                                                                        \
+     : size == 2 ? name##_2                                                                        \
+     : size == 4 ? name##_4                                                                        \
+     : size == 8 ? name##_8                                                                        \
+                 : name##_16)
+    const int is_integer = type_class <= UNSIGNED, is_real = type_class != COMPLEX;
+    switch ((int)op) {
+    case MYLIB_OP_positive:
+        return OF_SIZE(copy);
+    case MYLIB_OP_floor:
+    case MYLIB_OP_ceil:
+    case MYLIB_OP_trunc:
+        return is_integer ? OF_SIZE(copy) : NULL;
+    case MYLIB_OP_conjugate:
+    case MYLIB_OP_real:
+        return is_real ? OF_SIZE(copy) : NULL;
+    case MYLIB_OP_imag:
+        return is_real ? OF_SIZE(zeros) : NULL;
+    case MYLIB_OP_isnan:
+    case MYLIB_OP_isinf:
+        return is_integer ? zeros_1 : NULL;
+    case MYLIB_OP_isfinite:
+        return is_integer ? ones_1 : NULL;
+    default:
+        return NULL;
+    }
+#undef OF_SIZE
+}
+
+/* ---- The table ----------------------------------------------------------------------------- */
+
+/* f16 comes before f32 in the table, and calls its kernels. */
+#define HALF_UNARY(op, s)                                                                          \
+    KERNEL(op##_kernel_f32);                                                                       \
+    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 0, n, out, so, a, sa, b, sb); }
+#define HALF_BINARY(op, s)                                                                         \
+    KERNEL(op##_kernel_f32);                                                                       \
+    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 1, n, out, so, a, sa, b, sb); }
+#define HALF_TEST(op, s)                                                                           \
+    KERNEL(op##_kernel_f32);                                                                       \
+    KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, sa); }
+
+#define DEFINE_UNARY(op, s) BY_CLASS(s, INTEGER_UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
+#define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, INTEGER_UNARY, HALF_UNARY, UNARY, PART)(op, s)
+#define DEFINE_BINARY(op, s) BY_CLASS(s, INTEGER_BINARY, HALF_BINARY, BINARY, BINARY)(op, s)
+#define DEFINE_TEST(op, s) BY_CLASS(s, INTEGER_TEST, HALF_TEST, TEST, TEST)(op, s)
+#define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
+MYLIB_PLAIN_FUNCTIONS(ROW)
+#undef ROW
+
+/* A function of f16 that does not go by way of f32. */
+FUNCTION_LOOP(nextafter_own, f16, f16, nextafter_f16(ELEMENT(f16, a), ELEMENT(f16, b)))
+KERNEL(nextafter_own_f16)
+{
+    const function f = {MYLIB_OP_nextafter, nextafter_own_loop_f16, flags_f16, 1, 2, 2,
+                        GROUP(f16, f16)};
+    run_function(&f, n, out, so, a, sa, b, sb);
+}
+
+/* ---- Elementary functions ------------------------------------------------------------------ */
+
+/* Hard arguments are done one by one after the rest, which is vector code. */
+#define HARD_LOOP(op, s, arguments)                                                                \
+    NOINLINE static void op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,            \
+                                            const char *b)                                         \
+    {                                                                                              \
+        const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, s);                                       \
+        int is_any_hard = 0;                                                                       \
+        (void)b;                                                                                   \
+        NO_DEPENDENCE LOOP(s, s, op##_easy_##s arguments);                                         \
+        for (ptrdiff_t i = 0; i < n; i++)                                                          \
+            is_any_hard |= op##_is_hard_##s arguments;                                             \
+        if (!is_any_hard)                                                                          \
+            return;                                                                                \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
+            STAYS_SCALAR;                                                                          \
+            if (op##_is_hard_##s arguments)                                                        \
+                store_##s(out + i * (ptrdiff_t)sizeof(t_##s), op##_hard_##s arguments);            \
+        }                                                                                          \
+    }
+#define HARD(op, s) HARD_LOOP(op, s, (ELEMENT(s, a)))
+#define HARD_BINARY(op, s) HARD_LOOP(op, s, (ELEMENT(s, a), ELEMENT(s, b)))
+MYLIB_HARD(HARD)
+MYLIB_HARD_BINARY(HARD_BINARY)
+#undef HARD_BINARY
+#undef HARD
+
+/* Returns the loop of a function with hard arguments, or NULL. */
+static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
+{
+    switch ((int)op * MYLIB_TYPE_COUNT + type) {
+#define HARD(op, s)                                                                                \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+        return op##_hard_loop_##s;
+        MYLIB_HARD(HARD)
+        MYLIB_HARD_BINARY(HARD)
+#undef HARD
+    default:
+        return NULL;
+    }
+}
+
+#define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
+    FUNCTION_KERNEL(op, s, s, is_binary,                                                           \
+                    find_hard_loop(MYLIB_OP_##op, type_##s) != NULL                                \
+                        ? find_hard_loop(MYLIB_OP_##op, type_##s)                                  \
+                        : op##_loop_##s)
+#define ELEMENTARY_UNARY(op, s)                                                                    \
+    FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a)))                                               \
+    ELEMENTARY_KERNEL(op, s, 0)
+#define ELEMENTARY_BINARY(op, s)                                                                   \
+    FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                \
+    ELEMENTARY_KERNEL(op, s, 1)
+#define ROW(kind, op, set) MYLIB_SET_##set(ELEMENTARY_##kind, op)
+MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+#undef ROW
+
+/* ---- Lookup -------------------------------------------------------------------------------- */
+
+mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type);
+mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type)
+{
+    mylib_kernel *move = NULL;
+    if (op == MYLIB_OP_nextafter && type == MYLIB_F16)
+        return nextafter_own_f16;
+    switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
+#define CASE(op, s)                                                                                \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+        move = find_move(MYLIB_OP_##op, MYLIB_CLASS_##s, sizeof(t_##s));                           \
+        return move != NULL ? move : op##_kernel_##s;
+#define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
+        MYLIB_FUNCTIONS(ROW)
+#undef ROW
+#undef CASE
+    default:
+        return NULL;
+    }
+}

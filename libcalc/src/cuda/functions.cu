@@ -1,0 +1,113 @@
+/*
+ * functions.cu - functions (ops.h) of contiguous elements: a kernel for each function and type, so
+ * that none takes registers from another.
+ */
+#include "interpreter.cuh"
+#include "../elementary.h"
+#include "../plain_functions.h"
+
+namespace
+{
+
+/* ---- The table as types -------------------------------------------------------------------- */
+
+template <int OP, typename T> struct function;
+#define FUNCTION(op, s, R, value)                                                                  \
+    template <> struct function<MYLIB_OP_##op, t_##s> {                                            \
+        typedef R type;                                                                            \
+        static __device__ __forceinline__ R apply(t_##s a, t_##s b)                                \
+        {                                                                                          \
+            (void)b;                                                                               \
+            return value;                                                                          \
+        }                                                                                          \
+    };
+#define FUNCTION_UNARY(op, s) FUNCTION(op, s, t_##s, op##_##s(a))
+#define FUNCTION_BINARY(op, s) FUNCTION(op, s, t_##s, op##_##s(a, b))
+#define FUNCTION_UNARY_REAL(op, s) FUNCTION(op, s, real_of<t_##s>::type, op##_##s(a))
+#define FUNCTION_TEST(op, s) FUNCTION(op, s, t_bool, {(uint8_t)(op##_##s(a) != 0)})
+#define ROW(kind, op, set) MYLIB_SET_##set(FUNCTION_##kind, op)
+MYLIB_FUNCTIONS(ROW)
+#undef ROW
+
+/* ---- The kernel ---------------------------------------------------------------------------- */
+
+/* The elements of a thread: 16 bytes, or 4 elements of small types. */
+template <typename T> constexpr int ELEMENTS = sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T);
+
+template <typename T, int N>
+__device__ __forceinline__ void read_operand(const mylib_function_args &args, int k, int64_t at,
+                                             int n, bool is_vector, T (&x)[N])
+{
+    typedef typename bits_of<N * sizeof(T)>::type bits;
+    const char *p = args.in[k];
+    if (p == NULL || args.is_single[k]) {
+        T value = p == NULL ? *(const T *)args.constant[k] : load_element<T>(p);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = value;
+    } else if (is_vector) {
+        *(bits *)x = *(const bits *)(p + at * (int64_t)sizeof(T));
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = load_element<T>(p + (at + (i < n ? i : 0)) * (int64_t)sizeof(T));
+    }
+}
+
+template <int OP, typename T>
+__global__ void __launch_bounds__(THREADS)
+    function_kernel(const __grid_constant__ mylib_function_args args)
+{
+    typedef typename function<OP, T>::type R;
+    constexpr int N = ELEMENTS<T>;
+    typedef typename bits_of<N * sizeof(R)>::type bits;
+    alignas(16) T a[N], b[N];
+    alignas(16) R r[N];
+    const int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
+    if (at >= args.n)
+        return;
+    const int n = args.n - at < N ? (int)(args.n - at) : N;
+    const bool is_vector = args.is_aligned && n == N;
+    read_operand(args, 0, at, n, is_vector, a);
+    if (args.inputs == 2)
+        read_operand(args, 1, at, n, is_vector, b);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        r[i] = function<OP, T>::apply(a[i], args.inputs == 2 ? b[i] : a[i]);
+    R *out = (R *)args.out + at;
+    if (is_vector) {
+        __stcs((bits *)out, *(const bits *)r);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < n)
+            out[i] = r[i];
+}
+
+template <int OP, typename T>
+cudaError_t launch_function(const mylib_function_args &args, cudaStream_t stream)
+{
+    const int64_t elements = (int64_t)THREADS * ELEMENTS<T>;
+    const int64_t blocks = (args.n + elements - 1) / elements;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    function_kernel<OP, T><<<(unsigned)blocks, THREADS, 0, stream>>>(args);
+    return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream)
+{
+    switch (args->opcode * MYLIB_TYPE_COUNT + args->type) {
+#define CASE(op, s)                                                                                \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value:                                \
+        return launch_function<MYLIB_OP_##op, t_##s>(*args, stream);
+#define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
+        MYLIB_FUNCTIONS(ROW)
+#undef ROW
+#undef CASE
+    }
+    return cudaErrorInvalidValue;
+}

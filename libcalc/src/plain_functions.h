@@ -1,0 +1,212 @@
+/*
+ * plain_functions.h - what each plain function of ops.h means for one element, once for the CPU and
+ * for CUDA: op_s(a) or op_s(a, b), as scalar_ops.h has it for arithmetic.  NumPy's meaning, to the
+ * bit.
+ */
+#ifndef MYLIB_PLAIN_FUNCTIONS_H
+#define MYLIB_PLAIN_FUNCTIONS_H
+
+#include "scalar_ops.h"
+
+/* ---- Integers ------------------------------------------------------------------------------ */
+
+#define DEFINE_INTEGER_FUNCTIONS(s, T)                                                             \
+    MYLIB_FN T floor_##s(T a) { return a; }                                                        \
+    MYLIB_FN T ceil_##s(T a) { return a; }                                                         \
+    MYLIB_FN T trunc_##s(T a) { return a; }                                                        \
+    MYLIB_FN T positive_##s(T a) { return a; }                                                     \
+    MYLIB_FN T conjugate_##s(T a) { return a; }                                                    \
+    MYLIB_FN T real_##s(T a) { return a; }                                                         \
+    MYLIB_FN T imag_##s(T a) { return (T)(a & 0); }                                                \
+    MYLIB_FN T reciprocal_##s(T a) { return divide_##s(1, a); }                                    \
+    MYLIB_FN T fmin_##s(T a, T b) { return minimum_##s(a, b); }                                    \
+    MYLIB_FN T fmax_##s(T a, T b) { return maximum_##s(a, b); }                                    \
+    MYLIB_FN int isnan_##s(T a) { return a != a; }                                                 \
+    MYLIB_FN int isinf_##s(T a) { return a != a; }                                                 \
+    MYLIB_FN int isfinite_##s(T a) { return a == a; }
+
+/* Both x % 0 and MIN % -1 would trap on x86. */
+#define DEFINE_SIGNED_FUNCTIONS(s, T)                                                              \
+    DEFINE_INTEGER_FUNCTIONS(s, T)                                                                 \
+    MYLIB_FN T sign_##s(T a) { return (T)((a > 0) - (a < 0)); }                                    \
+    MYLIB_FN T fmod_##s(T a, T b)                                                                  \
+    {                                                                                              \
+        if (b == 0)                                                                                \
+            RAISE_DIVBYZERO();                                                                     \
+        return (T)(b == 0 || b == -1 ? 0 : a % b);                                                 \
+    }
+
+#define DEFINE_UNSIGNED_FUNCTIONS(s, T)                                                            \
+    DEFINE_INTEGER_FUNCTIONS(s, T)                                                                 \
+    MYLIB_FN T sign_##s(T a) { return a != 0; }                                                    \
+    MYLIB_FN T fmod_##s(T a, T b) { return remainder_##s(a, b); }
+
+DEFINE_SIGNED_FUNCTIONS(i8, t_i8)
+DEFINE_SIGNED_FUNCTIONS(i16, t_i16)
+DEFINE_SIGNED_FUNCTIONS(i32, t_i32)
+DEFINE_SIGNED_FUNCTIONS(i64, t_i64)
+DEFINE_UNSIGNED_FUNCTIONS(u8, t_u8)
+DEFINE_UNSIGNED_FUNCTIONS(u16, t_u16)
+DEFINE_UNSIGNED_FUNCTIONS(u32, t_u32)
+DEFINE_UNSIGNED_FUNCTIONS(u64, t_u64)
+
+/* ---- Floats -------------------------------------------------------------------------------- */
+
+/*
+ * The neighbour of a in the direction of b, on their bits.  The order of floats is that of their
+ * magnitudes, reversed where they are negative.  Of equal zeros NumPy gives a in f16, else b.
+ */
+#define DEFINE_NEXTAFTER(s, U, S, INFINITE, equal)                                                 \
+    MYLIB_FN U nextafter_bits_##s(U a, U b)                                                        \
+    {                                                                                              \
+        const U most = (U)((U) ~(U)0 >> 1), sign = (U)~most;                                       \
+        U x = (U)(a & most), y = (U)(b & most);                                                    \
+        S p = (S)(a & sign ? 0 - x : x), q = (S)(b & sign ? 0 - y : y);                            \
+        U next = (U)((p < q) == ((a & sign) == 0) ? a + 1 : a - 1);                                \
+        U from_zero = (U)((b & sign) | 1);                                                         \
+        U result = p == q ? equal : x == 0 ? from_zero : next;                                     \
+        return x > (INFINITE) ? a : y > (INFINITE) ? b : result;                                   \
+    }
+DEFINE_NEXTAFTER(f16, uint16_t, int16_t, 0x7c00, a)
+DEFINE_NEXTAFTER(f32, uint32_t, int32_t, 0x7f800000, b)
+DEFINE_NEXTAFTER(f64, uint64_t, int64_t, 0x7ff0000000000000, b)
+
+#define DEFINE_FLOAT_FUNCTIONS(s, T, f)                                                            \
+    MYLIB_FN T rint_##s(T a) { return rint##f(a); }                                                \
+    MYLIB_FN T floor_##s(T a) { return floor##f(a); }                                              \
+    MYLIB_FN T ceil_##s(T a) { return ceil##f(a); }                                                \
+    MYLIB_FN T trunc_##s(T a) { return trunc##f(a); }                                              \
+    MYLIB_FN T sign_##s(T a)                                                                       \
+    {                                                                                              \
+        return QUIET_LESS(0, a) ? 1 : QUIET_LESS(a, 0) ? -1 : a == 0 ? 0 : a;                      \
+    }                                                                                              \
+    MYLIB_FN int signbit_##s(T a) { return bits_of_##s(a) >> (8 * sizeof(T) - 1) != 0; }           \
+    MYLIB_FN T copysign_##s(T a, T b) { return copysign##f(a, b); }                                \
+    MYLIB_FN T nextafter_##s(T a, T b)                                                             \
+    {                                                                                              \
+        return s##_of_bits(nextafter_bits_##s(bits_of_##s(a), bits_of_##s(b)));                    \
+    }                                                                                              \
+    MYLIB_FN T reciprocal_##s(T a) { return 1 / a; }                                               \
+    MYLIB_FN T positive_##s(T a) { return a; }                                                     \
+    MYLIB_FN T fmin_##s(T a, T b) { return b != b || QUIET_LESS_EQUAL(a, b) ? a : b; }             \
+    MYLIB_FN T fmax_##s(T a, T b) { return b != b || QUIET_LESS_EQUAL(b, a) ? a : b; }             \
+    MYLIB_FN int isnan_##s(T a) { return a != a; }                                                 \
+    MYLIB_FN int isinf_##s(T a) { return fabs##f(a) == INFINITY; }                                 \
+    MYLIB_FN int isfinite_##s(T a) { return QUIET_LESS(fabs##f(a), INFINITY); }                    \
+    MYLIB_FN T conjugate_##s(T a) { return a; }                                                    \
+    MYLIB_FN T real_##s(T a) { return a; }                                                         \
+    MYLIB_FN T imag_##s(T a)                                                                       \
+    {                                                                                              \
+        (void)a;                                                                                   \
+        return 0;                                                                                  \
+    }
+DEFINE_FLOAT_FUNCTIONS(f32, t_f32, f)
+DEFINE_FLOAT_FUNCTIONS(f64, t_f64, )
+
+/* The CPU runs the kernels of f32 between two conversions, but for this one. */
+MYLIB_FN t_f16 nextafter_f16(t_f16 a, t_f16 b)
+{
+    t_f16 result = {nextafter_bits_f16(a.bits, b.bits)};
+    return result;
+}
+#ifdef __CUDACC__
+DEFINE_HALF_UNARY(rint)
+DEFINE_HALF_UNARY(floor)
+DEFINE_HALF_UNARY(ceil)
+DEFINE_HALF_UNARY(trunc)
+DEFINE_HALF_UNARY(sign)
+DEFINE_HALF_UNARY(reciprocal)
+DEFINE_HALF_UNARY(positive)
+DEFINE_HALF_UNARY(conjugate)
+DEFINE_HALF_UNARY(real)
+DEFINE_HALF_UNARY(imag)
+DEFINE_HALF_BINARY(copysign)
+DEFINE_HALF_BINARY(fmod)
+DEFINE_HALF_BINARY(fmin)
+DEFINE_HALF_BINARY(fmax)
+#define DEFINE_HALF_TEST(op)                                                                       \
+    MYLIB_FN int op##_f16(t_f16 a) { return op##_f32(f32_from_f16(a)); }
+DEFINE_HALF_TEST(signbit)
+DEFINE_HALF_TEST(isnan)
+DEFINE_HALF_TEST(isinf)
+DEFINE_HALF_TEST(isfinite)
+#endif
+
+/* ---- Complex ------------------------------------------------------------------------------- */
+
+/* The reciprocal is Smith's, as the quotient; the sign z / |z|, of infinite parts alone. */
+#define DEFINE_COMPLEX_FUNCTIONS(s, C, T, r, f)                                                    \
+    MYLIB_FN C rint_##s(C a) { return make_##s(rint_##r(a.re), rint_##r(a.im)); }                  \
+    MYLIB_FN C positive_##s(C a) { return a; }                                                     \
+    MYLIB_FN C conjugate_##s(C a) { return make_##s(a.re, -a.im); }                                \
+    MYLIB_FN T real_##s(C a) { return a.re; }                                                      \
+    MYLIB_FN T imag_##s(C a) { return a.im; }                                                      \
+    MYLIB_FN int isnan_##s(C a) { return isnan_##r(a.re) | isnan_##r(a.im); }                      \
+    MYLIB_FN int isinf_##s(C a) { return isinf_##r(a.re) | isinf_##r(a.im); }                      \
+    MYLIB_FN int isfinite_##s(C a) { return isfinite_##r(a.re) & isfinite_##r(a.im); }             \
+    MYLIB_FN C fmin_##s(C a, C b) { return isnan_##s(b) || less_equal_##s(a, b) ? a : b; }         \
+    MYLIB_FN C fmax_##s(C a, C b) { return isnan_##s(b) || less_equal_##s(b, a) ? a : b; }         \
+    MYLIB_FN C reciprocal_##s(C a)                                                                 \
+    {                                                                                              \
+        if (QUIET_LESS_EQUAL(fabs##f(a.im), fabs##f(a.re))) {                                      \
+            T ratio = a.im / a.re, whole = a.re + a.im * ratio;                                    \
+            return make_apart_##s(1 / whole, -ratio / whole);                                      \
+        }                                                                                          \
+        T ratio = a.re / a.im, whole = a.re * ratio + a.im;                                        \
+        return make_apart_##s(ratio / whole, -1 / whole);                                          \
+    }                                                                                              \
+    MYLIB_FN C sign_##s(C a)                                                                       \
+    {                                                                                              \
+        T modulus = absolute_##s(a);                                                               \
+        if (modulus != modulus)                                                                    \
+            return make_##s(modulus, modulus);                                                     \
+        if (modulus == 0)                                                                          \
+            return make_##s(0, 0);                                                                 \
+        if (isinf_##r(a.re) && isinf_##r(a.im))                                                    \
+            return make_##s(NAN, NAN);                                                             \
+        if (isinf_##r(a.re))                                                                       \
+            return make_##s(copysign##f(1, a.re), 0);                                              \
+        if (isinf_##r(a.im))                                                                       \
+            return make_##s(0, copysign##f(1, a.im));                                              \
+        return make_apart_##s(a.re / modulus, a.im / modulus);                                     \
+    }
+DEFINE_COMPLEX_FUNCTIONS(c64, t_c64, t_f32, f32, f)
+DEFINE_COMPLEX_FUNCTIONS(c128, t_c128, t_f64, f64, )
+
+/* ---- Scalars ------------------------------------------------------------------------------- */
+
+/* As in scalar_ops.h, for the functions that i64 has. */
+#define EXACT_FUNCTION(op, value)                                                                  \
+    EXACT(op)                                                                                      \
+    {                                                                                              \
+        (void)a, (void)b;                                                                          \
+        *result_ret = (value);                                                                     \
+        return MYLIB_OK;                                                                           \
+    }
+EXACT_FUNCTION(floor, a)
+EXACT_FUNCTION(ceil, a)
+EXACT_FUNCTION(trunc, a)
+EXACT_FUNCTION(positive, a)
+EXACT_FUNCTION(conjugate, a)
+EXACT_FUNCTION(real, a)
+EXACT_FUNCTION(imag, 0)
+EXACT_FUNCTION(isnan, 0)
+EXACT_FUNCTION(isinf, 0)
+EXACT_FUNCTION(isfinite, 1)
+EXACT_FUNCTION(sign, sign_i64(a))
+EXACT_FUNCTION(fmin, minimum_i64(a, b))
+EXACT_FUNCTION(fmax, maximum_i64(a, b))
+EXACT(reciprocal)
+{
+    (void)b;
+    return exact_divide(1, a, result_ret);
+}
+EXACT(fmod)
+{
+    if (b == 0)
+        return MYLIB_ERR_ZERO_DIVIDE;
+    *result_ret = fmod_i64(a, b);
+    return MYLIB_OK;
+}
+
+#endif /* MYLIB_PLAIN_FUNCTIONS_H */

@@ -1,0 +1,72 @@
+/*
+ * warnings.h - the floating-point exceptions that functions (ops.h) report: found from operands and
+ * results, so that they are the same everywhere.  Compiles as C and as CUDA C++.
+ */
+#ifndef MYLIB_WARNINGS_H
+#define MYLIB_WARNINGS_H
+
+#include "scalar_ops.h"
+
+enum {
+    MYLIB_WARNS_NOTHING,
+    MYLIB_WARNS_INVALID,   /* NaN, of no NaN */
+    MYLIB_WARNS_DIVBYZERO, /* infinite, at a pole */
+    MYLIB_WARNS_OVERFLOW,  /* infinite, of finite numbers elsewhere */
+};
+
+/* Tells whether a function's result can be infinite or NaN though its operands are finite. */
+MYLIB_FN int can_warn(mylib_op op)
+{
+    switch ((int)op) {
+    case MYLIB_OP_nextafter:
+    case MYLIB_OP_reciprocal:
+    case MYLIB_OP_fmod:
+#define ROW(kind, op, set) case MYLIB_OP_##op:
+        MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+#undef ROW
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Tells whether a function has a pole at a. */
+MYLIB_FN int is_pole(mylib_op op, double a)
+{
+    switch ((int)op) {
+    case MYLIB_OP_reciprocal:
+    case MYLIB_OP_log:
+    case MYLIB_OP_log2:
+    case MYLIB_OP_log10:
+        return a == 0;
+    case MYLIB_OP_log1p:
+        return a == -1;
+    default:
+        return 0;
+    }
+}
+
+/* Returns what a result, or a part of one, warns of. */
+MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
+{
+    if (result != result)
+        return has_nan ? MYLIB_WARNS_NOTHING : MYLIB_WARNS_INVALID;
+    if (fabs(result) != INFINITY || !is_finite)
+        return MYLIB_WARNS_NOTHING;
+    return is_pole ? MYLIB_WARNS_DIVBYZERO : MYLIB_WARNS_OVERFLOW;
+}
+
+/* The same for the operands; b is a where there is one, and only a direction for nextafter. */
+MYLIB_FN int warning_of_real(mylib_op op, double a, double b, double result)
+{
+    const int is_finite = fabs(a) < INFINITY && (op == MYLIB_OP_nextafter || fabs(b) < INFINITY);
+    return warning_of(a != a || b != b, is_finite, is_pole(op, a), result);
+}
+MYLIB_FN int warning_of_complex(mylib_op op, t_c128 a, t_c128 b, double result)
+{
+    const double p = a.re * 0 + a.im * 0, q = b.re * 0 + b.im * 0; /* NaN unless finite */
+    const int has_nan = a.re != a.re || a.im != a.im || b.re != b.re || b.im != b.im;
+    return warning_of(has_nan, p == 0 && q == 0, a.im == 0 && is_pole(op, a.re), result);
+}
+
+#endif /* MYLIB_WARNINGS_H */
