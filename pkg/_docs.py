@@ -177,8 +177,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "reciprocal": (
         "1 / a",
-        "Of integers an integer, truncated; 0, and NumPy's warning, of 0.  A Python number 0 raises\n"
-        "ZeroDivisionError.",
+        "Of integers an integer, truncated; 0, and NumPy's warning, of 0.  A Python number 0\n"
+        "raises ZeroDivisionError.",
         ">>> pcd.reciprocal([2.0, -4.0])\narray([ 0.5 , -0.25])",
     ),
     "positive": ("+a", "A copy.", ">>> pcd.positive([1, -2])\narray([ 1, -2])"),

@@ -67,12 +67,21 @@ log: Final[Operation]
 log2: Final[Operation]
 log10: Final[Operation]
 log1p: Final[Operation]
+cbrt: Final[Operation]
+hypot: Final[Operation]
 abs: Final[Operation]
+acos: Final[Operation]
+asin: Final[Operation]
+atan: Final[Operation]
+atan2: Final[Operation]
 bitwise_invert: Final[Operation]
 bitwise_left_shift: Final[Operation]
 bitwise_not: Final[Operation]
 bitwise_right_shift: Final[Operation]
+conj: Final[Operation]
+degrees: Final[Operation]
 mod: Final[Operation]
+radians: Final[Operation]
 
 __all__ = [
     "add",
@@ -138,10 +147,19 @@ __all__ = [
     "log2",
     "log10",
     "log1p",
+    "cbrt",
+    "hypot",
     "abs",
+    "acos",
+    "asin",
+    "atan",
+    "atan2",
     "bitwise_invert",
     "bitwise_left_shift",
     "bitwise_not",
     "bitwise_right_shift",
+    "conj",
+    "degrees",
     "mod",
+    "radians",
 ]

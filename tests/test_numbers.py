@@ -245,9 +245,7 @@ def test_ints_too_large_for_a_float() -> None:
 @cases.each_device()
 def test_complex_numbers(operation: Any, device: str) -> None:
     if not any(types[0] == "D" for types in operation.types):
-        with pytest.raises(
-            TypeError, match=rf"{operation.__name__}.*float64|supported|defined"
-        ):
+        with pytest.raises(TypeError, match=rf"{operation.__name__}.*float64|supported|defined"):
             operation(*(1j, 2j)[: operation.nin], device=device)
         return
     values = generators.moderate(np.dtype("c16"), 50).tolist() + [3, 2.5, -7]

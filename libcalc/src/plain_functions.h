@@ -165,9 +165,9 @@ DEFINE_HALF_TEST(isfinite)
         if (isinf_##r(a.re) && isinf_##r(a.im))                                                    \
             return make_##s(NAN, NAN);                                                             \
         if (isinf_##r(a.re))                                                                       \
-            return make_##s(copysign##f(1, a.re), 0);                                              \
-        if (isinf_##r(a.im))                                                                       \
-            return make_##s(0, copysign##f(1, a.im));                                              \
+            return make_##s(copysign##f((T)1, a.re), 0);                                           \
+        if (isinf_##r(modulus))                                                                    \
+            return make_##s(0, copysign##f((T)1, a.im));                                           \
         return make_apart_##s(a.re / modulus, a.im / modulus);                                     \
     }
 DEFINE_COMPLEX_FUNCTIONS(c64, t_c64, t_f32, f32, f)
