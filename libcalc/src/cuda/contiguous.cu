@@ -294,7 +294,7 @@ __device__ __forceinline__ unsigned flag_of_warning(int warning)
 }
 __device__ __forceinline__ unsigned flags_of(int op, t_f64 a, t_f64 b, t_f64 result)
 {
-    if (mylib_is_function(op))
+    if (can_warn((mylib_op)op))
         return flag_of_warning(warning_of_real((mylib_op)op, a, b, result));
     return flags_of_part(op, isnan(a) || isnan(b), isfinite(a) && isfinite(b), b == 0, result);
 }
@@ -308,7 +308,7 @@ __device__ __forceinline__ unsigned flags_of(int op, t_f16 a, t_f16 b, t_f16 res
 }
 __device__ __forceinline__ unsigned flags_of(int op, t_c128 a, t_c128 b, t_c128 result)
 {
-    if (mylib_is_function(op))
+    if (can_warn((mylib_op)op))
         return flag_of_warning(warning_of_complex((mylib_op)op, a, b, result.re)) |
                flag_of_warning(warning_of_complex((mylib_op)op, a, b, result.im));
     bool has_nan = isnan(a.re) || isnan(a.im) || isnan(b.re) || isnan(b.im);
