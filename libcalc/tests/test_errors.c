@@ -294,8 +294,8 @@ static void test_mixed(void)
            MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_map_as(add, (mylib_type)MYLIB_TYPE_COUNT, test_cpu, NULL, &good, in),
            MYLIB_ERR_ARGUMENT);
-    EXPECT_WITH(mylib_map_as(MYLIB_OP_subtract, MYLIB_BOOL, test_cpu, NULL, &flags, in), MYLIB_ERR_UNSUPPORTED,
-                "bool");
+    EXPECT_WITH(mylib_map_as(MYLIB_OP_subtract, MYLIB_BOOL, test_cpu, NULL, &flags, in),
+                MYLIB_ERR_UNSUPPORTED, "bool");
     EXPECT(mylib_map_as(MYLIB_OP_sqrt, i32, test_cpu, NULL, &good, in), MYLIB_ERR_UNSUPPORTED);
     EXPECT_WITH(mylib_map_as(add, i32, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT, "i32");
     EXPECT(mylib_map_as(MYLIB_OP_less, f64, test_cpu, NULL, &good, in), MYLIB_ERR_ARGUMENT);

@@ -18,7 +18,7 @@ MYLIB_FN double dd_to_odd(t_dd x)
     return x.hi < INFINITY_F64 ? to_odd(sum.hi, sum.lo) : x.hi;
 }
 
-/* op_f32 and op_f16 of a function op_wide(), which is hi + lo of |x|, made odd or even by sign(). */
+/* op_f32 and op_f16 of a function op_wide(), hi + lo of |x|, which sign() makes odd or even. */
 #define DEFINE_WIDE(op, sign)                                                                      \
     MYLIB_FN double op##_odd(double x) { return sign(dd_to_odd(op##_wide(magnitude(x))), x); }     \
     MYLIB_FN float op##_f32(float x) { return (float)op##_odd(x); }                                \

@@ -20,7 +20,7 @@ MYLIB_FN double hypot_to_odd(double x, double y)
     const t_dd sum = two_sum(x * x, y * y);
     const double root = SQRT(sum.hi), rest = FMA(-root, root, sum.hi) + sum.lo;
     const double odd = to_odd(root, rest);
-    return is_infinite_f64(x) | is_infinite_f64(y) ? INFINITY_F64 : odd;
+    return (is_infinite_f64(x) | is_infinite_f64(y)) ? INFINITY_F64 : odd;
 }
 MYLIB_FN float hypot_f32(float x, float y) { return (float)hypot_to_odd(x, y); }
 MYLIB_FN t_f16 hypot_f16(t_f16 x, t_f16 y)

@@ -11,9 +11,9 @@
 /* ---- cbrt ---------------------------------------------------------------------------------- */
 
 /*
- * |x| = m 2^(3q) with 1 <= m < 8 and m = z 2^r, 1 <= z < 2: a polynomial of z and a power of 2^(1/3)
- * give y = m^(-1/3) to 2^-14.6, and the first terms of the series of (1 - e)^(-1/3), where
- * e = 1 - m y^3, to 2^-41 (two terms) or 2^-51 (three).
+ * |x| = m 2^(3q) with 1 <= m < 8 and m = z 2^r, 1 <= z < 2: a polynomial of z and a power of
+ * 2^(1/3) give y = m^(-1/3) to 2^-14.6, and the first terms of the series of (1 - e)^(-1/3),
+ * where e = 1 - m y^3, to 2^-41 (two terms) or 2^-51 (three).
  */
 typedef struct t_cbrt {
     double m, y, e;
@@ -41,7 +41,7 @@ MYLIB_FN double end_cbrt(double x, double root, int64_t q)
 {
     const double size = magnitude(x), signed_root = with_sign_of(root, x);
     const double scaled = f64_of_bits(bits_of_f64(signed_root) + ((uint64_t)q << 52));
-    return (size == 0) | !(size < INFINITY_F64) ? x + x : scaled;
+    return ((size == 0) | !(size < INFINITY_F64)) ? x + x : scaled;
 }
 
 /*
