@@ -3,6 +3,7 @@
 #   make demo       elevations of a real landscape, computed and compared with NumPy
 #   make test       the C tests (ctest) and a sample of the Python tests (pytest), in minutes
 #   make test-all   all of them, and those that build and install the package
+#   make test-exhaustive   every float32 argument of the elementary functions: about a minute each
 #   make test-gpu   all that needs a GPU; fails without one.  LONG=1: more cases, for minutes more
 #   make bench      against NumPy and what else is installed
 #   make lint       formatting, static analysis, types
@@ -47,7 +48,7 @@ sources := $(shell find libcalc pkg -name '*.c' -o -name '*.h' -o -name '*.cu') 
     $(wildcard libcalc/cmake/*) CMakeLists.txt libcalc/CMakeLists.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-c test-py test-gpu bench lint check prepare clean
+.PHONY: help demo test test-all test-c test-py test-exhaustive test-gpu bench lint check prepare clean
 .DELETE_ON_ERROR:
 
 help:
@@ -103,6 +104,10 @@ test-c: $(cbuild)/CMakeCache.txt
 test-py: $(stamps)/package $(stamps)/test-deps
 	$(python) -m pytest -m "not packaging" $(PYTEST_ARGS)
 
+test-exhaustive: export MYLIB_TEST_ALL := 1
+test-exhaustive: $(stamps)/package $(stamps)/test-deps
+	$(python) -m pytest -m exhaustive $(PYTEST_ARGS)
+
 test-gpu: export MYLIB_TEST_ALL := 1
 test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
@@ -112,6 +117,7 @@ test-gpu: $(stamps)/package $(stamps)/test-deps
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and not whole_gpu" -p no:benchmark \
 	    $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(PYTEST_ARGS)
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and whole_gpu" $(PYTEST_ARGS)
+	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and exhaustive" $(PYTEST_ARGS)
 	$(python) scripts/compute_sanitizer.py $(cbuild) --jobs $(JOBS)
 
 bench: $(stamps)/package $(stamps)/bench-deps

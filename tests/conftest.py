@@ -70,6 +70,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         are_for_gpus = {item for item in items if item.get_closest_marker("gpu")}
         why = textwrap.shorten(f"tests for GPUs: {reason}", 120, placeholder=" ...")
         _leave_out(config, items, are_for_gpus, why)
+    if "exhaustive" not in config.option.markexpr:
+        are_long = {item for item in items if item.get_closest_marker("exhaustive")}
+        _leave_out(config, items, are_long, "tests of every argument: make test-exhaustive")
     if _is_sampled(config):
         seed = config.stash[_SEED]
         why = f"cases by sampling (MYLIB_TEST_SEED={seed} repeats it, MYLIB_TEST_ALL=1 runs all)"

@@ -1,0 +1,93 @@
+"""Every argument: all 2^32 float32 numbers, for each elementary function of one argument.
+
+`make test-exhaustive` runs these.  All float16 numbers are tried every day.
+
+The risk: a float32 result that is not the correctly rounded one, for a few arguments among all.  A
+result is checked against the float64 function, which has code and tests of its own: where both
+ends of its bound of error round to the same float32, that is the right one.  MPFR decides the few
+others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import elementary
+import numpy as np
+import pytest
+
+import pkg as pcd
+
+#: Arguments at a time; 2^32 is a multiple.
+CHUNK = 1 << 22
+
+#: Twice the widest bound of the float64 functions, 1 ulp, relative.
+MARGIN = 2.0**-51
+
+#: About sixty arguments in 2^32 lie so near to the middle of two float32 numbers; allow for more.
+MOST_DOUBTFUL = 1 << 20
+
+
+def _functions() -> list[str]:
+    rng = np.random.default_rng(0)
+    single = np.dtype(np.float32)
+    rows = elementary.FUNCTIONS.items()
+    return [name for name, row in rows if len(row.arguments(rng, 8, single)) == 1]
+
+
+def _chunks() -> list[tuple[int, int]]:
+    return [(start, start + CHUNK) for start in range(0, 1 << 32, CHUNK)]
+
+
+def _numbers(first: int, last: int) -> np.ndarray[Any, Any]:
+    return np.arange(first, last, dtype=np.uint32).view(np.float32)
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+    """Bit for bit; any two NaNs are the same."""
+    return (a.view(np.uint32) == b.view(np.uint32)) | ((a != a) & (b != b))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", _functions())
+def test_every_float32_is_correctly_rounded(name: str) -> None:
+    function, doubtful_count = getattr(pcd, name), 0
+    with np.errstate(all="ignore"):
+        for first, last in _chunks():
+            x = _numbers(first, last)
+            result, wide = function(x), function(x.astype(np.float64))
+            low = (wide * (1 - MARGIN)).astype(np.float32)
+            high = (wide * (1 + MARGIN)).astype(np.float32)
+            is_sure = _same(low, high)
+            wrong = np.flatnonzero(is_sure & ~_same(result, low))
+            assert not wrong.size, f"{name}({x[wrong[0]]!r}) is {result[wrong[0]]!r}"
+            doubtful = np.flatnonzero(~is_sure)
+            doubtful_count += doubtful.size
+            assert doubtful_count < MOST_DOUBTFUL, "the float64 function decides too little"
+            right = elementary.rounded(name, x[doubtful])
+            wrong = doubtful[~_same(result[doubtful], right)]
+            assert not wrong.size, f"{name}({x[wrong[0]]!r}) is {result[wrong[0]]!r}"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", _functions())
+def test_every_float32_is_the_same_on_the_gpu(name: str) -> None:
+    function = getattr(pcd, name)
+    with np.errstate(all="ignore"):
+        for first, last in _chunks():
+            x = _numbers(first, last)
+            on_gpu = pcd.asnumpy(function(pcd.asarray(x, device="cuda")))
+            assert _same(function(x), on_gpu).all()
+
+
+@pytest.mark.parametrize("name", _functions())
+def test_every_float16_is_correctly_rounded(name: str) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        result = getattr(pcd, name)(x)
+    right = elementary.rounded(name, x)
+    is_same = (result.view(np.uint16) == right.view(np.uint16)) | (
+        (result != result) & (right != right)
+    )
+    assert is_same.all(), f"{name}({x[~is_same][0]!r}) is {result[~is_same][0]!r}"
