@@ -69,11 +69,20 @@ log10: Final[Operation]
 log1p: Final[Operation]
 cbrt: Final[Operation]
 hypot: Final[Operation]
+sinh: Final[Operation]
+cosh: Final[Operation]
+tanh: Final[Operation]
+arcsinh: Final[Operation]
+arccosh: Final[Operation]
+arctanh: Final[Operation]
 abs: Final[Operation]
 acos: Final[Operation]
+acosh: Final[Operation]
 asin: Final[Operation]
+asinh: Final[Operation]
 atan: Final[Operation]
 atan2: Final[Operation]
+atanh: Final[Operation]
 bitwise_invert: Final[Operation]
 bitwise_left_shift: Final[Operation]
 bitwise_not: Final[Operation]
@@ -149,11 +158,20 @@ __all__ = [
     "log1p",
     "cbrt",
     "hypot",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
     "abs",
     "acos",
+    "acosh",
     "asin",
+    "asinh",
     "atan",
     "atan2",
+    "atanh",
     "bitwise_invert",
     "bitwise_left_shift",
     "bitwise_not",

@@ -186,9 +186,15 @@ typedef enum mylib_op {
     MYLIB_OP_log10 = 61,
     MYLIB_OP_log1p = 62,
     MYLIB_OP_cbrt = 63,
-    MYLIB_OP_hypot = 64
+    MYLIB_OP_hypot = 64,
+    MYLIB_OP_sinh = 65,
+    MYLIB_OP_cosh = 66,
+    MYLIB_OP_tanh = 67,
+    MYLIB_OP_arcsinh = 68,
+    MYLIB_OP_arccosh = 69,
+    MYLIB_OP_arctanh = 70
 } mylib_op;
-#define MYLIB_OP_COUNT 65
+#define MYLIB_OP_COUNT 71
 
 /* Returns the name of an operation ("add"); NULL if the value is not an operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);

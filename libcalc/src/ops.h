@@ -157,7 +157,13 @@
     ROW(UNARY, log10, FLOAT)                                                                       \
     ROW(UNARY, log1p, FLOAT)                                                                       \
     ROW(UNARY, cbrt, FLOAT)                                                                        \
-    ROW(BINARY, hypot, FLOAT)
+    ROW(BINARY, hypot, FLOAT)                                                                      \
+    ROW(UNARY, sinh, FLOAT)                                                                        \
+    ROW(UNARY, cosh, FLOAT)                                                                        \
+    ROW(UNARY, tanh, FLOAT)                                                                        \
+    ROW(UNARY, arcsinh, FLOAT)                                                                     \
+    ROW(UNARY, arccosh, FLOAT)                                                                     \
+    ROW(UNARY, arctanh, FLOAT)
 
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 

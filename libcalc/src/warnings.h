@@ -41,6 +41,8 @@ MYLIB_FN int is_pole(mylib_op op, double a)
         return a == 0;
     case MYLIB_OP_log1p:
         return a == -1;
+    case MYLIB_OP_arctanh:
+        return fabs(a) == 1;
     default:
         return 0;
     }

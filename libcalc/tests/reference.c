@@ -442,6 +442,12 @@ ELEMENTARY(log10, log10l(a))
 ELEMENTARY(log1p, log1pl(a))
 ELEMENTARY(cbrt, cbrtl(a))
 ELEMENTARY(hypot, hypotl(a, b))
+ELEMENTARY(sinh, sinhl(a))
+ELEMENTARY(cosh, coshl(a))
+ELEMENTARY(tanh, tanhl(a))
+ELEMENTARY(arcsinh, asinhl(a))
+ELEMENTARY(arccosh, acoshl(a))
+ELEMENTARY(arctanh, atanhl(a))
 
 static void elementary_element(long double (*function)(long double, long double), mylib_type type,
                                const void *a, const void *b, reference *expected)
