@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import elementary
 import numpy as np
 import pytest
 
 import pkg as pcd
+
+pytest.importorskip("gmpy2", reason="the true values are MPFR's, by way of gmpy2")
+import elementary
 
 #: Arguments at a time; 2^32 is a multiple.
 CHUNK = 1 << 22
