@@ -91,6 +91,7 @@ conj: Final[Operation]
 degrees: Final[Operation]
 mod: Final[Operation]
 radians: Final[Operation]
+trunc_divide: Final[Operation]
 
 __all__ = [
     "add",
@@ -180,4 +181,5 @@ __all__ = [
     "degrees",
     "mod",
     "radians",
+    "trunc_divide",
 ]

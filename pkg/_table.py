@@ -31,6 +31,7 @@ ALIASES = {
         "mod": "remainder",
         "pow": "power",
         "radians": "deg2rad",
+        "trunc_divide": "divide",
     }.items()
     if name in OPERATIONS
 }
@@ -55,11 +56,14 @@ DTYPES = {dtype.name: dtype for dtype in core.dtypes}
 
 ELEMENTS_TEXT = core.supported_types
 
-#: The ufuncs that compute each operation.  NumPy's divide is the operator /, ours truncates.
+#: The ufuncs that compute each operation.  NumPy's divide is the operator /, ours truncates; its
+#: degrees and radians are ufuncs of their own.
 UFUNCS: dict[Any, str] = {
     **{getattr(np, name): name for name in OPERATIONS},
     **{operation.ufunc: name for name, operation in OPERATIONS.items()},
     np.divide: "true_divide",
+    np.degrees: "rad2deg",
+    np.radians: "deg2rad",
 }
 
 # ---- Reductions ----------------------------------------------------------------------------------

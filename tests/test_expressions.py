@@ -707,10 +707,6 @@ def test_further_names() -> None:
         assert Expression(f"{alias}({operands})") == Expression(f"{name}({operands})")
 
 
-functions = pytest.mark.skipif(not hasattr(pcd, "rint"), reason="built without functions")
-
-
-@functions
 @pytest.mark.parametrize("code", "fdFD")
 def test_parts_and_rounding(code: str) -> None:
     """`.real`, `.imag`, `conj` and `round`, in texts and in fused functions."""
@@ -728,7 +724,6 @@ def test_parts_and_rounding(code: str) -> None:
     oracle.assert_same(parts(x), x.real * 2 + x.imag, "parts", [x])
 
 
-@functions
 def test_rounding_of_integers_and_numbers() -> None:
     """Integers stay as they are, of any size and type."""
     x = np.arange(-3, 4, dtype="i2")
@@ -737,3 +732,28 @@ def test_rounding_of_integers_and_numbers() -> None:
     assert evaluate("round(k)", {"k": 2**60 + 1}) == 2**60 + 1
     assert evaluate("round(2.5) + round(k)", {"k": -3.5}) == -2
     assert evaluate("(k + 2j).imag", {"k": 1.5}) == 2
+
+
+@cases.each_place()
+@pytest.mark.parametrize("codes", ["ddd", "fff", "eee", "bbb", "HBi", "lfd", "DDD"])
+@pytest.mark.usefixtures("quiet")
+def test_clip(place: str, codes: str) -> None:
+    """The type is that of all three operands; NaN and bounds in the wrong order as in NumPy."""
+    make = generators.moderate if "D" in codes else generators.values
+    x, lowest, highest = (make(np.dtype(c), 200, k) for k, c in enumerate(codes))
+    given = {"x": x, "lowest": lowest, "highest": highest}
+    wanted = np.clip(x, lowest, highest)
+    if codes[0] in "efd":  # of two zeros NumPy may take either
+        wanted = wanted + x.dtype.type(0)
+        actual = trees.call("clip(x, lowest, highest) + 0", place, given)
+    else:
+        actual = trees.call("clip(x, lowest, highest)", place, given)
+    oracle.assert_same(actual, wanted, f"clip-{codes}-{place}", [x, lowest, highest])
+
+
+def test_further_functions_in_fused_functions() -> None:
+    """NumPy's functions that are no ufuncs, and ufuncs of two names, are the same expressions."""
+    fused = pcd.fuse(lambda x: np.clip(np.round(x), -2, 3) + np.radians(x) + np.degrees(x))
+    text = "clip(round(x), -2, 3) + deg2rad(x) + rad2deg(x)"
+    assert fused.expression == Expression(text)
+    assert evaluate("clip(k, 0, 2) + clip(k, 0.5, 2)", {"k": 5}) == 4

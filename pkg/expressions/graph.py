@@ -19,9 +19,7 @@ from .._table import OPERATIONS
 
 #: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
 #: `power` are the operators ``/`` and ``**``.
-FURTHER = {"true_divide": 2, "power": 2, "where": 3, "ones_like": 1}
-if "rint" in OPERATIONS:
-    FURTHER["round"] = 1
+FURTHER = {"true_divide": 2, "power": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3}
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean")
 
@@ -96,6 +94,10 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return chosen if type(a) is type(b) else int(chosen)
 
 
+def _clip(x: Any, lowest: Any, highest: Any) -> Any:
+    return OPERATIONS["minimum"](OPERATIONS["maximum"](x, lowest), highest)
+
+
 def _one_like(x: Any) -> Any:
     return type(x)(1)
 
@@ -116,6 +118,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "power": _power,
     "ones_like": _one_like,
     "round": _round,
+    "clip": _clip,
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,

@@ -189,6 +189,13 @@ class _Lowering:
         places = [self.materialize(x, dtype).place for x in (a, b)]
         return self.step(SELECT, dtype, dtype, condition.place, *places)
 
+    def clip(self, *values: Any) -> _Typed:
+        """Returns min(max(x, lowest), highest), in the type to which all three promote."""
+        kinds = [getattr(x, "dtype", None) or x.kind(0) for x in values]
+        dtype = _c_type(np.result_type(*kinds))
+        x, lowest, highest = (self.convert(self.materialize(x, dtype), dtype) for x in values)
+        return self.operation("minimum", self.operation("maximum", x, lowest), highest)
+
     def power(self, base: Any, exponent: Static) -> _Typed:
         number = exponent.number
         base = self.default(base)
@@ -254,7 +261,9 @@ class _Lowering:
             x = self.default(self.results[node[1]])
             return self.operation("rint", x) if x.dtype.kind in "fc" else x
         values = [self.results[j] for j in node[1:]]
-        return self.where(*values) if node[0] == "where" else self.operation(node[0], *values)
+        if node[0] in ("where", "clip"):
+            return self.where(*values) if node[0] == "where" else self.clip(*values)
+        return self.operation(node[0], *values)
 
     # ---- All of it ----
 

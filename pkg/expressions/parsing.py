@@ -59,7 +59,7 @@ _FUNCTIONS: dict[str, tuple[str, int]] = {
 }
 
 #: The attributes that are functions of the value.
-_ATTRIBUTES = {"real", "imag"} & OPERATIONS.keys()
+_ATTRIBUTES = frozenset({"real", "imag"})
 
 #: Hints for mistakes that are common.
 _HINTS: list[tuple[tuple[type[ast.AST], ...], str]] = [

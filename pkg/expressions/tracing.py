@@ -13,14 +13,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._table import OPERATIONS, REDUCTION_OF, UFUNCS
+from .._table import REDUCTION_OF, UFUNCS
 from .expression import of_graph
-from .graph import REDUCTIONS, Builder, Reduction
+from .graph import FURTHER, REDUCTIONS, Builder, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 #: The functions of a graph that ufuncs compute.
 _UFUNCS: dict[Any, str] = {**UFUNCS, np.power: "power"}
+
+#: Those that other functions of NumPy's compute.
+_FUNCTIONS: dict[Any, str] = {
+    np.where: "where",
+    np.clip: "clip",
+    np.round: "round",
+    np.around: "round",
+    np.ones_like: "ones_like",
+}
 
 _REDUCING_FUNCTIONS: dict[Any, str] = {
     **{getattr(np, name): name for name in REDUCTIONS},
@@ -81,8 +90,7 @@ class Traced:
     __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
 
-    if {"real", "imag"} <= OPERATIONS.keys():
-        real, imag = property(_unary("real")), property(_unary("imag"))
+    real, imag = property(_unary("real")), property(_unary("imag"))
 
     def __pos__(self) -> Traced:
         return self
@@ -110,8 +118,9 @@ class Traced:
         return self if ufunc is np.positive else _apply(_UFUNCS[ufunc], inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function is np.where and len(args) == 3 and not kwargs:
-            return _apply("where", args)
+        known = _FUNCTIONS.get(function)
+        if known is not None and len(args) == FURTHER[known] and not kwargs:
+            return _apply(known, args)
         if function in _REDUCING_FUNCTIONS and isinstance(args[0], Traced):
             kwargs = {k: x for k, x in kwargs.items() if x is not np._NoValue}
             return args[0]._reduce(_REDUCING_FUNCTIONS[function], *args[1:], **kwargs)
