@@ -156,8 +156,19 @@ DEFINE_COMPLEX_FLAGS(c128)
     store_##r(out + i * (ptrdiff_t)sizeof(t_##r), value)
 #define ELEMENT(s, p) load_##s((p) + i * (ptrdiff_t)sizeof(t_##s))
 
+/*
+ * gcc stops inlining a long function that is called from several places, and leaves the loop
+ * scalar.  An emulated fused multiply-add has a branch, with which loops are scalar anyhow.
+ */
+#if defined(__FMA__) || defined(__aarch64__)
+#define FLATTENED __attribute__((flatten))
+#else
+#define FLATTENED
+#endif
+
 #define FUNCTION_LOOP(op, s, r, value)                                                             \
-    NOINLINE static void op##_loop_##s(ptrdiff_t groups, char *out, const char *a, const char *b)  \
+    NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *out, const char *a,       \
+                                                 const char *b)                                    \
     {                                                                                              \
         const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, r);                                       \
         (void)b;                                                                                   \
@@ -293,13 +304,13 @@ KERNEL(nextafter_own_f16)
 
 /* Hard arguments are done one by one after the rest, which is vector code. */
 #define HARD_LOOP(op, s, arguments)                                                                \
+    FUNCTION_LOOP(op##_easy, s, s, op##_easy_##s arguments)                                        \
     NOINLINE static void op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,            \
                                             const char *b)                                         \
     {                                                                                              \
         const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, s);                                       \
         int is_any_hard = 0;                                                                       \
-        (void)b;                                                                                   \
-        NO_DEPENDENCE LOOP(s, s, op##_easy_##s arguments);                                         \
+        op##_easy_loop_##s(groups, out, a, b);                                                     \
         for (ptrdiff_t i = 0; i < n; i++)                                                          \
             is_any_hard |= op##_is_hard_##s arguments;                                             \
         if (!is_any_hard)                                                                          \
