@@ -2,7 +2,8 @@
 
 A compiler that gives up on vectorizing a loop says nothing, and the result is right but several
 times slower.  So this reads the machine code of every kernel, at every level, and looks for its
-loops over contiguous operands: two arrays, and an array and a scalar either way.
+loops over contiguous operands: two arrays, and an array and a scalar either way.  A function has
+one loop, over whole groups of elements.
 
 Usage: check_vectorized.py BUILD_FOLDER     a CMake build, not a sanitized or debug one; x86-64 only
 """
@@ -24,8 +25,9 @@ REGISTERS = {"v2": "xmm", "v3": "ymm", "v4": "zmm"}
 INTEGERS = "i8 i16 i32 i64 u8 u16 u32 u64".split()
 
 COMPLEX = "c64 c128".split()
-UNARY = "negative absolute square sqrt".split()
-COMPARISONS = "equal not_equal less less_equal".split()
+UNARY = "negative absolute square sqrt invert logical_not_first".split()
+COMPARISONS = "equal not_equal less less_equal logical_and logical_or logical_xor".split()
+SHIFTS = "left_shift right_shift".split()
 
 # Where scalar code is expected of OPERATION_kernel_TYPE: (operations, types, levels), and why.
 ALL_LEVELS = list(REGISTERS)
@@ -42,14 +44,14 @@ EXPECTED_SCALAR = [
     # OPERATION_product_TYPE for products at level v4.
     (
         "add subtract multiply divide minimum maximum negative square sqrt"
-        " equal not_equal less less_equal",
+        " equal not_equal less less_equal logical_and logical_or logical_xor logical_not_first",
         COMPLEX,
         ALL_LEVELS,
     ),
     # Between two conversions, which are looked at below; OPERATION_sign_f16 needs none.
     (
         "add subtract multiply divide floor_divide remainder minimum maximum negative absolute "
-        "square sqrt equal not_equal less less_equal",
+        "square sqrt equal not_equal less less_equal logical_and logical_or logical_xor",
         ["f16"],
         ALL_LEVELS,
     ),
@@ -61,17 +63,24 @@ EXPECTED_SCALAR = [
     ("by_array", ["i32", "u32"], BEFORE_V4),
     ("by_number", ["i64", "u64"], BEFORE_V3),
 ]
+# As above, for OPERATION_loop_TYPE of cpu/elementary.c, from v3 on: before, fused multiply-adds are
+# emulated, with a branch.
+EXPECTED_SCALAR_FUNCTIONS = [
+    # A loop over the bits of the quotient; case distinctions; moves without arithmetic.
+    ("fmod", ["f32", "f64"], ALL_LEVELS),
+    ("sign reciprocal real imag", COMPLEX, ALL_LEVELS),
+]
 
 EXACTLY_FUSED = ["remainder_vectors_f32", "remainder_vectors_f64"]
 
 NAME = re.compile(
-    r"(?P<operation>\w+)_(?P<form>kernel|groups|pairs|by_array|by_number|product|sign)"
+    r"(?P<operation>\w+)_(?P<form>kernel|groups|pairs|by_array|by_number|product|sign|loop)"
     r"_(?P<kind>i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64|c64|c128)"
 )
 STORE = re.compile(r"\bv?mov(?:u|a|nt)?(?:ps|pd|dq[au]?\d*)\s+%([xyz]mm)\d+(?:\{%k\d\})?,.*\(")
 ARITHMETIC = re.compile(
-    r"\bv?(?:(?:add|sub|mul|div|min|max|sqrt|xor|and|andn|or|cmp\w*|addsub|range)p[sd]"
-    r"|p(?:add|sub|mull|mulu|min|max|abs|xor|and|andn|or|cmp|sra|srl|unpck|tern)\w*)\b"
+    r"\bv?(?:(?:add|sub|mul|div|min|max|sqrt|xor|and|andn|or|cmp\w*|addsub|range|round|rndscale)p[sd]"
+    r"|p(?:add|sub|mull|mulu|min|max|abs|xor|and|andn|or|cmp|sll|sra|srl|unpck|tern)\w*)\b"
 )
 FUSED = re.compile(r"\bvfn?m(?:add|sub)")
 PACKED_DIVISION = re.compile(r"\bv?divp[sd]\b")
@@ -126,10 +135,14 @@ def functions(object_file: Path) -> dict[str, Function]:
     return found
 
 
-def expected_scalar(operation: str, kind: str, level: str) -> bool:
+def expected_scalar(name: re.Match[str], level: str) -> bool:
+    is_function = name["form"] == "loop"
+    what = name["operation"] if name["form"] in ("kernel", "groups", "loop") else name["form"]
     return any(
-        operation in operations.split() and kind in kinds and level in levels
-        for operations, kinds, levels in EXPECTED_SCALAR
+        what in operations.split() and name["kind"] in kinds and level in levels
+        for operations, kinds, levels in (
+            EXPECTED_SCALAR_FUNCTIONS if is_function else EXPECTED_SCALAR
+        )
     )
 
 
@@ -142,8 +155,13 @@ def problem(code: dict[str, Function], name: re.Match[str], level: str) -> str |
     if name["form"] == "by_array":
         return None if function.has(PACKED_DIVISION) else "has no division of vectors"
     loops = function.vector_loops(REGISTERS[level])
-    has_three = name["form"] in ("kernel", "groups") and name["operation"] not in UNARY
-    wanted = 3 if has_three else 1
+    wanted = 1
+    if name["form"] in ("kernel", "groups") and name["operation"] not in UNARY:
+        wanted = 3
+    if name["operation"] in SHIFTS and level in BEFORE_V3:
+        wanted = 1  # Elements with counts of their own are shifted from v3 on.
+    elif (name["operation"], name["kind"], level) == ("left_shift", "u8", "v3"):
+        wanted = 2  # gcc widens bytes, which x86 cannot shift, but for one count for all.
     if loops < wanted:
         return f"has {loops} loops in {REGISTERS[level]}, not {wanted}"
     return None
@@ -159,11 +177,16 @@ def check(build: Path, levels: Iterable[str]) -> tuple[list[str], int]:
         # Results must not depend on the level, so none may fuse multiply-adds, unless exactly.
         fused = [name for name in code if code[name].has(FUSED) and name not in EXACTLY_FUSED]
         wrong += [f"{level}: {name} has a fused multiply-add" for name in fused]
+        if level not in BEFORE_V3:
+            folder = build / "libcalc" / "CMakeFiles" / f"mylib_functions_{level}.dir"
+            loops = functions(folder / "src" / "cpu" / "elementary.c.o")
+            code.update({name: loops[name] for name in loops if "_loop_" in name})
         for name in filter(None, map(NAME.fullmatch, code)):
-            if name["form"] == "kernel" and name["operation"] in COMPARISONS:
+            if name["form"] == "kernel" and name["operation"] in (*COMPARISONS, "logical_not"):
                 continue  # OPERATION_groups_TYPE has the loops
-            what = name["operation"] if name["form"] in ("kernel", "groups") else name["form"]
-            if expected_scalar(what, name["kind"], level):
+            if name["form"] == "loop" and name["operation"].endswith("_hard"):
+                continue  # Hard elements one by one: OPERATION_easy_loop_TYPE does the others.
+            if expected_scalar(name, level):
                 continue
             trouble = problem(code, name, level)
             if trouble:
