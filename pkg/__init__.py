@@ -53,6 +53,7 @@ from ._devices import (
     synchronize as synchronize,
 )
 from ._docs import SIGNATURES as _SIGNATURES, document as _document
+from ._elementwise import clip as clip, round as round, true_divide as true_divide
 from ._functions import (
     fib as fib,
     helloworld as helloworld,

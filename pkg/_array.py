@@ -327,6 +327,24 @@ class Array(core.ArrayBase):
         """Sets all elements to a number."""
         assign(self, value)
 
+    # ---- Parts of complex numbers ----------------------------------------------------------------
+
+    @property
+    def real(self) -> Array:
+        """The real parts, as a new array."""
+        return OPERATIONS["real"](self)
+
+    @property
+    def imag(self) -> Array:
+        """The imaginary parts, as a new array; of real numbers zeros."""
+        return OPERATIONS["imag"](self)
+
+    def conj(self) -> Array:
+        """Returns the complex conjugates."""
+        return OPERATIONS["conjugate"](self)
+
+    conjugate = conj
+
     # ---- Reductions ------------------------------------------------------------------------------
 
     def sum(

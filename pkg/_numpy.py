@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _creation, _manipulation, _namespace, _reductions
+from . import _creation, _elementwise, _manipulation, _namespace, _reductions
 from ._array import NUMPY_FUNCTIONS, Array
 
 
@@ -19,6 +19,19 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     if hasattr(src, "dtype") and not np.can_cast(src.dtype, dst.dtype, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"cannot cast from {src.dtype} to {dst.dtype} with rule {casting!r}")
     dst[...] = src
+
+
+def _clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+) -> Any:
+    lowest, highest = (y if x is None else x for x, y in ((a_min, min), (a_max, max)))
+    return _elementwise.clip(a, lowest, highest, out)
 
 
 def _share(a: Any, b: Any, max_work: int | None = None) -> bool:
@@ -42,6 +55,11 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.concatenate: _manipulation.concatenate,
     np.stack: _manipulation.stack,
     np.where: _manipulation.where,
+    np.clip: _clip,
+    np.round: lambda a, decimals=0, out=None: _elementwise.round(a, decimals, out),
+    np.around: lambda a, decimals=0, out=None: _elementwise.round(a, decimals, out),
+    np.real: lambda val: val.real,
+    np.imag: lambda val: val.imag,
     np.reshape: _manipulation.reshape,
     np.transpose: _manipulation.transpose,
     np.matrix_transpose: _manipulation.matrix_transpose,

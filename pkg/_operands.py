@@ -155,7 +155,7 @@ def _masked_functions() -> dict[Any, Callable[..., Any]]:
 
 #: Functions that NumPy leaves to the method of the same name of any class, and those that make a
 #: plain array where the method raises a TypeError.
-_REDUCTIONS = frozenset((np.sum, np.prod, np.min, np.max, np.mean))
+_LEFT_TO_METHODS = frozenset((np.sum, np.prod, np.min, np.max, np.mean, np.clip, np.round))
 _BY_METHOD = frozenset((np.transpose, np.squeeze))
 
 
@@ -188,7 +188,7 @@ def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any
         return _masked_functions().get(function, own) if is_masked else own
     if function in _BY_METHOD:
         return method
-    return own if function in _REDUCTIONS and method is not None else None
+    return own if function in _LEFT_TO_METHODS and method is not None else None
 
 
 def call_numpy(

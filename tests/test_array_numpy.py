@@ -30,7 +30,9 @@ HOST = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
 # ---- Ufuncs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", pcd.operations)
+@pytest.mark.parametrize(
+    "name", [name for name in pcd.operations if isinstance(getattr(np, name), np.ufunc)]
+)
 def test_numpys_ufuncs(name: str) -> None:
     """NumPy's divide is the true one; all else is the operation."""
     of_floats = getattr(pcd, name) in cases.OF_FLOATS
@@ -105,10 +107,10 @@ def test_reduce() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: np.sin(x), lambda x: np.matmul(x, x.T), lambda x: np.add.accumulate(x),
-        lambda x: np.add.outer(x, x), lambda x: np.add.at(x, [0], 1), lambda x: np.hypot(x, x),
+        lambda x: np.spacing(x), lambda x: np.matmul(x, x.T), lambda x: np.add.accumulate(x),
+        lambda x: np.add.outer(x, x), lambda x: np.add.at(x, [0], 1), lambda x: np.gcd(x, x),
         lambda x: np.subtract.reduce(x), lambda x: np.add.reduceat(x, [0, 1]),
-        lambda x: np.modf(x), lambda x: np.frexp(x), lambda x: np.isnan(x),
+        lambda x: np.modf(x), lambda x: np.frexp(x), lambda x: np.isnat(x),
         lambda x: np.add(x, np.ones((2, 3))), lambda x: np.add(np.ones((2, 3)), x),
         lambda x: np.add(np.ones((2, 3)), 1, out=x), lambda x: np.add(x, 1, out=np.ones((2, 3))),
         lambda x: np.add(x, [[1, 2, 3]]), lambda x: np.add(x, "a"), lambda x: np.power(x, x),

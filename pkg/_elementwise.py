@@ -1,0 +1,135 @@
+"""Element-wise functions that are made of several operations, each in one pass over memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import core
+from ._interop import as_array
+from ._operands import NUMBERS, call_numpy, describe, has_own_rules, integer, is_number, plain
+from ._table import OPERATIONS
+from .expressions.expression import Expression
+
+_CLIP = Expression("clip(x, lowest, highest)")
+_AT_LEAST = Expression("maximum(x, lowest)")
+_AT_MOST = Expression("minimum(x, highest)")
+_ROUND = Expression("round(x)")
+_ROUND_DIGITS = Expression("round(x * scale) / scale")
+_ROUND_TENS = Expression("round(x / scale) * scale")
+
+
+def _operand(name: str, x: Any) -> Any:
+    """Returns an operand as an array or a number."""
+    x = as_array(x)
+    if isinstance(x, core.ArrayBase) or is_number(x) or has_own_rules(x):
+        return x
+    return plain(f"the operand of {name}()", x)
+
+
+def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Divides; of integers and bools the quotient is a float64, as NumPy's `divide` gives.
+
+    Takes the arguments of `divide`, which truncates the quotients of integers.
+
+    >>> true_divide([7, -7], 2)
+    array([ 3.5, -3.5])
+    >>> true_divide(1, 2)
+    0.5
+    """
+    operands = [as_array(x) for x in (a, b)]
+    given = kwargs.get("dtype")
+    if given is not None and np.dtype(given).kind not in "fc":
+        raise TypeError(f"true_divide(): dtype must be a type of floats, not {np.dtype(given)}")
+    if all(map(is_number, operands)) and not (args or kwargs):
+        return a / b
+    if given is None and all(_is_integral(x) for x in operands):
+        kwargs = {**kwargs, "dtype": np.float64}
+    return OPERATIONS["divide"](a, b, *args, **kwargs)
+
+
+def _is_integral(x: Any) -> bool:
+    dtype = getattr(x, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        dtype = np.asarray(x).dtype
+    return dtype.kind in "biu"
+
+
+def _bound(x: Any, bound: Any, is_lowest: bool) -> Any:
+    """Returns a bound; None for a Python int that no element of an integer type passes."""
+    dtype = getattr(x, "dtype", None)
+    if type(bound) is int and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if bound <= limits.min if is_lowest else bound >= limits.max:
+            return None
+    return bound
+
+
+def clip(
+    x: Any,
+    /,
+    min: Any = None,
+    max: Any = None,
+    out: Any = None,
+    *,
+    device: str | None = None,
+) -> Any:
+    """Limits elements to the interval from `min` to `max`; None sets no limit.  NaN stays.
+
+    The result has the type to which all operands promote, and where `min` exceeds `max`, the value
+    of `max`.  Without limits it is a copy.
+
+    >>> clip([1, 5, 9], 2, 6)
+    array([2, 5, 6])
+    """
+    x = _operand("clip", x)
+    lowest, highest = (b if b is None else _operand("clip", b) for b in (min, max))
+    if any(map(has_own_rules, (x, lowest, highest))):
+        operands = [one for one in (x, lowest, highest) if one is not None]
+        ordinal = core.parse_device(device)
+        return call_numpy(np.clip, x, lowest, highest, out=out, operands=operands, ordinal=ordinal)
+    lowest, highest = _bound(x, lowest, True), _bound(x, highest, False)
+    if lowest is None and highest is None:
+        return OPERATIONS["positive"](x, out=out, device=device)
+    if highest is None:
+        return _AT_LEAST(x, lowest, out=out, device=device)
+    if lowest is None:
+        return _AT_MOST(x, highest, out=out, device=device)
+    return _CLIP(x, lowest, highest, out=out, device=device)
+
+
+def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None = None) -> Any:
+    """Rounds to a number of decimals, halves to even, as `np.round`; negative ones mean tens.
+
+    Elements are multiplied by the power of ten, rounded and divided by it.  Integers keep their
+    type.  Complex numbers are rounded to integers only.
+
+    >>> round([1.25, -2.5, 3.5])
+    array([ 1., -2.,  4.])
+    >>> round(2.675, 2)
+    2.68
+    >>> round([1234, 1550], -2)
+    array([1200, 1600])
+    """
+    x, decimals = _operand("round", x), integer("round", "decimals", decimals)
+    if has_own_rules(x):
+        ordinal = core.parse_device(device)
+        return call_numpy(np.round, x, decimals, out=out, operands=[x], ordinal=ordinal)
+    kind = np.dtype(type(x)).kind if type(x) in NUMBERS else x.dtype.kind
+    if decimals == 0 or (decimals > 0 and kind in "iu"):
+        return _ROUND(x, out=out, device=device)
+    if kind == "c":
+        raise TypeError(
+            f"round(): decimals must be 0 for {describe(x)}; round the real and the imaginary part"
+        )
+    if kind == "b":
+        raise TypeError(f"round(): decimals must be 0 for {describe(x)}")
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return _ROUND_DIGITS(x, scale, out=out, device=device)
+    if kind == "f":
+        return _ROUND_TENS(x, scale, out=out, device=device)
+    tens = _ROUND_TENS(x, scale, device=device)
+    result = int(tens) if is_number(x) else tens.astype(x.dtype)
+    return result if out is None else OPERATIONS["positive"](result, out=out)

@@ -1,0 +1,175 @@
+"""Names of the array API and NumPy; true_divide, clip and round have NumPy's values and types."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import cases
+import generators
+import numpy as np
+import oracle
+import pytest
+
+import pkg as pcd
+
+#: Names of NumPy's ufuncs that the package lacks, by reasons.
+ABSENT = {
+    "matrices, not element-wise": "matmul matvec vecdot vecmat",
+    "two results": "divmod frexp modf",
+    "integers to floats and back": "ldexp spacing",
+    "of integers alone": "bitwise_count gcd lcm",
+    "compositions of others": "fabs float_power heaviside logaddexp2",
+    "times": "isnat",
+}
+
+#: Rows that the library may lack.
+OPEN = {"logaddexp", "pow", "power"} - set(pcd.__all__)
+
+CODES = "bBhHlLefd"
+
+
+def _given(x: np.ndarray, place: str) -> tuple[Any, dict[str, Any]]:
+    if place == "array":
+        return pcd.asarray(x, device="cuda"), {}
+    return x, {"device": place}
+
+
+def _host(x: Any) -> Any:
+    return pcd.asnumpy(x) if isinstance(x, pcd.Array) else x
+
+
+def test_the_array_apis_names() -> None:
+    module = pytest.importorskip("array_api_strict._elementwise_functions")
+    helpers = {"requires_api_version", "wraps"}
+    names = {
+        name
+        for name, x in vars(module).items()
+        if isinstance(x, types.FunctionType) and not name.startswith("_")
+    } - helpers
+    assert len(names) > 60
+    assert {name for name in names if not hasattr(pcd, name)} == OPEN & names
+
+
+def test_numpys_names() -> None:
+    ufuncs = {name for name in np.__all__ if isinstance(getattr(np, name), np.ufunc)}
+    absent = {name for names in ABSENT.values() for name in names.split()}
+    assert absent <= {*ufuncs, "matvec", "vecmat", "vecdot", "bitwise_count"}
+    assert {name for name in ufuncs if not hasattr(pcd, name)} == (absent | OPEN) & ufuncs
+
+
+@cases.each_place()
+@pytest.mark.parametrize("name", ["degrees", "radians", "conj", "arcsin", "abs"])
+def test_numpys_functions_of_arrays(name: str, place: str) -> None:
+    """A ufunc of NumPy's that has another name here computes here too, on a GPU."""
+    x, keywords = _given(np.linspace(-1, 1, 100), place)
+    ours = getattr(pcd, name)(x, **keywords)
+    if place == "array":
+        assert isinstance(getattr(np, name)(x), pcd.Array)
+        oracle.assert_same(_host(getattr(np, name)(x)), _host(ours))
+    np.testing.assert_allclose(_host(ours), getattr(np, name)(_host(x)), rtol=1e-15)
+
+
+@cases.each_place()
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.usefixtures("quiet")
+def test_true_divide(code: str, place: str) -> None:
+    a, b = (generators.values(np.dtype(code), 300, k) for k in (0, 1))
+    (x, keywords), (y, _) = _given(a, place), _given(b, place)
+    wanted = np.true_divide(a, b)
+    if code in "bB":  # of small integers NumPy's quotients may be of a smaller type
+        wanted = np.true_divide(a, b, dtype=np.float64)
+    oracle.assert_same(_host(pcd.true_divide(x, y, **keywords)), wanted, code, [a, b])
+    (out, _) = _given(np.zeros(300, wanted.dtype), place)
+    assert pcd.true_divide(x, y, out=out, **keywords) is out
+    oracle.assert_same(_host(out), wanted, code, [a, b])
+
+
+def test_true_divide_of_numbers() -> None:
+    assert pcd.true_divide(1, 2) == 0.5 and pcd.divide(1, 2) == pcd.trunc_divide(1, 2) == 0
+    mask = np.array([True, False])
+    oracle.assert_same(pcd.true_divide(mask, np.array([True, True])), np.array([1.0, 0.0]))
+    with pytest.raises(ZeroDivisionError):
+        pcd.true_divide(1, 0)
+    with pytest.raises(TypeError, match="dtype must be a type of floats, not int8"):
+        pcd.true_divide([1], 2, dtype="i1")
+
+
+@cases.each_place()
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.usefixtures("quiet")
+def test_clip(code: str, place: str) -> None:
+    """Bounds that are numbers, arrays, None, or beyond the type; `out=`."""
+    a = generators.values(np.dtype(code), 300)
+    lowest = generators.values(np.dtype(code), 300, 1)
+    (x, keywords), (y, _) = _given(a, place), _given(lowest, place)
+    for given, wanted in (
+        ((1, 5), np.clip(a, 1, 5)),
+        ((2, None), np.clip(a, 2, None)),
+        ((None, 3), np.clip(a, None, 3)),
+        ((5, 1), np.clip(a, 5, 1)),
+        ((y, 100), np.clip(a, lowest, 100)),
+        ((None, None), a),
+    ):
+        oracle.assert_same(_host(pcd.clip(x, *given, **keywords)), wanted, f"{code} {given}", [a])
+    if code in "bBhHlL":
+        oracle.assert_same(_host(pcd.clip(x, -(2**70), 2**70, **keywords)), a)
+        with pytest.raises(OverflowError):
+            pcd.clip(x, 2**70, None, **keywords)
+    out, _ = _given(np.zeros_like(a), place)
+    assert pcd.clip(x, 1, 5, out, **keywords) is out
+    oracle.assert_same(_host(out), np.clip(a, 1, 5))
+    if place == "array":
+        oracle.assert_same(_host(np.clip(x, min=1, max=5)), np.clip(a, 1, 5))
+
+
+@cases.each_place()
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.usefixtures("quiet")
+def test_round(code: str, place: str) -> None:
+    a = generators.moderate(np.dtype(code), 300)
+    a = a[np.abs(a.astype("d")) < 2**15]
+    x, keywords = _given(a, place)
+    for decimals in (0, 1, 3, -1, -2):
+        if code == "e" and decimals:  # NumPy computes these in float16 too; 10 ** 3 fits
+            decimals = np.sign(decimals)
+        wanted = np.round(a, decimals)
+        note = f"{code} {decimals}"
+        oracle.assert_same(_host(pcd.round(x, decimals, **keywords)), wanted, note, [a])
+        if place == "array":
+            oracle.assert_same(_host(np.round(x, decimals)), wanted, note, [a])
+        out, _ = _given(np.zeros_like(a), place)
+        assert pcd.round(x, decimals, out, **keywords) is out
+        oracle.assert_same(_host(out), wanted, note, [a])
+
+
+def test_round_of_numbers_and_what_it_cannot() -> None:
+    assert pcd.round(2.5) == 2 and pcd.round(2.675, 2) == 2.68 and pcd.round(1234, -2) == 1200
+    assert type(pcd.round(7)) is int and pcd.round(2**60 + 1) == 2**60 + 1
+    for x in (1j, np.ones(2, "F")):
+        with pytest.raises(TypeError, match="decimals must be 0 for .*complex"):
+            pcd.round(x, 1)
+    with pytest.raises(TypeError, match="decimals must be an int"):
+        pcd.round(1.5, 0.5)
+
+
+@pytest.mark.gpu
+def test_parts_of_complex_arrays() -> None:
+    a = generators.moderate(np.dtype("D"), 50)
+    x = pcd.asarray(a, device="cuda")
+    for ours, wanted in (
+        (x.real, a.real), (x.imag, a.imag), (x.conj(), a.conj()), (np.conj(x), a.conj()),
+        (np.real(x), a.real), (np.imag(x), a.imag), (x.real.imag, a.real.imag),
+    ):  # fmt: skip
+        oracle.assert_same(pcd.asnumpy(ours), wanted)
+
+
+def test_operands_with_rules_of_their_own() -> None:
+    masked = np.ma.array([1.26, 2.0, 9.5], mask=[True, False, False])
+    for result in (pcd.clip(masked, 2, 5), pcd.round(masked, 1), pcd.true_divide(masked, 2)):
+        assert isinstance(result, np.ma.MaskedArray) and result.mask.tolist() == [1, 0, 0]
+    pd = pytest.importorskip("pandas")
+    series = pd.Series([1, 2, 9], index=list("abc"))
+    assert pcd.true_divide(series, 2).to_dict() == {"a": 0.5, "b": 1, "c": 4.5}
+    assert pcd.clip(series, 2, 5).to_dict() == {"a": 2, "b": 2, "c": 5}
+    assert pcd.round(series, -1).to_dict() == {"a": 0, "b": 0, "c": 10}
