@@ -192,7 +192,9 @@ _Static_assert(sizeof test_ops / sizeof *test_ops == MYLIB_OP_COUNT,
 
 static inline int test_defined(const test_op *op, mylib_type type)
 {
-    return type == MYLIB_BOOL ? (int)(test_ops_of_bool >> op->op & 1) : (op->types >> type) & 1;
+    if (type == MYLIB_BOOL)
+        return op->op < 64 && (test_ops_of_bool >> op->op & 1) != 0;
+    return (op->types >> type) & 1;
 }
 
 static inline mylib_type test_real_type(mylib_type type)

@@ -924,8 +924,9 @@ static void test_steps_refused(void)
     const mylib_step good = {MYLIB_OP_add, MYLIB_F64, {0, 1, 0}};
 #define STEP(...) ((mylib_step){__VA_ARGS__})
     const mylib_status argument = MYLIB_ERR_ARGUMENT;
-    refuse(good, STEP(MYLIB_OP_COUNT, MYLIB_F64, {0, 1, 0}), argument,
-           "step 1: unknown operation 28");
+    char told[64];
+    snprintf(told, sizeof told, "step 1: unknown operation %d", (int)MYLIB_OP_COUNT);
+    refuse(good, STEP(MYLIB_OP_COUNT, MYLIB_F64, {0, 1, 0}), argument, told);
     refuse(STEP(-1, MYLIB_F64, {0, 1, 0}), good, argument, "step 0: unknown operation -1");
     refuse(STEP(1002, MYLIB_F64, {0, 1, 0}), good, argument, "step 0: unknown operation 1002");
     refuse(STEP(INT32_MIN, MYLIB_F64, {0, 1, 0}), good, argument, "step 0: unknown operation");

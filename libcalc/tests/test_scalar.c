@@ -94,6 +94,41 @@ static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
     case MYLIB_OP_invert:
         *result = -a - 1;
         break;
+    case MYLIB_OP_floor:
+    case MYLIB_OP_ceil:
+    case MYLIB_OP_trunc:
+    case MYLIB_OP_positive:
+    case MYLIB_OP_conjugate:
+    case MYLIB_OP_real:
+        *result = a;
+        break;
+    case MYLIB_OP_imag:
+    case MYLIB_OP_isnan:
+    case MYLIB_OP_isinf:
+        *result = 0;
+        break;
+    case MYLIB_OP_isfinite:
+        *result = 1;
+        break;
+    case MYLIB_OP_sign:
+        *result = a < 0 ? -1 : a > 0;
+        break;
+    case MYLIB_OP_fmin:
+        *result = a < b ? a : b;
+        break;
+    case MYLIB_OP_fmax:
+        *result = a < b ? b : a;
+        break;
+    case MYLIB_OP_reciprocal:
+        if (a == 0)
+            return MYLIB_ERR_ZERO_DIVIDE;
+        *result = a == 1 || a == -1 ? a : 0;
+        break;
+    case MYLIB_OP_fmod:
+        if (b == 0)
+            return MYLIB_ERR_ZERO_DIVIDE;
+        *result = a % b;
+        break;
     case MYLIB_OP_left_shift:
     case MYLIB_OP_right_shift:
         if (b < 0)
