@@ -127,15 +127,6 @@ static void check_frozen(const test_op *op, const test_type *t, mylib_device dev
     FOR_EACH_PAIR(op, t)                                                                           \
     if (!test_is_integer(t->type))
 
-static void print_hashes(void)
-{
-    printf("/*\n * frozen_bits.h - hashes of the results of each operation and type, for "
-           "test_bits.c, which\n * prints this file.\n */\n/* clang-format off */\n");
-    FOR_EACH_FROZEN(op, t)
-    printf("FROZEN(%s, %s, 0x%016llx)\n", op->name, t->name,
-           (unsigned long long)compute(op, t, test_cpu));
-}
-
 #if defined(TEST_ON_GPU)
 int main(int argc, char **argv)
 {
@@ -148,6 +139,15 @@ int main(int argc, char **argv)
     return test_end();
 }
 #else
+static void print_hashes(void)
+{
+    printf("/*\n * frozen_bits.h - hashes of the results of each operation and type, for "
+           "test_bits.c, which\n * prints this file.\n */\n/* clang-format off */\n");
+    FOR_EACH_FROZEN(op, t)
+    printf("FROZEN(%s, %s, 0x%016llx)\n", op->name, t->name,
+           (unsigned long long)compute(op, t, test_cpu));
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--print") == 0) {
