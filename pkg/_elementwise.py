@@ -8,7 +8,16 @@ import numpy as np
 
 from . import core
 from ._interop import as_array
-from ._operands import NUMBERS, call_numpy, describe, has_own_rules, integer, is_number, plain
+from ._operands import (
+    NUMBERS,
+    call_numpy,
+    describe,
+    has_own_rules,
+    integer,
+    is_number,
+    own_ufuncs,
+    plain,
+)
 from ._table import OPERATIONS
 from .expressions.expression import Expression
 
@@ -44,6 +53,9 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"true_divide(): dtype must be a type of floats, not {np.dtype(given)}")
     if all(map(is_number, operands)) and not (args or kwargs):
         return a / b
+    lazy = [x for x in operands if own_ufuncs(x) and not hasattr(x, "dtype")]
+    if lazy:  # such as the values of a fused function
+        return np.true_divide(a, b, *args, **kwargs)
     if given is None and all(_is_integral(x) for x in operands):
         kwargs = {**kwargs, "dtype": np.float64}
     return OPERATIONS["divide"](a, b, *args, **kwargs)
@@ -115,7 +127,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
     x, decimals = _operand("round", x), integer("round", "decimals", decimals)
     if has_own_rules(x):
         ordinal = core.parse_device(device)
-        return call_numpy(np.round, x, decimals, out=out, operands=[x], ordinal=ordinal)
+        given = (decimals,) if decimals else ()
+        return call_numpy(np.round, x, *given, out=out, operands=[x], ordinal=ordinal)
     kind = np.dtype(type(x)).kind if type(x) in NUMBERS else x.dtype.kind
     if decimals == 0 or (decimals > 0 and kind in "iu"):
         return _ROUND(x, out=out, device=device)

@@ -173,3 +173,9 @@ def test_operands_with_rules_of_their_own() -> None:
     assert pcd.true_divide(series, 2).to_dict() == {"a": 0.5, "b": 1, "c": 4.5}
     assert pcd.clip(series, 2, 5).to_dict() == {"a": 2, "b": 2, "c": 5}
     assert pcd.round(series, -1).to_dict() == {"a": 0, "b": 0, "c": 10}
+
+
+def test_in_fused_functions() -> None:
+    """The package's functions, too, may stand in a fused function."""
+    fused = pcd.fuse(lambda x, y: pcd.clip(pcd.round(x), -2, y) + pcd.true_divide(x, 3))
+    assert fused.expression == pcd.Expression("clip(round(x), -2, y) + x / 3")
