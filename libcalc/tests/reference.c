@@ -683,8 +683,11 @@ static void complex_sign(mylib_type type, const double *a, const double *b, comp
         r->value[0] = r->value[1] = 0;
     } else {
         quad modulus = quad_sqrt((quad)a[0] * a[0] + (quad)a[1] * a[1]);
+        int overflows = isinf(round_to(type, modulus)); /* then NumPy has only the imaginary sign */
         for (int i = 0; i < 2; i++) {
             r->value[i] = round_to(type, a[i] / modulus);
+            if (overflows)
+                r->value[i] = i == 0 ? 0 : copysign(1, a[1]);
             r->slack[i] = 8 * half_unit(type) * fabs(r->value[i]) + smallest(type);
             /* The modulus of subnormal numbers is not nearly exact. */
             if (fabs(a[0]) + fabs(a[1]) < smallest(type) / half_unit(type))
