@@ -49,6 +49,10 @@ def test_the_gpu_gives_the_same_bits(name: str, dtype: Any) -> None:
         wanted = getattr(pcd, name)(*arguments)
     there = [pcd.asarray(x, device="cuda") for x in arguments]
     oracle.assert_same(pcd.asnumpy(getattr(pcd, name)(*there)), wanted, name, arguments)
+    if len(arguments) == 2:
+        text = f"{name}(b, a)"
+        swapped = pcd.evaluate(text, {"a": there[1], "b": there[0]})
+        oracle.assert_same(pcd.asnumpy(swapped), wanted, text, arguments)
     backwards = pcd.asnumpy(getattr(pcd, name)(*(x[::-3] for x in there)))
     oracle.assert_same(backwards, wanted[::-3], name, [x[::-3] for x in arguments])
 

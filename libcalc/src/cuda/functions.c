@@ -76,7 +76,7 @@ static mylib_status run_piece(void *context, mylib_layout *piece)
                                 .inputs = code->inputs};
     uintptr_t bits = (uintptr_t)args.out;
     for (int k = 1; k < piece->operands; k++) {
-        const int slot = k - 1;
+        const int slot = code->code[0].operand == k - 1 ? 0 : 1;
         if (piece->is_host_scalar[k]) {
             mylib_read_constant(code, slot, piece->data[k], args.constant[slot]);
         } else if (p->place[k] != NULL) {
