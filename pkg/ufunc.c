@@ -60,22 +60,35 @@ typedef struct ufunc_tables {
     char name[64];
 } ufunc_tables;
 
+/* Returns what to use instead of an operation that NumPy refuses for bools alone, else NULL. */
+static const char *instead_of_bool(mylib_op op)
+{
+    switch ((int)op) {
+    case MYLIB_OP_subtract:
+        return "use ^ (bitwise_xor, logical_xor), or convert";
+    case MYLIB_OP_negative:
+        return "use ~ (invert, logical_not), or convert";
+    case MYLIB_OP_positive:
+    case MYLIB_OP_sign:
+        return "convert";
+    default:
+        return NULL;
+    }
+}
+
 int refuse_bool(mylib_op op)
 {
-    if (op == MYLIB_OP_subtract)
-        PyErr_SetString(PyExc_TypeError,
-                        "subtract is not defined for bool: use ^ (bitwise_xor, logical_xor), or "
-                        "convert to integers first");
-    else if (op == MYLIB_OP_negative)
-        PyErr_SetString(PyExc_TypeError,
-                        "negative is not defined for bool: use ~ (invert, logical_not), or "
-                        "convert to integers first");
-    return PyErr_Occurred() ? -1 : 0;
+    const char *instead = instead_of_bool(op);
+    if (instead == NULL)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s is not defined for bool: %s to integers first",
+                 mylib_op_name(op), instead);
+    return -1;
 }
 
 static PyUFunc_TypeResolutionFunc *default_resolver; /* the same for all ufuncs */
 
-/* Chooses the types of subtract and negative, which NumPy refuses for bools alone. */
+/* Chooses the types of an operation that is refused for bools alone. */
 static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArrayObject **operands,
                                 PyObject *given, PyArray_Descr **descrs)
 {
@@ -83,7 +96,7 @@ static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArr
     for (int k = 0; k < ufunc->nin; k++)
         bools += PyArray_TYPE(operands[k]) == NPY_BOOL;
     if (bools == ufunc->nin && given == NULL)
-        return refuse_bool(ufunc->nin == 2 ? MYLIB_OP_subtract : MYLIB_OP_negative);
+        return refuse_bool(((const ufunc_tables *)ufunc->ptr)->info[0].op);
     return default_resolver(ufunc, casting, operands, given, descrs);
 }
 
@@ -136,7 +149,7 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         PyArray_free(t);
         return NULL;
     }
-    if (op == MYLIB_OP_subtract || op == MYLIB_OP_negative) {
+    if (instead_of_bool(op) != NULL) {
         default_resolver = ((PyUFuncObject *)ufunc)->type_resolver;
         ((PyUFuncObject *)ufunc)->type_resolver = resolve_without_bool;
     }

@@ -76,9 +76,9 @@ MYLIB_API const char *mylib_version(void);
  * are complex numbers, stored as real part, imaginary part.  Values are pinned.
  *
  * A bool is one byte, 0 or 1: comparisons and logic give it, and selections take it.  Other bytes
- * are read as 1.  Of the arithmetic, add and maximum of bools are logical_or, multiply and minimum
- * logical_and, and absolute gives the bool itself; the rest does not compute in bool, but
- * mylib_map_as() converts it to 0 or 1.
+ * are read as 1.  Of the other operations, add, maximum and fmax of bools are logical_or, multiply,
+ * minimum and fmin logical_and, and absolute, floor, ceil, trunc and real give the bool itself; the
+ * rest does not compute in bool, but mylib_map_as() converts it to 0 or 1.
  */
 typedef enum mylib_type {
     MYLIB_I8 = 0,

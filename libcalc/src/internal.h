@@ -90,6 +90,12 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
     return op;
 }
 
+/* Tells whether an operation in `type` is a conversion to bool. */
+static inline int mylib_op_is_conversion(int op, int type)
+{
+    return type == MYLIB_BOOL && mylib_op_base((mylib_op)op, MYLIB_BOOL) == MYLIB_OP_absolute;
+}
+
 /* Tells whether an operation is a function: see ops.h. */
 static inline int mylib_is_function(int op)
 {

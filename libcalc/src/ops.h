@@ -61,7 +61,7 @@
 
 /*
  * AS(op, logical): the operations of bool, each with the one whose kernels compute it.  absolute
- * has none: it is a conversion to bool.
+ * has none: it is a conversion to bool, and so are those that stand with it.
  */
 #define MYLIB_BOOL_OPS(AS)                                                                         \
     AS(absolute, absolute)                                                                         \
@@ -69,6 +69,12 @@
     AS(multiply, logical_and)                                                                      \
     AS(minimum, logical_and)                                                                       \
     AS(maximum, logical_or)                                                                        \
+    AS(fmin, logical_and)                                                                          \
+    AS(fmax, logical_or)                                                                           \
+    AS(floor, absolute)                                                                            \
+    AS(ceil, absolute)                                                                             \
+    AS(trunc, absolute)                                                                            \
+    AS(real, absolute)                                                                             \
     AS(logical_and, logical_and)                                                                   \
     AS(logical_or, logical_or)                                                                     \
     AS(logical_xor, logical_xor)                                                                   \

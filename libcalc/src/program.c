@@ -191,7 +191,7 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
         int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
         operand[k] = convert_node(c, node_of[s->operand[k]], is_condition ? MYLIB_BOOL : s->type);
     }
-    if (s->op == MYLIB_STEP_CONVERT || (s->op == MYLIB_OP_absolute && s->type == MYLIB_BOOL))
+    if (s->op == MYLIB_STEP_CONVERT || mylib_op_is_conversion(s->op, s->type))
         return operand[0];
     if (s->op == MYLIB_STEP_SELECT) {
         opcode = MYLIB_OPCODE_SELECT;
@@ -432,7 +432,7 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     mylib_status st = mylib_op_result_type(op, type, &result_type);
     if (st != MYLIB_OK)
         return st;
-    if (op == MYLIB_OP_absolute && type == MYLIB_BOOL) {
+    if (mylib_op_is_conversion(op, type)) {
         mylib_operation_of_conversion(o, type, input_types[0]);
         return MYLIB_OK;
     }
