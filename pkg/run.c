@@ -216,6 +216,31 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
     return done;
 }
 
+/* Returns the smallest float type that holds integers or bools of a type, as NumPy chooses it. */
+static mylib_type float_of(mylib_type type)
+{
+    const size_t size = type_sizes[type];
+    return size == 1 ? MYLIB_F16 : size == 2 ? MYLIB_F32 : MYLIB_F64;
+}
+
+/*
+ * Chooses the float type for integers, by each operand: of i8 and u8 it is f16, though their common
+ * type is i16.  Of bools the common type decides, which is that of a number beside them.
+ */
+static mylib_type choose_float(const call *c, mylib_type common)
+{
+    mylib_type widest = MYLIB_F16;
+    int integers = 0;
+    for (int k = 0; k < c->inputs; k++) {
+        if (c->operands[k].is_weak)
+            continue;
+        const mylib_type type = c->arrays[1 + k].type;
+        integers += kind_of_type(type) == KIND_INT;
+        widest = float_of(type) > widest ? float_of(type) : widest;
+    }
+    return integers > 0 ? widest : float_of(common);
+}
+
 /* Chooses the type in which an operation computes. */
 static outcome choose_type(const call *c, int is_true_division, computation *what)
 {
@@ -252,12 +277,8 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
     }
     if (is_true_division && kind_of_type(type) == KIND_INT)
         type = MYLIB_F64;
-    if (results[type] == 0 && kind_of_type(type) == KIND_INT) {
-        /* As NumPy does for integers, with the smallest type that holds them. */
-        type = type == MYLIB_I8 || type == MYLIB_U8     ? MYLIB_F16
-               : type == MYLIB_I16 || type == MYLIB_U16 ? MYLIB_F32
-                                                        : MYLIB_F64;
-    }
+    if (results[type] == 0 && kind_of_type(type) == KIND_INT)
+        type = choose_float(c, type);
     if (!c->on_gpu && (results[type] == 0 || type != own))
         return OTHER_TYPE;
     if (results[type] == 0) {

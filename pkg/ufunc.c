@@ -133,7 +133,7 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         loops++;
     }
     if (op == MYLIB_OP_add || op == MYLIB_OP_logical_or || op == MYLIB_OP_logical_xor ||
-        op == MYLIB_OP_bitwise_or || op == MYLIB_OP_bitwise_xor)
+        op == MYLIB_OP_bitwise_or || op == MYLIB_OP_bitwise_xor || op == MYLIB_OP_hypot)
         identity = PyUFunc_Zero;
     else if (op == MYLIB_OP_multiply || op == MYLIB_OP_logical_and)
         identity = PyUFunc_One;

@@ -1,14 +1,15 @@
 """The one oracle: NumPy, and what differs from NumPy by design.
 
 - `divide` of integers truncates toward zero, as in C.
-- `divide` of bools is that of int8.
+- `divide` and `imag` of bools are those of int8.
 - Complex multiply, divide and square are the textbook formulas in real arithmetic, to the bit;
   COMPLEX_ULPS bounds how far they and the complex absolute and sqrt are from exact results.
 - Elementary functions are near those of NumPy's long double; test_elementary.py tests their bits.
 - The reciprocal of an integer 0 is 0, as its quotients are.
 - Where both operands of minimum, maximum, fmin, fmax and nextafter are zeros, the sign of the
   result is open: NumPy's depends on the processor and its version.
-- NaN is NaN, whatever its sign and payload.
+- NaN is NaN, whatever its sign and payload; for fmin and fmax a signaling one too, for which
+  NumPy's loops differ among themselves.
 """
 
 from __future__ import annotations
@@ -79,18 +80,32 @@ def _native(x: Any) -> Any:
     return x.astype(x.dtype.newbyteorder("="))
 
 
+def _float_of(name: str, operands: Any) -> Any:
+    """The type in which NumPy computes an elementary function: of integers it depends on each."""
+    samples = (x.reshape(-1)[:0] if isinstance(x, np.ndarray) else x for x in operands)
+    return np.result_type(getattr(np, name)(*samples))
+
+
 def expected(name: str, *operands: Any) -> Any:
     """What the operation `name` gives for NumPy arrays, and for Python numbers among them."""
     operands = tuple(_native(x) for x in operands)
     dtype = np.result_type(*operands)
-    if name == "divide" and dtype == np.bool_:
+    if name in ("divide", "imag") and dtype == np.bool_:
         dtype = np.dtype(np.int8)
     if name == "divide" and dtype.kind in "iu":
         return _truncating_divide(*np.broadcast_arrays(*(np.asarray(x, dtype) for x in operands)))
     if name in ELEMENTARY:
-        arrays = [np.asarray(x, dtype) for x in operands]
-        narrow = np.result_type(getattr(np, name)(*(x.reshape(-1)[:1] for x in arrays)))
-        return np.asarray(getattr(np, name)(*(x.astype(np.longdouble) for x in arrays)), narrow)
+        if dtype.kind == "c":
+            raise TypeError(f"{name} is not defined for complex numbers")
+        narrow = _float_of(name, operands)
+        wide = (np.asarray(x, narrow).astype(np.longdouble) for x in operands)
+        return np.asarray(getattr(np, name)(*wide), narrow)
+    if name == "imag":
+        return np.imag(np.asarray(operands[0], dtype))
+    if name in ("fmin", "fmax"):
+        for x in operands:
+            if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+                x[np.isnan(x)] = np.nan
     if name == "reciprocal" and dtype.kind in "iu":
         return _truncating_divide(np.ones((), dtype), *operands)
     if dtype.kind == "c" and name in ("multiply", "divide", "square"):

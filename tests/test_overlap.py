@@ -13,6 +13,7 @@ import pytest
 from cases import Case
 
 import pkg as pcd
+from pkg._docs import ELEMENTARY
 from pkg._table import PREDICATES
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -100,8 +101,11 @@ def _binary(case: Case) -> bool:
     return case.nin == 2 and case.result_dtype == case.dtype
 
 
-def _step(case: Case, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.asarray(oracle.expected(case.name, a, b))
+def _step(case: Case, *operands: np.ndarray) -> np.ndarray:
+    """One step of a fold; small errors of the oracle would grow with each."""
+    if case.name in ELEMENTARY or (case.dtype.kind == "c" and case.name == "sqrt"):
+        return np.asarray(case(*operands))
+    return np.asarray(oracle.expected(case.name, *operands))
 
 
 def _reduce_dtype(case: Case) -> np.dtype:
@@ -130,8 +134,9 @@ def test_reduce_is_the_fold(case: Case) -> None:
         data = _data(case, n * 5).reshape(n, 5)
         data[data == 0] = 1  # so that a product is not 0 at once
         wanted = data[0].astype(dtype)
-        if case.name == "multiply":  # NumPy begins with 1, which matters to complex infinities
-            wanted = _step(case, np.ones(5, dtype), wanted)
+        if case.name in ("multiply", "hypot"):  # NumPy begins with the identity, which matters
+            first = np.full(5, case.operation.identity, dtype)  # to infinities and signs
+            wanted = _step(case, first, wanted)
         for row in data[1:]:
             wanted = _step(case, wanted, row.astype(dtype))
         for layout in ("contiguous", "fortran", "reversed_strided", "unaligned", "swapped"):
@@ -196,13 +201,10 @@ def test_at(case: Case) -> None:
     wanted = data.copy()
     for k, i in enumerate(index):
         operands = [wanted[i : i + 1 or None], other[k : k + 1]][: case.nin]
-        wanted[i] = oracle.expected(case.name, *operands)[0]
+        wanted[i] = _step(case, *operands)[0]
     actual = data.copy()
     case.operation.at(actual, index, *[other][: case.nin - 1])
-    if case.dtype.kind == "c" and case.name == "sqrt":
-        assert not oracle.beyond_ulps(actual, wanted, 64).any()
-    else:
-        oracle.assert_same(actual, wanted, case, [data], "at")
+    oracle.assert_same(actual, wanted, case, [data], "at")
 
 
 @cases.each(cuda=False, where=lambda case: case.name in ("add", "multiply", "minimum", "maximum"))
@@ -231,7 +233,7 @@ def test_reduce_arguments_are_numpys(case: Case) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    [op for op in cases.OF_FLOATS if op.__name__ not in PREDICATES],
+    [op for op in cases.OF_FLOATS if op.__name__ not in (*PREDICATES, "real", "imag")],
     ids=lambda op: op.__name__,
 )
 def test_reduce_of_nothing_is_numpys(operation: Any) -> None:
