@@ -213,6 +213,12 @@ static inline int test_is_integer(mylib_type type)
     return type <= MYLIB_U64 || type == MYLIB_BOOL;
 }
 
+/* The result depends on the sign of a NaN, which is open where an operation or conversion made it. */
+static inline int test_reads_nan_sign(const test_op *op)
+{
+    return op->op == MYLIB_OP_signbit || op->op == MYLIB_OP_copysign;
+}
+
 static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
 /* For every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */

@@ -70,7 +70,7 @@ static void put(uint64_t *state, mylib_type type, void *element)
     }
 }
 
-/* FNV-1a over the bytes of n results, low byte first; the sign and payload of a NaN do not count. */
+/* FNV-1a over the bytes of n results, low byte first; sign and payload of a NaN do not count. */
 static uint64_t hash_of(mylib_type type, int64_t n, const void *results)
 {
     mylib_type part = test_real_type(type);
