@@ -92,9 +92,10 @@ def _leave_out(
 
 
 def _is_sampled(config: pytest.Config) -> bool:
-    """Everything runs with MYLIB_TEST_ALL=1, and what the command line picks one by one."""
+    """Everything runs with MYLIB_TEST_ALL=1, and, but for MYLIB_TEST_ALL=0, what one picks."""
     is_picked = bool(config.option.keyword) or any("::" in word for word in config.args)
-    return os.environ.get("MYLIB_TEST_ALL") != "1" and not is_picked
+    wanted = os.environ.get("MYLIB_TEST_ALL")
+    return wanted == "0" or (wanted != "1" and not is_picked)
 
 
 #: The most cases of one test in a sample, unless its parameters have more values.

@@ -221,11 +221,23 @@ static inline int test_reads_nan_sign(const test_op *op)
 
 static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
-/* For every pair that is defined: FOR_EACH_PAIR(op, t) { ... op->name, t->name ... } */
-#define FOR_EACH_PAIR(op, t)                                                                       \
+/* Tells whether to test an operation: MYLIB_TEST_SHORT=1 takes a quarter of the functions. */
+static inline int test_takes(const test_op *op)
+{
+    return op->op < MYLIB_OP_rint || test_rounds(5) > 1 ||
+           ((uint64_t)op->op + test_global.seed) % 4 == 0;
+}
+
+/* For every pair that is defined: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
+#define FOR_EVERY_PAIR(op, t)                                                                      \
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
             if (test_defined(op, t->type))
+
+/* For those of them that are to be tested. */
+#define FOR_EACH_PAIR(op, t)                                                                       \
+    FOR_EVERY_PAIR(op, t)                                                                          \
+    if (test_takes(op))
 
 /* ---- CPU levels ------------------------------------------------------------------------------ */
 

@@ -191,7 +191,7 @@ static void test_i64(void)
         for (int i = 0; i < count; i++)
             for (int j = 0; j < count; j++)
                 run_i64(op, edges[i], edges[j]);
-        for (int i = 0; i < 5000; i++) {
+        for (int i = 0; i < test_rounds(5000); i++) {
             int64_t pair[2];
             fill_values(&r, MYLIB_I64, 2, pair);
             run_i64(op, pair[0], pair[1]);
@@ -333,7 +333,7 @@ static void test_inexact(void)
                 }
             }
         }
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < test_rounds(3000); i++) {
             double four[4];
             fill_values(&r, MYLIB_F64, 4, four);
             run_f64(op, four[0], four[1]);
