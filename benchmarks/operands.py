@@ -220,7 +220,7 @@ def nearest(name: str, char: str) -> np.ufunc:
 ELEMENTARY_ULPS = 5
 
 #: Complex results that are promised to a bound instead of to the bit.
-BOUNDED = ("multiply", "divide", "square", "absolute", "sqrt")
+BOUNDED = ("multiply", "divide", "square", "absolute", "sqrt", "sign")
 
 
 class WrongResult(Exception):

@@ -137,7 +137,11 @@ def expected_number(name: str, *numbers: Any) -> Any:
             result = float(expected(name, *(np.float64(x) for x in numbers)))
         if math.isnan(result) and not any(map(math.isnan, numbers)):
             raise ValueError
-        if math.isinf(result) and name.startswith(("log", "arctanh")) and all(map(math.isfinite, numbers)):
+        if (
+            math.isinf(result)
+            and name.startswith(("log", "arctanh"))
+            and all(map(math.isfinite, numbers))
+        ):
             raise ValueError
         return _finite(result, *numbers)
     return _PYTHON_FLOAT[name](float(a), float(b))

@@ -32,7 +32,8 @@ def rows_of_the_table() -> dict[str, str]:
     """The operations of ops.h and the sets of their types."""
     table = (ROOT / "libcalc" / "src" / "ops.h").read_text()
     rows = re.findall(
-        r"ROW\(\s*(?:UNARY|BINARY|UNARY_REAL|COMPARE|REVERSED|TEST|LOGIC),\s*(\w+),\s*(\w+)\)", table
+        r"ROW\(\s*(?:UNARY|BINARY|UNARY_REAL|COMPARE|REVERSED|TEST|LOGIC),\s*(\w+),\s*(\w+)\)",
+        table,
     )
     return dict(rows)
 
