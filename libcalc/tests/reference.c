@@ -648,7 +648,8 @@ static void complex_real(mylib_type type, const double *a, const double *b, comp
 
 static void complex_imag(mylib_type type, const double *a, const double *b, complex_result *r)
 {
-    complex_real(type, a + 1, b, r);
+    const double swapped[2] = {a[1], a[0]};
+    complex_real(type, swapped, b, r);
 }
 
 /* The quotient of 1 where that is ordinary; elsewhere Smith's steps. */

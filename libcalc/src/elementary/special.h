@@ -26,7 +26,7 @@ MYLIB_FN t_cbrt start_cbrt(double x)
     const uint64_t bits = bits_of_f64(x) & ~SIGN_BIT_F64;
     const int64_t n = (int64_t)(bits >> 52) - 1023;
     const double third = (double_of_integer(n) - 1) * 0x1.5555555555555p-2 + INTEGER_MAGIC;
-    const int64_t q = integer_bits(third), r = n - q - (q << 1);
+    const int64_t q = integer_bits(third), r = n - (q + q + q);
     const double z = f64_of_bits((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
     const double z2 = z * z;
     const double high = FMA(z, -0x1.c510ee6501d39p-3, 0x1.6411dc29ac095p-1);
