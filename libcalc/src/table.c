@@ -58,15 +58,16 @@ const char *mylib_op_name(mylib_op op)
     return NULL;
 }
 
+/* Returns what the kind of the operation's row stands for here. */
+#define RETURN_KIND(kind, op, set)                                                                 \
+    case MYLIB_OP_##op:                                                                            \
+        return kind;
+
 int mylib_op_arity(mylib_op op)
 {
     enum { BINARY = 2, UNARY = 1, UNARY_REAL = 1, COMPARE = 2, REVERSED = 2, LOGIC = 2, TEST = 1 };
     switch (op) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        return kind;
-        MYLIB_OPS(ROW)
-#undef ROW
+        MYLIB_OPS(RETURN_KIND)
     }
     return 0;
 }
@@ -75,11 +76,7 @@ int mylib_op_compares(mylib_op op)
 {
     enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 1, REVERSED = 1, LOGIC = 0, TEST = 0 };
     switch (op) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        return kind;
-        MYLIB_OPS(ROW)
-#undef ROW
+        MYLIB_OPS(RETURN_KIND)
     }
     return 0;
 }
@@ -128,14 +125,11 @@ static mylib_type result_type(mylib_op op, mylib_type type)
     mylib_type BINARY = type, UNARY = type, UNARY_REAL = real_type(type);
     mylib_type COMPARE = MYLIB_BOOL, REVERSED = MYLIB_BOOL, LOGIC = MYLIB_BOOL, TEST = MYLIB_BOOL;
     switch (op) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        return kind;
-        MYLIB_OPS(ROW)
-#undef ROW
+        MYLIB_OPS(RETURN_KIND)
     }
     return type;
 }
+#undef RETURN_KIND
 
 mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret)
 {

@@ -475,20 +475,16 @@ static void by_component(real_function *function, mylib_type type, const double 
         r->other[i] = r->value[i] = round_to(type, function(type, a[i], b[i]));
 }
 
-static void complex_add(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    by_component(real_add, type, a, b, r);
-}
-
-static void complex_subtract(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    by_component(real_subtract, type, a, b, r);
-}
-
-static void complex_negative(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    by_component(real_negative, type, a, b, r);
-}
+#define BY_COMPONENT(op)                                                                           \
+    static void complex_##op(mylib_type type, const double *a, const double *b, complex_result *r) \
+    {                                                                                              \
+        by_component(real_##op, type, a, b, r);                                                    \
+    }
+BY_COMPONENT(add)
+BY_COMPONENT(subtract)
+BY_COMPONENT(negative)
+BY_COMPONENT(rint)
+BY_COMPONENT(positive)
 
 /* Four products and two sums, each rounded; the bound is that of the products and the sum. */
 static void complex_multiply(mylib_type type, const double *a, const double *b, complex_result *r)
@@ -622,16 +618,6 @@ static void complex_sqrt(mylib_type type, const double *a, const double *b, comp
             r->slack[i] = 8 * half_unit(type) * fabs(r->value[i]) + smallest(type);
     }
     memcpy(r->other, r->value, sizeof r->other);
-}
-
-static void complex_rint(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    by_component(real_rint, type, a, b, r);
-}
-
-static void complex_positive(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    by_component(real_positive, type, a, b, r);
 }
 
 static void complex_conjugate(mylib_type type, const double *a, const double *b, complex_result *r)

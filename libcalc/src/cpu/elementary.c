@@ -272,17 +272,6 @@ static ALWAYS_INLINE mylib_kernel *find_move(mylib_op op, int type_class, size_t
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
-/* f16 comes before f32 in the table, and calls its kernels. */
-#define HALF_UNARY(op, s)                                                                          \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 0, n, out, so, a, sa, b, sb); }
-#define HALF_BINARY(op, s)                                                                         \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 1, n, out, so, a, sa, b, sb); }
-#define HALF_TEST(op, s)                                                                           \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, sa); }
-
 #define DEFINE_UNARY(op, s) BY_CLASS(s, INTEGER_UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, INTEGER_UNARY, HALF_UNARY, UNARY, PART)(op, s)
 #define DEFINE_BINARY(op, s) BY_CLASS(s, INTEGER_BINARY, HALF_BINARY, BINARY, BINARY)(op, s)

@@ -283,20 +283,6 @@ PART_LOOPS(c128, f64)
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
-/* f16 comes before f32 in the table, and calls its kernels. */
-#define HALF_BINARY(op, s)                                                                         \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 1, n, out, so, a, sa, b, sb); }
-#define HALF_UNARY(op, s)                                                                          \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 0, n, out, so, a, sa, b, sb); }
-#define HALF_COMPARE(op, s)                                                                        \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, b, sb); }
-#define HALF_TEST(op, s)                                                                           \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, 0); }
-
 #define DEFINE_BINARY(op, s) BY_CLASS(s, BINARY, HALF_BINARY, BINARY, BINARY)(op, s)
 #define DEFINE_UNARY(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, MODULUS)(op, s)
@@ -314,10 +300,6 @@ MYLIB_ARITHMETIC(ROW)
 #undef DEFINE_UNARY_REAL
 #undef DEFINE_UNARY
 #undef DEFINE_BINARY
-#undef HALF_TEST
-#undef HALF_COMPARE
-#undef HALF_UNARY
-#undef HALF_BINARY
 #undef TEST_PARTS
 #undef TEST
 #undef TEST_AS_COMPARISON
