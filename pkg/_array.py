@@ -406,7 +406,7 @@ class Array(core.ArrayBase):
         return _reductions.trace(self, offset)
 
 
-#: What ``reduce`` of an operation's ufunc is.
+#: The reduction that ``reduce`` of an operation's ufunc is.
 _REDUCTION_OF = {**REDUCTION_OF, "logical_or": "any", "logical_and": "all"}
 
 

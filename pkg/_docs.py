@@ -161,7 +161,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         ">>> pcd.sign([-2.5, 0.0, 7.0])\narray([-1.,  0.,  1.])",
     ),
     "signbit": (
-        "whether the sign bit of a is set",
+        "true where the sign bit of a is set",
         "The result is bool; it is True for -0.0.",
         ">>> pcd.signbit([1.0, -0.0])\narray([False,  True])",
     ),
@@ -198,17 +198,17 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         ">>> pcd.fmax([1.0, float('nan')], 2.0)\narray([2., 2.])",
     ),
     "isnan": (
-        "whether a is NaN",
+        "true where a is NaN",
         "The result is bool.  A complex number is NaN if a part is.",
         ">>> pcd.isnan([1.0, float('nan')])\narray([False,  True])",
     ),
     "isinf": (
-        "whether a is infinite",
+        "true where a is infinite",
         "The result is bool.  A complex number is infinite if a part is.",
         ">>> pcd.isinf([1.0, float('-inf')])\narray([False,  True])",
     ),
     "isfinite": (
-        "whether a is neither infinite nor NaN",
+        "true where a is neither infinite nor NaN",
         "The result is bool.",
         ">>> pcd.isfinite([1.0, float('inf')])\narray([ True, False])",
     ),
@@ -229,7 +229,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
 }
 
-#: What all elementary functions share.
+#: Remarks on all elementary functions.
 _ELEMENTARY = (
     "Integers become floats.  float16 and float32 are correctly rounded, float64 is within\n"
     "{bound} units in the last place; the bits are the same on every processor and GPU."

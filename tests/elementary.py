@@ -113,10 +113,10 @@ def bases_and_exponents(
 
 # ---- Functions -----------------------------------------------------------------------------------
 
-# Where e^x, and 2^x, change: overflow, the ends of normal and of subnormal results, half an octave.
+# Points where e^x and 2^x change: overflow, ends of normal and subnormal results, half an octave.
 _E_POINTS = [709.78, -708.4, -745.13, 88.72, -87.34, -103.97, 11.09, -9.7, -17.33, 0.3466, -0.3466]
 _2_POINTS = [1024, -1022, -1075, 128, -126, -150, 16, -14, -25, 0.5, -0.5]
-# Where the exponent of the argument's split changes, and the logarithm's sign.
+# Points where the exponent of the argument's split changes, and the logarithm's sign.
 _LOG_POINTS = [0.70710678, 1.41421356, 1.0, 2.0, 10.0, 1e-308, 100.0]
 # Multiples of an eighth of a turn, and the first hard argument.
 TURNS = near([k * np.pi / 4 for k in (1, 2, 3, 4, 6, 100, 10**6)] + [2.0**22], within(-1e7, 1e7))
@@ -147,7 +147,7 @@ def of_one_sign(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> tuple
     return np.abs(x), y
 
 
-# Where the octave of e^x changes, sinh and cosh overflow, and tanh rounds to 1.
+# Points where the octave of e^x changes, sinh and cosh overflow, and tanh rounds to 1.
 _OCTAVES = [np.log(2) / 2, np.log(2) * 1.5, 710.4758, 89.416, 11.78, 18.4, 19.06, 9.01]
 
 FUNCTIONS: dict[str, Function] = {

@@ -474,8 +474,8 @@ if GPUS:
     OPERANDS += [X, Y, Z, ROW, GPU_OUT]
     OPERANDS += [a._memory for a in (X, Y, Z, ROW, GPU_OUT)]
 
-#: How many allocations fail, from a call's n-th on.  Never all: CPython 3.11 would look for memory
-#: for ever where an exception leaves a `with` block.
+#: Numbers of allocations that fail, from a call's n-th on.  Never all: CPython 3.11 would look for
+#: memory for ever where an exception leaves a `with` block.
 LENGTHS = 1, 25
 
 

@@ -140,7 +140,7 @@ def test_re_evaluate() -> None:
 
 
 def test_validate() -> None:
-    """What is wrong is returned, not raised, and nothing is computed."""
+    """Errors are returned, not raised, and nothing is computed."""
     a = np.broadcast_to(np.float64(0), (2**40,))  # noqa: F841
     assert ne.validate("a + 1") is None
     assert isinstance(ne.validate("a + "), SyntaxError)

@@ -61,7 +61,7 @@ _FUNCTIONS = pcd.operations[pcd.operations.index("greater_equal") + 1 :]
 
 
 def _warnings_of_function(operands: list[np.ndarray], result: np.ndarray) -> set[str]:
-    """What a function of one element reports, where only 0 is a pole."""
+    """Returns the warnings of a function of one element whose only pole is 0."""
     if np.isnan(result).any():
         return set() if any(np.isnan(x).any() for x in operands) else {"invalid value"}
     if not np.isinf(result).any() or not all(np.isfinite(x).all() for x in operands):

@@ -210,7 +210,7 @@ static int divides(mylib_op op)
     return op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder;
 }
 
-/* What one part of a function's result makes of finite numbers, or of no NaN. */
+/* Returns the status for one part of a function's result. */
 static mylib_status status_of_part(mylib_op op, int has_nan, int is_finite, int is_pole,
                                    double part)
 {

@@ -70,8 +70,8 @@ LISTED = {
     """,
 }
 
-#: What other tests need of expressions: a text, and the type of its inputs.  They fail, as do tests
-#: of single expressions, exactly if expressions lack a function, or have none for the type.
+#: Needs of other tests: an expression, and the type of its inputs.  They fail, as do tests of
+#: single expressions, exactly if expressions lack a function, or have none for the type.
 NEEDS = {
     "evaluate::test_bool_funcs": ("isnan(a) & isfinite(a) & isinf(a) & signbit(a.real)", "c16"),
     "evaluate::test_complex_expr": ("sin(complex(a, b)).real", "f8"),

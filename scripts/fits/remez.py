@@ -49,8 +49,8 @@ def remez(
 ) -> list[mp.mpf]:
     """Returns the real coefficients of least weighted error on [low, high].
 
-    Where the powers leave out the lowest and 0 is inside, no error need alternate: the exchange may
-    then fail to converge.  So the best of what it finds is taken, and of a least-squares fit.
+    The exchange may fail to converge if the powers leave out the lowest and 0 is inside, because
+    then no error need alternate.  The result is the better of its best and the least-squares fit.
     """
     n = len(powers) + 1
     nodes = chebyshev(low, high, n)

@@ -12,9 +12,10 @@ namespace
 /* ---- One operation ------------------------------------------------------------------------- */
 
 /*
- * The usual call is a single operation, a choice or a conversion, and what a thread does besides
- * moving its bytes decides its speed.  So this kernel interprets nothing but the operation;
- * operands of the computed type are first, and on their way while others are found and converted.
+ * Computes a single operation, a selection or a conversion: the usual calls.  Memory limits them,
+ * so every instruction beside loads and stores counts: this kernel interprets only the operation.
+ * It loads operands of the computed type first; the others are located and converted while those
+ * loads are in flight.
  */
 template <typename T> struct contiguous {
     /* With one vector in flight for each operand, a full set of threads keeps the memory busy. */
@@ -23,8 +24,8 @@ template <typename T> struct contiguous {
 };
 
 /*
- * Whether elements of type S are read as vectors and converted to T: what is promoted to T, and
- * what has no more than twice its bytes.
+ * Tells whether elements of type S are read as vectors and converted to T: types that are promoted
+ * to T, and types of at most twice its size.
  */
 template <typename T, typename S> __host__ __device__ constexpr bool is_read()
 {
@@ -33,7 +34,7 @@ template <typename T, typename S> __host__ __device__ constexpr bool is_read()
                                    (s != COMPLEX || t == COMPLEX) && sizeof(S) <= 2 * sizeof(T));
 }
 
-/* A vector of another type. */
+/* Converts a vector of another type. */
 template <typename T> __device__ __forceinline__ void read_converted(int type, const char *p, T *x)
 {
     constexpr int N = contiguous<T>::N;
@@ -54,13 +55,13 @@ template <typename T> __device__ __forceinline__ void read_converted(int type, c
     }
 }
 
-/* The numbers of the thread block and of the thread, read anew: nothing is kept for them. */
+/* Indices of the thread block and of the thread, recomputed at each use: they hold no registers. */
 __device__ __forceinline__ void find_thread(uint32_t &block, uint32_t &thread)
 {
     asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%tid.x;" : "=r"(block), "=r"(thread));
 }
 
-/* Where this thread's vector is: its row, and its first element there. */
+/* Position of this thread's vector: its row, and its first element in the row. */
 __device__ __forceinline__ void find_vector(const mylib_contiguous_args &args, int n, int32_t &row,
                                             int64_t &at)
 {
@@ -75,7 +76,7 @@ __device__ __forceinline__ void find_vector(const mylib_contiguous_args &args, i
     at = vector * n;
 }
 
-/* Whether this thread block takes vectors. */
+/* Tells whether this thread block reads vectors. */
 __device__ __forceinline__ bool takes_vectors(const mylib_contiguous_args &args)
 {
     uint32_t block, thread;
@@ -84,8 +85,8 @@ __device__ __forceinline__ bool takes_vectors(const mylib_contiguous_args &args)
 }
 
 /*
- * The place of the thread's element i in a single row that is not read by vectors, at most the last
- * one; whether it is there.  Neighbours in a warp take neighbours.
+ * Finds the thread's element i in a single row that is read element by element, clamped to the last
+ * element; tells whether it exists.  Threads of a warp take adjacent elements.
  */
 template <typename T>
 __device__ __forceinline__ bool find_element(const mylib_contiguous_args &args, int i,
@@ -100,8 +101,8 @@ __device__ __forceinline__ bool find_element(const mylib_contiguous_args &args, 
 }
 
 /*
- * Operand k, element by element, where that is rare: of small elements, and converted.  A function
- * of its own, so that it takes no registers from the common way.
+ * Reads operand k element by element: the rare case of small elements or of a conversion.  Not
+ * inlined, so that the common path keeps its registers.
  */
 template <typename T>
 __device__ __noinline__ void read_elements(const mylib_contiguous_args &args, int k, T *x)
@@ -114,7 +115,7 @@ __device__ __noinline__ void read_elements(const mylib_contiguous_args &args, in
     }
 }
 
-/* Bit i is set where the condition of this thread's element i differs from 0. */
+/* Returns a mask: bit i is set where the condition of this thread's element i differs from 0. */
 template <typename T>
 __device__ __forceinline__ uint32_t read_condition(const mylib_contiguous_args &args)
 {
@@ -164,9 +165,8 @@ __device__ __forceinline__ void write_contiguous(const mylib_contiguous_args &ar
 }
 
 /*
- * Only with all the threads that there can be is the time of each hidden behind the others.  The
- * threads of the last block of a single row take their elements one by one, if it is short, and so
- * do all where something is not aligned.
+ * Needs full occupancy to hide latency.  Threads read element by element in a short last block of a
+ * single row, and wherever an operand is not aligned.
  */
 template <typename T>
 __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
     step<T, N>(args.opcode, operand[0], operand[1],
                args.condition == NULL ? 0 : read_condition<T>(args));
 
-    /* Places are found again, so that they take no registers in the meantime. */
+    /* Recompute the addresses instead of holding them in registers. */
     if (args.result_type == number_of<T>::value)
         write_contiguous<T, T>(args, operand[0]);
     else if (args.result_type == MYLIB_BOOL)
@@ -262,7 +262,7 @@ __device__ __forceinline__ bool is_division(int op)
     return op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder;
 }
 
-/* An integer operation flags as scalar_ops.h does on the CPU. */
+/* Raises the flags of an integer operation, as scalar_ops.h does on the CPU. */
 template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, T b, T)
 {
     if (!is_division(op))
@@ -275,7 +275,10 @@ template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, 
                                                                               : 0;
 }
 
-/* A NaN out of none is invalid; an infinity out of none, an overflow or a division by zero. */
+/*
+ * Finds flags from results: a new NaN is invalid; a new infinity is an overflow or a division by
+ * zero.
+ */
 __device__ __forceinline__ unsigned flags_of_part(int op, bool has_nan, bool is_finite,
                                                   bool is_zero, double result)
 {
@@ -419,7 +422,7 @@ cudaError_t launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStre
 
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
-/* Elements of a thread, at steps of THREADS. */
+/* Elements of a thread, THREADS apart. */
 constexpr int RANGE_N = 4;
 
 /* The type of start and step. */

@@ -1,6 +1,6 @@
 /*
  * functions.cu - functions (ops.h) of contiguous elements: a kernel for each function and type, so
- * that none takes registers from another.
+ * that each has only the registers it needs.
  */
 #include "interpreter.cuh"
 #include "../elementary.h"
@@ -31,7 +31,7 @@ MYLIB_FUNCTIONS(ROW)
 
 /* ---- The kernel ---------------------------------------------------------------------------- */
 
-/* The elements of a thread: 16 bytes, or 4 elements of small types. */
+/* Elements of a thread: 16 bytes, or 4 elements of small types. */
 template <typename T> constexpr int ELEMENTS = sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T);
 
 template <typename T, int N>

@@ -1,9 +1,9 @@
 /*
- * fused.cu - programs of several statements in one pass; fused.h has the whole of it.
+ * fused.cu - programs of several statements in one pass; fused.h explains the design.
  *
- * A statement reads its second operand and then its first into hardware registers, where the result
- * of the last one may be already, and leaves its result there.  All threads take the same way, but
- * for those at the end of a row.
+ * A statement loads its second operand, then its first, into hardware registers, unless the
+ * previous statement left its result there; its own result stays there too.  Threads diverge only
+ * at the end of a row.
  */
 #include <type_traits>
 
@@ -21,8 +21,8 @@ constexpr int WORDS = MYLIB_FUSED_REGISTER_NBYTES / 4;
 static_assert(GROUPS * 16 == MYLIB_FUSED_REGISTER_NBYTES, "a group of the widest type is a uint4");
 
 /*
- * The number of a thread's first group; its next one is blockDim.x further on.  Computed where it
- * is asked for: kept, it would take registers.
+ * Returns the index of a thread's first group; the next one is blockDim.x further on.  Recomputed
+ * at each use: it would hold registers.
  */
 __device__ __forceinline__ int64_t first_group()
 {
@@ -30,21 +30,21 @@ __device__ __forceinline__ int64_t first_group()
 }
 
 /*
- * What a kernel is for: any layout; arrays of one dimension that are vectors; the same, of each
- * output, to be reduced.
+ * Kinds of kernels: for any layout; for vectors of one dimension; for a reduction of such vectors,
+ * for each output.
  */
 enum { ANY, FLAT, REDUCED };
 
-/* Whether all groups of a thread are whole, and where they are. */
+/* Positions of a thread's groups; is_full if all of them are whole. */
 template <int WAY> struct position {
-    int64_t group[GROUPS]; /* of two dimensions the row is in the upper half of the number */
+    int64_t group[GROUPS]; /* with two dimensions the upper half holds the row */
     bool is_full;
 };
 template <> struct position<FLAT> {
     bool is_full;
 };
 template <> struct position<REDUCED> {
-    int64_t term; /* the first one of the first group; that of the next is LANES further on */
+    int64_t term; /* first term of the first group; the next group is LANES further on */
     bool is_full;
 };
 constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
@@ -72,19 +72,19 @@ __device__ __forceinline__ position<WAY> position_of(const fused_args &args)
     return at;
 }
 
-/* The first of a thread block's terms. */
+/* Returns a thread block's first term. */
 template <int G> __device__ __forceinline__ int64_t first_term(const fused_args &args)
 {
     return (int64_t)anew(blockIdx.y) * (args.sets * (int)(blockDim.x * G / LANES) * TERMS);
 }
 
-/* Where the terms of its output begin in operand k. */
+/* Returns the address in operand k of the first term of the block's output. */
 __device__ __forceinline__ char *terms_of(const fused_args &args, int k)
 {
     return args.data[k] + (args.ndim == 1 ? 0 : blockIdx.x * args.strides[0][k]);
 }
 
-/* Where the groups are in operand k, of elements of `size` bytes, of two dimensions at most. */
+/* Finds the groups in operand k, which has elements of `size` bytes and at most two dimensions. */
 template <int G, int WAY>
 __device__ __forceinline__ void find_groups(const fused_args &args, const position<WAY> &at, int k,
                                             int size, char *(&p)[GROUPS])
@@ -106,7 +106,7 @@ __device__ __forceinline__ void find_groups(const fused_args &args, const positi
     }
 }
 
-/* Whether operand k has whole vectors where find_groups() finds them. */
+/* Tells whether find_groups() finds whole vectors in operand k. */
 template <int WAY>
 __device__ __forceinline__ bool has_groups(const fused_args &args, const position<WAY> &at, int k)
 {
@@ -114,16 +114,16 @@ __device__ __forceinline__ bool has_groups(const fused_args &args, const positio
 }
 
 /*
- * This thread's place of a register in shared memory; its second group is blockDim.x further on.
- * Behind the registers are two more, for what is done by calls: no value waits in a hardware
- * register while a function runs, for there are few that functions leave alone.
+ * Returns this thread's slot of a register in shared memory; its second group is blockDim.x further
+ * on.  Two more slots follow the registers, for operations that are calls: values stay there during
+ * a call, because calls preserve few hardware registers.
  */
 __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
 {
     return (uint4 *)own + number * (int)(GROUPS * blockDim.x);
 }
 
-/* Its place of the mask, behind them. */
+/* Returns the thread's slot of the mask, after all registers. */
 extern __shared__ uint4 fused_shared[];
 __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
 {
@@ -154,9 +154,9 @@ __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[single<T>
 }
 
 /*
- * Whole groups, the first at p and the next ones `step` bytes further on, into the thread's place
- * for them; false where the type is not promoted to T.  It gets all by registers: through a pointer
- * arguments of the kernel would have to be fetched as memory.
+ * Converts whole groups, the first at p and the next ones `step` bytes further on, into the
+ * thread's slot; returns false if the type is not promoted to T.  All parameters are values: a
+ * pointer to the kernel's arguments would force them into memory.
  */
 template <typename T>
 __device__ __noinline__ bool convert_groups(int type, const char *p, int step, uint4 *place)
@@ -183,8 +183,8 @@ __device__ __noinline__ bool convert_groups(int type, const char *p, int step, u
 }
 
 /*
- * An input of any type and layout, converted, into the thread's place for it.  A function of its
- * own, so that it takes no registers from the common way.
+ * Reads and converts an input of any type and layout into the thread's slot.  Not inlined, so that
+ * the common path keeps its registers.
  */
 template <typename T>
 __device__ __noinline__ void read_input(const fused_args &args, int input, uint4 *place)
@@ -200,7 +200,7 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
             convert_groups<T>(type, p[0], step, place))
             return;
     }
-    int64_t step = args.strides[args.ndim - 1][k]; /* of a SINGLE it is 0 */
+    int64_t step = args.strides[args.ndim - 1][k]; /* 0 for a SINGLE */
 #pragma unroll 1
     for (int v = 0; v < GROUPS; v++, place += blockDim.x) {
         int32_t row;
@@ -220,7 +220,7 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     }
 }
 
-/* The terms of a reduction that are left. */
+/* Reads the last terms of a reduction. */
 template <typename T>
 __device__ __noinline__ void read_terms(const char *p, int type, int step, int64_t left,
                                         uint4 *place)
@@ -233,8 +233,8 @@ __device__ __noinline__ void read_terms(const char *p, int type, int step, int64
 }
 
 /*
- * Whole groups of i32 and f32 in a program of f64; false of any others.  The likely mixtures are
- * converted in line: more of them would take too many registers.
+ * Reads whole groups of i32 or f32 in a program of f64; returns false for other types.  Only these
+ * common conversions are inlined: more would need too many registers.
  */
 template <typename T, int WAY>
 __device__ __forceinline__ bool read_words(const fused_args &args, int k, const position<WAY> &at,
@@ -262,7 +262,7 @@ __device__ __forceinline__ bool read_words(const fused_args &args, int k, const 
     return false;
 }
 
-/* An operand into x, while `other` is needed too. */
+/* Reads an operand into x and keeps `other`. */
 template <typename T, int WAY>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
                                              const position<WAY> &at, uint4 *own,
@@ -311,8 +311,8 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
 }
 
 /*
- * What is done by calls: also divisions and shifts of integers, which would take registers from all
- * others.
+ * Tells which operations are calls.  Integer divisions and shifts are among them: inlined, they
+ * would raise the register use of all operations.
  */
 template <int OP, typename T> __device__ constexpr bool is_by_call()
 {
@@ -323,7 +323,7 @@ template <int OP, typename T> __device__ constexpr bool is_by_call()
              OP == MYLIB_OP_left_shift || OP == MYLIB_OP_right_shift));
 }
 
-/* *x = opcode(*x, *y), of those. */
+/* Computes *x = opcode(*x, *y) for the operations that are calls. */
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {
     switch (opcode) {
@@ -337,7 +337,7 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
     }
 }
 
-/* The same for all elements of a thread. */
+/* Does so for all elements of a thread. */
 template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
 {
 #pragma unroll 1
@@ -347,7 +347,7 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
     }
 }
 
-/* x[i] = opcode(x[i], y[i]); false where that is left to a call. */
+/* Computes x[i] = opcode(x[i], y[i]); returns false for operations that are calls. */
 template <typename T, int N>
 __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N])
 {
@@ -367,7 +367,7 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* The results as elements of type R. */
+/* Stores the results as elements of type R. */
 template <typename T, typename R, int WAY>
 __device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
                                              const T (&x)[single<T>::N])
@@ -400,7 +400,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     }
 }
 
-/* Where it is asked for, and not in case that it is. */
+/* The asm keeps nvcc from hoisting the copy out of the branch. */
 __device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
 {
 #pragma unroll
@@ -411,8 +411,8 @@ __device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
 }
 
 /*
- * So many thread blocks of a multiprocessor at once that there are enough loads on their way, and
- * so few that the loop over statements keeps all its values in registers.
+ * Thread blocks of a multiprocessor: enough of them to keep loads in flight, few enough that the
+ * loop over statements holds all its values in registers.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
@@ -422,7 +422,7 @@ constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex                
                                                                                        : 5);
 constexpr int MIXED_BLOCKS = most_blocks(5);
 
-/* What the statements give for a thread's elements. */
+/* Runs the statements for a thread's elements. */
 template <typename T, int WAY>
 __device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
                                                uint4 *own, uint32_t *mask, T (&x)[single<T>::N])
@@ -489,23 +489,23 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY
 /* ---- Reductions of such programs ----------------------------------------------------------- */
 
 /*
- * A thread has a vector of lanes of a block of terms, and goes through all the terms of these: two
- * rows of lanes at a time are its two groups.  The lanes of a block are then reduced by a warp, and
- * the blocks of a thread block, which are an aligned group of 2^k, by a thread.
+ * A thread owns a vector of lanes of a block of terms and walks through all their terms, two rows
+ * of lanes at a time: its two groups.  A warp then reduces the lanes of a block, and one thread the
+ * blocks of a thread block, which are an aligned group of 2^k.
  *
- * The lanes of a thread wait in shared memory, like all that is not needed while statements run;
- * what can be computed again is computed again.
+ * While statements run, lanes and other idle values stay in shared memory, and cheap values are
+ * recomputed.
  */
 template <typename T> struct in_block {
-    static constexpr int G = single<T>::G, VECTORS = LANES / G; /* in a row of lanes */
-    /* So many blocks of terms the threads take at once. */
+    static constexpr int G = single<T>::G, VECTORS = LANES / G; /* of a row of lanes */
+    /* Blocks of terms that the threads process at once. */
     static __device__ __forceinline__ int set() { return blockDim.x / VECTORS; }
     static __device__ __forceinline__ int blocks(const fused_args &args)
     {
         int64_t left = (args.columns - first_term<G>(args) + TERMS - 1) / TERMS;
         return left < args.sets * set() ? (int)left : args.sets * set();
     }
-    /* Two places for the vectors of lanes of all threads, and one for the result of each block. */
+    /* Two slots for the vectors of lanes of all threads, and one for the result of each block. */
     static __device__ __forceinline__ uint4 *vectors(const fused_args &args, int done)
     {
         uint32_t *masks = mask_of(args) - threadIdx.x;
@@ -517,7 +517,10 @@ template <typename T> struct in_block {
     }
 };
 
-/* What changes no other value, not even the sign of a zero: it stands for terms beyond the end. */
+/*
+ * Returns the identity of the reduction, exact even for the sign of a zero: it replaces terms
+ * beyond the end.
+ */
 template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
 {
     constexpr T INFINITE = sizeof(T) == 4 ? (T)__builtin_huge_valf() : (T)__builtin_huge_val();
@@ -527,7 +530,7 @@ template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
                                      : -INFINITE;
 }
 
-/* Two rows of terms into the lanes, after those that are there. */
+/* Combines two rows of terms into the lanes. */
 template <int R, typename T>
 __device__ __forceinline__ void take_terms(const T (&x)[single<T>::N], T (&lane)[single<T>::G])
 {
@@ -536,7 +539,7 @@ __device__ __forceinline__ void take_terms(const T (&x)[single<T>::N], T (&lane)
         lane[j % single<T>::G] = combine<R>()(lane[j % single<T>::G], x[j]);
 }
 
-/* The lanes of a block, by a warp; the result is thread 0's. */
+/* Reduces the lanes of a block by a warp; thread 0 gets the result. */
 template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uint4 *vectors)
 {
     constexpr int G = single<T>::G, V = LANES / (WARP * G);
@@ -548,7 +551,7 @@ template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uin
     return reduce_vectors(combine<R>(), x);
 }
 
-/* Blocks pairwise, in their places; the result is the first one's. */
+/* Reduces blocks pairwise in place; the first slot gets the result. */
 template <int R, typename T> __device__ __forceinline__ void reduce_blocks(T *block, int blocks)
 {
 #pragma unroll 1
@@ -607,7 +610,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
             at.term += GROUPS * LANES;
         }
         at.term += (in::set() - 1) * TERMS;
-        /* The next lanes come to the other place while these are read. */
+        /* Write the next lanes to the other slot while these are read. */
         __syncthreads();
         /* The warps take turns. */
         const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
@@ -645,7 +648,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
 
 /* ---- Programs of several types ------------------------------------------------------------- */
 
-/* The elements of a thread, of any type of 8 bytes at most, are packed in as many words. */
+/* Packs the elements of a thread, of any type of at most 8 bytes, into words. */
 constexpr int MIXED_G = MYLIB_FUSED_MIXED_GROUP, MIXED_N = MIXED_G * GROUPS;
 static_assert(MIXED_N == 4, "a mask is one word of bools");
 
@@ -676,7 +679,7 @@ __device__ __forceinline__ int size_of(int type)
     return 0;
 }
 
-/* One element, in the low bytes of its bits, as one of another type. */
+/* Converts one element, held in the low bytes of its bits, to another type. */
 template <typename S> __device__ __forceinline__ uint64_t convert_from(int to, uint64_t bits)
 {
     S x;
@@ -736,14 +739,14 @@ __device__ __forceinline__ void store_bits(int size, void *p, uint64_t bits)
     }
 }
 
-/* Element i of what is packed at a place in shared memory: two uint4 that are apart. */
+/* Returns packed element i of a slot in shared memory: two separate uint4. */
 __device__ __forceinline__ char *element_of(uint4 *place, int size, int i)
 {
     int at = i * size;
     return (char *)(place + at / 16 * blockDim.x) + at % 16;
 }
 
-/* What is at a place converted there. */
+/* Converts a slot in place. */
 __device__ __noinline__ void convert_place(int from, int to, uint4 *place)
 {
     uint64_t bits[MIXED_N];
@@ -756,7 +759,7 @@ __device__ __noinline__ void convert_place(int from, int to, uint4 *place)
                    convert_element(from, to, bits[i]));
 }
 
-/* An input of any layout into the thread's place for it. */
+/* Reads an input of any layout into the thread's slot. */
 __device__ __noinline__ void read_any(const fused_args &args, int input, uint4 *place)
 {
     int k = 1 + input, size = size_of(args.input_type[input]);
@@ -790,7 +793,7 @@ __device__ __forceinline__ void write_words(uint4 *place, const uint32_t (&w)[WO
         place[v * blockDim.x] = make_uint4(w[4 * v], w[4 * v + 1], w[4 * v + 2], w[4 * v + 3]);
 }
 
-/* Groups of vectors of memory to packed words, and back. */
+/* Convert between groups of vectors in memory and packed words. */
 __device__ __forceinline__ void read_vectors(const fused_args &args, int input,
                                              const position<ANY> &at, int size,
                                              uint32_t (&w)[WORDS])
@@ -831,7 +834,7 @@ __device__ __forceinline__ void write_vectors(const fused_args &args, const posi
     }
 }
 
-/* An operand as the words of type `to`, while `other` is needed too. */
+/* Reads an operand as words of type `to` and keeps `other`. */
 __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, int from, int to,
                                            const position<ANY> &at, uint4 *own,
                                            uint32_t (&w)[WORDS], uint32_t (&other)[WORDS])
@@ -866,7 +869,9 @@ __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, 
     read_words(place_of(own, args.registers + 1), other);
 }
 
-/* The operation on packed words, for one type; false where that is left to a call. */
+/*
+ * Computes the operation on packed words of one type; returns false for operations that are calls.
+ */
 template <typename T>
 __device__ __forceinline__ bool step_words(const fused_statement &s, uint32_t (&x)[WORDS],
                                            const uint32_t (&y)[WORDS])
@@ -896,8 +901,8 @@ __device__ __forceinline__ bool step_words(const fused_statement &s, uint32_t (&
 }
 
 /*
- * What is done by calls: all elements of a thread, at two places.  The result of an absolute is
- * packed as it is of the real type.
+ * Computes the operations that are calls, for all elements of a thread in two slots.  The result of
+ * absolute is packed as the real type.
  */
 template <typename T> __device__ __forceinline__ void call_words_as(int opcode, uint4 *x, uint4 *y)
 {
@@ -923,7 +928,7 @@ __device__ __noinline__ void call_words(int type, int opcode, uint4 *x, uint4 *y
 #undef DT
     }
 }
-/* x = mask ? x : y, of elements of the size of B. */
+/* Computes x = mask ? x : y for elements of B's size. */
 template <typename B>
 __device__ __forceinline__ void select_words(uint32_t (&x)[WORDS], const uint32_t (&y)[WORDS],
                                              uint32_t mask)
@@ -1020,7 +1025,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     }
 }
 
-/* The kernel of contiguous vectors for T: where it would be no faster, that of any layout. */
+/* Selects the kernel of contiguous vectors for T, or that of any layout where it is as fast. */
 template <typename T>
 constexpr int FLAT_WAY = std::is_same<T, t_i32>::value || std::is_same<T, t_c64>::value ? (int)ANY
                                                                                         : (int)FLAT;
@@ -1058,7 +1063,7 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 void mylib_cuda_load_fused(void)
 {
     cudaFuncAttributes attributes;
-    /* One kernel brings the code of all.  What fails here fails, and is told, at the launch. */
+    /* Loading one kernel loads the code of all.  A failure here is reported by the launch. */
     if (cudaFuncGetAttributes(&attributes, (const void *)fused_kernel<t_f64, FLAT>) != cudaSuccess)
         (void)cudaGetLastError();
 }

@@ -1,11 +1,10 @@
 /*
- * interpreter.cuh - what the kernels share: conversions, the table as types, one step of a program,
+ * interpreter.cuh - shared by the kernels: conversions, the table as types, one step of a program,
  * and the trees over a warp's values.
  *
  * A kernel interprets a program: one instruction at a time for all elements of a thread, which it
- * carries in registers.  There is one kernel per element type and kind of layout.  The switch over
- * opcodes is an expansion of the table; the branch is the same for all threads, and its cost
- * disappears behind the memory traffic.
+ * holds in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes
+ * is an expansion of the table; its branch is uniform, and memory traffic hides its cost.
  *
  * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
  * strided.cu     operands of any strides
@@ -25,7 +24,7 @@ namespace
 
 constexpr int THREADS = MYLIB_CUDA_THREADS;
 
-/* The most thread blocks of that size that a multiprocessor has at once. */
+/* Most resident thread blocks of a size on a multiprocessor. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 ||                     \
     __CUDA_ARCH__ / 100 == 10
 constexpr int MAX_BLOCKS = 8;
@@ -36,8 +35,8 @@ constexpr int MAX_BLOCKS = 6;
 #endif
 
 /*
- * The same number, but new to the compiler: what rarely used code computes from it is computed
- * there, and not kept in registers from the start.
+ * Hides a value from the optimizer, so that cold paths recompute what depends on it instead of
+ * holding registers.
  */
 __device__ __forceinline__ int32_t anew(uint32_t number)
 {
@@ -84,7 +83,7 @@ template <typename T> struct class_of;
 MYLIB_STORED_TYPES(DT)
 #undef DT
 
-/* The type of the parts and of the modulus, and one such as a value of the type itself. */
+/* The type of the parts and of the modulus, and a conversion of one to the type itself. */
 template <typename T> struct real_of {
     static constexpr bool is_complex = false;
     typedef T type;
@@ -123,7 +122,7 @@ template <typename T> __device__ T truncate(t_f64 x);
 MYLIB_SET_INT(TRUNCATE, )
 #undef TRUNCATE
 
-/* A value of one stored type as another, as mylib_map_as() converts. */
+/* Converts a value between stored types, as mylib_map_as() does. */
 template <typename T, typename S> __device__ __forceinline__ T convert(S x)
 {
     constexpr element_class t = class_of<T>::value, s = class_of<S>::value;
@@ -166,9 +165,9 @@ MYLIB_STORED_TYPES(DT)
 #undef DT
 
 /*
- * Whether elements of type S are read in vectors and converted to D in registers: those that are
- * promoted to D, and need no more room than D.  The rest of the conversions are too many to have
- * their own code for each number of elements.
+ * Tells whether elements of type S are read in vectors and converted to D in registers: types that
+ * are promoted to D and no larger than D. The other conversions are too many to compile for each
+ * number of elements.
  */
 template <typename D, typename S> __host__ __device__ constexpr bool is_promoted()
 {
@@ -251,8 +250,8 @@ MEANING_LOGIC(logical_xor, bool)
 MEANING_TEST(logical_not, bool)
 
 /*
- * Operations that take so long that a call does not show.  In line, each of a thread's elements
- * would have its own copy of them, and they would take registers from all others.
+ * Tells which operations take so long that a call costs nothing beside them.  Inlined, each would
+ * be copied for every element of a thread and raise the register use of all operations.
  */
 template <int OP, typename T> __device__ constexpr bool is_costly()
 {
@@ -273,7 +272,7 @@ template <int OP, typename T> __device__ __forceinline__ T apply(T a, T b)
         return meaning<OP, T>::apply(a, b);
 }
 
-/* acc[i] = bit i of mask ? acc[i] : x[i]; elements smaller than a register stay packed in it. */
+/* Computes acc[i] = bit i of mask ? acc[i] : x[i]; small elements stay packed in registers. */
 template <typename T, int N>
 __device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t mask)
 {
@@ -297,9 +296,9 @@ __device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t ma
 }
 
 /*
- * acc[i] = opcode(acc[i], x[i]) for the N elements of a thread; bit i of mask is that of element i.
- * MYLIB_OPCODE_MASK, whose operand is not converted to T, is the caller's.  acc and x are aligned
- * to 4 bytes at least.
+ * Computes acc[i] = opcode(acc[i], x[i]) for the N elements of a thread; bit i of mask belongs to
+ * element i.  The caller handles MYLIB_OPCODE_MASK, whose operand is not converted to T. acc and x
+ * are aligned to at least 4 bytes.
  */
 template <typename T, int N>
 __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], uint32_t mask = 0)
@@ -331,7 +330,7 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
 constexpr int WARP = MYLIB_CUDA_WARP;
 constexpr unsigned ALL = 0xffffffff; /* threads of a warp */
 
-/* f(a, b) is a combined with b, where a has the earlier terms. */
+/* f(a, b) combines a with b; a has the earlier terms. */
 template <int R> struct combine {
     static constexpr int REDUCTION = R;
     __device__ __forceinline__ combine() {}
@@ -349,7 +348,7 @@ template <int R> struct combine {
     }
 };
 
-/* The value of the thread whose number in the warp differs in the bits of `mask`. */
+/* Returns the value of the thread whose index in the warp differs in the bits of `mask`. */
 template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
 {
     uint32_t words[sizeof(C) / 4];
@@ -361,20 +360,23 @@ template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
     return x;
 }
 
-/* The values of two halves of a warp, `half` threads apart: each thread of a pair gets the same. */
+/*
+ * Combines the values of two halves of a warp, `half` threads apart: both threads of a pair get the
+ * result.
+ */
 template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
 {
     C other = shuffle(value, half);
     bool is_later = (threadIdx.x & half) != 0;
-    /* Sums and products are the same either way round; equal minima may differ in sign. */
+    /* Sums and products commute; equal minima may differ in sign. */
     if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
         return f(value, other);
     return f(is_later ? other : value, is_later ? value : other);
 }
 
 /*
- * Value j of thread t is lane t E + j.  While a thread has several values it hands one half of them
- * to its partner and gets the other half of the partner's, so that none is computed twice.
+ * Reduces the lanes of a warp: value j of thread t is lane t E + j.  While a thread has several
+ * values, it swaps half of them with its partner, so that no sum is computed twice.
  */
 template <typename F, typename C, int E>
 __device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
@@ -398,7 +400,7 @@ __device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
     for (; half > 0; half /= 2)
         value = combine_pair(f, value, half);
 
-        /* Now the halves that were handed over, the larger first. */
+        /* Combine the swapped halves, the larger first. */
 #pragma unroll
     for (half = WARP / 2; half >= WARP / E && half > 0; half /= 2)
         if (E > 1)
@@ -406,7 +408,7 @@ __device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
     return value;
 }
 
-/* All lanes of a block: value j of vector v of thread t is lane (32 v + t) E + j. */
+/* Reduces all lanes of a block: value j of vector v of thread t is lane (32 v + t) E + j. */
 template <typename F, typename C, int V, int E>
 __device__ __forceinline__ C reduce_vectors(F f, C (&x)[V][E])
 {

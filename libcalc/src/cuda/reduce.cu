@@ -1,17 +1,17 @@
 /*
  * reduce.cu - reductions of GPU memory, in the order that mylib.h gives.
  *
- * Everything is carried in one of six types.  Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
+ * Values are carried in one of six types.  Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
  *
- * - rows: terms that are contiguous, and of the carrying type or one that widens to it; a warp
- *   takes a block;
- * - lanes: terms of any type and strides; the threads of a thread block are the lanes;
- * - columns: many outputs side by side; a thread has an output, or as many as fill 16 bytes, and
- *   walks the pairwise tree over the lanes depth first, so that few values wait at a time.
+ * - rows: contiguous terms of the carrying type, or of one that widens to it; a warp reduces a
+ *   block;
+ * - lanes: terms of any type and strides; each thread of a thread block is a lane;
+ * - columns: many adjacent outputs; a thread has one output, or as many as fill 16 bytes, and
+ *   walks the pairwise tree over the lanes depth first, which keeps few values alive.
  *
- * What one warp or thread block takes is an aligned group of 2^k blocks: a whole subtree of the
- * pairwise tree over the blocks.  A second launch combines what several groups of an output give;
- * few groups of lanes are combined within a cluster of thread blocks, where there are clusters.
+ * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
+ * tree over the blocks.  A second launch combines the groups of an output; a few groups of lanes
+ * are combined within a cluster of thread blocks, on GPUs that have clusters.
  */
 #include <type_traits>
 
@@ -35,8 +35,8 @@ typedef mylib_reduce_args reduce_args;
 /* ---- Values -------------------------------------------------------------------------------- */
 
 /*
- * The same for any reduction: where the speed of memory is not reached anyway, one kernel for all
- * spares much code.
+ * A run-time choice among all reductions: where memory is not the limit, one kernel for all saves
+ * much code.
  */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
 {
@@ -62,9 +62,9 @@ struct combine_any {
 };
 
 /*
- * Complex minima and maxima, where the first of the terms that are as good is the result.  Any tree
- * that keeps the order of the terms gives it, so that a lane takes a run of consecutive terms, and
- * what is not there is the last term once more.
+ * Complex minima and maxima: of equal terms the first one is the result.  Any tree that keeps the
+ * order of the terms gives it, so a lane takes a run of consecutive terms, and the last term stands
+ * in for missing ones.
  */
 struct combine_runs : combine_any {
     __device__ __forceinline__ combine_runs(const reduce_args &args) : combine_any(args) {}
@@ -76,7 +76,7 @@ template <typename C> __device__ __forceinline__ C product(C a, C b)
     return meaning<MYLIB_OP_multiply, C>::apply(a, b);
 }
 
-/* What changes nothing, of integers. */
+/* Identity elements of the integer reductions. */
 template <int R, typename C> __device__ __forceinline__ C identity()
 {
     constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
@@ -84,12 +84,12 @@ template <int R, typename C> __device__ __forceinline__ C identity()
 }
 
 /*
- * A term of any stored type, by its bits, converted to the program's type and then to C.  A call:
- * it is a kilobyte of cases.
+ * Converts a term of any stored type, given by its bits, to the program's type and then to C.  Not
+ * inlined: it is a kilobyte of cases.
  *
- * C holds every number of a narrower integer type, and has its sign: an integer wraps around to it,
- * while a float goes to the nearest of C, NaN to the lowest, and from there to the nearest of the
- * narrower type, which is where it would have gone at once.
+ * C holds every number of a narrower integer type, and has its sign.  An integer wraps around to
+ * it; a float goes to the nearest number of C, NaN to the lowest, and from there to the nearest of
+ * the narrower type: the same as in one step.
  */
 template <typename C>
 __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low, uint64_t high)
@@ -113,7 +113,7 @@ __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low,
     return x;
 }
 
-/* Loads the terms of input k at p[0..N): all of them before any is converted. */
+/* Loads the terms of input k at p[0..N); issues all loads before the first conversion. */
 template <typename C, int N>
 __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
                                            const char *const (&p)[N], C (&x)[N])
@@ -152,7 +152,7 @@ __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
 
 /* ---- Places -------------------------------------------------------------------------------- */
 
-/* Where the terms of an output begin. */
+/* Returns the address of an output's first term. */
 __device__ __noinline__ const char *first_term(const reduce_args &args, int k, uint32_t output)
 {
     const char *p = args.in[k];
@@ -165,7 +165,7 @@ __device__ __noinline__ const char *first_term(const reduce_args &args, int k, u
     return p;
 }
 
-/* Where a term is from the first, when several dimensions are reduced. */
+/* Returns a term's offset from the first one when several dimensions are reduced. */
 __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, int64_t term)
 {
     int64_t offset = 0;
@@ -184,7 +184,7 @@ __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, i
     return offset;
 }
 
-/* `value` as the output's type, which is C or one that C carries. */
+/* Stores `value` as the output's type: C, or a type that C carries. */
 template <typename C>
 __device__ __noinline__ void store_output(const reduce_args &args, uint32_t output, C value)
 {
@@ -222,9 +222,9 @@ __device__ __noinline__ void store_output(const reduce_args &args, uint32_t outp
 /* ---- Trees --------------------------------------------------------------------------------- */
 
 /*
- * Blocks one after the other, combined pairwise: level[k] is what 2^k consecutive blocks give, or
- * absent.  Merging as a binary counter carries gives the tree of pairing all blocks level by level.
- * One thread uses it.
+ * Combines consecutive blocks pairwise: level[k] is the result of 2^k consecutive blocks, or
+ * absent.  Merging as a binary counter carries builds the same tree as pairing all blocks level by
+ * level.  Used by one thread.
  */
 template <typename F, typename C>
 __device__ __forceinline__ void count_block(F f, C *level, uint32_t blocks, C value)
@@ -236,7 +236,7 @@ __device__ __forceinline__ void count_block(F f, C *level, uint32_t blocks, C va
     level[k] = value;
 }
 
-/* What all `blocks` give; there was one at least. */
+/* Returns the result of all `blocks`, at least one. */
 template <typename F, typename C>
 __device__ __forceinline__ C count_end(F f, const C *level, uint32_t blocks)
 {
@@ -249,7 +249,7 @@ __device__ __forceinline__ C count_end(F f, const C *level, uint32_t blocks)
     return value;
 }
 
-/* One value of each thread of a warp, of which `lanes` are there; the result is thread 0's. */
+/* Reduces the values of the first `lanes` threads of a warp; thread 0 gets the result. */
 template <typename F, typename C> __device__ __forceinline__ C reduce_warp(F f, C value, int lanes)
 {
     int t = threadIdx.x % WARP;
@@ -262,7 +262,7 @@ template <typename F, typename C> __device__ __forceinline__ C reduce_warp(F f, 
     return value;
 }
 
-/* A result for part `part` of an output: stored if that is all. */
+/* Takes the result of part `part` of an output; stores it if the output has no other part. */
 template <typename C>
 __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output, uint32_t part,
                                        C value)
@@ -275,7 +275,10 @@ __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output,
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
-/* What sums of floats begin with: -0 + x is x, for each x.  Others begin with their first term. */
+/*
+ * Initial value of sums of floats: -0 + x is x for every x.  Other reductions begin with their
+ * first term.
+ */
 template <int R, typename C> __device__ __forceinline__ C neutral()
 {
     if constexpr (class_of<C>::value == COMPLEX)
@@ -287,8 +290,8 @@ template <int R, typename C> __device__ __forceinline__ C neutral()
 }
 
 /*
- * A full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v of thread
- * t is lane (32 v + t) E + j.  A chunk of rows is loaded before any is used.
+ * Reduces a full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v
+ * of thread t is lane (32 v + t) E + j.  A chunk of rows is loaded before the first is used.
  */
 template <typename F, typename C, typename S, bool DOT>
 __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
@@ -328,7 +331,7 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
     return reduce_vectors(f, acc);
 }
 
-/* n terms, aligned to their elements: value v of thread t is lane 32 v + t. */
+/* Reduces n terms, aligned to their elements: value v of thread t is lane 32 v + t. */
 template <typename F, typename C, typename S, bool DOT>
 __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const char *b)
 {
@@ -341,7 +344,7 @@ __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const cha
 #pragma unroll
         for (int v = 0; v < V; v++) {
             int i = r * LANES + v * WARP + t;
-            i = i < n ? i : 0; /* not used */
+            i = i < n ? i : 0; /* unused */
             x[v] = convert<C>(((const S *)a)[i]);
             if constexpr (DOT)
                 x[v] = product(x[v], convert<C>(((const S *)b)[i]));
@@ -364,7 +367,7 @@ __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const cha
     return reduce_warp(f, acc[0], lanes);
 }
 
-/* n terms in runs, one for each thread. */
+/* Reduces n terms in runs, one run for each thread. */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
 {
@@ -390,7 +393,7 @@ __device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
     return value;
 }
 
-/* The elements of some vectors, first combined in the type P where that is exact. */
+/* Combines the elements of some vectors, first in the type P where that is exact. */
 template <typename F, typename C, typename S, int N>
 __device__ __forceinline__ C combine_integers(F f, C value, const uint4 (&words)[N])
 {
@@ -427,8 +430,8 @@ __device__ __forceinline__ C combine_words(F f, int type, C value, const uint4 (
 }
 
 /*
- * Integers, n of them, by a warp.  In every order they give the same, so each thread takes whole
- * vectors, as many as there are; nothing need be there.
+ * Reduces n integers, possibly none, by a warp.  Their order does not matter, so each thread takes
+ * whole vectors.
  */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_integers(F f, int type, int size, int64_t n, const char *a)
@@ -439,7 +442,7 @@ __device__ __forceinline__ C reduce_integers(F f, int type, int size, int64_t n,
     int64_t head = (int64_t)(-(uintptr_t)a % 16) / size, per_vector = 16 / size;
     head = head < n ? head : n;
     int64_t vectors = (n - head) / per_vector, done = head + vectors * per_vector;
-    /* Those before the first vector and after the last: at most 15 each. */
+    /* Elements before the first vector and after the last: at most 15 each. */
     int64_t i = t < 16 ? t : done + t - 16;
     if (i < (t < 16 ? head : n))
         value = load_at<C>(type, a, i);
@@ -466,7 +469,9 @@ __device__ __forceinline__ C reduce_integers(F f, int type, int size, int64_t n,
     return value;
 }
 
-/* The blocks begin to end - 1 of an output, at least one, by a warp; the result is thread 0's. */
+/*
+ * Reduces blocks begin to end - 1 of an output, at least one, by a warp; thread 0 gets the result.
+ */
 template <typename F, typename C, typename S, bool DOT>
 __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
                                            const char *b, int64_t begin, int64_t end, C *level)
@@ -491,8 +496,9 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
 }
 
 /*
- * With one warp for each output a warp takes all its blocks; otherwise the warps of a thread block
- * take consecutive groups of one output.  S is the type of the elements, void for any integers.
+ * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
+ * block take consecutive groups of one output.  S is the type of the elements, void for all
+ * integers.
  */
 template <typename F, typename C, typename S, bool DOT>
 __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOCKS : MIN_BLOCKS<C>)
@@ -535,7 +541,7 @@ __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOC
         room[warp] = value;
     __syncthreads();
     if (threadIdx.x == 0) {
-        /* The groups that are there come first. */
+        /* Existing groups come first. */
         int left = 1;
         while (left < WARPS && begin + left * args.group < args.blocks)
             left++;
@@ -551,9 +557,9 @@ __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOC
 /* ---- Clusters ------------------------------------------------------------------------------ */
 
 /*
- * The thread blocks of a cluster are the parts of an output.  The first one's shared memory has a
- * place for what each part gives, and a barrier that counts the bytes that have come: no other
- * memory, no fence, and the rest of the cluster need not stay.  CUDA 12.1 knows all that is needed.
+ * The thread blocks of a cluster compute the parts of an output.  The first block's shared memory
+ * has a slot for the result of each part, and a barrier that counts arriving bytes.  That needs no
+ * other memory and no fence, and the other blocks may exit.  Requires CUDA 12.1.
  */
 #if CUDART_VERSION >= 12010
 #define HAS_CLUSTERS 1
@@ -574,7 +580,7 @@ __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* In the first thread block, before any of the cluster sends something. */
+/* Called in the first thread block, before any block of the cluster sends. */
 __device__ __forceinline__ void expect_bytes(uint64_t *barrier, uint32_t nbytes)
 {
     uint32_t at = shared_address(barrier);
@@ -585,7 +591,7 @@ __device__ __forceinline__ void expect_bytes(uint64_t *barrier, uint32_t nbytes)
                  : "memory");
 }
 
-/* To the same place in the shared memory of the cluster's first thread block. */
+/* Sends to the same address in the shared memory of the cluster's first thread block. */
 template <typename C>
 __device__ __forceinline__ void send_to_first(C *place, uint64_t *barrier, const C &value)
 {
@@ -608,7 +614,7 @@ __device__ __forceinline__ void send_to_first(C *place, uint64_t *barrier, const
 #undef SEND
 }
 
-/* Until all expected bytes have come; what was sent can be read then. */
+/* Waits until all expected bytes have arrived and can be read. */
 __device__ __forceinline__ void wait_for_bytes(uint64_t *barrier)
 {
     asm volatile("{\n\t"
@@ -620,7 +626,7 @@ __device__ __forceinline__ void wait_for_bytes(uint64_t *barrier)
                  : "memory");
 }
 
-/* Every thread of the cluster goes through this and then through finish_in_cluster(). */
+/* Called by every thread of the cluster, before finish_in_cluster(). */
 template <typename C>
 __device__ __forceinline__ void begin_in_cluster(const reduce_args &args, cluster_room<C> &all,
                                                  uint32_t part)
@@ -631,15 +637,15 @@ __device__ __forceinline__ void begin_in_cluster(const reduce_args &args, cluste
 }
 
 /*
- * Thread 0 has the value of its part.  A cluster may have more thread blocks than there are parts.
- * The order is that of combine_kernel().
+ * Combines the parts in the order of combine_kernel().  Thread 0 has the value of its part.  A
+ * cluster may have more thread blocks than parts.
  */
 template <typename F, typename C>
 __device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
                                                   cluster_room<C> &all, uint32_t output,
                                                   uint32_t part, C value)
 {
-    /* From here on all thread blocks are there, and the barrier of the first one. */
+    /* From here on all thread blocks run, and the barrier of the first one exists. */
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
     if (threadIdx.x != 0 || part >= args.parts)
         return;
@@ -661,7 +667,7 @@ __device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
 
 /* ---- Lanes --------------------------------------------------------------------------------- */
 
-/* x[0..count) from left to right; count is 1 at least. */
+/* Reduces x[0..count) from left to right; count is at least 1. */
 template <typename F, typename C, int N>
 __device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
 {
@@ -673,10 +679,10 @@ __device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
     return value;
 }
 
-/* How far the terms of a lane are apart. */
+/* Returns the distance between the terms of a lane. */
 template <typename F> constexpr int APART = IN_RUNS<F> ? 1 : LANES;
 
-/* A lane's terms: from `begin` on, below `end`. */
+/* A lane's terms: `begin` to `end` - 1. */
 struct lane_terms {
     int64_t begin, end;
 };
@@ -696,7 +702,7 @@ __device__ __forceinline__ lane_terms terms_of_lane(int lane, int bits, int64_t 
     return {begin, begin + run < to ? begin + run : to};
 }
 
-/* The lanes of 2^bits that have terms. */
+/* Counts the lanes of 2^bits that have terms. */
 template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64_t from, int64_t to)
 {
     if constexpr (IN_RUNS<F>)
@@ -704,10 +710,7 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
     return to - from < LANES ? (int)(to - from) : LANES;
 }
 
-/*
- * Reduces the terms of a lane, at most ROWS and below `end`.  For those beyond it loads `term`
- * again.
- */
+/* Reduces the terms of a lane, at most ROWS and below `end`; beyond `end` it reloads `term`. */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const char *const *first,
                                          int64_t term, int64_t end)
@@ -772,7 +775,10 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
             lane_terms terms = terms_of_lane<F>(l, STEPS, from, to);
             value = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
         }
-        /* Upper halves are handed over; the last five steps are within a warp. */
+        /*
+         * The upper half of the threads passes its values on; the last five steps stay within a
+         * warp.
+         */
 #pragma unroll
         for (int half = LANES / 2; half >= WARP; half /= 2) {
             if (l >= half && l < 2 * half)
@@ -800,15 +806,14 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 
 /* ---- Columns ------------------------------------------------------------------------------- */
 
-/* The outputs of a thread side by side. */
+/* Adjacent outputs of a thread. */
 template <typename C, int W> struct alignas(W == 1 ? alignof(C) : 16) columns_of {
     C e[W];
 };
 
 /*
- * 32 W outputs side by side are a warp's, or that of 2^warp_bits warps, of which warp s takes the
- * lanes s, s + 2^warp_bits, ...  In the tree's order these are visited with the bits of their
- * number reversed.
+ * A warp owns 32 W adjacent outputs; or 2^warp_bits warps share them, and warp s takes lanes s, s +
+ * 2^warp_bits, ... The tree visits these in the order of their bit-reversed numbers.
  */
 __device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
 {
@@ -826,7 +831,7 @@ __device__ __forceinline__ columns_of<C, W> combine_columns(F f, const columns_o
     return both;
 }
 
-/* A lane of each of the columns: its terms are of the carrying type, and in a vector's reach. */
+/* Reduces a lane of each column; the terms are of the carrying type and fit in a vector. */
 template <typename F, typename C, int W>
 __device__ __forceinline__ columns_of<C, W>
 reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, int64_t end)
@@ -848,8 +853,8 @@ reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, in
 }
 
 /*
- * Lanes of a single term, the m-th to m + SOME - 1-th of those visited: all are loaded before they
- * are combined.
+ * Reduces lanes of a single term, the m-th to the (m + SOME - 1)-th visited; all are loaded before
+ * they are combined.
  */
 template <typename F, typename C, int SOME>
 __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
@@ -903,7 +908,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
         int lanes = count_lanes<F>(args.lane_bits, from, to);
         values value = values();
-        /* Of lanes with several terms one at a time has enough to load. */
+        /* A lane of several terms has enough loads in flight by itself. */
         const int some_bits = W == 1 && to - from <= LANES ? SOME_BITS : 0;
 #pragma unroll 1
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
@@ -919,8 +924,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                         f, args, first, from, to, lanes, m, sub, steps, bits);
             }
             /*
-             * What waits at step k is combined with what comes after it, if that is there: of a
-             * pair the first always is, if any.
+             * Combine the value that waits at step k with the next one, if there is one: a pair
+             * without its first value has no second one.
              */
             int k = some_bits;
 #pragma unroll 1
@@ -933,7 +938,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                 waits[k * THREADS + threadIdx.x] = value;
         }
         if (bits != 0) {
-            /* A thread's own place: what waited there is done with. */
+            /* A thread's own slot; its old value is no longer needed. */
             room[threadIdx.x] = value;
             __syncthreads();
 #pragma unroll 1
@@ -961,9 +966,9 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 /* ---- Partial results ----------------------------------------------------------------------- */
 
 /*
- * The parts of each output, pairwise: the threads of a thread block are 2^width_bits outputs side
- * by side, times aligned groups of args.group parts, of which each thread counts one up, some at a
- * time.
+ * Combines the parts of each output pairwise.  The threads of a thread block cover 2^width_bits
+ * adjacent outputs, times aligned groups of args.group parts; each thread combines one group, some
+ * parts at a time.
  */
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
@@ -1017,16 +1022,16 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant_
 
 typedef void (*reduce_kernel)(reduce_args);
 
-/* The kernel of a way for a reduction carried in C. */
+/* Selects the kernel for a reduction carried in C. */
 template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
 {
     constexpr bool IS_INTEGER = class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED;
     constexpr int W = 16 / sizeof(C);
     constexpr bool IS_COMPLEX = real_of<C>::is_complex;
     typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_any> ANY;
-    /* Of complex numbers only sums are common. */
+    /* Only sums are common for complex numbers. */
     typedef std::conditional_t<R != MYLIB_SUM && IS_COMPLEX, ANY, combine<R>> F;
-    /* Modulo 2^64 sums and products of signed and unsigned numbers have the same bits. */
+    /* Sums and products modulo 2^64 have the same bits for signed and unsigned numbers. */
     constexpr bool IS_MODULAR =
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
@@ -1115,13 +1120,15 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
 {
-    /* The one that takes most of a multiprocessor; all are compiled for the same ones. */
+    /*
+     * Ask the kernel that uses a multiprocessor most; all are compiled for the same architectures.
+     */
     const void *kernel = (const void *)lanes_kernel<combine_any, t_c128>;
     cudaFuncAttributes attributes;
     cudaLaunchConfig_t config = {};
     *blocks_ret = 1;
     cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-    /* Code for older GPUs, which a newer one may run too, has nothing for clusters. */
+    /* Code for older GPUs, which newer ones may run too, has no clusters. */
     if (!HAS_CLUSTERS || error != cudaSuccess || attributes.ptxVersion < 90)
         return error;
     config.gridDim = dim3(MYLIB_MAX_CLUSTER);

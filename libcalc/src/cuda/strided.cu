@@ -1,9 +1,9 @@
 /*
- * strided.cu - single operations over operands of any strides; strided.h says which element meets
- * which thread.
+ * strided.cu - single operations over operands of any strides; strided.h assigns elements to
+ * threads.
  *
- * There is one kernel for each element type.  How it reads each input is a branch that all threads
- * take alike, as the switch over opcodes is.
+ * Each element type has one kernel.  How it reads an input is a uniform branch, like the switch
+ * over opcodes.
  */
 #include "interpreter.cuh"
 
@@ -25,7 +25,7 @@ template <typename T> struct strided {
     /* Elements at once in loops that are not unrolled. */
     static constexpr int GATHERED = N < 4 ? N : 4, STAGED = N < 8 ? N : 8;
 
-    /* As many blocks on a multiprocessor as its registers hold, with hardly any spilled. */
+    /* As many blocks on a multiprocessor as its registers hold, with almost no spills. */
     static constexpr int BLOCKS = sizeof(T) <= 4 ? 4 : 3;
 
     /* Room for a tile of any shape. */
@@ -43,8 +43,8 @@ template <typename T> __device__ __forceinline__ void store_element(char *p, T v
 
 template <typename T> struct position {
     typedef strided<T> S;
-    int32_t column, row; /* of the first element, but for the leads */
-    uint32_t leads;      /* 4 bits for each group: so many columns before it begins */
+    int32_t column, row; /* of the first element, before the leads */
+    uint32_t leads;      /* 4 bits for each group: columns that precede it */
     uint32_t valid;      /* bit i: element i of the thread exists */
 
     __device__ __forceinline__ int32_t column_of(const mylib_strided_args &args, int v) const
@@ -114,7 +114,7 @@ __device__ __forceinline__ char *address_of(const mylib_strided_args &args, int 
            column * args.strides[args.ndim - 1][k];
 }
 
-/* The first elements of a thread's groups in operand k. */
+/* Finds the first elements of a thread's groups in operand k. */
 template <typename T>
 __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int k,
                                             const position<T> &at, char *(&p)[strided<T>::VECTORS])
@@ -134,7 +134,7 @@ __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int 
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* The 16 bytes that begin 'shift' bytes into two vectors. */
+/* Returns the 16 bytes at offset 'shift' in two adjacent vectors. */
 __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t shift)
 {
     uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -154,8 +154,8 @@ __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t shift)
 }
 
 /*
- * Groups that lie side by side in memory.  Only whole groups are read as vectors, and of the two
- * vectors around an unaligned group none that is not wholly in the row.
+ * Reads contiguous groups.  Only whole groups are read as vectors; an unaligned group is read from
+ * the two aligned vectors around it, if both lie within the row.
  */
 template <typename T>
 __device__ __forceinline__ void
@@ -169,7 +169,7 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
         for (int v = 0; v < S::VECTORS; v++)
             *(uint4 *)&x[v * S::VECTOR] = *(const uint4 *)p[v];
     } else {
-        /* All loads come before what waits for them. */
+        /* Issue all loads before the first use. */
         uint4 low[S::VECTORS], high[S::VECTORS];
         uint32_t shift[S::VECTORS];
         bool is_whole[S::VECTORS];
@@ -217,7 +217,7 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
     }
 }
 
-/* Groups of elements at equal distances. */
+/* Reads groups of equally spaced elements. */
 template <typename T>
 __device__ __forceinline__ void
 read_elements(const mylib_strided_args &args, int k, const position<T> &at,
@@ -225,7 +225,7 @@ read_elements(const mylib_strided_args &args, int k, const position<T> &at,
 {
     typedef strided<T> S;
     int64_t step = args.element_step[k];
-    /* A value that may be there from the last operand would keep its register all the time. */
+    /* A value that may survive from the last operand would hold its register throughout. */
 #pragma unroll
     for (int i = 0; i < S::N; i++)
         x[i] = T();
@@ -235,7 +235,7 @@ read_elements(const mylib_strided_args &args, int k, const position<T> &at,
             x[i] = load_element<T>(p[i / S::VECTOR] + i % S::VECTOR * step);
 }
 
-/* Groups whose elements are all the same. */
+/* Reads groups whose elements are all the same. */
 template <typename T>
 __device__ __forceinline__ void
 read_rows(const position<T> &at, char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
@@ -252,7 +252,7 @@ read_rows(const position<T> &at, char *const (&p)[strided<T>::VECTORS], T (&x)[s
     }
 }
 
-/* One value for all. */
+/* Reads one value for all elements. */
 template <typename T>
 __device__ __forceinline__ void read_uniform(const char *p, T (&x)[strided<T>::N])
 {
@@ -263,9 +263,9 @@ __device__ __forceinline__ void read_uniform(const char *p, T (&x)[strided<T>::N
 }
 
 /*
- * Through shared memory: for each element its place there, as some thread loads it and as its own
- * thread takes it.  `turned`: threads that follow each other load the elements of a column of the
- * tile; else each loads its own.
+ * Position of an element in shared memory: where a thread stores what it loads, and where the
+ * element's own thread reads it. `turned`: consecutive threads load the elements of a column of the
+ * tile; otherwise each thread loads its own.
  */
 template <typename T>
 __device__ __forceinline__ T *turned_place(unsigned char *shared, int32_t column, int32_t row)
@@ -277,7 +277,7 @@ template <typename T> __device__ __forceinline__ T *own_place(unsigned char *sha
     return (T *)shared + i * THREADS + anew(threadIdx.x);
 }
 
-/* As a mask, 1 for what differs from 0 and 0. */
+/* Converts a condition to 1 or 0. */
 template <typename T, typename S, bool IS_MASK>
 __device__ __forceinline__ T read_converted(const char *p)
 {
@@ -287,7 +287,7 @@ __device__ __forceinline__ T read_converted(const char *p)
         return convert<T>(load_element<S>(p));
 }
 
-/* What is turned without conversion. */
+/* Transposes elements that need no conversion. */
 template <typename T>
 __device__ __forceinline__ void stage(const mylib_strided_args &args, int k, const tile &t,
                                       unsigned char *shared)
@@ -315,8 +315,8 @@ __device__ __forceinline__ void stage(const mylib_strided_args &args, int k, con
 }
 
 /*
- * What is converted, or has no regular places, SOME elements at a time: their loads, then their
- * conversions.  The loop is not unrolled, for it holds the conversions from all types.
+ * Reads elements that are converted or irregular, SOME at a time: first their loads, then their
+ * conversions.  The loop stays rolled because it contains the conversions from all types.
  */
 template <typename T, int SOME, bool IS_MASK>
 __device__ __forceinline__ void gather(const mylib_strided_args &args, int k, const position<T> &at,
@@ -367,7 +367,7 @@ __device__ __forceinline__ void gather(const mylib_strided_args &args, int k, co
     }
 }
 
-/* Input k into x; the threads of a block come here together. */
+/* Reads input k into x; all threads of a block call this together. */
 template <typename T>
 __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int k, bool is_mask,
                                              const position<T> &at, unsigned char *shared,
@@ -423,7 +423,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-/* The accumulator as an element of the output. */
+/* Returns the accumulator as an element of the output. */
 template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
 {
     if constexpr (sizeof(R) == sizeof(T) || class_of<R>::value == BOOL)
@@ -432,7 +432,7 @@ template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
         return acc.re;
 }
 
-/* Element by element, through shared memory, in a loop that is not unrolled. */
+/* Writes element by element, through shared memory, in a rolled loop. */
 template <typename R, typename T>
 __device__ __forceinline__ void scatter(const mylib_strided_args &args, const position<T> &at,
                                         unsigned char *shared, const T (&acc)[strided<T>::N])

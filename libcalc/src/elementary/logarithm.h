@@ -90,7 +90,7 @@ MYLIB_FN t_dd log1p_dd(t_dd x)
     const double small = (u.lo + x.lo) * 0.5;
     const double f_lo = small * f64_of_bits(s.minus_k + ((uint64_t)1 << 52));
     const t_dd f = fast_two_sum(s.m - 1, f_lo);
-    /* Where k is 0, x itself is f. */
+    /* For k = 0, x itself is f. */
     const int is_near = s.k == 0;
     const t_dd log_m = log_of_sum(is_near ? x.hi : f.hi, is_near ? x.lo : f.lo);
     const t_dd sum = add_octaves(s.k, log_m);
