@@ -52,11 +52,17 @@ void mylib_cuda_release_event(int device, cudaEvent_t event);
 void mylib_cuda_free_event(int device);
 
 /*
- * Makes 'device' current and remembers which was; every entry point is bracketed by the two. Fails,
- * with nothing to leave, when the device is not there or CUDA was used before a fork.
+ * Makes 'device' current to the end of the block, as every entry point does; the device from before
+ * is current again after it.  Returns from the function if the device does not exist or CUDA was
+ * used before a fork.
  */
+#define ENTER_DEVICE(device)                                                                       \
+    __attribute__((cleanup(mylib_cuda_leave))) int previous_device = -1;                           \
+    RETURN_IF_ERROR(mylib_cuda_enter(device, &previous_device))
+
+/* Makes 'device' current; sets *previous_ret if another one was. */
 mylib_status mylib_cuda_enter(int device, int *previous_ret);
-void mylib_cuda_leave(int previous);
+void mylib_cuda_leave(const int *previous);
 
 /* Tells whether this process has used CUDA, and is not a fork of one that has. */
 int mylib_cuda_is_in_use(void);

@@ -142,37 +142,34 @@ mylib_status mylib_cuda_check_device(int device)
 
 mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
+    int current;
     RETURN_IF_ERROR(mylib_cuda_check_device(device));
-    *previous_ret = -1; /* nothing to restore */
     if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
         return MYLIB_OK; /* an only GPU is always the current one */
-    CUDA_RETURN_IF_ERROR(cudaGetDevice(previous_ret));
-    if (*previous_ret != device)
+    CUDA_RETURN_IF_ERROR(cudaGetDevice(&current));
+    if (current != device) {
         CUDA_RETURN_IF_ERROR(cudaSetDevice(device));
-    else
-        *previous_ret = -1;
+        *previous_ret = current;
+    }
     return MYLIB_OK;
 }
 
-void mylib_cuda_leave(int previous)
+void mylib_cuda_leave(const int *previous)
 {
-    if (previous >= 0)
-        CUDA_CLEANUP(cudaSetDevice(previous));
+    if (*previous >= 0)
+        CUDA_CLEANUP(cudaSetDevice(*previous));
 }
 
 mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
 {
-    int previous = -1;
-    mylib_status st;
     size_t free_nbytes, total_nbytes;
     struct cudaDeviceProp properties;
 
     if (info_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "info_ret is NULL");
-    if ((st = mylib_cuda_enter(index, &previous)) != MYLIB_OK)
-        return st;
-    CUDA_TRY(cudaGetDeviceProperties(&properties, index));
-    CUDA_TRY(cudaMemGetInfo(&free_nbytes, &total_nbytes));
+    ENTER_DEVICE(index);
+    CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, index));
+    CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_nbytes, &total_nbytes));
     memset(info_ret, 0, sizeof *info_ret);
     snprintf(info_ret->name, sizeof info_ret->name, "%s", properties.name);
     info_ret->compute_major = properties.major;
@@ -180,11 +177,9 @@ mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
     info_ret->multiprocessors = properties.multiProcessorCount;
     info_ret->free_nbytes = free_nbytes;
     info_ret->total_nbytes = total_nbytes;
-    CUDA_TRY(cudaDriverGetVersion(&info_ret->driver_version));
-    CUDA_TRY(cudaRuntimeGetVersion(&info_ret->runtime_version));
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    CUDA_RETURN_IF_ERROR(cudaDriverGetVersion(&info_ret->driver_version));
+    CUDA_RETURN_IF_ERROR(cudaRuntimeGetVersion(&info_ret->runtime_version));
+    return MYLIB_OK;
 }
 
 /* ---- Streams and events -------------------------------------------------------------------- */
@@ -233,43 +228,38 @@ static mylib_status check_gpu(mylib_device device)
 
 mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
 {
-    int previous;
     cudaStream_t stream;
-    mylib_status st = check_gpu(device);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(check_gpu(device));
     if (stream_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "stream_ret is NULL");
-    if ((st = mylib_cuda_enter(device.index, &previous)) != MYLIB_OK)
-        return st;
-    CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    ENTER_DEVICE(device.index);
+    CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     *stream_ret = stream;
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    return MYLIB_OK;
 }
 
 mylib_status mylib_stream_destroy(mylib_device device, void *stream)
 {
-    int previous;
-    mylib_status st = check_gpu(device);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(check_gpu(device));
     if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "a default stream cannot be destroyed");
-    if ((st = mylib_cuda_enter(device.index, &previous)) != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device.index);
     cudaError_t error = cudaStreamDestroy(stream);
-    if (error != cudaErrorCudartUnloading) /* at exit, as in mylib_cuda_free() */
-        st = mylib_from_cuda(error, "cudaStreamDestroy(stream)", __FILE__, __LINE__);
-    mylib_cuda_leave(previous);
-    return st;
+    if (error == cudaErrorCudartUnloading) /* at exit, as in mylib_cuda_free() */
+        return MYLIB_OK;
+    return mylib_from_cuda(error, "cudaStreamDestroy(stream)", __FILE__, __LINE__);
+}
+
+static mylib_status wait_for_event(int device, void *stream, cudaEvent_t event)
+{
+    ENTER_DEVICE(device);
+    CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, event, 0));
+    return MYLIB_OK;
 }
 
 mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device other_device,
                                void *other)
 {
-    int previous;
     cudaEvent_t event = NULL;
     mylib_status st;
     RETURN_IF_ERROR(check_gpu(device));
@@ -278,28 +268,18 @@ mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device o
     if (device.index == other_device.index && stream == other)
         return MYLIB_OK;
 
-    RETURN_IF_ERROR(mylib_cuda_enter(other_device.index, &previous));
-    st = mylib_cuda_record(other_device.index, other, &event);
-    mylib_cuda_leave(previous);
-    if (st != MYLIB_OK)
-        return st;
-    if ((st = mylib_cuda_enter(device.index, &previous)) == MYLIB_OK) {
-        st = mylib_from_cuda(cudaStreamWaitEvent(stream, event, 0),
-                             "cudaStreamWaitEvent(stream, event, 0)", __FILE__, __LINE__);
-        mylib_cuda_leave(previous);
+    {
+        ENTER_DEVICE(other_device.index);
+        RETURN_IF_ERROR(mylib_cuda_record(other_device.index, other, &event));
     }
+    st = wait_for_event(device.index, stream, event);
     mylib_cuda_release_event(other_device.index, event);
     return st;
 }
 
 mylib_status mylib_cuda_synchronize(int device, void *stream)
 {
-    int previous;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
-    CUDA_TRY(cudaStreamSynchronize(stream));
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    ENTER_DEVICE(device);
+    CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
+    return MYLIB_OK;
 }

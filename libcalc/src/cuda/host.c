@@ -488,31 +488,34 @@ static mylib_status finish_piece(const job *j, slot *s)
     return MYLIB_OK;
 }
 
-/* Runs one worker: it takes pieces, as long as there are any, through its own slots. */
+/* Takes pieces, as long as there are any, through a worker's own slots. */
+static mylib_status stream_through(job *j, slot *slots)
+{
+    int turn = 0;
+    ENTER_DEVICE(j->device);
+    for (int i = 0; i < SLOTS_PER_WORKER && j->begins != NULL; i++)
+        CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(slots[i].stream, j->begins, 0));
+    while (!atomic_load(&j->failed)) {
+        slot *s = &slots[turn];
+        turn = (turn + 1) % SLOTS_PER_WORKER;
+        RETURN_IF_ERROR(finish_piece(j, s));
+        int64_t p = atomic_fetch_add(&j->next, 1), n;
+        if (p >= j->pieces)
+            break;
+        int64_t begin = piece_at(j, p, &n);
+        RETURN_IF_ERROR(enqueue_piece(j, s, begin, n));
+    }
+    for (int i = 0; i < SLOTS_PER_WORKER; i++)
+        RETURN_IF_ERROR(finish_piece(j, &slots[i]));
+    return MYLIB_OK;
+}
+
 static void run_worker(void *context, int thread, int64_t worker)
 {
     job *j = context;
     slot *slots = &j->slots[worker * SLOTS_PER_WORKER];
     (void)thread;
-    int previous = -1, turn = 0;
-    mylib_status st = mylib_cuda_enter(j->device, &previous);
-    if (st == MYLIB_OK) {
-        for (int i = 0; i < SLOTS_PER_WORKER && j->begins != NULL; i++)
-            CUDA_TRY(cudaStreamWaitEvent(slots[i].stream, j->begins, 0));
-        while (!atomic_load(&j->failed)) {
-            slot *s = &slots[turn];
-            turn = (turn + 1) % SLOTS_PER_WORKER;
-            MYLIB_TRY(finish_piece(j, s));
-            int64_t p = atomic_fetch_add(&j->next, 1), n;
-            if (p >= j->pieces)
-                break;
-            int64_t begin = piece_at(j, p, &n);
-            MYLIB_TRY(enqueue_piece(j, s, begin, n));
-        }
-        for (int i = 0; i < SLOTS_PER_WORKER; i++)
-            MYLIB_TRY(finish_piece(j, &slots[i]));
-    }
-out:
+    mylib_status st = stream_through(j, slots);
     if (st != MYLIB_OK) {
         /* Messages belong to threads: pass this one on to the caller. */
         pthread_mutex_lock(&j->lock);
@@ -527,7 +530,6 @@ out:
             slots[i].n = 0;
         }
     }
-    mylib_cuda_leave(previous);
 }
 
 /* Tells whether a code is an operation that can raise a floating-point flag. */
@@ -672,26 +674,21 @@ out:
 
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
-    int previous;
     unsigned flags;
     mylib_code code;
     job j;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     if (layout->count == 0)
-        goto out;
+        return MYLIB_OK;
     if (mylib_code_of_program(&code, program))
         begin_job(&j, device, &code, NULL, layout);
     else
         begin_job(&j, device, NULL, program, layout);
-    MYLIB_TRY(stream_pieces(&j, &flags));
+    RETURN_IF_ERROR(stream_pieces(&j, &flags));
     mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
                       (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
                       (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    return MYLIB_OK;
 }
 
 /* ---- Copies between host and GPU ----------------------------------------------------------- */
@@ -720,18 +717,16 @@ static mylib_status copy_small(job *j, void *stream)
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host)
 {
-    int previous, host = dst_is_host ? 0 : 1, gpu = 1 - host;
+    const int host = dst_is_host ? 0 : 1, gpu = 1 - host;
     unsigned flags;
     mylib_code program;
     job j;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     if (layout->count == 0)
-        goto out;
-    MYLIB_TRY(mylib_cuda_check_memory(device, gpu == 0 ? "dst" : "src", layout->data[gpu],
-                                      gpu == 0 ? dst_type : src_type, layout->ndim,
-                                      layout->strides[gpu]));
+        return MYLIB_OK;
+    RETURN_IF_ERROR(mylib_cuda_check_memory(device, gpu == 0 ? "dst" : "src", layout->data[gpu],
+                                            gpu == 0 ? dst_type : src_type, layout->ndim,
+                                            layout->strides[gpu]));
     mylib_code_of_conversion(&program, dst_type, src_type);
     begin_job(&j, device, &program, NULL, layout);
     size_t size = mylib_operand_size(&program, host), nbytes = (size_t)layout->count * size;
@@ -745,22 +740,18 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
 
     if (j.copies_bytes && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES) {
         int is_done;
-        MYLIB_TRY(copy_in_place(layout->data[0], layout->data[1], layout->data[host], nbytes,
-                                stream, &is_done));
+        RETURN_IF_ERROR(copy_in_place(layout->data[0], layout->data[1], layout->data[host], nbytes,
+                                      stream, &is_done));
         if (is_done) {
-            CUDA_TRY(cudaStreamSynchronize(stream));
-            goto out;
+            CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
+            return MYLIB_OK;
         }
     }
-    if (nbytes <= SMALL_NBYTES) {
-        st = copy_small(&j, stream);
-        goto out;
-    }
-    MYLIB_TRY(mylib_cuda_record(device, stream, &j.begins));
-    st = stream_pieces(&j, &flags);
+    if (nbytes <= SMALL_NBYTES)
+        return copy_small(&j, stream);
+    RETURN_IF_ERROR(mylib_cuda_record(device, stream, &j.begins));
+    const mylib_status st = stream_pieces(&j, &flags);
     mylib_cuda_release_event(device, j.begins);
-out:
-    mylib_cuda_leave(previous);
     return st;
 }
 

@@ -275,14 +275,13 @@ static int free_spare(int device)
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
 {
-    int previous, is_counted = 0;
+    int is_counted = 0;
     mylib_status st;
     cudaMemPool_t pool = NULL;
     void *ptr = NULL;
     size_t room = nbytes != 0 ? nbytes : 1;
 
-    if ((st = mylib_cuda_enter(device, &previous)) != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     MYLIB_TRY(pool_of(device, &pool));
     is_counted = count_in(device, nbytes);
     if (!is_counted)
@@ -313,29 +312,26 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
 out:
     if (st != MYLIB_OK && is_counted)
         count_out(device, nbytes);
-    mylib_cuda_leave(previous);
     return st;
 }
 
 mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
 {
-    int previous;
     allocation entry;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    mylib_status st = MYLIB_OK;
+    ENTER_DEVICE(device);
     /* Remove it from the ledger first: once freed, another thread may get the address. */
     if (!ledger_remove(device, ptr, &entry))
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT,
-                             "%p is not memory that mylib_alloc() gave on cuda:%d, or it was freed "
-                             "before",
-                             ptr, device));
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%p is not memory that mylib_alloc() gave on cuda:%d, or it was freed "
+                          "before",
+                          ptr, device);
     if (may_be_spare(entry.nbytes, stream)) {
         ptr = make_spare(&entry);
         if (ptr != NULL) /* its owner freed it long ago: there is no one to tell of a failure */
             CUDA_CLEANUP(cudaFreeAsync(ptr, NULL));
         count_out(device, entry.nbytes);
-        goto out;
+        return MYLIB_OK;
     }
     cudaError_t error = cudaFreeAsync(ptr, stream);
     /* At exit the runtime may unload before the last arrays are freed; ignore that. */
@@ -345,8 +341,6 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
         count_out(device, entry.nbytes);
     else
         (void)ledger_add(entry);
-out:
-    mylib_cuda_leave(previous);
     return st;
 }
 
@@ -381,18 +375,13 @@ mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
 
 mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
 {
-    int previous;
     mylib_memory_info info;
-    mylib_status st;
     if (info_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "info_ret is NULL");
-    if ((st = mylib_cuda_enter(index, &previous)) != MYLIB_OK)
-        return st;
-    MYLIB_TRY(memory_info(index, &info));
+    ENTER_DEVICE(index);
+    RETURN_IF_ERROR(memory_info(index, &info));
     *info_ret = info;
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    return MYLIB_OK;
 }
 
 mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes)
@@ -431,22 +420,23 @@ mylib_status mylib_free_pinned(void *ptr)
     return MYLIB_OK;
 }
 
+static mylib_status trim_pool(int device, cudaMemPool_t pool)
+{
+    ENTER_DEVICE(device);
+    if (free_spare(device)) /* trimming reclaims only completed frees */
+        RETURN_IF_ERROR(mylib_cuda_synchronize(device, NULL));
+    CUDA_RETURN_IF_ERROR(cudaMemPoolTrimTo(pool, 0));
+    return MYLIB_OK;
+}
+
 mylib_status mylib_cuda_trim_pools(void)
 {
-    mylib_status st = MYLIB_OK;
-    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES && st == MYLIB_OK; i++) {
+    for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++) {
         cudaMemPool_t pool = atomic_load(&pools[i]);
-        int previous;
-        if (pool == NULL || (st = mylib_cuda_enter(i, &previous)) != MYLIB_OK)
-            continue;
-        if (free_spare(i)) /* trimming reclaims only completed frees */
-            st = mylib_cuda_synchronize(i, NULL);
-        if (st == MYLIB_OK)
-            st = mylib_from_cuda(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo(pool, 0)", __FILE__,
-                                 __LINE__);
-        mylib_cuda_leave(previous);
+        if (pool != NULL)
+            RETURN_IF_ERROR(trim_pool(i, pool));
     }
-    return st;
+    return MYLIB_OK;
 }
 
 /* ---- Copies of bytes ----------------------------------------------------------------------- */
@@ -479,11 +469,9 @@ static void share_pool(int owner, int peer)
 mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, const void *src,
                                   size_t nbytes, void *stream)
 {
-    int previous;
-    mylib_status st;
     if (src_device != dst_device)
         RETURN_IF_ERROR(mylib_cuda_check_device(src_device));
-    RETURN_IF_ERROR(mylib_cuda_enter(dst_device, &previous));
+    ENTER_DEVICE(dst_device);
     cudaError_t error;
     if (src_device == dst_device) {
         error = cudaMemcpyAsync(dst, src, nbytes, cudaMemcpyDefault, stream);
@@ -492,7 +480,5 @@ mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, con
         share_pool(dst_device, src_device);
         error = cudaMemcpyPeerAsync(dst, dst_device, src, src_device, nbytes, stream);
     }
-    st = mylib_from_cuda(error, "cudaMemcpyAsync between GPUs", __FILE__, __LINE__);
-    mylib_cuda_leave(previous);
-    return st;
+    return mylib_from_cuda(error, "cudaMemcpyAsync between GPUs", __FILE__, __LINE__);
 }

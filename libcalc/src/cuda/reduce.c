@@ -287,19 +287,17 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
                                const mylib_code *code, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
-    int previous;
     mylib_reduce_args args;
     void *scalar = NULL;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    mylib_status st;
+    ENTER_DEVICE(device);
     fill(&args, reduction, code, layout, kept_ndim, out_type);
     if (args.outputs == 0)
-        goto out;
-    MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
-                                      layout->strides[0]));
+        return MYLIB_OK;
+    RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
+                                            layout->strides[0]));
     if (args.terms != 0)
-        MYLIB_TRY(check_inputs(device, code, layout));
+        RETURN_IF_ERROR(check_inputs(device, code, layout));
     if (layout->is_host_scalar[1]) {
         size_t size = mylib_type_size((mylib_type)code->input_type[0]);
         MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));
@@ -310,7 +308,6 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
     MYLIB_TRY(launch(device, stream, &args));
 out:
     mylib_cuda_discard(device, scalar, stream);
-    mylib_cuda_leave(previous);
     return st;
 }
 
@@ -322,11 +319,9 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
                                        const mylib_code *code, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
-    int previous;
     mylib_reduce_args args;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    mylib_status st;
+    ENTER_DEVICE(device);
     pthread_mutex_lock(&result_lock);
     if (host_result == NULL)
         CUDA_TRY(cudaHostAlloc(&host_result, sizeof(t_c128),
@@ -340,7 +335,6 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
     memcpy(result, host_result, mylib_type_size(out_type));
 out:
     pthread_mutex_unlock(&result_lock);
-    mylib_cuda_leave(previous);
     return st;
 }
 
@@ -351,10 +345,7 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
                                      const mylib_layout *out, mylib_type out_type)
 {
     mylib_reduce_args args;
-    int previous;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     memset(&args, 0, sizeof args);
     args.reduction = (int32_t)reduction;
     args.carrier = (int32_t)mylib_cuda_part_type(carrier);
@@ -371,8 +362,6 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
         args.outputs *= out->shape[d];
     }
     choose_parts_way(&args);
-    CUDA_TRY(mylib_launch_reduce(&args, stream));
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    CUDA_RETURN_IF_ERROR(mylib_launch_reduce(&args, stream));
+    return MYLIB_OK;
 }

@@ -603,15 +603,12 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                        const mylib_program *program, mylib_type type,
                                        mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
-    int previous;
     job j;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     if (!begin_reduction(&j, device, stream, reduction, program, type, layout, kept_ndim, out_type))
-        goto out;
-    MYLIB_TRY(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
-                                      layout->strides[0]));
+        return MYLIB_OK;
+    RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
+                                            layout->strides[0]));
     if (j.terms == 0) {
         /* Without terms the program does not run, and nothing is loaded. */
         mylib_strides strides[2];
@@ -620,37 +617,30 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
         mylib_layout_begin(&l, layout, 2);
         mylib_layout_set_operand(&l, 0, layout, 0);
         mylib_layout_set_contiguous(&l, 1, layout->data[0], 1);
-        st = mylib_cuda_reduce(device, stream, reduction, &j.code, &l, kept_ndim, out_type);
-        goto out;
+        return mylib_cuda_reduce(device, stream, reduction, &j.code, &l, kept_ndim, out_type);
     }
-    MYLIB_TRY(mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));
+    RETURN_IF_ERROR(
+        mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));
 #ifdef MYLIB_CUDA_FUSED
+    mylib_status st;
     if (try_reduced(&j, layout, &st))
-        goto out;
+        return st;
 #endif
-    st = reduce_kept(&j, layout);
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    return reduce_kept(&j, layout);
 }
 
 mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
                                     const mylib_program *program, mylib_type type,
                                     mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
-    int previous;
     job j;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    mylib_status st;
+    ENTER_DEVICE(device);
     if (!begin_reduction(&j, device, NULL, reduction, program, type, layout, kept_ndim, out_type))
-        goto out;
+        return MYLIB_OK;
     j.is_on_host = 1;
-    if (j.terms == 0) {
-        /* Writes 0 or 1 to host memory. */
-        st = mylib_cpu_reduce(reduction, program, type, layout, kept_ndim, out_type);
-        goto out;
-    }
+    if (j.terms == 0) /* writes 0 or 1 to host memory */
+        return mylib_cpu_reduce(reduction, program, type, layout, kept_ndim, out_type);
     for (int k = 1; k < layout->operands; k++) {
         layout->is_host_scalar[k] = 1;
         for (int d = 0; d < layout->ndim; d++)
@@ -660,7 +650,5 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
     do
         st = reduce_streamed(&j, layout, nbytes);
     while (st == MYLIB_ERR_NO_MEMORY && (nbytes /= 4) >= LEAST_STREAMED_NBYTES);
-out:
-    mylib_cuda_leave(previous);
     return st;
 }

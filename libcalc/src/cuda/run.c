@@ -111,17 +111,11 @@ mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, voi
 mylib_status mylib_cuda_map_code(int device, void *stream, const mylib_code *code,
                                  mylib_layout *layout)
 {
-    int previous;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     if (layout->count == 0)
-        goto out;
-    MYLIB_TRY(check_operands(device, code->result_type, code->input_type, layout));
-    st = mylib_cuda_launch(code, layout, stream);
-out:
-    mylib_cuda_leave(previous);
-    return st;
+        return MYLIB_OK;
+    RETURN_IF_ERROR(check_operands(device, code->result_type, code->input_type, layout));
+    return mylib_cuda_launch(code, layout, stream);
 }
 
 /* ---- Pieces -------------------------------------------------------------------------------- */
@@ -407,20 +401,14 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout)
 {
-    int previous;
     mylib_code code;
     if (mylib_code_of_program(&code, program))
         return mylib_cuda_map_code(device, stream, &code, layout);
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    ENTER_DEVICE(device);
     if (layout->count == 0)
-        goto out;
-    MYLIB_TRY(check_operands(device, program->result_type, program->input_type, layout));
-    st = mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
-out:
-    mylib_cuda_leave(previous);
-    return st;
+        return MYLIB_OK;
+    RETURN_IF_ERROR(check_operands(device, program->result_type, program->input_type, layout));
+    return mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
 }
 
 /* ---- Ranges -------------------------------------------------------------------------------- */
@@ -428,15 +416,10 @@ out:
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step)
 {
-    int previous;
-    mylib_status st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
-    MYLIB_TRY(mylib_cuda_check_memory(device, "out", out, type, 1, &stride));
-    CUDA_TRY(mylib_launch_arange(type, n, out, stride, start, step, stream));
-out:
-    mylib_cuda_leave(previous);
-    return st;
+    ENTER_DEVICE(device);
+    RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", out, type, 1, &stride));
+    CUDA_RETURN_IF_ERROR(mylib_launch_arange(type, n, out, stride, start, step, stream));
+    return MYLIB_OK;
 }
 
 /* ---- Scalars ------------------------------------------------------------------------------- */
@@ -448,15 +431,12 @@ static mylib_scalar_result *scalar_result;
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result)
 {
-    int previous;
     size_t size = mylib_type_size(type);
     mylib_scalar_args args;
     mylib_code program;
-    mylib_status st = mylib_code_of_op(&program, op, type);
-    if (st == MYLIB_OK)
-        st = mylib_cuda_enter(device, &previous);
-    if (st != MYLIB_OK)
-        return st;
+    mylib_status st;
+    RETURN_IF_ERROR(mylib_code_of_op(&program, op, type));
+    ENTER_DEVICE(device);
     pthread_mutex_lock(&scalar_lock);
     if (scalar_result == NULL)
         CUDA_TRY(cudaHostAlloc((void **)&scalar_result, sizeof *scalar_result,
@@ -473,6 +453,5 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
         memcpy(result, scalar_result->value, size);
 out:
     pthread_mutex_unlock(&scalar_lock);
-    mylib_cuda_leave(previous);
     return st;
 }
