@@ -60,7 +60,8 @@ $(stamps)/venv: pyproject.toml setup.py
 	mkdir -p $(stamps)
 	$(base_python) -m venv $(venv_flags) $(venv)
 	$(inherit)
-	$(call install,"setuptools>=77" "numpy>=2.0")
+	@# pip before 25.1 knows no dependency groups.
+	$(call install,"pip>=25.1" "setuptools>=77" "numpy>=2.0")
 	@# What the build needs and this machine lacks (CMake, Ninja), as the build itself says.
 	$(call install,"numpy>=2.0" $$($(python) -c \
 	    "from setuptools.build_meta import get_requires_for_build_editable as f; print(); print(*f())" | tail -1))
@@ -80,9 +81,9 @@ $(stamps)/package: $(cbuild)/CMakeCache.txt $(sources)
 	    --no-build-isolation --no-deps --editable .
 	touch $@
 
-# What pyproject.toml lists for testing and so on; the package itself is there already.
+# The dependency groups of pyproject.toml.
 $(stamps)/%-deps: pyproject.toml | $(stamps)/package
-	$(call install,"pipcudemo[$*]>=2")
+	$(call install,--group $*)
 	touch $@
 
 # ---- What people ask for -----------------------------------------------------------------------
