@@ -351,37 +351,21 @@ class Array(core.ArrayBase):
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Array:
         """See `pkg.sum`."""
-        if dtype is None and out is None:
-            result = core.reduce_new(SUM, self, axis, keepdims)
-            if result is not NotImplemented:
-                return result
-        return _reductions.reduce("sum", self, axis, dtype, out, keepdims)
+        return core.reduce_any(SUM, self, axis, keepdims, dtype, out, None)
 
     def prod(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Array:
         """See `pkg.prod`."""
-        if dtype is None and out is None:
-            result = core.reduce_new(PROD, self, axis, keepdims)
-            if result is not NotImplemented:
-                return result
-        return _reductions.reduce("prod", self, axis, dtype, out, keepdims)
+        return core.reduce_any(PROD, self, axis, keepdims, dtype, out, None)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.min`."""
-        if out is None:
-            result = core.reduce_new(MIN, self, axis, keepdims)
-            if result is not NotImplemented:
-                return result
-        return _reductions.reduce("min", self, axis, None, out, keepdims)
+        return core.reduce_any(MIN, self, axis, keepdims, None, out, None)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.max`."""
-        if out is None:
-            result = core.reduce_new(MAX, self, axis, keepdims)
-            if result is not NotImplemented:
-                return result
-        return _reductions.reduce("max", self, axis, None, out, keepdims)
+        return core.reduce_any(MAX, self, axis, keepdims, None, out, None)
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
@@ -605,4 +589,4 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     return out
 
 
-core.set_array_hooks(Array, call_operator)
+core.set_array_hooks(Array, call_operator, _reductions.reduce)

@@ -3,8 +3,7 @@
 ``mylib.h`` (`mylib_reduce`) describes the order.  The bits are the same on every device, for every
 layout, and with any number of threads.
 
-`core` computes the usual calls on Arrays and plain NumPy arrays.  Its functions return
-NotImplemented for all other calls, which `reduce` computes.
+`core` computes the usual calls on Arrays and plain NumPy arrays.  It leaves all others to `reduce`.
 """
 
 from __future__ import annotations
@@ -270,11 +269,7 @@ def sum(
     >>> sum([[1, 2], [3, 4]], axis=0)
     array([4, 6])
     """
-    if dtype is None and out is None and device is None:
-        result = core.reduce_new(SUM, x, axis, keepdims)
-        if result is not NotImplemented:
-            return result
-    return reduce("sum", x, axis, dtype, out, keepdims, device)
+    return core.reduce_any(SUM, x, axis, keepdims, dtype, out, device)
 
 
 def prod(
@@ -291,21 +286,7 @@ def prod(
     >>> prod([1, 2, 3, 4])
     np.int64(24)
     """
-    if dtype is None and out is None and device is None:
-        result = core.reduce_new(PROD, x, axis, keepdims)
-        if result is not NotImplemented:
-            return result
-    return reduce("prod", x, axis, dtype, out, keepdims, device)
-
-
-def _extremum(
-    name: str, kind: int, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None
-) -> Any:
-    if out is None and device is None:
-        result = core.reduce_new(kind, x, axis, keepdims)
-        if result is not NotImplemented:
-            return result
-    return reduce(name, x, axis, None, out, keepdims, device)
+    return core.reduce_any(PROD, x, axis, keepdims, dtype, out, device)
 
 
 def min(
@@ -323,7 +304,7 @@ def min(
     >>> min([3, 1, 2])
     np.int64(1)
     """
-    return _extremum("min", MIN, x, axis, out, keepdims, device)
+    return core.reduce_any(MIN, x, axis, keepdims, None, out, device)
 
 
 def max(
@@ -339,7 +320,7 @@ def max(
     >>> max([3, 1, 2])
     np.int64(3)
     """
-    return _extremum("max", MAX, x, axis, out, keepdims, device)
+    return core.reduce_any(MAX, x, axis, keepdims, None, out, device)
 
 
 def any(

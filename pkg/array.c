@@ -525,13 +525,14 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-PyDoc_STRVAR(set_array_hooks_doc, "set_array_hooks(array_type, call, /)\n--\n\n"
+PyDoc_STRVAR(set_array_hooks_doc, "set_array_hooks(array_type, call, reduce, /)\n--\n\n"
                                   "The Python half of the arrays (pkg._array).");
 static PyObject *set_array_hooks(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *array_type, *array_call;
-    if (!PyArg_ParseTuple(args, "O!O:set_array_hooks", &PyType_Type, &array_type, &array_call))
+    PyObject *array_type, *array_call, *reduce;
+    if (!PyArg_ParseTuple(args, "O!OO:set_array_hooks", &PyType_Type, &array_type, &array_call,
+                          &reduce))
         return NULL;
     if (!PyType_IsSubtype((PyTypeObject *)array_type, state->array_base)) {
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
@@ -540,6 +541,7 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
     /* The old ones are not released: other threads may be using them. */
     state->array_type = (PyTypeObject *)Py_NewRef(array_type);
     state->array_call = Py_NewRef(array_call);
+    state->reduce = Py_NewRef(reduce);
     Py_RETURN_NONE;
 }
 

@@ -78,7 +78,8 @@ typedef struct core_state {
     PyObject *explain;        /* pkg._call.explain */
     PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
-    PyObject *array_call;     /* pkg._array.call */
+    PyObject *array_call;     /* pkg._call.call_operator */
+    PyObject *reduce;         /* pkg._reductions.reduce */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
     PyObject *program_flags; /* reports flags; see report_flags() */

@@ -108,7 +108,7 @@ static int core_exec(PyObject *module)
     X(cuda_error) X(out_of_range) X(operation) X(operations) \
     X(default_device) X(out_name) X(call_general) X(explain) \
     X(array_base) X(memory_type) X(stream_type) X(array_type) \
-    X(array_call) X(current_stream) X(program_type) X(expression_base) \
+    X(array_call) X(reduce) X(current_stream) X(program_type) X(expression_base) \
     X(program_flags) X(dlpack_device_name) X(cuda_interface_name)
 /* clang-format on */
 

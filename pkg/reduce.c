@@ -240,6 +240,29 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
     return answer(done, result);
 }
 
+PyDoc_STRVAR(reduce_any_doc,
+             "reduce_any(reduction, array, axis, keepdims, dtype, out, device, /)\n--\n\n"
+             "reduce_new(), or pkg._reductions.reduce() where that is NotImplemented or one of the "
+             "last three is not None.");
+static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    const core_state *state = PyModule_GetState(module);
+    if (count == 7 && args[4] == Py_None && args[5] == Py_None && args[6] == Py_None) {
+        PyObject *result = reduce_new_function(module, args, 4);
+        if (result != Py_NotImplemented)
+            return result;
+        Py_DECREF(result);
+    }
+    const long reduction = count == 7 ? PyLong_AsLong(args[0]) : -1;
+    if (reduction < 0 || reduction >= REDUCTIONS || state->reduce == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "reduce_any() takes seven arguments; import pkg");
+        return NULL;
+    }
+    return PyObject_CallFunction(state->reduce, "sOOOOOO", reductions[reduction].name, args[1],
+                                 args[2], args[4], args[5], args[3], args[6]);
+}
+
 PyDoc_STRVAR(trace_new_doc, "trace_new(matrix, offset, /)\n--\n\n"
                             "The sum of a diagonal of an Array of two dimensions, as a new Array.");
 static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -342,6 +365,7 @@ PyMethodDef reduce_functions[] = {
     {"reduce", reduce_function, METH_VARARGS, reduce_doc},
     {"dot", dot_function, METH_VARARGS, dot_doc},
     {"reduce_new", FASTCALL(reduce_new_function), METH_FASTCALL, reduce_new_doc},
+    {"reduce_any", FASTCALL(reduce_any_function), METH_FASTCALL, reduce_any_doc},
     {"dot_new", FASTCALL(dot_new_function), METH_FASTCALL, dot_new_doc},
     {"trace_new", FASTCALL(trace_new_function), METH_FASTCALL, trace_new_doc},
     {"trace", trace_function, METH_VARARGS, trace_doc},
