@@ -540,13 +540,19 @@ def _map_where(
 # ---- Calls with Arrays ---------------------------------------------------------------------------
 
 
-def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any) -> Any:
-    """Computes an operator with an Array when `core` leaves it.
+def call_operator(
+    index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any, reason: int
+) -> Any:
+    """Computes an operator with an Array when `core` leaves it, for a reason.
 
     Returns NotImplemented if an operand is neither an array nor a number.
     """
+    operation = core.operations[index]
+    if reason == core.OTHER_OUT:
+        result = core.map_arrays(index, is_true_division, inputs, None)
+        return finish(operation.__name__, result, out)
     keywords = {} if out is None else {"out": out}
-    return _compute(core.operations[index], bool(is_true_division), inputs, keywords)
+    return _compute(operation, bool(is_true_division), inputs, keywords)
 
 
 def call_arrays(

@@ -23,36 +23,29 @@ static core_state *state_of_operands(PyObject *a, PyObject *b)
     return state;
 }
 
-/* Calls pkg._call.call_operator(index, is_true_division, args, out), the slow path. */
-static PyObject *call_array_general(core_state *state, mylib_op op, int is_true_division,
-                                    PyObject *const *args, PyObject *out)
+/* Computes an operator by the fast path or, with its reason, by pkg._call.call_operator. */
+static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject *b, PyObject *out)
 {
-    int nin = mylib_op_arity(op);
+    PyObject *args[2] = {a, b}, *result = NULL;
+    core_state *state = state_of_operands(a, b);
+    if (state == NULL)
+        return NULL;
+    const outcome done = run_operation(state, op, is_true_division, 0, NULL, args, out, &result);
+    if (done <= DONE)
+        return result;
     if (state->array_call == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
         return NULL;
     }
-    PyObject *tuple = nin == 2 ? PyTuple_Pack(2, args[0], args[1]) : PyTuple_Pack(1, args[0]);
+    PyObject *tuple = b != NULL ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
     if (tuple == NULL)
         return NULL;
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = PyObject_CallFunction(state->array_call, "iiOO", (int)op, is_true_division,
-                                             tuple, out != NULL ? out : Py_None);
+    result = PyObject_CallFunction(state->array_call, "iiOOi", (int)op, is_true_division, tuple,
+                                   out != NULL ? out : Py_None, (int)done);
     mylib_leave_mode(mode);
     Py_DECREF(tuple);
     return result;
-}
-
-static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject *b, PyObject *out)
-{
-    PyObject *args[2] = {a, b};
-    core_state *state = state_of_operands(a, b);
-    if (state == NULL)
-        return NULL;
-    PyObject *result = NULL;
-    if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
-        return result;
-    return call_array_general(state, op, is_true_division, args, out);
 }
 
 #define BINARY_SLOTS(name, op, is_true_division)                                                   \

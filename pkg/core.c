@@ -88,7 +88,8 @@ static int core_exec(PyObject *module)
     const struct {
         const char *name;
         long value;
-    } numbers[] = {{"STEP_CONVERT", MYLIB_STEP_CONVERT},
+    } numbers[] = {{"OTHER_OUT", OTHER_OUT},
+                   {"STEP_CONVERT", MYLIB_STEP_CONVERT},
                    {"STEP_SELECT", MYLIB_STEP_SELECT},
                    {"PROGRAM_MAX_INPUTS", MYLIB_PROGRAM_MAX_INPUTS},
                    {"PROGRAM_MAX_CONSTANTS", MYLIB_PROGRAM_MAX_CONSTANTS},

@@ -257,6 +257,8 @@ class ExpressionBase:
         /,
     ) -> None: ...
 
+# A reason why the fast path declines: `out` is not as it writes it.
+OTHER_OUT: Final[int]
 STEP_CONVERT: Final[int]
 STEP_SELECT: Final[int]
 PROGRAM_MAX_INPUTS: Final[int]
@@ -319,7 +321,7 @@ def streams_of(array: ArrayBase, /) -> tuple[Stream | None, ...]: ...
 def note_use(array: ArrayBase, stream: Stream | None, /) -> None: ...
 def set_array_hooks(
     array_type: type[ArrayBase],
-    call: Callable[[int, int, tuple[Any, ...], Any], Any],
+    call: Callable[[int, int, tuple[Any, ...], Any, int], Any],
     reduce: Callable[..., Any],
     /,
 ) -> None: ...
