@@ -4,6 +4,7 @@
 #   make test       the C tests (ctest) and a sample of the Python tests (pytest), in minutes
 #   make test-all   all of them, and those that build and install the package
 #   make test-exhaustive   every float32 argument of the elementary functions: about a minute each
+#   make coverage  lines and branches of the Python package that the sample of tests runs
 #   make test-gpu   all that needs a GPU; fails without one.  LONG=1: more cases, for minutes more
 #   make bench      against NumPy and what else is installed
 #   make lint       formatting, static analysis, types
@@ -48,7 +49,8 @@ sources := $(shell find libcalc pkg -name '*.c' -o -name '*.h' -o -name '*.cu') 
     $(wildcard libcalc/cmake/*) CMakeLists.txt libcalc/CMakeLists.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-c test-py test-exhaustive test-gpu bench lint check prepare clean
+.PHONY: help demo test test-all test-c test-py test-exhaustive coverage test-gpu bench lint check \
+    prepare clean
 .DELETE_ON_ERROR:
 
 help:
@@ -108,6 +110,11 @@ test-py: $(stamps)/package $(stamps)/test-deps
 test-exhaustive: export MYLIB_TEST_ALL := 1
 test-exhaustive: $(stamps)/package $(stamps)/test-deps
 	$(python) -m pytest -m exhaustive $(PYTEST_ARGS)
+
+coverage: export COVERAGE_FILE := build/coverage
+coverage: $(stamps)/package $(stamps)/test-deps
+	$(python) -m coverage run --branch --source=pkg -m pytest -m "not packaging" $(PYTEST_ARGS)
+	$(python) -m coverage report --show-missing
 
 test-gpu: export MYLIB_TEST_ALL := 1
 test-gpu: $(stamps)/package $(stamps)/test-deps
