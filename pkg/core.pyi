@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from inspect import Signature
-from typing import Any, Final, TypeVar, final, overload
+from typing import Any, Final, TypedDict, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import disjoint_base
+from typing_extensions import Unpack, disjoint_base
 
 from ._array import Array
 
@@ -17,6 +17,14 @@ __version__: Final[str]
 
 class CudaError(RuntimeError): ...
 class OutOfRange(OverflowError): ...
+
+class _Keywords(TypedDict, total=False):
+    where: npt.ArrayLike | ArrayBase
+    dtype: npt.DTypeLike | None
+    casting: str
+    order: str
+    subok: bool
+    device: str | None
 
 @final
 class Operation:
@@ -40,77 +48,23 @@ class Operation:
     def __call__(self, a: float, b: float = ..., /, *, device: str | None = None) -> float: ...
     @overload
     def __call__(
-        self,
-        a: Any,
-        b: Any,
-        /,
-        out: _Out | tuple[_Out],
-        *,
-        where: npt.ArrayLike | ArrayBase = True,
-        dtype: npt.DTypeLike | None = None,
-        casting: str = "same_kind",
-        order: str = "K",
-        subok: bool = True,
-        device: str | None = None,
+        self, a: Any, b: Any, /, out: _Out | tuple[_Out], **keywords: Unpack[_Keywords]
     ) -> _Out: ...
     @overload
     def __call__(
-        self,
-        a: Any,
-        /,
-        *,
-        out: _Out | tuple[_Out],
-        where: npt.ArrayLike | ArrayBase = True,
-        dtype: npt.DTypeLike | None = None,
-        casting: str = "same_kind",
-        order: str = "K",
-        subok: bool = True,
-        device: str | None = None,
+        self, a: Any, /, *, out: _Out | tuple[_Out], **keywords: Unpack[_Keywords]
     ) -> _Out: ...
     @overload
     def __call__(
-        self,
-        a: Array,
-        b: Any = ...,
-        /,
-        out: None = None,
-        *,
-        where: npt.ArrayLike | ArrayBase = True,
-        dtype: npt.DTypeLike | None = None,
-        casting: str = "same_kind",
-        order: str = "K",
-        subok: bool = True,
-        device: str | None = None,
+        self, a: Array, b: Any = ..., /, out: None = None, **keywords: Unpack[_Keywords]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        a: Any,
-        b: Array,
-        /,
-        out: None = None,
-        *,
-        where: npt.ArrayLike | ArrayBase = True,
-        dtype: npt.DTypeLike | None = None,
-        casting: str = "same_kind",
-        order: str = "K",
-        subok: bool = True,
-        device: str | None = None,
+        self, a: Any, b: Array, /, out: None = None, **keywords: Unpack[_Keywords]
     ) -> Array: ...
     @overload
     def __call__(
-        self,
-        a: Any,
-        b: Any = ...,
-        /,
-        out: Any = None,
-        *,
-        where: npt.ArrayLike | ArrayBase = True,
-        dtype: npt.DTypeLike | None = None,
-        casting: str = "same_kind",
-        order: str = "K",
-        subok: bool = True,
-        device: str | None = None,
+        self, a: Any, b: Any = ..., /, out: Any = None, **keywords: Unpack[_Keywords]
     ) -> Any: ...
     def describe(self, doc: str, signature: Signature, /) -> None: ...
     def report_flags(self, flags: int, /) -> None: ...
