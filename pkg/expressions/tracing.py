@@ -90,7 +90,13 @@ class Traced:
     __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
 
-    real, imag = property(_unary("real")), property(_unary("imag"))
+    @property
+    def real(self) -> Any:
+        return _apply("real", (self,))
+
+    @property
+    def imag(self) -> Any:
+        return _apply("imag", (self,))
 
     def __pos__(self) -> Traced:
         return self
