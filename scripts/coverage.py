@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much of the library the C tests run: per cent of the lines and of the branches, by gcov.
 
-cmake --preset debug -DMYLIB_CUDA=OFF -DCMAKE_C_FLAGS=--coverage
+cmake --preset debug -DMYLIB_CUDA=OFF "-DCMAKE_C_FLAGS=--coverage -Og"
 cmake --build --preset debug && ctest --preset debug
 python scripts/coverage.py build/debug
 """

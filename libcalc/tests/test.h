@@ -213,7 +213,7 @@ static inline int test_is_integer(mylib_type type)
     return type <= MYLIB_U64 || type == MYLIB_BOOL;
 }
 
-/* The result depends on the sign of a NaN, which is open where an operation or conversion made it. */
+/* The result has the sign of a NaN, which is open where an operation or conversion made it. */
 static inline int test_reads_nan_sign(const test_op *op)
 {
     return op->op == MYLIB_OP_signbit || op->op == MYLIB_OP_copysign;
@@ -221,11 +221,15 @@ static inline int test_reads_nan_sign(const test_op *op)
 
 static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
-/* Tells whether to test an operation: MYLIB_TEST_SHORT=1 takes a quarter of the functions. */
-static inline int test_takes(const test_op *op)
+/*
+ * Tells whether to test an operation and type: of the functions one in `share`, and of these a
+ * quarter with MYLIB_TEST_SHORT=1; for each type and seed others.
+ */
+static inline int test_takes(const test_op *op, const test_type *t, int share)
 {
-    return op->op < MYLIB_OP_rint || test_rounds(5) > 1 ||
-           ((uint64_t)op->op + test_global.seed) % 4 == 0;
+    uint64_t of = (uint64_t)share * (test_rounds(5) > 1 ? 1 : 4);
+    uint64_t at = (uint64_t)op->op + 3 * (uint64_t)t->type + test_global.seed;
+    return op->op < MYLIB_OP_rint || test_is_long || at % of == 0;
 }
 
 /* For every pair that is defined: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
@@ -237,7 +241,12 @@ static inline int test_takes(const test_op *op)
 /* For those of them that are to be tested. */
 #define FOR_EACH_PAIR(op, t)                                                                       \
     FOR_EVERY_PAIR(op, t)                                                                          \
-    if (test_takes(op))
+    if (test_takes(op, t, 1))
+
+/* The same for tests of the way through memory, in which a function calls code that all share. */
+#define FOR_EACH_LOOP(op, t)                                                                       \
+    FOR_EVERY_PAIR(op, t)                                                                          \
+    if (test_takes(op, t, 4))
 
 /* ---- CPU levels ------------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /*
- * Every operation and type, at every CPU level, against guard pages on both sides: all lengths up
+ * Operations of every type, at every CPU level, against guard pages on both sides: all lengths up
  * to some vectors, dense, broadcast, strided, reversed and unaligned, through mylib_map1() and
  * mylib_map().  Results must be those of the reference, and not one byte beside them may change.
  */
@@ -163,11 +163,10 @@ int main(void)
             continue;
         }
         rng r = rng_make((uint64_t)level);
-        FOR_EACH_PAIR(op, t)
+        FOR_EACH_LOOP(op, t)
         {
-            /* Four of the widest vectors, and what is left over.  Functions share one loop. */
-            const int step = op->op < MYLIB_OP_rint ? 1 : 3;
-            for (int64_t n = 0; n <= 4 * 64 / t->size + 3; n += step)
+            /* Four of the widest vectors, and what is left over. */
+            for (int64_t n = 0; n <= 4 * 64 / t->size + 3; n++)
                 run_length(op, t, n, level, &r);
             int64_t n = long_lengths[rng_below(&r, 8)];
             run_length(op, t, n, level, &r);

@@ -23,15 +23,15 @@ def fails(*command: str | Path) -> str:
 
 
 # The least that the C tests run of the library without CUDA, in per cent: just below what they do.
-COVERAGE = ("--lines", "92", "--branches", "60")
+COVERAGE = ("--lines", "93", "--branches", "90")
 
 
 @pytest.mark.parametrize("preset", ["no-cuda", "debug", "asan", "tsan"])
 def test_preset(preset: str) -> None:
     """The preset's build, without a warning, passes the C tests, which run enough of the code."""
-    # The unoptimized build measures how much: lines are lines there.
+    # The debug build measures how much: -Og leaves lines what they are.
     is_measured = preset == "debug" and shutil.which("gcov") is not None
-    options = ["-DMYLIB_CUDA=OFF", "-DCMAKE_C_FLAGS=--coverage"] if is_measured else []
+    options = ["-DMYLIB_CUDA=OFF", "-DCMAKE_C_FLAGS=--coverage -Og"] if is_measured else []
     run("cmake", "--preset", preset, *options)
     run("cmake", "--build", "--preset", preset, *JOBS)
     build = ROOT / "build" / preset

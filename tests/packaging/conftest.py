@@ -105,6 +105,7 @@ def prefix(unpacked: Path, tmp_path_factory: pytest.TempPathFactory, machine: Ma
     build = source / "build" / "prefix"
     env = machine.env()
     options = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib"]
+    options += ["-GNinja"] if shutil.which("ninja") else []
     run(["cmake", "-S", source, "-B", build, *options], env)
     run(["cmake", "--build", build, "--parallel", "2"], env)
     run(["cmake", "--install", build, "--prefix", folder / "before"], env)
