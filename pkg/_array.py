@@ -177,8 +177,8 @@ class Array(core.ArrayBase):
             return NotImplemented
         return power(self, exponent)
 
-    def __rpow__(self, base: Any) -> Any:
-        return NotImplemented
+    def __rpow__(self, base: Any, modulo: Any = None) -> Any:
+        return NotImplemented if modulo is not None else power(base, self)
 
     def __ipow__(self, exponent: Any) -> Any:  # type: ignore[misc]
         result = power(self, exponent)
@@ -400,6 +400,8 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if any(map(own_ufuncs, foreign_rules(arguments))):
         return NotImplemented
     name = UFUNCS.get(ufunc)
+    if name == "power" and not kwargs and getattr(inputs[0], "dtype", np.dtype("?")).kind == "c":
+        return power(*inputs)  # by products
     if method == "__call__" and name is not None:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
         inputs, keywords = normalize(operation, inputs, kwargs)
@@ -409,8 +411,6 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         if kwargs or not isinstance(x, Array):
             return NotImplemented
         return x.copy("K") if out is None else finish("positive", x, out)
-    if method == "__call__" and ufunc is np.power and not kwargs:
-        return power(*inputs) if isinstance(inputs[0], Array) else NotImplemented
     if method == "reduce" and name in _REDUCTION_OF:
         return _reduce_by_ufunc(_REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented

@@ -59,7 +59,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 _BOOL = np.dtype(np.bool_)
 
-#: The largest exponent of ``x ** n``.
+#: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
 
 
@@ -192,8 +192,8 @@ def finish(name: str, result: Any, out: Any, casting: Any = "same_kind", **how: 
 def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeError:
     """Returns a TypeError that names the operands, if an operation lacks their types."""
     no_loop = type(error).__name__ == "_UFuncNoLoopError"
-    # The ufunc of divide has a name of its own, so that pandas does not take it for NumPy's.
-    text = str(error).replace("'trunc_divide'", "'divide'").replace("trunc_divide", "divide")
+    # A ufunc may have a name of its own, so that pandas does not take it for NumPy's.
+    text = str(error).replace(operation.ufunc.__name__, operation.__name__)
     supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
     if text.startswith(("No loop matching", "The `dtype` and `signature`")):
         better = TypeError(f"{operation.__name__}(): dtype must be one of {supported} ({text})")
@@ -689,45 +689,60 @@ def _is_same(a: Any, b: Any) -> bool:
 # ---- Powers --------------------------------------------------------------------------------------
 
 
-def power(base: Any, exponent: Any) -> Any:
-    """Computes base ** exponent for an Array and a number: an integer of small size, or one half.
+def is_by_products(exponent: Any) -> bool:
+    """Tells whether `**` computes powers with this number by products, or by the square root.
 
-    Returns NotImplemented for other exponents.
+    It does for integers of small size, and one half; others are left to the function `power`.
     """
-    if isinstance(exponent, np.ndarray) and has_own_rules(exponent):
-        raise refusal("an exponent", exponent)
-    if isinstance(exponent, core.ArrayBase | np.ndarray) and exponent.ndim == 0:
-        exponent = exponent.item()  # type: ignore[union-attr]
-    if isinstance(exponent, np.generic):
-        exponent = exponent.item()
-    if isinstance(exponent, float) and exponent == 0.5:
+    if isinstance(exponent, bool) or not isinstance(exponent, int | float):
+        return False
+    return abs(exponent) <= _MAX_EXPONENT and (exponent == int(exponent) or exponent == 0.5)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """Computes base ** exponent, of which at least one is an Array.
+
+    Returns NotImplemented if an operand is neither an array nor a number.
+    """
+    for x in (base, exponent):
+        if isinstance(x, np.ndarray) and has_own_rules(x):
+            raise refusal("an operand of **", x)
+    number = exponent
+    if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
+        number = exponent.item()  # type: ignore[union-attr]
+    if not isinstance(base, core.ArrayBase) or not is_by_products(number):
+        return call_operator(OPERATIONS["power"].index, 0, (base, exponent), None)
+    if number is not exponent:
+        dtype = np.result_type(base.dtype, exponent.dtype)
+        base = base.astype(dtype.newbyteorder("="), copy=False)
+    if number == 0.5:
         return OPERATIONS["sqrt"](base * 1.0 if base.dtype.kind in "biu" else base)
-    if isinstance(exponent, float) and exponent.is_integer():
-        if base.dtype.kind in "biu":
-            base = base.astype(np.float64)
-        exponent = int(exponent)
-    if not isinstance(exponent, int) or isinstance(exponent, bool):
-        return NotImplemented
+    if isinstance(number, float) and base.dtype.kind in "biu":
+        base = base.astype(np.float64)
+    return _integer_power(base, int(number))
+
+
+def _integer_power(base: Any, exponent: int) -> Any:
     check_exponent(base.dtype, exponent)
+    if base.dtype == np.bool_:
+        base = base.astype(np.int8)
     if exponent == 0:
-        dtype = np.int8 if base.dtype == np.bool_ else base.dtype
-        result: Any = core.empty(base.shape, dtype, base._ordinal, is_fortran(base))
-        core.copy(result, np.ones((), dtype))
+        result: Any = core.empty(base.shape, base.dtype, base._ordinal, is_fortran(base))
+        core.copy(result, np.ones((), base.dtype))
         return result
     if exponent < 0:
-        return 1 / power(base, -exponent)
+        return 1 / _integer_power(base, -exponent)
     result = power_by_products(base, exponent, operator.mul, OPERATIONS["square"])
     return result.copy() if result is base else result
 
 
 def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
     """Raises ValueError if elements of a type have no power with this exponent."""
-    if abs(exponent) > _MAX_EXPONENT:
-        raise ValueError(
-            f"the exponent {exponent} is not between {-_MAX_EXPONENT} and {_MAX_EXPONENT}"
-        )
     if dtype.kind in "biu" and exponent < 0:
-        raise ValueError("integers to negative integer powers are not allowed")
+        raise ValueError(
+            f"the exponent {exponent} is negative: integers have no such powers; make the base or "
+            "the exponent a float"
+        )
 
 
 def power_by_products(

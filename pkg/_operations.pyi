@@ -75,6 +75,7 @@ tanh: Final[Operation]
 arcsinh: Final[Operation]
 arccosh: Final[Operation]
 arctanh: Final[Operation]
+power: Final[Operation]
 abs: Final[Operation]
 acos: Final[Operation]
 acosh: Final[Operation]
@@ -90,6 +91,7 @@ bitwise_right_shift: Final[Operation]
 conj: Final[Operation]
 degrees: Final[Operation]
 mod: Final[Operation]
+pow: Final[Operation]
 radians: Final[Operation]
 trunc_divide: Final[Operation]
 
@@ -165,6 +167,7 @@ __all__ = [
     "arcsinh",
     "arccosh",
     "arctanh",
+    "power",
     "abs",
     "acos",
     "acosh",
@@ -180,6 +183,7 @@ __all__ = [
     "conj",
     "degrees",
     "mod",
+    "pow",
     "radians",
     "trunc_divide",
 ]

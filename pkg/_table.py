@@ -12,28 +12,24 @@ OPERATIONS = {operation.__name__: operation for operation in core.operations}
 
 #: Further names of operations: NumPy's, the array API's and numexpr's.
 ALIASES = {
-    alias: name
-    for alias, name in {
-        "abs": "absolute",
-        "acos": "arccos",
-        "acosh": "arccosh",
-        "asin": "arcsin",
-        "asinh": "arcsinh",
-        "atan": "arctan",
-        "atan2": "arctan2",
-        "atanh": "arctanh",
-        "bitwise_invert": "invert",
-        "bitwise_left_shift": "left_shift",
-        "bitwise_not": "invert",
-        "bitwise_right_shift": "right_shift",
-        "conj": "conjugate",
-        "degrees": "rad2deg",
-        "mod": "remainder",
-        "pow": "power",
-        "radians": "deg2rad",
-        "trunc_divide": "divide",
-    }.items()
-    if name in OPERATIONS
+    "abs": "absolute",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_not": "invert",
+    "bitwise_right_shift": "right_shift",
+    "conj": "conjugate",
+    "degrees": "rad2deg",
+    "mod": "remainder",
+    "pow": "power",
+    "radians": "deg2rad",
+    "trunc_divide": "divide",
 }
 
 COMPARISONS = core.comparisons

@@ -655,10 +655,12 @@ PyMethodDef operation_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Avoids the name "divide": pandas replaces ufuncs of that name by true division. */
+/* Avoids the names "divide" and "power": pandas replaces ufuncs of these names by its operators. */
 static const char *ufunc_name(mylib_op op)
 {
-    return op == MYLIB_OP_divide ? "trunc_divide" : mylib_op_name(op);
+    return op == MYLIB_OP_divide  ? "trunc_divide"
+           : op == MYLIB_OP_power ? "elementwise_power"
+                                  : mylib_op_name(op);
 }
 
 int add_operations(PyObject *module, core_state *state)

@@ -2,8 +2,8 @@
 
 A ufunc is pickled as the name under which its module holds it; this is that module.  `add`, ...
 compute on the CPU; `add_cuda0`, ... on a GPU, for operands with rules of their own (pandas,
-xarray, Dask, subclasses of ndarray).  The ufunc of `divide` is `trunc_divide`: pandas replaces a
-ufunc named "divide" by its own true division.
+xarray, Dask, subclasses of ndarray).  The ufuncs of `divide` and `power` are `trunc_divide` and
+`elementwise_power`: pandas replaces ufuncs named "divide" and "power" by its own operators.
 """
 
 from __future__ import annotations

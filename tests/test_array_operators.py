@@ -271,7 +271,10 @@ def test_in_place_overlap() -> None:
 
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 def test_small_powers(dtype: np.dtype) -> None:
-    """Products, of which NumPy's function for two is the square; larger ones within rounding."""
+    """Products, of which NumPy's function for two is the square; larger ones within rounding.
+
+    The function `power` gives the same for integers, and for complex numbers.
+    """
     a = np.arange(-3, 5).astype(dtype) if dtype.kind != "u" else np.arange(8).astype(dtype)
     x = _on_gpu(a)
     for exponent in (0, 1, 2, 3, 5, np.int64(2), 2.0, np.array(2)):
@@ -287,8 +290,10 @@ def test_small_powers(dtype: np.dtype) -> None:
             np.testing.assert_allclose(host.astype("c16"), wanted.astype("c16"), rtol=2e-3)
         if exponent == 1:
             assert result._memory is not x._memory
-        same_power = pcd.asnumpy(np.power(x, exponent))
-        oracle.assert_same(same_power, host)
+        if dtype.kind in "iuc" or exponent == 2:
+            number = exponent if dtype.kind == "c" else x.dtype.type(exponent)
+            same_power = pcd.asnumpy(np.power(x, number))
+            oracle.assert_same(same_power, host.astype(same_power.dtype))
 
 
 def test_powers_of_floats() -> None:
@@ -316,14 +321,12 @@ def test_powers_that_are_refused() -> None:
     x = _on_gpu(np.arange(1.0, 4))
     n = _on_gpu(np.arange(1, 4))
     for function in (
-        lambda: x**1.5, lambda: x**x, lambda: 2**x, lambda: x ** "a", lambda: x**1j,
-        lambda: pow(x, 2, 3), lambda: np.power(2, x), lambda: np.power(x, x),
+        lambda: x ** "a", lambda: x**1j, lambda: pow(x, 2, 3), lambda: pow(2, x, 3),
+        lambda: (x * 1j) ** 1.5, lambda: (x * 1j) ** x, lambda: x ** np.arange(3),
     ):  # fmt: skip
         with pytest.raises(TypeError):
             function()
-    with pytest.raises(ValueError, match="exponent 65"):
-        x**65
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="the exponent -1 is negative"):
         n**-1
 
 

@@ -287,7 +287,9 @@ def test_positive_and_power_of_arrays() -> None:
     x, out = pcd.asarray(np.arange(3.0), device="cuda"), pcd.zeros(3, device="cuda")
     assert np.positive(x, out=out) is out
     assert out.tolist() == [0.0, 1.0, 2.0]
-    with pytest.raises(TypeError):
+    assert np.power(x, 2, out=out) is out
+    assert out.tolist() == [0.0, 1.0, 4.0]
+    with pytest.raises(TypeError, match="where is in host memory"):
         np.power(x, 2, where=np.array([True, False, True]))
     with pytest.raises(TypeError, match="does not take initial"):
         np.add.reduce(x, initial=3)

@@ -24,7 +24,7 @@ ABSENT = {
 }
 
 #: Rows that the library may lack.
-OPEN = {"logaddexp", "pow", "power"} - set(pcd.__all__)
+OPEN = {"logaddexp"} - set(pcd.__all__)
 
 CODES = "bBhHlLefd"
 

@@ -52,7 +52,7 @@ REFUSED = [
     ("add(a, b=b)", "by position only", "b=b"),
     ("add(*a)", "by position only", "*a"),
     ("add(a, **b)", "by position only", "**b"),
-    ("power(a, 2)", "unknown function 'power'", "power"),
+    ("raised(a, 2)", "unknown function 'raised'", "raised"),
     ("1 + sum(a)", "only be the outermost", "sum(a)"),
     ("sum(sum(a))", "only be the outermost", "sum(a)"),
     ("min(a, b)", r"axis must be an int or a tuple.*minimum\(a, b\)", "b"),

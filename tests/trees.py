@@ -89,7 +89,9 @@ def of_numbers(inputs: dict[str, Any]) -> bool:
 def _operation(name: str, *operands: Any) -> Any:
     operands = tuple(np.bool_(x) if type(x) is bool else x for x in operands)
     dtype = np.result_type(*operands)
-    if name in ("minimum", "maximum") or (dtype.kind == "c" and name in ("absolute", "sqrt")):
+    if name in ("minimum", "maximum", "power") or (
+        dtype.kind == "c" and name in ("absolute", "sqrt")
+    ):
         # Of which the oracle leaves some bits open.
         return getattr(pcd, name)(*operands)
     if name == "true_divide":
@@ -108,7 +110,11 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """By squares, as the package documents it."""
+    """By squares, as the package documents it; else by the function."""
+    if not isinstance(exponent, int | float) or exponent not in (0.5, *range(-64, 65)):
+        return _operation("power", base, exponent)
+    if base.dtype == np.bool_:
+        base = base.astype(np.int8)
     if isinstance(exponent, float):
         if base.dtype.kind in "biu":
             base = base.astype(np.float64)
@@ -120,7 +126,7 @@ def _power(base: Any, exponent: Any) -> Any:
             raise ValueError("integers to negative integer powers")
         return _operation("true_divide", 1, _power(base, -exponent))
     if exponent == 0:
-        return np.ones_like(base, dtype=np.int8 if base.dtype == np.bool_ else None)
+        return np.ones_like(base)
     result = None
     for bit in bin(exponent)[:1:-1]:
         if bit == "1":
@@ -214,7 +220,7 @@ _numbers = st.one_of(
     st.sampled_from([1j, 2.5j]),
 )
 
-_exponents = st.sampled_from([0, 1, 2, 3, 4, 5, 7, -1, -2, 0.5, 2.0, -1.0])
+_exponents = st.sampled_from([0, 1, 2, 3, 4, 5, 7, -1, -2, 0.5, 2.0, -1.0, 1.5, -65.0])
 
 
 def _grow(trees: Any) -> Any:
@@ -225,6 +231,7 @@ def _grow(trees: Any) -> Any:
         st.tuples(st.sampled_from(["square", "sqrt", "abs", "negative"]), trees),
         st.tuples(st.just("where"), trees, trees, trees),
         st.tuples(st.just("power"), trees, st.tuples(st.just("number"), _exponents)),
+        st.tuples(st.just("power"), trees, trees),
     )
 
 

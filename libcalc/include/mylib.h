@@ -192,9 +192,14 @@ typedef enum mylib_op {
     MYLIB_OP_tanh = 67,
     MYLIB_OP_arcsinh = 68,
     MYLIB_OP_arccosh = 69,
-    MYLIB_OP_arctanh = 70
+    MYLIB_OP_arctanh = 70,
+    /*
+     * Of integers too, which wrap.  A negative exponent of integers, at any place in any array, is
+     * MYLIB_ERR_DOMAIN before anything is written; on a GPU the call waits to find out.
+     */
+    MYLIB_OP_power = 71
 } mylib_op;
-#define MYLIB_OP_COUNT 71
+#define MYLIB_OP_COUNT 72
 
 /* Returns the name of an operation ("add"); NULL if the value is not an operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);

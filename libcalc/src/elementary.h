@@ -30,7 +30,8 @@
     X(tan, f32) X(tan, f64)
 /* Of two arguments. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
-    X(arctan2, f32) X(arctan2, f64)
+    X(arctan2, f32) X(arctan2, f64)                                                                \
+    X(power, f32)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

@@ -109,6 +109,12 @@ static inline int mylib_is_function(int op)
     }
 }
 
+/* Tells whether a type is that of signed integers. */
+static inline int mylib_is_signed(mylib_type type)
+{
+    return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
+}
+
 /* Returns the type in which a reduction of `type` is carried; see mylib_reduce(). */
 mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
 
@@ -633,6 +639,18 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
  */
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result);
+
+/* ---- Exponents (exponents.c) --------------------------------------------------------------- */
+
+/*
+ * MYLIB_ERR_DOMAIN if a program over a layout raises integers to negative powers.  `device` is
+ * where the layout's arrays are.
+ */
+mylib_status mylib_check_exponents(const mylib_program *program, mylib_device device, void *stream,
+                                   const mylib_layout *layout);
+
+/* Returns MYLIB_ERR_DOMAIN, and says why. */
+mylib_status mylib_refuse_exponent(int64_t exponent);
 
 #ifdef __cplusplus
 }

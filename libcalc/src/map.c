@@ -58,7 +58,9 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
     if (st != MYLIB_OK)
         return st;
     const mylib_mode mode = mylib_enter_mode();
-    st = call_backend(program, device, stream, out, layout);
+    st = mylib_check_exponents(program, out->device, stream, layout);
+    if (st == MYLIB_OK)
+        st = call_backend(program, device, stream, out, layout);
     mylib_leave_mode(mode);
     return st;
 }
@@ -264,7 +266,9 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     }
 
     const mylib_mode mode = mylib_enter_mode();
-    st = map_row(op, type, program, &layout);
+    st = mylib_check_exponents(program, (mylib_device){MYLIB_CPU, 0}, NULL, &layout);
+    if (st == MYLIB_OK)
+        st = map_row(op, type, program, &layout);
     mylib_leave_mode(mode);
     return st;
 }

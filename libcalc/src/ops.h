@@ -169,7 +169,8 @@
     ROW(UNARY, tanh, FLOAT)                                                                        \
     ROW(UNARY, arcsinh, FLOAT)                                                                     \
     ROW(UNARY, arccosh, FLOAT)                                                                     \
-    ROW(UNARY, arctanh, FLOAT)
+    ROW(UNARY, arctanh, FLOAT)                                                                     \
+    ROW(BINARY, power, REAL)
 
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 

@@ -23,7 +23,14 @@
     MYLIB_FN T fmax_##s(T a, T b) { return maximum_##s(a, b); }                                    \
     MYLIB_FN int isnan_##s(T a) { return a != a; }                                                 \
     MYLIB_FN int isinf_##s(T a) { return a != a; }                                                 \
-    MYLIB_FN int isfinite_##s(T a) { return a == a; }
+    MYLIB_FN int isfinite_##s(T a) { return a == a; }                                              \
+    MYLIB_FN T power_##s(T a, T b)                                                                 \
+    {                                                                                              \
+        uint64_t power = 1, factor = (uint64_t)a;                                                  \
+        for (uint64_t rest = (uint64_t)b; rest != 0; rest >>= 1, factor *= factor)                 \
+            power *= rest & 1 ? factor : 1;                                                        \
+        return (T)power;                                                                           \
+    }
 
 /* Both x % 0 and MIN % -1 would trap on x86. */
 #define DEFINE_SIGNED_FUNCTIONS(s, T)                                                              \
@@ -205,6 +212,19 @@ EXACT(reciprocal)
 {
     (void)b;
     return exact_divide(1, a, result_ret);
+}
+EXACT(power)
+{
+    if (b < 0)
+        return MYLIB_ERR_DOMAIN;
+    for (*result_ret = 1;; b /= 2) {
+        if (b % 2 != 0 && exact_multiply(*result_ret, a, result_ret) != MYLIB_OK)
+            return MYLIB_ERR_OVERFLOW;
+        if (b < 2)
+            return MYLIB_OK;
+        if (exact_multiply(a, a, &a) != MYLIB_OK)
+            return MYLIB_ERR_OVERFLOW;
+    }
 }
 EXACT(fmod)
 {

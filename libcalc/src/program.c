@@ -447,15 +447,11 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     return MYLIB_OK;
 }
 
-static int is_signed(mylib_type type)
-{
-    return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
-}
-
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types)
 {
-    return mylib_op_compares(op) && ((is_signed(input_types[0]) && input_types[1] == MYLIB_U64) ||
-                                     (input_types[0] == MYLIB_U64 && is_signed(input_types[1])));
+    return mylib_op_compares(op) &&
+           ((mylib_is_signed(input_types[0]) && input_types[1] == MYLIB_U64) ||
+            (input_types[0] == MYLIB_U64 && mylib_is_signed(input_types[1])));
 }
 
 /*
@@ -468,7 +464,7 @@ void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
     static const mylib_program_constant zero_and_true[2] = {{{0}}, {{1}}};
     enum { COMPARED, IS_NEGATIVE };
     const mylib_op base = mylib_op_base(op, MYLIB_U64);
-    int k = is_signed(input_types[0]) ? 0 : 1, reversed = mylib_op_is_reversed(op);
+    int k = mylib_is_signed(input_types[0]) ? 0 : 1, reversed = mylib_op_is_reversed(op);
     const uint8_t type = (uint8_t)input_types[k];
     const int64_t pair[2] = {k == 0 ? -1 : 0, k == 0 ? 0 : -1};
     char answer = 0;

@@ -258,6 +258,7 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
             goto out;
         }
     }
+    MYLIB_TRY(mylib_check_exponents(v->program, out->device, stream, &layout));
     split_loops(&loops, &layout, v->extent, &kept_ndim);
     st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
                                               kept_ndim, out->type)

@@ -12,9 +12,7 @@ static mylib_status explain(mylib_status st, mylib_op op)
 {
     switch (st) {
     case MYLIB_ERR_OVERFLOW:
-        return mylib_fail(st, "the result of %s %s", mylib_op_name(op),
-                          mylib_is_function(op) ? "is too large for a float"
-                                                : "does not fit in 64 bits");
+        return mylib_fail(st, "the result of %s is too large for a float", mylib_op_name(op));
     case MYLIB_ERR_ZERO_DIVIDE:
         return mylib_fail(st, "%s by zero", mylib_op_name(op));
     case MYLIB_ERR_DOMAIN:
@@ -26,6 +24,15 @@ static mylib_status explain(mylib_status st, mylib_op op)
     default:
         return st; /* the GPU backend has set its own message */
     }
+}
+
+/* The same for integers. */
+static mylib_status explain_i64(mylib_status st, mylib_op op, int64_t b)
+{
+    if (st == MYLIB_ERR_OVERFLOW)
+        return mylib_fail(st, "the result of %s does not fit in 64 bits", mylib_op_name(op));
+    return op == MYLIB_OP_power && st == MYLIB_ERR_DOMAIN ? mylib_refuse_exponent(b)
+                                                          : explain(st, op);
 }
 
 static mylib_status exact(mylib_op op, t_i64 a, t_i64 b, t_i64 *result)
@@ -86,7 +93,7 @@ mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64
     *result_ret = result;
     return MYLIB_OK;
 out:
-    return explain(st, op);
+    return explain_i64(st, op, b);
 }
 
 /* Runs the kernel of a type on one element; a result of another type is converted back. */

@@ -38,6 +38,7 @@ MYLIB_FN int is_pole(mylib_op op, double a)
     case MYLIB_OP_log:
     case MYLIB_OP_log2:
     case MYLIB_OP_log10:
+    case MYLIB_OP_power: /* of negative exponents: else a power of 0 is finite */
         return a == 0;
     case MYLIB_OP_log1p:
         return a == -1;

@@ -164,7 +164,7 @@ static size_t make_input(rng *r, uint8_t *bytes, size_t room, int64_t spoilt)
     for (int i = 0; i < steps; i++, values++) {
         int op = (int)rng_below(r, MYLIB_OP_COUNT + 2), arity = op == MYLIB_OP_COUNT ? 1 : 3;
         int type = (int)rng_below(r, MYLIB_TYPE_COUNT);
-        while (op < MYLIB_OP_COUNT && !test_defined(&test_ops[op], (mylib_type)type))
+        while (op < MYLIB_OP_COUNT && !test_is_total(&test_ops[op], (mylib_type)type))
             type = (int)rng_below(r, TEST_COMPUTED_COUNT);
         if (op < MYLIB_OP_COUNT)
             arity = test_ops[op].arity;

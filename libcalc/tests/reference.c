@@ -226,6 +226,16 @@ static i128 integer_imag(i128 a, i128 b) { return (void)a, (void)b, 0; }
 static i128 integer_sign(i128 a, i128 b) { return (void)b, a < 0 ? -1 : a > 0; }
 static i128 integer_reciprocal(i128 a, i128 b) { return (void)b, a == 0 ? 0 : 1 / a; }
 static i128 integer_fmod(i128 a, i128 b) { return b == 0 ? 0 : a % b; }
+static i128 integer_power(i128 a, i128 b)
+{
+    i128 power = 1;
+    for (int i = 63; i >= 0; i--) {
+        power = integer_multiply(power, power);
+        if (b >> i & 1)
+            power = integer_multiply(power, a);
+    }
+    return power;
+}
 static i128 integer_fmin(i128 a, i128 b) { return a < b ? a : b; }
 static i128 integer_fmax(i128 a, i128 b) { return a > b ? a : b; }
 
@@ -448,6 +458,7 @@ ELEMENTARY(tanh, tanhl(a))
 ELEMENTARY(arcsinh, asinhl(a))
 ELEMENTARY(arccosh, acoshl(a))
 ELEMENTARY(arctanh, atanhl(a))
+ELEMENTARY(power, powl(a, b))
 
 static void elementary_element(long double (*function)(long double, long double), mylib_type type,
                                const void *a, const void *b, reference *expected)
@@ -864,9 +875,13 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
         break;
 #define CASES(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
 #define CASES_PLAIN(kind, op, set) MYLIB_SET_##set(PLAIN_##kind, op)
+#define OF_integer integer
+#define OF_real elementary
+#define OF(kind) OF_##kind
+#define ELEMENTARY_OF(kind) OF(kind)
 #define CASE_ELEMENTARY(op, s)                                                                     \
     case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
-        ELEMENT(elementary, op);                                                                   \
+        ELEMENT_OF(ELEMENTARY_OF(KIND_##s), op);                                                   \
         break;
 #define CASES_ELEMENTARY(arity, op, set) MYLIB_SET_##set(CASE_ELEMENTARY, op)
 

@@ -197,6 +197,12 @@ static inline int test_defined(const test_op *op, mylib_type type)
     return (op->types >> type) & 1;
 }
 
+/* Defined for a type, and for all of its numbers: integers have no negative powers. */
+static inline int test_is_total(const test_op *op, mylib_type type)
+{
+    return test_defined(op, type) && (op->op != MYLIB_OP_power || type > MYLIB_I64);
+}
+
 static inline mylib_type test_real_type(mylib_type type)
 {
     return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
@@ -232,11 +238,11 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
     return op->op < MYLIB_OP_rint || test_is_long || at % of == 0;
 }
 
-/* For every pair that is defined: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
+/* For every pair that is total: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
 #define FOR_EVERY_PAIR(op, t)                                                                      \
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
-            if (test_defined(op, t->type))
+            if (test_is_total(op, t->type))
 
 /* For those of them that are to be tested. */
 #define FOR_EACH_PAIR(op, t)                                                                       \

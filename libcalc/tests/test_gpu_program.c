@@ -102,7 +102,7 @@ static void random_program(rng *r, source *s, int inputs, int constants, int ste
             do {
                 op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
                 step->type = p.type[rng_below(r, p.types)];
-            } while (!test_defined(op, (mylib_type)step->type) ||
+            } while (!test_is_total(op, (mylib_type)step->type) ||
                      !is_exact(op, (mylib_type)step->type) || test_reads_nan_sign(op));
             step->op = op->op;
             arity = op->arity;
@@ -647,7 +647,7 @@ static void reduced_program(rng *r, source *s, mylib_type type)
         const test_op *op;
         do
             op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
-        while (!test_defined(op, type) || test_reads_nan_sign(op));
+        while (!test_is_total(op, type) || test_reads_nan_sign(op));
         *step = (mylib_step){.op = op->op, .type = (int32_t)type};
         int arity = op->arity;
         if (is_last) { /* what is reduced has the type itself */

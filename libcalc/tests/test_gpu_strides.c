@@ -137,7 +137,7 @@ static const test_op *random_op(mylib_type type, int arity, rng *r)
     const test_op *op;
     do
         op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
-    while (!test_defined(op, type) || (arity != 0 && op->arity != arity));
+    while (!test_is_total(op, type) || (arity != 0 && op->arity != arity));
     return op;
 }
 

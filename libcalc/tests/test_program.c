@@ -60,7 +60,7 @@ static void add_random_step(rng *r, expression *x)
         add_step(x, MYLIB_STEP_SELECT, type, type, b, a, c);
     } else {
         const test_op *op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
-        while (!test_defined(op, type)) {
+        while (!test_is_total(op, type)) {
             op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
             type = (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
         }

@@ -129,6 +129,15 @@ static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
             return MYLIB_ERR_ZERO_DIVIDE;
         *result = a % b;
         break;
+    case MYLIB_OP_power:
+        if (b < 0)
+            return MYLIB_ERR_DOMAIN;
+        if (a >= -1 && a <= 1)
+            b = b == 0 ? 0 : 2 - b % 2; /* the power is the same */
+        *result = 1;
+        for (i128 i = 0; i < b && *result >= INT64_MIN && *result <= INT64_MAX; i++)
+            *result *= a;
+        break;
     case MYLIB_OP_left_shift:
     case MYLIB_OP_right_shift:
         if (b < 0)
@@ -243,7 +252,7 @@ static mylib_status status_of_f64(mylib_op op, int arity, double a, double b, do
 {
     const int is_finite = isfinite(a) && (arity == 1 || op == MYLIB_OP_nextafter || isfinite(b));
     return status_of_part(op, isnan(a) || (arity == 2 && isnan(b)), is_finite,
-                          arity == 1 && is_pole(op, a), result);
+                          (arity == 1 || op == MYLIB_OP_power) && is_pole(op, a), result);
 }
 
 static void run_f64(const test_op *op, double a, double b)

@@ -214,6 +214,8 @@ static void *call_many(void *argument)
                   mylib_last_message());
             continue;
         }
+        if (!test_is_total(op, t->type))
+            continue;
         CHECK_OK(mylib_map1(op->op, t->type, n, out, size, shared_a, t->size, shared_b, t->size));
         for (int i = 0; i < 20 && n > 0; i++) {
             int64_t k = rng_below(&r, n);

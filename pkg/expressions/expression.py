@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import _reductions, core
 from .._array import Array
-from .._call import check_out, finish, open_out, store, unwrap_out
+from .._call import check_out, finish, is_by_products, open_out, store, unwrap_out
 from .._interop import as_array
 from .._mode import in_default_mode
 from .._operands import (
@@ -130,7 +130,7 @@ class _Region:
                 weak.add(k)
             else:
                 frontier |= parts & weak
-                if node[0] == "power" and graph.nodes[node[2]][0] not in ("number", "value"):
+                if node[0] == "raised" and graph.nodes[node[2]][0] not in ("number", "value"):
                     self.exponents.add(node[2])
         self.frontier = sorted(frontier)
         self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
@@ -167,8 +167,9 @@ class _Call:
         for k in self.region.exponents & self.nodes.keys():
             x = self.nodes[k]
             if type(x) in WEAK:
-                self.kinds[k] = Static(x)
-            elif np.ndim(x) == 0 and x.dtype.kind in "biuf":
+                if is_by_products(x):
+                    self.kinds[k] = Static(x)
+            elif np.ndim(x) == 0 and x.dtype.kind in "biuf" and is_by_products(x.item()):
                 self.kinds[k] = Static(x.item(), x.dtype)
 
     def _key(self, out_dtype: Any) -> tuple[Any, ...]:

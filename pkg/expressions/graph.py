@@ -18,8 +18,8 @@ from .._operands import type_number
 from .._table import OPERATIONS
 
 #: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
-#: `power` are the operators ``/`` and ``**``.
-FURTHER = {"true_divide": 2, "power": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3}
+#: `raised` are the operators ``/`` and ``**``.
+FURTHER = {"true_divide": 2, "raised": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3}
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean")
 
@@ -67,7 +67,7 @@ def _key(node: Node) -> tuple[Any, ...]:
 # ---- Python numbers ------------------------------------------------------------------------------
 
 
-def _power(base: Any, exponent: Any) -> Any:
+def _raised(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int):
         # The power has more bits than this product.
         if abs(base) > 1 and (base.bit_length() - 1) * exponent >= MAX_COMPUTED_BITS:
@@ -115,7 +115,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "remainder": operator.mod,
     "negative": operator.neg,
     "absolute": abs,
-    "power": _power,
+    "raised": _raised,
     "ones_like": _one_like,
     "round": _round,
     "clip": _clip,
@@ -251,7 +251,7 @@ def operands(node: Node) -> tuple[int, ...]:
 
 _SYMBOLS = {
     **{"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//"},
-    **{"remainder": "%", "power": "**", "equal": "==", "not_equal": "!=", "less": "<"},
+    **{"remainder": "%", "raised": "**", "equal": "==", "not_equal": "!=", "less": "<"},
     **{"less_equal": "<=", "greater": ">", "greater_equal": ">=", "bitwise_and": "&"},
     **{"bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>"},
 }

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import core
-from .._call import check_exponent, compare_beyond, power_by_products, resolve
+from .._call import (
+    check_exponent,
+    compare_beyond,
+    is_by_products,
+    power_by_products,
+    resolve,
+)
 from .._table import COMPARISONS, LOGIC, OPERATIONS
 from .graph import Graph, operands
 
@@ -196,25 +202,24 @@ class _Lowering:
         x, lowest, highest = (self.convert(self.materialize(x, dtype), dtype) for x in values)
         return self.operation("minimum", self.operation("maximum", x, lowest), highest)
 
-    def power(self, base: Any, exponent: Static) -> _Typed:
+    def raised(self, base: Any, exponent: Static) -> _Typed:
+        """Returns the power with a known exponent that is computed by products."""
         number = exponent.number
         base = self.default(base)
         if exponent.dtype is not None:
             base = self.convert(base, _c_type(np.result_type(base.dtype, exponent.dtype)))
-        if isinstance(number, float) and (number.is_integer() or number == 0.5):
+        if isinstance(number, float):
             if base.dtype.kind in "biu":
                 base = self.convert(base, np.dtype(np.float64))
             if number == 0.5:
                 return self.operation("sqrt", base)
             number = int(number)
-        if not isinstance(number, int):
-            raise TypeError(
-                f"the exponent {number!r} is not supported; integers from -64 to 64 and 0.5 are"
-            )
         check_exponent(base.dtype, number)
+        if base.dtype == BOOL:
+            base = self.convert(base, np.dtype(np.int8))
         if number == 0:
             # The inputs of the base stay inputs, for their shapes.
-            return self.constant(1, np.dtype(np.int8) if base.dtype == BOOL else base.dtype)
+            return self.constant(1, base.dtype)
         if number < 0:
             return self.operation("true_divide", _Weak(int, 1), self.products(base, -number))
         return self.products(base, number)
@@ -228,13 +233,25 @@ class _Lowering:
         )
         return result
 
-    def exponent(self, k: int) -> Static:
-        kind, node = self.kinds.get(k), self.graph.nodes[k]
-        if isinstance(kind, Static):
-            return kind
-        if node[0] == "number" or (node[0] == "value" and node[1].dtype.kind in "biuf"):
-            return Static(node[1].item(), node[1].dtype) if node[0] == "value" else Static(node[1])
-        raise TypeError("the exponent of ** must be a number: an integer from -64 to 64, or 0.5")
+    def exponent(self, k: int) -> Static | None:
+        """Returns the exponent of a power that is computed by products; None for another one."""
+        found, node = self.kinds.get(k), self.graph.nodes[k]
+        if node[0] == "number":
+            found = Static(node[1])
+        elif node[0] == "value":
+            found = Static(node[1].item(), node[1].dtype)
+        return found if isinstance(found, Static) and is_by_products(found.number) else None
+
+    def power(self, function: str, k: int, j: int) -> _Typed:
+        """Returns the power of node `k` to node `j`: the operator, or the function `power`.
+
+        Complex numbers have the powers that are computed by products, and no others.
+        """
+        base, exponent = self.results[k], self.exponent(j)
+        is_complex = isinstance(base, _Typed) and base.dtype.kind == "c"
+        if exponent is not None and (function == "raised" or is_complex):
+            return self.raised(base, exponent)
+        return self.operation("power", base, self.results[j])
 
     def value(self, k: int) -> Any:
         """Returns the value of a node whose operands are in `results`."""
@@ -252,8 +269,8 @@ class _Lowering:
             return _Weak(type(node[1]), node[1])
         if node[0] == "value":
             return self.constant(node[1], _c_type(node[1].dtype))
-        if node[0] == "power":
-            return self.power(self.results[node[1]], self.exponent(node[2]))
+        if node[0] in ("raised", "power"):
+            return self.power(*node)
         if node[0] == "ones_like":
             # The inputs of the operand stay inputs, for their shapes.
             return self.constant(1, self.default(self.results[node[1]]).dtype)
@@ -306,8 +323,8 @@ def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Low
 
     `kinds` has every needed input, or nodes computed from it instead.  The program converts the
     result to `out_dtype`, if that is given.  Raises TypeError if an operation lacks a type,
-    ValueError for a program beyond the limits or an unsupported power, and OverflowError for a
-    Python number that its type cannot hold.
+    ValueError for a program beyond the limits or a negative power of integers, and OverflowError
+    for a Python number that its type cannot hold.
     """
     return _Lowering(graph, kinds).run(out_dtype)
 

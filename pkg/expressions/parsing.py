@@ -27,7 +27,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Div: "true_divide",
     ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder",
-    ast.Pow: "power",
+    ast.Pow: "raised",
     ast.BitAnd: "bitwise_and",
     ast.BitOr: "bitwise_or",
     ast.BitXor: "bitwise_xor",
@@ -53,7 +53,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 #: Name in the text -> function of the graph, and its number of operands.
 _FUNCTIONS: dict[str, tuple[str, int]] = {
     **{name: (name, operation.nin) for name, operation in OPERATIONS.items()},
-    **{name: (name, count) for name, count in FURTHER.items() if name != "power"},
+    **{name: (name, count) for name, count in FURTHER.items() if name != "raised"},
     **{alias: (name, OPERATIONS[name].nin) for alias, name in ALIASES.items()},
     "copy": ("positive", 1),
 }

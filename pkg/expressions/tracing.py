@@ -19,9 +19,6 @@ from .graph import FURTHER, REDUCTIONS, Builder, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: The functions of a graph that ufuncs compute.
-_UFUNCS: dict[Any, str] = {**UFUNCS, np.power: "power"}
-
 #: Those that other functions of NumPy's compute.
 _FUNCTIONS: dict[Any, str] = {
     np.where: "where",
@@ -78,7 +75,7 @@ class Traced:
     __truediv__, __rtruediv__ = _operator("true_divide"), _operator("true_divide", True)
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
     __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
-    __pow__, __rpow__ = _operator("power"), _operator("power", True)
+    __pow__, __rpow__ = _operator("raised"), _operator("raised", True)
     __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", True)
     __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", True)
     __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", True)
@@ -114,14 +111,14 @@ class Traced:
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        reduction = REDUCTION_OF.get(_UFUNCS.get(ufunc, ""))
+        reduction = REDUCTION_OF.get(UFUNCS.get(ufunc, ""))
         if method == "reduce" and reduction is not None:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
-        if method != "__call__" or (ufunc not in _UFUNCS and ufunc is not np.positive):
+        if method != "__call__" or (ufunc not in UFUNCS and ufunc is not np.positive):
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         if kwargs:
             raise TypeError(f"{ufunc.__name__}() takes no {', '.join(kwargs)} in a fused function")
-        return self if ufunc is np.positive else _apply(_UFUNCS[ufunc], inputs)
+        return self if ufunc is np.positive else _apply(UFUNCS[ufunc], inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = _FUNCTIONS.get(function)

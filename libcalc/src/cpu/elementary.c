@@ -291,18 +291,32 @@ KERNEL(nextafter_own_f16)
 
 /* ---- Elementary functions ------------------------------------------------------------------ */
 
-/* Hard arguments are done one by one after the rest, which is vector code. */
+/* An integer of the size of a float. */
+#define WORD_f32 uint32_t
+#define WORD_f64 uint64_t
+
+/*
+ * Hard arguments are done one by one after the rest, which is vector code: one loop computes the
+ * easy values and looks for hard arguments, since both may have the same beginning.
+ */
 #define HARD_LOOP(op, s, arguments)                                                                \
-    FUNCTION_LOOP(op##_easy, s, s, op##_easy_##s arguments)                                        \
+    NOINLINE FLATTENED static int op##_easy_loop_##s(ptrdiff_t n, char *out, const char *a,        \
+                                                     const char *b)                                \
+    {                                                                                              \
+        WORD_##s is_any_hard = 0;                                                                  \
+        (void)b;                                                                                   \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
+        {                                                                                          \
+            is_any_hard |= (WORD_##s)op##_is_hard_##s arguments;                                   \
+            store_##s(out + i * (ptrdiff_t)sizeof(t_##s), op##_easy_##s arguments);                \
+        }                                                                                          \
+        return is_any_hard != 0;                                                                   \
+    }                                                                                              \
     NOINLINE static void op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,            \
                                             const char *b)                                         \
     {                                                                                              \
         const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, s);                                       \
-        int is_any_hard = 0;                                                                       \
-        op##_easy_loop_##s(groups, out, a, b);                                                     \
-        for (ptrdiff_t i = 0; i < n; i++)                                                          \
-            is_any_hard |= op##_is_hard_##s arguments;                                             \
-        if (!is_any_hard)                                                                          \
+        if (!op##_easy_loop_##s(n, out, a, b))                                                     \
             return;                                                                                \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             STAYS_SCALAR;                                                                          \
@@ -341,6 +355,8 @@ static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
     FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a)))                                               \
     ELEMENTARY_KERNEL(op, s, 0)
 #define ELEMENTARY_BINARY(op, s)                                                                   \
+    BY_CLASS(s, INTEGER_BINARY, OF_TWO_FLOATS, OF_TWO_FLOATS, OF_TWO_FLOATS)(op, s)
+#define OF_TWO_FLOATS(op, s)                                                                       \
     FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                \
     ELEMENTARY_KERNEL(op, s, 1)
 #define ROW(kind, op, set) MYLIB_SET_##set(ELEMENTARY_##kind, op)

@@ -52,9 +52,9 @@ MYLIB_FN_IN_LINE t_dd power_exponent(double y, t_dd log, double low, double high
 /* The hi of log |x|, where |x| is 0, 1 or infinite. */
 MYLIB_FN_IN_LINE t_dd power_log_special(double size, t_dd log)
 {
-    const double hi = size == 0 ? -INFINITY_F64 : size < INFINITY_F64 ? log.hi : INFINITY_F64;
-    const int is_finite = (size > 0) & (size < INFINITY_F64);
-    return make_dd(hi, is_finite ? log.lo : 0);
+    const double hi = size < INFINITY_F64 ? log.hi : INFINITY_F64;
+    const double lo = size < INFINITY_F64 ? log.lo : 0;
+    return make_dd(size == 0 ? -INFINITY_F64 : hi, size == 0 ? 0 : lo);
 }
 MYLIB_FN int is_integer(double y)
 {
@@ -77,7 +77,7 @@ MYLIB_FN_IN_LINE double power_special(double x, double y, double result)
 }
 
 /*
- * Within 0.75 ulp: a half; 745 * 2^-65.5 <= 2^-55.9 of the logarithm beside an ulp of at least
+ * Within 0.75 ulp, and x * x where y is 2: a half; 745 * 2^-65.5 <= 2^-55.9 of the logarithm beside an ulp of at least
  * 2^-53, less where the exponent is small; and 2^-59 of e^r.
  */
 MYLIB_FN double power_f64(double x, double y)
@@ -88,7 +88,8 @@ MYLIB_FN double power_f64(double x, double y)
     const double finite = unscale(e.hi, e.lo, e.n);
     /* As integers, what overflows is above infinity. */
     const int is_large = (int64_t)bits_of_f64(finite) > (int64_t)BITS_OF_INFINITY_F64;
-    return power_special(x, y, is_large ? INFINITY_F64 : finite);
+    const double power = power_special(x, y, is_large ? INFINITY_F64 : finite);
+    return y == 2 ? x * x : power;
 }
 
 /* ---- f32 and f16 --------------------------------------------------------------------------- */
@@ -118,12 +119,13 @@ MYLIB_FN float power_easy_f32(float x, float y)
 MYLIB_FN int power_is_hard_f32(float x, float y)
 {
     const double near = power_size_near(x, y);
-    const uint64_t is_middle = (bits_of_f64(near) & 0x1fffffff) == 0x10000000;
+    /* 0 in the middle, and less than 2^63; gcc wants integers of one size. */
+    const uint64_t from_middle = (bits_of_f64(near) & 0x1fffffff) ^ 0x10000000;
     /* A subnormal float is a multiple of 2^-149, and a middle an odd multiple of 2^-150. */
-    const double half = near * 0x1p149, rest = half - nearest_integer(half);
-    const uint64_t is_odd = magnitude(rest) == 0.5,
-                   is_normal_middle = near < 0x1p129 ? is_middle : 0;
-    return (int)(near < 0x1p-126 ? is_odd : is_normal_middle);
+    const double half = near * 0x1p149, rest = magnitude(half - nearest_integer(half));
+    const uint64_t from_odd = bits_of_f64(rest) ^ bits_of_f64(0.5);
+    const uint64_t from_normal = near < 0x1p129 ? from_middle : 1;
+    return (int)(((near < 0x1p-126 ? from_odd : from_normal) - 1) >> 63);
 }
 /*
  * In numbers of twice the precision: the error is 2^-95 of the result.  x^y that is nearer than
