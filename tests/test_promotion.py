@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 ALL_DTYPES = [np.dtype(bool), *cases.DTYPES, np.dtype("q"), np.dtype("Q")]
 PAIRS = list(itertools.product(ALL_DTYPES, repeat=2))
+ERRORS = (TypeError, OverflowError, ValueError)
 WEAK = [1, -1, 100, 1.5, 1e30, 2j, True]
 
 BINARY = [operation for operation in pcd.core.operations if operation.nin == 2]
@@ -33,8 +34,8 @@ def _same_outcome(operation: Any, place: str, *args: Any) -> None:
     """The same values and type as the oracle, or an exception of the same kind."""
     try:
         wanted = oracle.expected(operation.__name__, *args)
-    except (TypeError, OverflowError) as error:
-        kind = TypeError if isinstance(error, TypeError) else OverflowError
+    except ERRORS as error:
+        kind = next(kind for kind in ERRORS if isinstance(error, kind))
         with pytest.raises(kind):
             cases.call(operation, place, *args)
         return
