@@ -710,8 +710,8 @@ def power(base: Any, exponent: Any) -> Any:
     number = exponent
     if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
         number = exponent.item()  # type: ignore[union-attr]
-    if not isinstance(base, core.ArrayBase) or not is_by_products(number):
-        return call_operator(OPERATIONS["power"].index, 0, (base, exponent), None)
+    if gpu_of(base) < 0 or not is_by_products(number):
+        return _compute(OPERATIONS["power"], False, (base, exponent), {})
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)
