@@ -239,7 +239,10 @@ def check(name: str, got: Any, want: Any, is_complex: bool) -> None:
     if is_complex and name in BOUNDED:
         bad = ~(np.abs(got - want) <= 16 * np.finfo(want.dtype).eps * np.abs(want))
     elif name in ELEMENTARY:
-        near = np.abs(got - want) <= ELEMENTARY_ULPS * np.spacing(np.abs(want))
+        size = np.abs(want)
+        if is_complex and name == "log1p":
+            size = np.maximum(size, 1)  # NumPy's cancels near 0.
+        near = np.abs(got - want) <= ELEMENTARY_ULPS * np.spacing(size)
         bad = ~(near | (got == want) | (np.isnan(got) & np.isnan(want)))
     elif want.dtype.kind in "fc":
         if np.array_equal(_bits(got), _bits(want)):

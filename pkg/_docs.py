@@ -232,8 +232,27 @@ TEXTS: dict[str, tuple[str, str, str]] = {
 #: Remarks on all elementary functions.
 _ELEMENTARY = (
     "Integers become floats.  float16 and float32 are correctly rounded, float64 is within\n"
-    "{bound} units in the last place; the bits are the same on every processor and GPU."
+    "{bound} units in the last place; the bits are the same on every processor and GPU.{complex}"
 )
+_COMPLEX = (
+    "\nEach part of a complex result is within {bound} units in the last place; special values\n"
+    "are those of C's Annex G."
+)
+
+#: The elementary functions of complex numbers, with the bounds of the parts of complex128 results.
+#: That of the real part of expm1, which cancels, is in units of the modulus.
+COMPLEX_BOUNDS = {
+    **dict.fromkeys(("exp", "expm1", "sin", "cos", "tan", "sinh", "cosh", "tanh", "log"), 1.0),
+    **dict.fromkeys(("log2", "log10", "log1p"), 1.5),
+    **dict.fromkeys(("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh"), 1.5),
+}
+
+
+def _about(name: str, bound: str) -> str:
+    of_complex = COMPLEX_BOUNDS.get(name)
+    more = "" if of_complex is None else _COMPLEX.format(bound=f"{of_complex:g}")
+    return _ELEMENTARY.format(bound=bound, complex=more)
+
 
 #: Formula, bound and example of the elementary functions.
 _FUNCTIONS = {
@@ -303,7 +322,7 @@ TEXTS |= {
         ">>> pcd.rad2deg(0.5)\n28.64788975654116",
     ),
     **{
-        name: (formula, _ELEMENTARY.format(bound=bound), example)
+        name: (formula, _about(name, bound), example)
         for name, (formula, bound, example) in _FUNCTIONS.items()
     },
 }

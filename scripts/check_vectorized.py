@@ -69,6 +69,13 @@ EXPECTED_SCALAR_FUNCTIONS = [
     # A loop over the bits of the quotient; case distinctions; moves without arithmetic.
     ("fmod", ["f32", "f64"], ALL_LEVELS),
     ("sign reciprocal real imag", COMPLEX, ALL_LEVELS),
+    # One element at a time, by a call: they choose between formulas.
+    (
+        "exp expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
+        " arcsin arccos arctan arcsinh arccosh arctanh",
+        COMPLEX,
+        ALL_LEVELS,
+    ),
 ]
 
 EXACTLY_FUSED = ["remainder_vectors_f32", "remainder_vectors_f64"]

@@ -1,7 +1,8 @@
-"""The oracle of the elementary functions: MPFR by way of gmpy2.
+"""The oracle of the elementary functions: MPFR and MPC by way of gmpy2.
 
 FUNCTIONS lists each function with its true value, the bound of its error in float64, and its
-arguments.  float16 and float32 are correctly rounded.
+arguments.  float16 and float32 are correctly rounded.  COMPLEX_FUNCTIONS has the true values of
+complex numbers; their bounds are COMPLEX_BOUNDS.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+
+from pkg._docs import COMPLEX_BOUNDS
 
 Array = np.ndarray[Any, Any]
 Arguments = Callable[[np.random.Generator, int, "np.dtype[Any]"], tuple[Array, ...]]
@@ -177,6 +180,88 @@ FUNCTIONS: dict[str, Function] = {
     "logaddexp": Function(logaddexp, 1.0, of_one_sign),
     "erf": Function(gmpy2.erf, 1.0, near([0.875, -0.875, 5.92, 3.9], within(-6, 6))),
 }
+
+
+# ---- Complex numbers -----------------------------------------------------------------------------
+
+
+def _expm1(z: Any) -> Any:
+    """e^z - 1, to 200 bits also where it cancels."""
+    if abs(z) < gmpy2.exp2(-100):
+        return z + z * z / 2 + z * z * z / 6
+    return gmpy2.exp(z) - 1
+
+
+def _log1p(z: Any) -> Any:
+    """log(1 + z), to 200 bits also where 1 + z is rounded."""
+    with gmpy2.context(WIDE, precision=300 if abs(z) > gmpy2.exp2(-50) else 2500):
+        return gmpy2.log(1 + z)
+
+
+COMPLEX_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    **{name: FUNCTIONS[name].oracle for name in COMPLEX_BOUNDS},
+    "log2": lambda z: gmpy2.log(z) / gmpy2.log(gmpy2.mpfr(2)),
+    "expm1": _expm1,
+    "log1p": _log1p,
+}
+
+# Real and imaginary parts up to which functions neither overflow nor make MPC slow.
+_LARGEST = {
+    **dict.fromkeys(("exp", "expm1", "sinh", "cosh"), (760, 1e5)),
+    **dict.fromkeys(("sin", "cos"), (1e5, 760)),
+    "tanh": (30, 1e5),
+    "tan": (1e5, 30),
+}
+
+
+def complex_arguments(
+    name: str, rng: np.random.Generator, n: int, dtype: np.dtype[Any]
+) -> tuple[Array]:
+    """Finite numbers, evenly and by binades, near 1 and i, and where a part of a result cancels."""
+
+    def parts(largest: float) -> Array:
+        even = rng.uniform(0, largest, n)
+        small = np.exp2(rng.uniform(np.log2(np.finfo(dtype).smallest_subnormal), 10, n))
+        near_1 = 1 + rng.choice([-1, 0, 1], n) * np.exp2(-rng.uniform(1, 53, n))
+        turns = rng.integers(0, 40, n) * np.pi / 4
+        way = rng.integers(0, 4, n)
+        return np.minimum(np.choose(way, [even, small, near_1, turns]), largest)
+
+    x, y = (parts(largest) * rng.choice([-1, 1], n) for largest in _LARGEST.get(name, (1e3, 1e3)))
+    angle = rng.uniform(-1.5, 1.5, n) * np.exp2(-rng.uniform(0, 30, n))
+    if name.startswith(("log", "arctan")):
+        # The unit circle, for log1p that around -1.
+        curve = -2 * np.sin(angle / 2) ** 2 + (name != "log1p"), np.sin(angle)
+    elif name == "expm1":
+        curve = -np.log(np.cos(angle)), angle
+    else:
+        curve = x, y
+    is_on_curve = rng.random(n) < 0.125
+    z = np.where(is_on_curve, curve[0], x) + 1j * np.where(is_on_curve, curve[1], y)
+    return (z.astype(dtype),)
+
+
+def complex_ulps(name: str, results: Array, z: Array) -> Array:
+    """Returns the larger error of the two parts in ulps of complex128.
+
+    The real part of expm1 is measured in ulps of the larger part.
+    """
+    found = []
+    largest = gmpy2.mpfr(np.finfo(np.float64).max)
+    with gmpy2.context(WIDE):
+        for argument, result in zip(z.tolist(), results.tolist(), strict=True):
+            true = COMPLEX_FUNCTIONS[name](gmpy2.mpc(argument))
+            parts, worst = (true.real, true.imag), 0.0
+            for part, got in zip(parts, (result.real, result.imag), strict=True):
+                size = max(map(abs, parts)) if name == "expm1" else abs(part)
+                ulp = gmpy2.exp2(max(gmpy2.get_exp(size) - 53, -1074)) if size != 0 else 1
+                wanted = min(max(part, -largest), largest) if np.isfinite(got) else part
+                error = abs(gmpy2.mpfr(got) - wanted) / ulp
+                if not np.isfinite(got):
+                    error = 0 if abs(part) > largest and (got > 0) == (part > 0) else np.inf
+                worst = max(worst, float(error))
+            found.append(worst)
+    return np.array(found)
 
 
 # ---- Comparison ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Elementary functions against MPFR: float16 and float32 are right, float64 is within its bound.
+"""Elementary functions against MPFR: float16 and float32 are right, the others within their bounds.
 
 The risk: a wrong constant, a lost special value, or a path for hard arguments that another path
 of the library, a stride or a device, does not take.
@@ -13,25 +13,42 @@ import oracle
 import pytest
 
 import pkg as pcd
+from pkg._docs import COMPLEX_BOUNDS
 
 pytest.importorskip("gmpy2", reason="the true values are MPFR's, by way of gmpy2")
 import elementary
 
 NAMES = [name for name in elementary.FUNCTIONS if hasattr(pcd, name)]
 COUNT = 3000
+EACH = pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, np.dtype(c)) for name in NAMES for c in "efd"]
+    + [(name, np.dtype(c)) for name in COMPLEX_BOUNDS for c in "FD"],
+    ids=str,
+)
 
 
 def _arguments(name: str, dtype: Any, seed: int) -> tuple[np.ndarray[Any, Any], ...]:
-    return elementary.FUNCTIONS[name].arguments(np.random.default_rng(seed), COUNT, dtype)
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "c":
+        return elementary.complex_arguments(name, rng, COUNT, dtype)
+    return elementary.FUNCTIONS[name].arguments(rng, COUNT, dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.dtype(c) for c in "efd"], ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_values(name: str, dtype: Any) -> None:
     arguments = _arguments(name, dtype, 1)
     with np.errstate(all="ignore"):
         result = getattr(pcd, name)(*arguments)
-    if dtype == np.float64:
+    if dtype == np.complex64:
+        with np.errstate(all="ignore"):
+            wider = getattr(pcd, name)(arguments[0].astype(np.complex128)).astype(dtype)
+        oracle.assert_same(result, wider, "rounded from complex128", arguments)
+    elif dtype == np.complex128:
+        errors = elementary.complex_ulps(name, result, *arguments)
+        worst = int(np.argmax(errors))
+        assert errors[worst] <= COMPLEX_BOUNDS[name], f"{name} of {arguments[0][worst]}"
+    elif dtype == np.float64:
         errors = elementary.ulps(name, result, *arguments)
         worst = int(np.argmax(errors))
         given = [x[worst] for x in arguments]
@@ -41,8 +58,7 @@ def test_values(name: str, dtype: Any) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [np.dtype(c) for c in "efd"], ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_the_gpu_gives_the_same_bits(name: str, dtype: Any) -> None:
     arguments = _arguments(name, dtype, 2)
     with np.errstate(all="ignore"):
@@ -57,8 +73,7 @@ def test_the_gpu_gives_the_same_bits(name: str, dtype: Any) -> None:
     oracle.assert_same(backwards, wanted[::-3], name, [x[::-3] for x in arguments])
 
 
-@pytest.mark.parametrize("dtype", [np.dtype(c) for c in "efd"], ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_an_element_decides_alone(name: str, dtype: Any) -> None:
     """Alone, in any row and with any stride, an element has the bits that it has among others."""
     arguments = _arguments(name, dtype, 3)
@@ -72,3 +87,19 @@ def test_an_element_decides_alone(name: str, dtype: Any) -> None:
         text = f"{name}({', '.join('ab'[: len(arguments)])}) * 1"
         names = dict(zip("ab", arguments, strict=False))
         oracle.assert_same(pcd.evaluate(text, names), wanted * 1, text, arguments)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", COMPLEX_BOUNDS)
+def test_signs_of_complex_zeros(name: str, dtype: Any) -> None:
+    """Parts that are 0 choose the side of a branch cut: their signs are NumPy's."""
+    parts = np.array([0.0, 0.25, 1.0, 2.5], dtype().real.dtype)
+    parts = np.concatenate([parts, -parts])
+    z = np.empty((parts.size, parts.size), dtype)
+    z.real, z.imag = parts[:, None], parts
+    with np.errstate(all="ignore"):
+        ours, numpys = getattr(pcd, name)(z), getattr(np, name)(z)
+    for part in ("real", "imag"):
+        signs = [np.signbit(getattr(x, part)) for x in (ours, numpys)]
+        wrong = np.argwhere(signs[0] != signs[1])
+        assert not wrong.size, f"{name}({z[tuple(wrong[0])]}).{part}"

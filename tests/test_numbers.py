@@ -18,6 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pkg as pcd
+from pkg._docs import COMPLEX_BOUNDS
 from pkg._table import PREDICATES
 
 OPERATIONS = pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
@@ -287,3 +288,23 @@ def test_numbers_under_a_default_device(device: str) -> None:
             pcd.divide(1, 0)
         with pytest.raises(OverflowError):
             pcd.add(INT64_MAX, 1)
+
+
+@cases.each_device()
+@pytest.mark.parametrize("name", COMPLEX_BOUNDS)
+def test_functions_of_complex_numbers_are_cmaths(name: str, device: str) -> None:
+    """Results are Python's complex; where cmath raises an exception so do these."""
+    functions = {"expm1": lambda z: cmath.exp(z) - 1, "log1p": lambda z: cmath.log(1 + z)}
+    functions["log2"] = lambda z: complex(math.log2(abs(z)), cmath.phase(z) / math.log(2))
+    numbers = [0.5 + 1j, -2.5 + 0.25j, -1 + 0j, 0j, 1j, 1e200 + 1e200j, 1e5 - 2j, 3 + 1000j]
+    numbers += [complex(math.inf, 1), complex(1, math.inf), complex(math.nan, 1)]
+    for z in numbers:
+        wanted = _outcome(functions.get(name) or getattr(cmath, name.replace("arc", "a")), z)
+        ours = _outcome(lambda z: getattr(pcd, name)(z, device=device), z)
+        if isinstance(wanted, tuple):
+            assert isinstance(ours, tuple) and ours[0] is complex, f"{name}({z}): {ours}, {wanted}"
+            parts = [(x.real, x.imag) for x in (ours[1], wanted[1])]
+            near = np.allclose(*parts, 1e-12, 1e-300, equal_nan=True)
+            assert near, f"{name}({z}): {ours[1]}, {wanted[1]}"
+        else:
+            assert ours == wanted, f"{name}({z}): {ours}, {wanted}"

@@ -14,6 +14,7 @@ import pytest
 from cases import Case
 
 import pkg as pcd
+from pkg._docs import COMPLEX_BOUNDS
 
 
 @cases.each()
@@ -60,13 +61,24 @@ def _raised(function: Callable[..., Any], *args: Any) -> set[str]:
 _FUNCTIONS = pcd.operations[pcd.operations.index("greater_equal") + 1 :]
 
 
-def _warnings_of_function(operands: list[np.ndarray], result: np.ndarray) -> set[str]:
-    """Returns the warnings of a function of one element whose only pole is 0."""
-    if np.isnan(result).any():
-        return set() if any(np.isnan(x).any() for x in operands) else {"invalid value"}
-    if not np.isinf(result).any() or not all(np.isfinite(x).all() for x in operands):
-        return set()
-    return {"divide by zero" if not operands[0].any() else "overflow"}
+#: Poles of the functions of complex numbers.
+_POLES = {
+    **dict.fromkeys(("reciprocal", "log", "log2", "log10"), (0,)),
+    "log1p": (-1,),
+    "arctanh": (1, -1),
+    "arctan": (1j, -1j),
+}
+
+
+def _warnings_of_function(name: str, z: Any, result: Any) -> set[str]:
+    """Returns the warnings of a function of one complex number, for both parts of its result."""
+    found = set()
+    for part in (result.real, result.imag):
+        if np.isnan(part) and not np.isnan(z):
+            found.add("invalid value")
+        elif np.isinf(part) and np.isfinite(z):
+            found.add("divide by zero" if z in _POLES.get(name, ()) else "overflow")
+    return found
 
 
 def _is_at_edge_of_underflow(x: np.ndarray) -> bool:
@@ -119,8 +131,9 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
             wanted = {"overflow"} if overflows else set()
         elif case.name in _FUNCTIONS:
             with np.errstate(all="ignore"):
-                can_warn = case.name == "reciprocal"
-                wanted = _warnings_of_function(element, case(*element)) if can_warn else set()
+                can_warn = case.name in ("reciprocal", *COMPLEX_BOUNDS)
+                z, result = element[0][0], case(*element)[0]
+                wanted = _warnings_of_function(case.name, z, result) if can_warn else set()
         else:
             wanted = _raised(oracle.expected, case.name, *element)
         if ours != wanted:

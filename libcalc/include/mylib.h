@@ -168,25 +168,25 @@ typedef enum mylib_op {
     MYLIB_OP_conjugate = 44,
     MYLIB_OP_real = 45, /* of the real type: this and imag */
     MYLIB_OP_imag = 46,
-    /* Elementary functions of floats. */
+    /* Elementary functions of floats, and where it is not said otherwise of complex numbers. */
     MYLIB_OP_sin = 47,
     MYLIB_OP_cos = 48,
     MYLIB_OP_tan = 49,
-    MYLIB_OP_deg2rad = 50,
+    MYLIB_OP_deg2rad = 50, /* floats only: this and rad2deg */
     MYLIB_OP_rad2deg = 51,
     MYLIB_OP_exp = 52,
-    MYLIB_OP_exp2 = 53,
+    MYLIB_OP_exp2 = 53, /* floats only */
     MYLIB_OP_expm1 = 54,
     MYLIB_OP_arcsin = 55,
     MYLIB_OP_arccos = 56,
     MYLIB_OP_arctan = 57,
-    MYLIB_OP_arctan2 = 58,
+    MYLIB_OP_arctan2 = 58, /* floats only */
     MYLIB_OP_log = 59,
     MYLIB_OP_log2 = 60,
     MYLIB_OP_log10 = 61,
     MYLIB_OP_log1p = 62,
-    MYLIB_OP_cbrt = 63,
-    MYLIB_OP_hypot = 64,
+    MYLIB_OP_cbrt = 63,  /* floats only */
+    MYLIB_OP_hypot = 64, /* floats only */
     MYLIB_OP_sinh = 65,
     MYLIB_OP_cosh = 66,
     MYLIB_OP_tanh = 67,

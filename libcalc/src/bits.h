@@ -12,10 +12,13 @@
 #ifdef __CUDACC__
 #define MYLIB_FN static __device__ __forceinline__
 #define MYLIB_FN_IN_LINE MYLIB_FN
+#define MYLIB_FN_APART __attribute__((unused)) static __device__ __noinline__
 #else
 #define MYLIB_FN static inline
 /* For what is long and called from loops, which are vector code only if it is in line. */
 #define MYLIB_FN_IN_LINE static inline __attribute__((always_inline))
+/* For what is long and called from several functions. */
+#define MYLIB_FN_APART static __attribute__((noinline, unused))
 #endif
 
 #define DEFINE_BITS(s, T, U)                                                                       \

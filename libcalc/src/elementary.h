@@ -1,6 +1,6 @@
 /*
  * elementary.h - what the elementary functions mean for one element, once for the CPU and for
- * CUDA: op_s(x) for each function and each of the type suffixes f16, f32 and f64.
+ * CUDA: op_s(x) for each function and each of the type suffixes of ops.h.
  *
  * The bits are the same everywhere, because every step is an operation that IEEE 754 defines:
  * + - * /, square root and fused multiply-add in a fixed order, and integer arithmetic on bits.
@@ -13,6 +13,7 @@
 #ifndef MYLIB_ELEMENTARY_H
 #define MYLIB_ELEMENTARY_H
 
+#include "elementary/complex.h"
 #include "elementary/exponential.h"
 #include "elementary/hyperbolic.h"
 #include "elementary/hypot.h"

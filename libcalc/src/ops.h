@@ -146,30 +146,30 @@
     ROW(UNARY_REAL, imag, ALL)
 
 #define MYLIB_ELEMENTARY_FUNCTIONS(ROW)                                                            \
-    ROW(UNARY, sin, FLOAT)                                                                         \
-    ROW(UNARY, cos, FLOAT)                                                                         \
-    ROW(UNARY, tan, FLOAT)                                                                         \
+    ROW(UNARY, sin, INEXACT)                                                                       \
+    ROW(UNARY, cos, INEXACT)                                                                       \
+    ROW(UNARY, tan, INEXACT)                                                                       \
     ROW(UNARY, deg2rad, FLOAT)                                                                     \
     ROW(UNARY, rad2deg, FLOAT)                                                                     \
-    ROW(UNARY, exp, FLOAT)                                                                         \
+    ROW(UNARY, exp, INEXACT)                                                                       \
     ROW(UNARY, exp2, FLOAT)                                                                        \
-    ROW(UNARY, expm1, FLOAT)                                                                       \
-    ROW(UNARY, arcsin, FLOAT)                                                                      \
-    ROW(UNARY, arccos, FLOAT)                                                                      \
-    ROW(UNARY, arctan, FLOAT)                                                                      \
+    ROW(UNARY, expm1, INEXACT)                                                                     \
+    ROW(UNARY, arcsin, INEXACT)                                                                    \
+    ROW(UNARY, arccos, INEXACT)                                                                    \
+    ROW(UNARY, arctan, INEXACT)                                                                    \
     ROW(BINARY, arctan2, FLOAT)                                                                    \
-    ROW(UNARY, log, FLOAT)                                                                         \
-    ROW(UNARY, log2, FLOAT)                                                                        \
-    ROW(UNARY, log10, FLOAT)                                                                       \
-    ROW(UNARY, log1p, FLOAT)                                                                       \
+    ROW(UNARY, log, INEXACT)                                                                       \
+    ROW(UNARY, log2, INEXACT)                                                                      \
+    ROW(UNARY, log10, INEXACT)                                                                     \
+    ROW(UNARY, log1p, INEXACT)                                                                     \
     ROW(UNARY, cbrt, FLOAT)                                                                        \
     ROW(BINARY, hypot, FLOAT)                                                                      \
-    ROW(UNARY, sinh, FLOAT)                                                                        \
-    ROW(UNARY, cosh, FLOAT)                                                                        \
-    ROW(UNARY, tanh, FLOAT)                                                                        \
-    ROW(UNARY, arcsinh, FLOAT)                                                                     \
-    ROW(UNARY, arccosh, FLOAT)                                                                     \
-    ROW(UNARY, arctanh, FLOAT)                                                                     \
+    ROW(UNARY, sinh, INEXACT)                                                                      \
+    ROW(UNARY, cosh, INEXACT)                                                                      \
+    ROW(UNARY, tanh, INEXACT)                                                                      \
+    ROW(UNARY, arcsinh, INEXACT)                                                                   \
+    ROW(UNARY, arccosh, INEXACT)                                                                   \
+    ROW(UNARY, arctanh, INEXACT)                                                                   \
     ROW(BINARY, power, REAL)
 
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)

@@ -69,7 +69,9 @@ MYLIB_FN int warning_of_complex(mylib_op op, t_c128 a, t_c128 b, double result)
 {
     const double p = a.re * 0 + a.im * 0, q = b.re * 0 + b.im * 0; /* NaN unless finite */
     const int has_nan = a.re != a.re || a.im != a.im || b.re != b.re || b.im != b.im;
-    return warning_of(has_nan, p == 0 && q == 0, a.im == 0 && is_pole(op, a.re), result);
+    const int is_at_pole =
+        op == MYLIB_OP_arctan ? a.re == 0 && fabs(a.im) == 1 : a.im == 0 && is_pole(op, a.re);
+    return warning_of(has_nan, p == 0 && q == 0, is_at_pole, result);
 }
 
 #endif /* MYLIB_WARNINGS_H */

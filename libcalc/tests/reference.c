@@ -1,5 +1,7 @@
 #include "reference.h"
 
+#include <complex.h>
+#undef complex
 #include <float.h>
 #include <math.h>
 
@@ -711,6 +713,76 @@ static void complex_fmax(mylib_type type, const double *a, const double *b, comp
         complex_maximum(type, b, b, r);
 }
 
+/* By the C library, in complex long double, and by formulas that do not cancel near 0. */
+static _Complex long double join(long double re, long double im)
+{
+    const long double parts[2] = {re, im};
+    _Complex long double z;
+    memcpy(&z, parts, sizeof z);
+    return z;
+}
+static _Complex long double expm1_of(_Complex long double z)
+{
+    const long double x = creall(z), y = cimagl(z), half = sinl(y / 2);
+    const _Complex long double w = cexpl(z);
+    const int is_finite = isfinite(x) && isfinite(y);
+    return join(is_finite ? expm1l(x) * cosl(y) - 2 * half * half : creall(w) - 1, cimagl(w));
+}
+static _Complex long double log1p_of(_Complex long double z)
+{
+    const quad x = (quad)creall(z), y = (quad)cimagl(z);
+    const _Complex long double w = clogl(join(creall(z) + 1, cimagl(z)));
+    const long double u = (long double)(2 * x + x * x + y * y);
+    return fabsl(u) < 0.5L ? join(log1pl(u) / 2, cimagl(w)) : w;
+}
+static _Complex long double scaled(_Complex long double z, long double factor)
+{
+    return join(creall(z) * factor, cimagl(z) * factor);
+}
+
+/*
+ * Signs are open of zeros, and of what stands beside a NaN: C's Annex G leaves many of them so.
+ * The real part of expm1 cancels; its error counts beside the modulus.
+ */
+static void complex_elementary(_Complex long double value, int of_modulus, mylib_type type,
+                               complex_result *r)
+{
+    r->value[0] = (double)creall(value);
+    r->value[1] = (double)cimagl(value);
+    for (int i = 0; i < 2; i++) {
+        const int is_open = isnan(r->value[1 - i]);
+        const double other = of_modulus && isfinite(r->value[1 - i]) ? r->value[1 - i] : 0;
+        const double size = fabs(r->value[i]) + fabs(other);
+        r->other[i] = is_open ? -r->value[i] : r->value[i];
+        r->slack[i] = 4 * half_unit(type) * size + 2 * smallest(type);
+    }
+}
+#define COMPLEX_ELEMENTARY(op, function)                                                           \
+    static void complex_##op(mylib_type type, const double *a, const double *b, complex_result *r) \
+    {                                                                                              \
+        const _Complex long double z = join(a[0], a[1]);                                           \
+        (void)b;                                                                                   \
+        complex_elementary(function, MYLIB_OP_##op == MYLIB_OP_expm1, type, r);                    \
+    }
+COMPLEX_ELEMENTARY(exp, cexpl(z))
+COMPLEX_ELEMENTARY(expm1, expm1_of(z))
+COMPLEX_ELEMENTARY(log, clogl(z))
+COMPLEX_ELEMENTARY(log2, scaled(clogl(z), 1.44269504088896340735992468100189214L))
+COMPLEX_ELEMENTARY(log10, scaled(clogl(z), 0.434294481903251827651128918916605082L))
+COMPLEX_ELEMENTARY(log1p, log1p_of(z))
+COMPLEX_ELEMENTARY(sin, csinl(z))
+COMPLEX_ELEMENTARY(cos, ccosl(z))
+COMPLEX_ELEMENTARY(tan, ctanl(z))
+COMPLEX_ELEMENTARY(sinh, csinhl(z))
+COMPLEX_ELEMENTARY(cosh, ccoshl(z))
+COMPLEX_ELEMENTARY(tanh, ctanhl(z))
+COMPLEX_ELEMENTARY(arcsin, casinl(z))
+COMPLEX_ELEMENTARY(arccos, cacosl(z))
+COMPLEX_ELEMENTARY(arctan, catanl(z))
+COMPLEX_ELEMENTARY(arcsinh, casinhl(z))
+COMPLEX_ELEMENTARY(arccosh, cacoshl(z))
+COMPLEX_ELEMENTARY(arctanh, catanhl(z))
+
 static void complex_element(complex_function *function, mylib_type type, const void *a,
                             const void *b, reference *expected)
 {
@@ -877,6 +949,7 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
 #define CASES_PLAIN(kind, op, set) MYLIB_SET_##set(PLAIN_##kind, op)
 #define OF_integer integer
 #define OF_real elementary
+#define OF_complex complex
 #define OF(kind) OF_##kind
 #define ELEMENTARY_OF(kind) OF(kind)
 #define CASE_ELEMENTARY(op, s)                                                                     \

@@ -57,7 +57,10 @@ def _import_all() -> None:
             assert spec is not None and spec.loader is not None
             # pytest finds it here.
             sys.modules[name] = importlib.util.module_from_spec(spec)
+            # On its way this one takes log(-0.0 + 0j), which of Python numbers is an error here.
+            copies["numpy"].__dict__["log"] = numpy.log if name.endswith("x") else ours["log"]
             spec.loader.exec_module(sys.modules[name])
+        copies["numpy"].__dict__["log"] = ours["log"]
     finally:
         sys.modules.update(originals)
 

@@ -174,18 +174,18 @@ DEFINE_COMPLEX_FLAGS(c128)
         (void)b;                                                                                   \
         NO_DEPENDENCE LOOP(s, r, value);                                                           \
     }
-#define FUNCTION_KERNEL(op, s, r, is_binary, loop)                                                 \
+#define FUNCTION_KERNEL(op, s, r, is_binary, group, loop)                                          \
     KERNEL(op##_kernel_##s)                                                                        \
     {                                                                                              \
         const function f = {                                                                       \
             MYLIB_OP_##op, loop,          can_warn(MYLIB_OP_##op) ? flags_##s : NULL,              \
             is_binary,     sizeof(t_##s), sizeof(t_##r),                                           \
-            GROUP(s, r)};                                                                          \
+            group};                                                                                \
         run_function(&f, n, out, so, a, sa, b, sb);                                                \
     }
 #define FUNCTION(op, s, r, is_binary, value)                                                       \
     FUNCTION_LOOP(op, s, r, value)                                                                 \
-    FUNCTION_KERNEL(op, s, r, is_binary, op##_loop_##s)
+    FUNCTION_KERNEL(op, s, r, is_binary, GROUP(s, r), op##_loop_##s)
 #define UNARY(op, s) FUNCTION(op, s, s, 0, op##_##s(ELEMENT(s, a)))
 #define PART_c64(op, s) FUNCTION(op, s, f32, 0, op##_##s(ELEMENT(s, a)))
 #define PART_c128(op, s) FUNCTION(op, s, f64, 0, op##_##s(ELEMENT(s, a)))
@@ -347,18 +347,27 @@ static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
 }
 
 #define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
-    FUNCTION_KERNEL(op, s, s, is_binary,                                                           \
+    FUNCTION_KERNEL(op, s, s, is_binary, GROUP(s, s),                                              \
                     find_hard_loop(MYLIB_OP_##op, type_##s) != NULL                                \
                         ? find_hard_loop(MYLIB_OP_##op, type_##s)                                  \
                         : op##_loop_##s)
-#define ELEMENTARY_UNARY(op, s)                                                                    \
+#define FLOAT_UNARY(op, s)                                                                         \
     FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a)))                                               \
     ELEMENTARY_KERNEL(op, s, 0)
-#define ELEMENTARY_BINARY(op, s)                                                                   \
-    BY_CLASS(s, INTEGER_BINARY, OF_TWO_FLOATS, OF_TWO_FLOATS, OF_TWO_FLOATS)(op, s)
-#define OF_TWO_FLOATS(op, s)                                                                       \
+#define FLOAT_BINARY(op, s)                                                                        \
     FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                \
     ELEMENTARY_KERNEL(op, s, 1)
+/* One element at a time, by a call. */
+#define COMPLEX_UNARY(op, s)                                                                       \
+    NOINLINE static void op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)       \
+    {                                                                                              \
+        (void)b;                                                                                   \
+        LOOP(s, s, op##_##s(ELEMENT(s, a)));                                                       \
+    }                                                                                              \
+    FUNCTION_KERNEL(op, s, s, 0, 1, op##_loop_##s)
+#define ELEMENTARY_UNARY(op, s) BY_CLASS(s, , FLOAT_UNARY, FLOAT_UNARY, COMPLEX_UNARY)(op, s)
+#define ELEMENTARY_BINARY(op, s)                                                                   \
+    BY_CLASS(s, INTEGER_BINARY, FLOAT_BINARY, FLOAT_BINARY, FLOAT_BINARY)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(ELEMENTARY_##kind, op)
 MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 #undef ROW

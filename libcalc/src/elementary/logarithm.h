@@ -111,6 +111,11 @@ MYLIB_FN double log_f64(double x)
     const t_dd sum = add_octaves(s.k, log_of_sum(s.m - 1, 0));
     return log_special(x, sum.hi + sum.lo);
 }
+/* The inverses of ln 2 and ln 10. */
+#define PER_LN_2_HI 0x1.71547652b82fep0
+#define PER_LN_2_LO 0x1.777d0ffda0d24p-56
+#define PER_LN_10_HI 0x1.bcb7b1526e50ep-2
+#define PER_LN_10_LO 0x1.95355baaafad3p-57
 /* A natural logarithm times hi + lo, the inverse of that of another base. */
 MYLIB_FN t_dd to_base(t_dd x, double hi, double lo)
 {
@@ -120,14 +125,14 @@ MYLIB_FN t_dd to_base(t_dd x, double hi, double lo)
 MYLIB_FN double log2_f64(double x)
 {
     const t_split s = split_any(x);
-    const t_dd log2_m = to_base(log_of_sum(s.m - 1, 0), 0x1.71547652b82fep0, 0x1.777d0ffda0d24p-56);
+    const t_dd log2_m = to_base(log_of_sum(s.m - 1, 0), PER_LN_2_HI, PER_LN_2_LO);
     const t_dd sum = fast_two_sum(s.k, log2_m.hi);
     return log_special(x, sum.hi + (sum.lo + log2_m.lo));
 }
 MYLIB_FN double log10_f64(double x)
 {
     const t_split s = split_any(x);
-    const t_dd log_m = to_base(log_of_sum(s.m - 1, 0), 0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57);
+    const t_dd log_m = to_base(log_of_sum(s.m - 1, 0), PER_LN_10_HI, PER_LN_10_LO);
     const t_dd sum = fast_two_sum(s.k * 0x1.34413509f78p-2, log_m.hi); /* the first is exact */
     return log_special(x, sum.hi + (sum.lo + FMA(s.k, 0x1.fef311f12b358p-46, log_m.lo)));
 }
