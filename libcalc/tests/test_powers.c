@@ -99,7 +99,7 @@ static void test_arrays(const test_type *t, mylib_device device, rng *r)
 
 /* ---- Conversions and programs ---------------------------------------------------------------- */
 
-/* What is negative after a conversion counts, and not what was before it. */
+/* The exponent counts as it is after conversion to the type of the power. */
 static void test_conversions(void)
 {
     static const int64_t n = 3;

@@ -112,11 +112,11 @@ on_x86 = pytest.mark.skipif(
 )
 
 
-def build_kernels(name: str, *options: str, target: str = "mylib") -> Path:
+def build_kernels(name: str, *options: str, targets: tuple[str, ...] = ("mylib",)) -> Path:
     build = ROOT / "build" / name
     flags = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", *options]
     run("cmake", "-S", ".", "-B", build, *flags)
-    run("cmake", "--build", build, "--target", target, *JOBS)
+    run("cmake", "--build", build, "--target", *targets, *JOBS)
     return build
 
 
@@ -128,7 +128,7 @@ def test_kernels_are_vector_code() -> None:
 @on_x86
 def test_the_vectorization_check_notices_scalar_code() -> None:
     scalar = "-DCMAKE_C_FLAGS_RELEASE=-O3 -DNDEBUG -fno-tree-vectorize"
-    build = build_kernels("scalar", scalar, target="mylib_kernels_v3")
+    build = build_kernels("scalar", scalar, targets=("mylib_kernels_v3", "mylib_functions_v3"))
     command = [sys.executable, "scripts/check_vectorized.py", build, "--level", "v3"]
     output = run(*command, status=1)
     assert "v3: add_kernel_f64 has 0 loops in ymm, not 3" in output

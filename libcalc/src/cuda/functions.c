@@ -78,7 +78,7 @@ static mylib_status run_piece(void *context, mylib_layout *piece)
     for (int k = 1; k < piece->operands; k++) {
         const int slot = code->code[0].operand == k - 1 ? 0 : 1;
         if (piece->is_host_scalar[k]) {
-            mylib_read_constant(code, slot, piece->data[k], args.constant[slot]);
+            mylib_read_constant(code, k - 1, piece->data[k], args.constant[slot]);
         } else if (p->place[k] != NULL) {
             RETURN_IF_ERROR(move(p, piece, k));
             args.in[slot] = p->place[k];

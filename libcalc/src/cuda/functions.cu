@@ -29,6 +29,40 @@ template <int OP, typename T> struct function;
 MYLIB_FUNCTIONS(ROW)
 #undef ROW
 
+/* Stands for all elementary functions of a complex type. */
+constexpr int ANY_ELEMENTARY = -1;
+template <typename T> struct function<ANY_ELEMENTARY, T> {
+    typedef T type;
+};
+
+/* The operation whose kernel computes an operation of a type. */
+template <typename T> constexpr int kernel_of(int op)
+{
+    const bool is_complex = number_of<T>::value >= MYLIB_C64 && number_of<T>::value <= MYLIB_C128;
+    return is_complex && op >= MYLIB_OP_sin ? ANY_ELEMENTARY : op;
+}
+
+template <int OP, typename T>
+__device__ __forceinline__ typename function<OP, T>::type apply(int op, T a, T b)
+{
+    if constexpr (OP != ANY_ELEMENTARY) {
+        return function<OP, T>::apply(a, b);
+    } else {
+        switch (op * MYLIB_TYPE_COUNT + number_of<T>::value) {
+#define CASE(op, s)                                                                                \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value:                                \
+        if constexpr (number_of<T>::value == number_of<t_##s>::value)                              \
+            return function<MYLIB_OP_##op, t_##s>::apply(a, b);                                    \
+        break;
+#define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
+            MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+#undef ROW
+#undef CASE
+        }
+        return a;
+    }
+}
+
 /* ---- The kernel ---------------------------------------------------------------------------- */
 
 /* Elements of a thread: 16 bytes, or 4 elements of small types. */
@@ -73,7 +107,7 @@ __global__ void __launch_bounds__(THREADS)
         read_operand(args, 1, at, n, is_vector, b);
 #pragma unroll
     for (int i = 0; i < N; i++)
-        r[i] = function<OP, T>::apply(a[i], args.inputs == 2 ? b[i] : a[i]);
+        r[i] = apply<OP>(args.opcode, a[i], args.inputs == 2 ? b[i] : a[i]);
     R *out = (R *)args.out + at;
     if (is_vector) {
         __stcs((bits *)out, *(const bits *)r);
@@ -103,7 +137,7 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
     switch (args->opcode * MYLIB_TYPE_COUNT + args->type) {
 #define CASE(op, s)                                                                                \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value:                                \
-        return launch_function<MYLIB_OP_##op, t_##s>(*args, stream);
+        return launch_function<kernel_of<t_##s>(MYLIB_OP_##op), t_##s>(*args, stream);
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_FUNCTIONS(ROW)
 #undef ROW
