@@ -60,6 +60,8 @@ class Maker:
         block = _block(self.char, second, name == "sqrt" or name in ELEMENTARY)
         if self.is_of_small_numbers():
             block = (block / 128).astype(block.dtype)
+        if second and name == "power":
+            block = abs(block)  # integers have no negative powers
         return np.resize(block, math.prod(shape)).reshape(shape)
 
     def is_of_small_numbers(self) -> bool:
@@ -68,7 +70,7 @@ class Maker:
 
     def number(self) -> Any:
         """A Python number of the kind of the type."""
-        if self.is_of_small_numbers():
+        if self.is_of_small_numbers() and np.dtype(self.char).kind not in "iu":
             return 0.5
         return {"i": 3, "u": 3, "f": 1.5, "c": 1.5 + 0.5j}[np.dtype(self.char).kind]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -370,10 +371,15 @@ Examples
 """
 
 
+@functools.cache
+def _type_name(char: str) -> str:
+    return str(np.dtype(char).name)
+
+
 def document(operation: Any) -> str:
     """Returns the docstring of an operation; raises KeyError if this file has no text for it."""
     formula, more, example = TEXTS[operation.__name__]
-    types = [np.dtype(kinds[0]).name for kinds in operation.types]
+    types = [_type_name(kinds[0]) for kinds in operation.types]
     return _TEMPLATE.format(
         name=operation.__name__,
         inputs="a, b" if operation.nin == 2 else "a",

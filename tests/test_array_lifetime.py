@@ -91,9 +91,9 @@ def test_failures_leak_nothing() -> None:
         _fails(ValueError, lambda: x.reshape(7)), _fails(ValueError, bool, x),
         _fails(OverflowError, lambda: pcd.ones(3, "i1", "cuda") + 1000),
         _fails(TypeError, lambda: pcd.add(x, x, out=host)),
-        _fails(ValueError, lambda: pcd.sum(x, out=y)), _fails(TypeError, lambda: np.sin(x)),
+        _fails(ValueError, lambda: pcd.sum(x, out=y)), _fails(TypeError, lambda: np.spacing(x)),
         _fails(TypeError, lambda: pcd.asarray(["a"], device="cuda")),
-        _fails(ValueError, x.__setitem__, 0, y), _fails(TypeError, lambda: x**1.5),
+        _fails(ValueError, x.__setitem__, 0, y), _fails(TypeError, lambda: x ** "a"),
         _fails(MemoryError, pcd.empty, (2**50,), device="cuda"),
         _fails(MemoryError, pcd.empty, (2**62, 2**62), device="cuda"),
     ]  # fmt: skip

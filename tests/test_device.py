@@ -224,7 +224,9 @@ def test_a_gpu_that_is_not_there() -> None:
 
 _IMPORT = """
 import os, sys, time
+start = time.process_time()
 import numpy
+of_numpy = time.process_time() - start
 
 def threads():
     return len(os.listdir("/proc/self/task"))
@@ -255,7 +257,7 @@ assert threads() == before, "small arrays need no threads"
 heavy = {"pandas", "dask", "xarray", "matplotlib", "subprocess", "asyncio"}
 heavy &= set(sys.modules) - modules
 assert not heavy, heavy
-print(seconds)
+print(seconds / of_numpy)
 """
 
 
@@ -264,9 +266,9 @@ def test_import_touches_no_gpu_and_starts_no_thread(python: Python) -> None:
 
 
 def test_import_is_quick(python: Python, tmp_path: Path) -> None:
-    """Over NumPy's own, once compiled; the goal is 10 ms of a processor."""
+    """Beside NumPy's own import, once compiled: the share depends on no machine."""
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
-    assert min(float(python(_IMPORT, **compiled)) for _ in range(5)) < 0.02
+    assert min(float(python(_IMPORT, **compiled)) for _ in range(5)) < 0.15
 
 
 def test_core_alone_says_what_to_do(python: Python) -> None:

@@ -166,6 +166,8 @@ def test_no_warnings_for_everyday_values(case: Case) -> None:
         inputs = [generators.moderate(case.dtype, n, seed) for seed in range(case.nin)]
         if case.name in ("multiply", "square", "sqrt") or case.dtype.itemsize == 1:
             inputs = [abs(x) for x in inputs]
+        if case.name == "power":
+            inputs = [abs(x) % 2 for x in inputs]
         if case.name.startswith(("log", "arc")) and case.nin == 1 and case.dtype.kind == "f":
             inputs = [abs(x) / 16 + (case.name == "arccosh") for x in inputs]
         assert _raised(case, *inputs) == set(), f"{case}, {n} elements"

@@ -164,7 +164,10 @@ def _value(tree: Tree, inputs: dict[str, Any], alone: bool) -> Any:
         known = _PYTHON.get(kind) or getattr(pcd, kind)
         return known(*values)
     if kind == "power":
-        return _power(np.asarray(values[0]), values[1])
+        base, exponent = values
+        if _is_number(base):
+            return _operation("power", base, exponent)
+        return _power(np.asarray(base), exponent)
     return _operation("absolute" if kind == "abs" else kind, *values)
 
 

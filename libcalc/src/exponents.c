@@ -50,6 +50,7 @@ static mylib_status check_values(const mylib_program *program, mylib_device devi
     if (device.kind == MYLIB_CPU) {
         l->data[0] = result;
         st = mylib_cpu_reduce(MYLIB_MIN, program, type, l, 0, type);
+        l->data[0] = NULL;
         return st == MYLIB_OK ? check_number(type, result) : st;
     }
     RETURN_IF_ERROR(mylib_cuda_alloc(device.index, size, stream, &result));

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -100,15 +101,16 @@ def cuda_wheel(
 def prefix(unpacked: Path, tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Path:
     """libmylib alone, installed by CMake, and then moved."""
     folder = tmp_path_factory.mktemp("prefix")
-    # Copied, and built in a folder as deep as those of other builds: so ccache knows the files.
-    source = shutil.copytree(unpacked, folder / "source")
-    build = source / "build" / "prefix"
     env = machine.env()
     options = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib"]
     options += ["-GNinja"] if shutil.which("ninja") else []
-    run(["cmake", "-S", source, "-B", build, *options], env)
-    run(["cmake", "--build", build, "--parallel", "2"], env)
-    run(["cmake", "--install", build, "--prefix", folder / "before"], env)
+    # A folder as deep as those in which pip builds: so ccache knows the files.
+    with tempfile.TemporaryDirectory() as source:
+        shutil.copytree(unpacked, source, dirs_exist_ok=True)
+        build = Path(source, "build", "prefix")
+        run(["cmake", "-S", source, "-B", build, *options], env)
+        run(["cmake", "--build", build, "--parallel", "2"], env)
+        run(["cmake", "--install", build, "--prefix", folder / "before"], env)
     return (folder / "before").rename(folder / "moved")
 
 

@@ -77,8 +77,8 @@ MYLIB_FN_IN_LINE double power_special(double x, double y, double result)
 }
 
 /*
- * Within 0.75 ulp, and x * x where y is 2: a half; 745 * 2^-65.5 <= 2^-55.9 of the logarithm beside an ulp of at least
- * 2^-53, less where the exponent is small; and 2^-59 of e^r.
+ * Within 0.75 ulp, and x * x where y is 2: a half; 745 * 2^-65.5 <= 2^-55.9 of the logarithm beside
+ * an ulp of at least 2^-53, less where the exponent is small; and 2^-59 of e^r.
  */
 MYLIB_FN double power_f64(double x, double y)
 {
