@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -371,15 +370,14 @@ Examples
 """
 
 
-@functools.cache
-def _type_name(char: str) -> str:
-    return str(np.dtype(char).name)
+#: Names of types by their characters; NumPy takes time to find one.
+_TYPE_NAMES = {char: np.dtype(char).name for char in "?bBhHiIlLqQefdFD"}
 
 
 def document(operation: Any) -> str:
     """Returns the docstring of an operation; raises KeyError if this file has no text for it."""
     formula, more, example = TEXTS[operation.__name__]
-    types = [_type_name(kinds[0]) for kinds in operation.types]
+    types = [_TYPE_NAMES[kinds[0]] for kinds in operation.types]
     return _TEMPLATE.format(
         name=operation.__name__,
         inputs="a, b" if operation.nin == 2 else "a",

@@ -91,14 +91,15 @@ static mylib_status check_register(const mylib_program *program, int end, int ta
     mylib_status st;
     while (program->statement[end - 1].target != target)
         end--;
-    statement = malloc((size_t)end * sizeof *statement);
+    statement = malloc((size_t)program->statements * sizeof *statement);
     if (statement == NULL)
-        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program", end);
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program",
+                          program->statements);
     memcpy(statement, program->statement, (size_t)end * sizeof *statement);
     statement[end - 1].target = MYLIB_TARGET_OUT;
     before.statement = statement;
     before.statements = end;
-    before.result_type = statement[end - 1].result_type;
+    before.result_type = program->statement[end - 1].result_type;
     if ((st = mylib_take_rows(&l, few, layout->operands)) == MYLIB_OK) {
         mylib_layout_begin(&l, layout, layout->operands);
         for (int k = 1; k < layout->operands; k++)
