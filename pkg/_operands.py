@@ -155,8 +155,8 @@ def _masked_functions() -> dict[Any, Callable[..., Any]]:
 
 #: Functions that NumPy leaves to the method of the same name of any class, and those that make a
 #: plain array where the method raises a TypeError.
-_LEFT_TO_METHODS = frozenset((np.sum, np.prod, np.min, np.max, np.mean, np.clip, np.round))
-_BY_METHOD = frozenset((np.transpose, np.squeeze))
+_LEFT_TO_METHODS = frozenset((np.sum, np.prod, np.min, np.max, np.mean))
+_BY_METHOD = frozenset((np.transpose, np.squeeze, np.clip, np.round))
 
 
 def overrides(x: Any) -> bool:
