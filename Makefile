@@ -97,6 +97,7 @@ test: test-c test-py
 
 # The sample prints its seed: MYLIB_TEST_SEED repeats it.
 test-all: export MYLIB_TEST_ALL := 1
+test-all: export MYLIB_TEST_LONG := 1
 test-all: test-c $(stamps)/package $(stamps)/test-deps
 	$(python) -m pytest $(PYTEST_ARGS)
 

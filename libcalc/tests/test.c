@@ -119,6 +119,8 @@ void test_begin(const char *name)
         test_global.seed = strtoull(text, NULL, 0);
     else
         test_global.seed = (uint64_t)time(NULL) * 1000003u + (uint64_t)getpid();
+    const char *length = getenv("MYLIB_TEST_LONG");
+    test_is_long = !test_quick && length != NULL && strcmp(length, "1") == 0;
     test_set_case("start");
     printf("%s: MYLIB_TEST_SEED=%llu\n", name, (unsigned long long)test_global.seed);
     fflush(stdout);
@@ -130,13 +132,12 @@ void test_begin(const char *name)
 
 void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void))
 {
-    const char *required = getenv("MYLIB_REQUIRE_GPU"), *length = getenv("MYLIB_TEST_LONG");
+    const char *required = getenv("MYLIB_REQUIRE_GPU");
     if (argc > 2 || (argc == 2 && strcmp(argv[1], "--quick") != 0)) {
         fprintf(stderr, "Usage: test_%s [--quick]\n", name);
         exit(2);
     }
     test_quick = argc == 2;
-    test_is_long = !test_quick && length != NULL && strcmp(length, "1") == 0;
     test_begin(name);
     if (first != NULL)
         first();

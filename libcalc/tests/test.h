@@ -229,7 +229,7 @@ static inline int64_t test_size(mylib_type type) { return test_types[type].size;
 
 /*
  * Tells whether to test an operation and type: of the functions one in `share`, and of these a
- * quarter with MYLIB_TEST_SHORT=1; for each type and seed others.
+ * quarter with MYLIB_TEST_SHORT=1; for each type and seed others.  MYLIB_TEST_LONG=1 takes all.
  */
 static inline int test_takes(const test_op *op, const test_type *t, int share)
 {
@@ -248,11 +248,6 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
 #define FOR_EACH_PAIR(op, t)                                                                       \
     FOR_EVERY_PAIR(op, t)                                                                          \
     if (test_takes(op, t, 1))
-
-/* The same for tests of the way through memory, in which a function calls code that all share. */
-#define FOR_EACH_LOOP(op, t)                                                                       \
-    FOR_EVERY_PAIR(op, t)                                                                          \
-    if (test_takes(op, t, 4))
 
 /* ---- CPU levels ------------------------------------------------------------------------------ */
 

@@ -283,7 +283,7 @@ int main(void)
         rng r = rng_make((uint64_t)level);
         if (!test_use_level(level))
             continue;
-        FOR_EACH_LOOP(op, t)
+        FOR_EACH_PAIR(op, t)
         {
             test_random_map1(op, t, &r);
             if (op->arity == 2)

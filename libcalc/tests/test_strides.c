@@ -166,7 +166,7 @@ int main(void)
 {
     test_begin("strides");
     rng r = rng_make(1);
-    FOR_EACH_LOOP(op, t)
+    FOR_EACH_PAIR(op, t)
     test_random(op, t, &r);
     /* The layouts do not depend on the operation: one for each size of element, and each arity. */
     test_known(&test_ops[MYLIB_OP_subtract], &test_types[MYLIB_I8], &r);

@@ -13,8 +13,7 @@ BUILD = ROOT / "build" / "aarch64"
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 LIBRARIES = Path("/usr/aarch64-linux-gnu")
 
-# The other builds run in full what repeats here; qemu stands for the processor, and takes minutes
-# for `reductions` (`reduce` is here) and `no_memory`, which no processor changes.
+# The other builds run in full what repeats here; qemu stands for the processor.
 VARIABLES = {"MYLIB_TEST_SHORT": "1", "MYLIB_TEST_EMULATED_CPU": "1"}
 
 
@@ -36,6 +35,6 @@ def test_aarch64() -> None:
     run("cmake", "--build", BUILD, *JOBS)
     output = run(
         "ctest", "--test-dir", BUILD, "--output-on-failure", "--no-tests=error",
-        "--label-exclude", "gpu", "--exclude-regex", "^(reductions|no_memory)$", *JOBS, **VARIABLES,
+        "--label-exclude", "gpu", *JOBS, **VARIABLES,
     )  # fmt: skip
     assert "100% tests passed" in output

@@ -6,8 +6,8 @@
  * Annex G.  Bounds are in units in the last place (ulp) of each part, if not said otherwise, and
  * half an ulp of subnormal parts comes on top.
  *
- * What several functions share, and each function of c128, is not compiled in line: no loop over
- * these is vector code.
+ * Code that several functions share, and each function of c128, is compiled as a call: no loop over
+ * them is vector code.
  */
 #ifndef MYLIB_COMPLEX_H
 #define MYLIB_COMPLEX_H
