@@ -194,12 +194,15 @@ typedef enum mylib_op {
     MYLIB_OP_arccosh = 69,
     MYLIB_OP_arctanh = 70,
     /*
-     * Of integers too, which wrap.  A negative exponent of integers, at any place in any array, is
-     * MYLIB_ERR_DOMAIN before anything is written; on a GPU the call waits to find out.
+     * Integers have powers too, which wrap.  A negative exponent of integers, at any place, is
+     * MYLIB_ERR_DOMAIN before anything is written; on a GPU the call waits to find out.  Complex:
+     * 0 to a power with a positive real part is 0; any number to the power 0 is 1.
      */
-    MYLIB_OP_power = 71
+    MYLIB_OP_power = 71,
+    MYLIB_OP_logaddexp = 72, /* log(e^a + e^b); floats only */
+    MYLIB_OP_erf = 73        /* the error function; floats only */
 } mylib_op;
-#define MYLIB_OP_COUNT 72
+#define MYLIB_OP_COUNT 74
 
 /* Returns the name of an operation ("add"); NULL if the value is not an operation. */
 MYLIB_API const char *mylib_op_name(mylib_op op);
@@ -498,7 +501,7 @@ MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const 
 #define MYLIB_PROGRAM_MAX_CONSTANTS 256
 #define MYLIB_PROGRAM_MAX_STEPS 4096
 
-/* What a step does, besides the operations of mylib_op.  Values are pinned. */
+/* Operations of a step besides those of mylib_op.  Values are pinned. */
 enum {
     MYLIB_STEP_CONVERT = 1000, /* its operand, converted to `type` */
     MYLIB_STEP_SELECT = 1001   /* operand[0] differs from 0 ? operand[1] : operand[2] */

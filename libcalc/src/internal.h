@@ -254,8 +254,8 @@ typedef struct mylib_instruction {
 } mylib_instruction;
 
 /*
- * Operands are converted to the accumulator's type as they are read, but for that of a MASK, which
- * is tested as it is.  A comparison leaves 1 or 0 in the accumulator; a complex absolute, the
+ * Operands are converted to the accumulator's type as they are read, except that of a MASK, which
+ * is tested unconverted.  A comparison leaves 1 or 0 in the accumulator; a complex absolute, the
  * modulus as the real part.  Both are last in their code.
  */
 typedef struct mylib_code {
@@ -513,8 +513,8 @@ void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, con
                       const void *step);
 
 /*
- * As mylib_cuda_program_reduce(), over host memory; out_type may be any to which store() narrows
- * the carrying type.  MYLIB_ERR_NO_MEMORY, after which the output is undefined.
+ * Does over host memory what mylib_cuda_program_reduce() does on a GPU; out_type may be any to
+ * which store() narrows the carrying type.  After MYLIB_ERR_NO_MEMORY the output is undefined.
  */
 mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
                               mylib_type type, const mylib_layout *layout, int kept_ndim,

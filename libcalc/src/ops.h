@@ -170,7 +170,9 @@
     ROW(UNARY, arcsinh, INEXACT)                                                                   \
     ROW(UNARY, arccosh, INEXACT)                                                                   \
     ROW(UNARY, arctanh, INEXACT)                                                                   \
-    ROW(BINARY, power, REAL)
+    ROW(BINARY, power, ALL)                                                                        \
+    ROW(BINARY, logaddexp, FLOAT)                                                                  \
+    ROW(UNARY, erf, FLOAT)
 
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 

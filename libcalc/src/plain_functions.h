@@ -110,7 +110,7 @@ DEFINE_NEXTAFTER(f64, uint64_t, int64_t, 0x7ff0000000000000, b)
 DEFINE_FLOAT_FUNCTIONS(f32, t_f32, f)
 DEFINE_FLOAT_FUNCTIONS(f64, t_f64, )
 
-/* The CPU runs the kernels of f32 between two conversions, but for this one. */
+/* The CPU computes other functions of f16 by the kernels of f32, between two conversions. */
 MYLIB_FN t_f16 nextafter_f16(t_f16 a, t_f16 b)
 {
     t_f16 result = {nextafter_bits_f16(a.bits, b.bits)};

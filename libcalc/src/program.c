@@ -191,8 +191,15 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
         int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
         operand[k] = convert_node(c, node_of[s->operand[k]], is_condition ? MYLIB_BOOL : s->type);
     }
-    if (s->op == MYLIB_STEP_CONVERT || mylib_op_is_conversion(s->op, s->type))
+    if (s->op == MYLIB_STEP_CONVERT)
         return operand[0];
+    if (mylib_op_is_conversion(s->op, s->type)) {
+        /* The bytes of an input need not be 0 and 1. */
+        const int32_t twice[2] = {operand[0], operand[0]};
+        if (c->node[operand[0]].value.kind != MYLIB_VALUE_INPUT)
+            return operand[0];
+        return add_statement(c, MYLIB_OP_logical_or, MYLIB_BOOL, MYLIB_BOOL, 2, twice);
+    }
     if (s->op == MYLIB_STEP_SELECT) {
         opcode = MYLIB_OPCODE_SELECT;
     } else {
@@ -433,7 +440,9 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     if (st != MYLIB_OK)
         return st;
     if (mylib_op_is_conversion(op, type)) {
-        mylib_operation_of_conversion(o, type, input_types[0]);
+        /* The bytes of a bool need not be 0 and 1. */
+        const int is_bool = input_types[0] == MYLIB_BOOL;
+        mylib_operation_of_conversion(o, type, is_bool ? MYLIB_U8 : input_types[0]);
         return MYLIB_OK;
     }
     const mylib_op base = mylib_op_base(op, type);

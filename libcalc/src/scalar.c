@@ -2,6 +2,8 @@
  * scalar.c - operations on plain numbers.
  */
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "internal.h"
 #include "plain_functions.h"
@@ -15,15 +17,47 @@ static mylib_status explain(mylib_status st, mylib_op op)
         return mylib_fail(st, "the result of %s is too large for a float", mylib_op_name(op));
     case MYLIB_ERR_ZERO_DIVIDE:
         return mylib_fail(st, "%s by zero", mylib_op_name(op));
-    case MYLIB_ERR_DOMAIN:
-        if (mylib_is_function(op))
-            return mylib_fail(st, "%s has no value for this argument", mylib_op_name(op));
-        return op == MYLIB_OP_sqrt
-                   ? mylib_fail(st, "%s of a negative number is not real", mylib_op_name(op))
-                   : mylib_fail(st, "%s by a negative count", mylib_op_name(op));
+    case MYLIB_ERR_DOMAIN: /* of integers; functions and roots name their arguments */
+        return mylib_fail(st, "%s by a negative count", mylib_op_name(op));
     default:
         return st; /* the GPU backend has set its own message */
     }
+}
+
+/* Writes a number in as few digits as give it again when they are read. */
+static void write_number(char text[32], double x)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, 32, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            return;
+    }
+}
+
+/*
+ * The same for floats, or for the real parts of complex numbers and their imaginary parts: tells
+ * for which arguments there is no value.
+ */
+static mylib_status explain_floats(mylib_status st, mylib_op op, const double real[2],
+                                   const double *imaginary)
+{
+    const int arity = mylib_op_arity(op);
+    char text[2][80] = {"", ""};
+    if (st != MYLIB_ERR_DOMAIN)
+        return explain(st, op);
+    for (int k = 0; k < 2 && k < arity; k++) {
+        char re[32], im[32];
+        write_number(re, real[k]);
+        write_number(im, imaginary != NULL ? imaginary[k] : 0.0);
+        if (imaginary == NULL)
+            (void)snprintf(text[k], sizeof text[k], "%s", re);
+        else
+            (void)snprintf(text[k], sizeof text[k], "%s%s%sj", re, im[0] == '-' ? "" : "+", im);
+    }
+    return op == MYLIB_OP_sqrt
+               ? mylib_fail(st, "sqrt of the negative number %s is not real", text[0])
+               : mylib_fail(st, "%s has no value for %s%s%s", mylib_op_name(op), text[0],
+                            arity == 2 ? " and " : "", text[1]);
 }
 
 /* The same for integers. */
@@ -145,7 +179,7 @@ __attribute__((noinline)) static mylib_status scalar_f64(mylib_op op, mylib_devi
     *result_ret = result;
     return MYLIB_OK;
 out:
-    return explain(st, op);
+    return explain_floats(st, op, (const double[]){a, b}, NULL);
 }
 
 mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,
@@ -179,7 +213,10 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
     result_ret[1] = result[1];
     return MYLIB_OK;
 out:
-    return explain(st, op);
+    if (st != MYLIB_ERR_DOMAIN) /* which leaves arguments unread: they may be NULL */
+        return explain(st, op);
+    const double *y = mylib_op_arity(op) == 2 ? b : a;
+    return explain_floats(st, op, (const double[]){a[0], y[0]}, (const double[]){a[1], y[1]});
 }
 
 mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],

@@ -3,7 +3,7 @@
  *
  * For each operation and type suffix s of its row this file defines  op_s(a, b)  or  op_s(a): one
  * line for each class of type (integers, floats, half, complex).  The meaning is NumPy's, to the
- * bit, but for `divide` on integers, which is C's.
+ * bit, except that `divide` on integers is C's.
  *
  * The compilers are told not to contract a * b + c into a fused multiply-add: that is what makes
  * the results the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that
@@ -39,7 +39,7 @@
 
 /* ---- Logic --------------------------------------------------------------------------------- */
 
-/* Of truths, 0 or 1: of any type by IS_TRUE, which tells whether an element differs from 0. */
+/* Results are 0 or 1.  IS_TRUE tells whether an element of a type differs from 0. */
 #define DEFINE_TRUTHS(s, T, IS_TRUE)                                                               \
     MYLIB_FN int logical_and_##s(T a, T b) { return IS_TRUE(a) & IS_TRUE(b); }                     \
     MYLIB_FN int logical_or_##s(T a, T b) { return IS_TRUE(a) | IS_TRUE(b); }                      \
@@ -164,7 +164,7 @@ DEFINE_UNSIGNED(u64, t_u64)
  * NumPy follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the
  * integer nearest to (a - remainder) / b.  b is not 0.
  *
- * Where fmod is invalid, plain arithmetic says so: some C libraries raise the flag where only
+ * Plain arithmetic raises the flag for an invalid fmod: some C libraries raise it where only
  * <fenv.h> looks, some not at all.
  */
 #define DEFINE_FLOAT(s, T, f)                                                                      \
@@ -378,8 +378,8 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 
 /*
  * The quotient is Smith's (Communications of the ACM 5, 1962), as in NumPy.  The order is by real
- * part, then by imaginary part; of minimum and
- * maximum a NaN in either part wins, and no other comparison but not_equal holds for it.
+ * part, then by imaginary part.  A NaN in either part wins minimum and maximum; every comparison
+ * with it is false, except not_equal.
  */
 #define DEFINE_COMPLEX(s, C, T, r, f)                                                              \
     MYLIB_FN C make_##s(T re, T im)                                                                \
@@ -587,10 +587,7 @@ EXACT(right_shift)
 EXACT(greater) { return exact_less(b, a, result_ret); }
 EXACT(greater_equal) { return exact_less_equal(b, a, result_ret); }
 
-/*
- * Where the operation has no value for scalars though the element-wise one has: NaN or infinity
- * there.
- */
+/* Refuses operands for which the element-wise operation gives NaN or infinity. */
 MYLIB_FN mylib_status scalar_domain(mylib_op op, int divisor_is_zero, int operand_is_negative)
 {
     switch (op) {

@@ -74,7 +74,7 @@ static inline void put_number(mylib_type type, void *p, number x)
     memcpy(p, &value, mylib_type_size(type));
 }
 
-/* What an array of 'type' has where 'x' was put. */
+/* Returns 'x' as an element of 'type' keeps it. */
 static inline number number_in(mylib_type type, number x)
 {
     int is_complex = type == MYLIB_C64 || type == MYLIB_C128;

@@ -25,7 +25,7 @@ enum {
     MOST_ELEMENT = 16,
 };
 
-/* What the library promises to refuse: more elements, or a wider reach. */
+/* The library promises to refuse arrays of more elements or with a wider reach. */
 #define REFUSED_COUNT ((__int128)1 << 52)
 #define REFUSED_REACH ((__int128)1 << 61)
 

@@ -46,8 +46,8 @@ static inline int64_t guard_span(int64_t n, int64_t stride, int64_t size)
 }
 
 /*
- * Where element 0 is when n elements lie against the front guard page ('back' false) or the back
- * one.  With n == 0 that is a pointer to nothing that may be touched.
+ * Returns the address of element 0 of n that lie against the front guard page ('back' false) or the
+ * back one.  With n == 0 it points to memory that may not be touched.
  */
 static inline unsigned char *guard_place(const guard *g, int back, int64_t n, int64_t stride,
                                          int64_t size)

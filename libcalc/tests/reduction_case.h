@@ -113,6 +113,26 @@ static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char
         in[i] &= 1;
 }
 
+/* Compares two results with the layout of 'out', the second one to the last byte of its memory. */
+static inline void compare_reductions(const reduction_case *c, const unsigned char *right,
+                                      unsigned char *got)
+{
+    int64_t index[MYLIB_MAX_NDIM] = {0}, size = test_size(c->out_type);
+    if (layout_count(&c->out) != 0) {
+        do {
+            int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
+            int same = same_value(c->out_type, right + at, got + at);
+            CHECK(same, "%s, not %s", describe(c->out_type, got + at),
+                  describe(c->out_type, right + at));
+            if (!same)
+                return;
+            memcpy(got + at, right + at, (size_t)size);
+        } while (layout_next(&c->out, index));
+    }
+    CHECK(memcmp(right, got, (size_t)(c->out.span + size)) == 0,
+          "something beside the results was written");
+}
+
 static inline void set_reduction_case(const reduction_case *c, const char *where)
 {
     char in[120], out[120];

@@ -461,6 +461,8 @@ ELEMENTARY(arcsinh, asinhl(a))
 ELEMENTARY(arccosh, acoshl(a))
 ELEMENTARY(arctanh, atanhl(a))
 ELEMENTARY(power, powl(a, b))
+ELEMENTARY(logaddexp, a == b ? a + logl(2) : fmaxl(a, b) + log1pl(expl(-fabsl(a - b))))
+ELEMENTARY(erf, erfl(a))
 
 static void elementary_element(long double (*function)(long double, long double), mylib_type type,
                                const void *a, const void *b, reference *expected)
@@ -782,6 +784,40 @@ COMPLEX_ELEMENTARY(arctan, catanl(z))
 COMPLEX_ELEMENTARY(arcsinh, casinhl(z))
 COMPLEX_ELEMENTARY(arccosh, cacoshl(z))
 COMPLEX_ELEMENTARY(arctanh, catanhl(z))
+
+/*
+ * e^(w log z), within 4 units of the modulus and what the error of w log z adds; far from 0 that is
+ * too much to tell anything but NaN.  Special values are those of power in complex_power.h.
+ */
+static void complex_power(mylib_type type, const double *a, const double *b, complex_result *r)
+{
+    const _Complex long double z = join(a[0], a[1]), log_z = clogl(z);
+    const int is_finite = isfinite(a[0]) && isfinite(a[1]) && isfinite(b[0]) && isfinite(b[1]);
+    const long double x = is_finite ? creall(log_z) : (double)creall(log_z);
+    const long double y = is_finite ? cimagl(log_z) : (double)cimagl(log_z);
+    const double c = b[0] * (!is_finite && fabs(b[0]) > 0x1p960 ? 0x1p-64 : 1);
+    const double d = b[1] * (!is_finite && fabs(b[1]) > 0x1p960 ? 0x1p-64 : 1);
+    long double re = c * x, im = is_finite ? c * y : (double)(c * y), error;
+    if (d != 0) {
+        re -= d * y;
+        im += d * x;
+    }
+    error = (fabsl(b[0]) + fabsl(b[1])) * (fabsl(x) + fabsl(y)) * 0x1p-62L;
+    const _Complex long double value = b[0] == 0 && b[1] == 0   ? join(1, 0)
+                                       : a[0] != 0 || a[1] != 0 ? cexpl(join(re, im))
+                                       : b[0] > 0               ? join(0, 0)
+                                                                : join(NAN, NAN);
+    complex_elementary(b[0] == 1 && b[1] == 0 ? z : value, 1, type, r);
+    if (!is_finite || (a[0] == 0 && a[1] == 0) || (b[0] == 0 && b[1] == 0))
+        return;
+    const long double size = expl(re);
+    for (int i = 0; i < 2; i++) {
+        const double slack = (double)(size * (error + 8 * half_unit(type)));
+        r->other[i] = -r->value[i];
+        const int is_open = error > 0x1p-10L || round_to(type, slack) == (double)INFINITY;
+        r->slack[i] = is_open ? INFINITY : slack + 2 * smallest(type);
+    }
+}
 
 static void complex_element(complex_function *function, mylib_type type, const void *a,
                             const void *b, reference *expected)

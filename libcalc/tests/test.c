@@ -149,10 +149,41 @@ void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void)
     exit(fails || atomic_load(&test_global.failures) > 0 ? 1 : SKIPPED);
 }
 
+void test_gpu_works(void)
+{
+    const mylib_device gpu = {MYLIB_CUDA, 0};
+    int32_t host[4] = {1, 2, 3, 4}, got[4] = {0, 0, 0, 0};
+    int64_t n = 4;
+    void *data = NULL;
+    CHECK_OK(mylib_alloc(gpu, sizeof host, NULL, &data));
+    mylib_array array = {data, gpu, MYLIB_I32, 1, &n, NULL}, in[2] = {array, array};
+    CHECK_OK(mylib_copy(gpu, data, test_cpu, host, sizeof host, NULL));
+    CHECK_OK(mylib_map(MYLIB_OP_multiply, gpu, NULL, &array, in));
+    CHECK_OK(mylib_copy(test_cpu, got, gpu, data, sizeof got, NULL));
+    CHECK(got[3] == 16, "4 * 4 gives %d", got[3]);
+    CHECK_OK(mylib_free(gpu, data, NULL));
+    CHECK_OK(mylib_synchronize(gpu, NULL));
+}
+
+/* The value of MYLIB_TEST_SHORT: 0 if unset. */
+static int shortness(void)
+{
+    const char *text = getenv("MYLIB_TEST_SHORT");
+    return text == NULL ? 0 : atoi(text);
+}
+
 int test_rounds(int n)
 {
-    const char *is_short = getenv("MYLIB_TEST_SHORT");
-    return is_short != NULL && strcmp(is_short, "1") == 0 ? (n + 4) / 5 : n;
+    static const int parts[] = {1, 5, 15};
+    int of = shortness() >= 0 && shortness() <= 2 ? parts[shortness()] : 1;
+    return (n + of - 1) / of;
+}
+
+int test_is_shortest(void) { return shortness() == 2; }
+
+int test_takes_case(size_t k, size_t of)
+{
+    return !test_is_shortest() || (k + test_global.seed) % of == 0;
 }
 
 int test_is_emulated(void) { return dlsym(dlopen(NULL, RTLD_NOW), "cuda_standin_count") != NULL; }

@@ -42,12 +42,21 @@ void test_begin(const char *name);
  * GPU: as skipped, or as failed where MYLIB_REQUIRE_GPU=1.
  */
 void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void));
+/* Checks that the first GPU computes: after an error all goes on as before. */
+void test_gpu_works(void);
 extern int test_quick, test_gpu_count;
 /* MYLIB_TEST_LONG=1: all cases, for minutes; else some of them, which the seed chooses. */
 extern int test_is_long;
 
-/* Returns n, or with MYLIB_TEST_SHORT=1 a fifth of it: an emulated processor is slow. */
+/*
+ * Returns n, or with MYLIB_TEST_SHORT=1 a fifth of it, for builds with sanitizers; with
+ * MYLIB_TEST_SHORT=2 a fifteenth: an emulated processor is slow.
+ */
 int test_rounds(int n);
+/* Tells about MYLIB_TEST_SHORT=2. */
+int test_is_shortest(void);
+/* Tells whether to test case k: with MYLIB_TEST_SHORT=2 one in `of`, for each seed another. */
+int test_takes_case(size_t k, size_t of);
 
 /* True when the GPUs are emulated ones. */
 int test_is_emulated(void);
@@ -58,7 +67,7 @@ void *test_driver(void);
 /* Last in main(): the exit status. */
 int test_end(void);
 
-/* What this thread is doing now: printed by each failure, and by a crash. */
+/* Names the case that this thread tests now; each failure prints it, and a crash. */
 __attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...);
 
 /* CHECK(condition, format, ...): the message says what was expected and what was found. */
@@ -229,13 +238,15 @@ static inline int64_t test_size(mylib_type type) { return test_types[type].size;
 
 /*
  * Tells whether to test an operation and type: of the functions one in `share`, and of these a
- * quarter with MYLIB_TEST_SHORT=1; for each type and seed others.  MYLIB_TEST_LONG=1 takes all.
+ * quarter with MYLIB_TEST_SHORT=1, a twelfth with MYLIB_TEST_SHORT=2, which takes a third of the
+ * others; for each type and seed others.  MYLIB_TEST_LONG=1 takes all.
  */
 static inline int test_takes(const test_op *op, const test_type *t, int share)
 {
-    uint64_t of = (uint64_t)share * (test_rounds(5) > 1 ? 1 : 4);
-    uint64_t at = (uint64_t)op->op + 3 * (uint64_t)t->type + test_global.seed;
-    return op->op < MYLIB_OP_rint || test_is_long || at % of == 0;
+    const uint64_t of_others = test_is_shortest() ? 3 : 1;
+    const uint64_t of_functions = (uint64_t)share * (test_rounds(5) > 1 ? 1 : 4) * of_others;
+    const uint64_t at = (uint64_t)op->op + 3 * (uint64_t)t->type + test_global.seed;
+    return test_is_long || at % (op->op < MYLIB_OP_rint ? of_others : of_functions) == 0;
 }
 
 /* For every pair that is total: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
@@ -248,6 +259,13 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
 #define FOR_EACH_PAIR(op, t)                                                                       \
     FOR_EVERY_PAIR(op, t)                                                                          \
     if (test_takes(op, t, 1))
+
+/* Bytes of the widest vectors that kernels are compiled for: AVX-512's, or NEON's. */
+#if defined(__x86_64__)
+#define TEST_VECTOR_NBYTES 64
+#else
+#define TEST_VECTOR_NBYTES 16
+#endif
 
 /* ---- CPU levels ------------------------------------------------------------------------------ */
 

@@ -16,7 +16,7 @@ static const mylib_device first_gpu = {MYLIB_CUDA, 0};
 static double out[LENGTH], a[LENGTH], b[LENGTH];
 static int64_t shape_of_6[1] = {6};
 
-/* So that a message left from here is known not to be the call's own. */
+/* Leaves a message that the next call must replace. */
 static void set_old_message(void)
 {
     uint64_t unused;
@@ -276,7 +276,7 @@ static void test_map(void)
     EXPECT(mylib_map(MYLIB_OP_absolute, test_cpu, NULL, &bad, in), MYLIB_ERR_ARGUMENT);
 }
 
-/* What mylib_map_as(), mylib_select() and mylib_arange() refuse; nothing may be written then. */
+/* mylib_map_as(), mylib_select() and mylib_arange() refuse these, and write nothing. */
 static void test_mixed(void)
 {
     const mylib_array good = array_of(out), x = array_of(a), y = array_of(b);

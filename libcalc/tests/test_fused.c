@@ -1,7 +1,7 @@
 /*
- * What decides about fused launches on a GPU (cuda/fused.c), without one: every element is some
- * thread's, once, at the right place in every operand; vectors are aligned; programs and arrays at
- * and beyond the limits, arrays of more than 2^32 elements too, fit or do not, as the limits say.
+ * Fused launches (cuda/fused.c) are prepared correctly, which needs no GPU: each element belongs to
+ * one thread, at the right place in every operand; vectors are aligned; programs and arrays at and
+ * beyond the limits, arrays of more than 2^32 elements too, fit or do not, as the limits say.
  */
 #include "cuda/fused.h"
 #include "layout.h"
@@ -111,7 +111,7 @@ static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
           "%lld thread blocks", (long long)mylib_fused_blocks(&args));
 }
 
-/* What is reduced at once: all terms are in one part, and a thread block has room for its own. */
+/* Reductions in the same launch: all terms are in one part, and each thread block has room. */
 static void check_reduction(const char *what, mylib_program p, const mylib_layout *l, int kept_ndim,
                             int expected)
 {
@@ -209,6 +209,24 @@ static void test_limits(void)
     mylib_program mixed = chain_of(MYLIB_C128, 2, 2);
     statement[1].type = MYLIB_U8;
     check_fit("a type of 16 bytes and another", mixed, &two, MYLIB_FUSED_TOO_LONG);
+    /* Functions of f32 and f64 have a kernel, others have none, and none reduces. */
+    const struct {
+        mylib_type type;
+        mylib_fused_fit fit;
+    } functions[] = {{MYLIB_F32, MYLIB_FUSED_FITS},
+                     {MYLIB_F64, MYLIB_FUSED_FITS},
+                     {MYLIB_F16, MYLIB_FUSED_TOO_LONG},
+                     {MYLIB_I64, MYLIB_FUSED_TOO_LONG},
+                     {MYLIB_C64, MYLIB_FUSED_TOO_LONG}};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        mylib_program calls = chain_of(functions[i].type, 1, 3);
+        statement[1].opcode = MYLIB_OP_sign;
+        check_fit("a function", calls, &one, functions[i].fit);
+    }
+    mylib_program reduced = chain_of(MYLIB_F64, 1, 3);
+    statement[1].opcode = MYLIB_OP_exp;
+    l = layout_of(2, 8, 1, (const int64_t[]){5000});
+    check_reduction("a function", reduced, &l, 0, 0);
     l = layout_of(1 + MYLIB_PROGRAM_MAX_INPUTS, 8, 1, small);
     check_fit("all inputs", chain_of(MYLIB_I64, MYLIB_PROGRAM_MAX_INPUTS, 40), &l,
               MYLIB_FUSED_FITS);

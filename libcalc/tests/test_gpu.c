@@ -6,36 +6,14 @@
  *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
-#include "layout.h"
-#include "reference.h"
+#include "image.h"
 
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <unistd.h>
 
-#define POISON 0xa5
-#define SENTINEL 0x5a
-
-static mylib_device gpu = {MYLIB_CUDA, 0};
-
 /* ---- GPU memory ------------------------------------------------------------------------------ */
-
-/* One piece of GPU memory and its image on the host; operands lie in it between sentinels. */
-#define IMAGE_NBYTES (8 << 20)
-#define GAP 256
-
-static unsigned char *before, *after, *right, *on_device;
-
-/* Where an operand goes: 'shift' bytes from an aligned place, at least GAP from the last one. */
-static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
-{
-    int64_t at = (*used + GAP + 255) / 256 * 256 + shift;
-    *used = at + span + GAP;
-    if (*used > IMAGE_NBYTES)
-        test_give_up("the image is too small");
-    return at;
-}
 
 /*
  * Runs one operation over GPU memory, and over a copy on the CPU.  'in_place': the first input is
@@ -72,23 +50,7 @@ static void run_on_device(const test_op *op, const test_type *t, const layout *o
     CHECK_OK(mylib_map(op->op, gpu, NULL, &arrays[1][0], &arrays[1][1]));
     CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
 
-    int64_t n = out->span / size, i = first_difference(type, n, after + at[0], right + at[0]);
-    CHECK(i == n, "%lld bytes into out there is %s, not %s", (long long)(i * size),
-          describe(type, after + at[0] + i * size), describe(type, right + at[0] + i * size));
-    memcpy(after + at[0], right + at[0], (size_t)(n * size));
-    for (i = 0; i < used && after[i] == right[i]; i++)
-        continue;
-    CHECK(i == used, "byte %lld of %lld, where out is %lld to %lld, was written", (long long)i,
-          (long long)used, (long long)at[0], (long long)(at[0] + out->span));
-}
-
-static layout row_of(int64_t n, int64_t size)
-{
-    layout l = {.ndim = 1};
-    l.shape[0] = n;
-    l.strides[0] = size;
-    layout_measure(&l, size);
-    return l;
+    compare_images(type, at[0], out->span, used);
 }
 
 /* Contiguous operands around the sizes of vectors and tiles: shifted, broadcast, in place. */
@@ -183,26 +145,14 @@ static void test_matrices(const test_type *t, rng *r)
 /* Beyond 2^31 elements, and fewer elements that lie further apart than 2^31 bytes. */
 static void test_huge(rng *r)
 {
-    const int64_t n = ((int64_t)1 << 31) + 8192 + 77, chunk = 1 << 26, window = 4096;
+    const int64_t n = ((int64_t)1 << 31) + 8192 + 77, chunk = HUGE_CHUNK, window = 4096;
     const int64_t starts[] = {0, chunk - 7, ((int64_t)1 << 31) - window / 2, n - window};
-    mylib_device_info info;
     void *a = NULL, *out = NULL;
     int8_t three = 3, *values;
 
     test_set_case("more than 2^31 elements");
-    CHECK_OK(mylib_cuda_device_info(gpu.index, &info));
-    if (test_quick || info.free_nbytes < 3 * (uint64_t)n) {
-        printf("gpu: arrays beyond 2^31 elements are left out%s\n",
-               test_quick ? "" : ": not enough memory");
+    if ((values = open_huge("gpu", r, n, &a, &out)) == NULL)
         return;
-    }
-    values = test_malloc((size_t)chunk);
-    fill_values(r, MYLIB_I8, chunk, values);
-    CHECK_OK(mylib_alloc(gpu, (size_t)n, NULL, &a));
-    CHECK_OK(mylib_alloc(gpu, (size_t)n, NULL, &out));
-    for (int64_t at = 0; at < n; at += chunk)
-        CHECK_OK(mylib_copy(gpu, (char *)a + at, test_cpu, values,
-                            (size_t)(n - at < chunk ? n - at : chunk), NULL));
 
     /* A flat sum, and one of two dimensions that do not merge, with a reversed input. */
     for (int k = 0; k < 2; k++) {
@@ -242,9 +192,7 @@ static void test_huge(rng *r)
         expected[i] = (int8_t)(uint8_t) - (i == 0 ? three : values[i * apart % chunk]);
         CHECK(got[i] == expected[i], "element %d is %d, not %d", i, got[i], expected[i]);
     }
-    CHECK_OK(mylib_free(gpu, a, NULL));
-    CHECK_OK(mylib_free(gpu, out, NULL));
-    free(values);
+    close_huge(values, a, out);
 }
 
 /* ---- Host arrays, streamed through the GPU --------------------------------------------------- */
@@ -292,7 +240,7 @@ static void run_streamed(const test_op *op, const test_type *t, const layout *ou
     array = layout_array(out, type, test_cpu, data[0] + lead);
     CHECK_OK(mylib_map(op->op, gpu, NULL, &array, arrays));
 
-    /* Where bytes differ, element by element: NaNs need only both be NaN. */
+    /* If bytes differ, compare element by element: NaNs need only both be NaN. */
     int64_t index[MYLIB_MAX_NDIM] = {0};
     int agrees = 1, differs = memcmp(data[0], expected, (size_t)span) != 0;
     for (int more = differs && out->span > 0; more && agrees; more = layout_next(out, index)) {
@@ -677,26 +625,10 @@ static void test_memory(rng *r)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* After an error everything goes on as before. */
-static void check_still_works(void)
-{
-    int32_t host[4] = {1, 2, 3, 4}, got[4] = {0, 0, 0, 0};
-    int64_t n = 4;
-    void *data = NULL;
-    CHECK_OK(mylib_alloc(gpu, sizeof host, NULL, &data));
-    mylib_array array = {data, gpu, MYLIB_I32, 1, &n, NULL}, in[2] = {array, array};
-    CHECK_OK(mylib_copy(gpu, data, test_cpu, host, sizeof host, NULL));
-    CHECK_OK(mylib_map(MYLIB_OP_multiply, gpu, NULL, &array, in));
-    CHECK_OK(mylib_copy(test_cpu, got, gpu, data, sizeof got, NULL));
-    CHECK(got[3] == 16, "4 * 4 gives %d", got[3]);
-    CHECK_OK(mylib_free(gpu, data, NULL));
-    CHECK_OK(mylib_synchronize(gpu, NULL));
-}
-
 #define EXPECT(call, status)                                                                       \
     do {                                                                                           \
         CHECK_STATUS(call, status);                                                                \
-        check_still_works();                                                                       \
+        test_gpu_works();                                                                          \
     } while (0)
 
 static void test_errors(void)
@@ -879,7 +811,7 @@ static void test_other_gpus(rng *r)
     CHECK_OK(mylib_free(gpu, first, NULL));
 }
 
-/* What a child finds: an error, not a hang; and the CPU works. */
+/* Returns 0 if a child gets an error, not a hang, and the CPU works. */
 static int compute_in_child(void)
 {
     double a[4] = {1, 2, 3, 4}, out[4] = {0, 0, 0, 0}, scalar;
@@ -917,7 +849,7 @@ static void test_fork(void)
         _exit(compute_in_child());
     CHECK(child > 0, "fork failed");
     test_wait_for(child);
-    check_still_works();
+    test_gpu_works();
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
@@ -945,10 +877,7 @@ int main(int argc, char **argv)
     test_begin_gpu("gpu", argc, argv, test_fork_first);
     rng r = rng_make(1);
     load_driver();
-    before = test_malloc(IMAGE_NBYTES);
-    after = test_malloc(IMAGE_NBYTES);
-    right = test_malloc(IMAGE_NBYTES);
-    CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, (void **)&on_device));
+    open_images();
     FOR_EACH_PAIR(op, t)
     {
         test_contiguous(op, t, &r);
@@ -961,10 +890,7 @@ int main(int argc, char **argv)
     }
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)
         test_scalars(op, &r);
-    CHECK_OK(mylib_free(gpu, on_device, NULL));
-    free(before);
-    free(after);
-    free(right);
+    close_images();
     test_streamed_sizes(&r);
     test_streamed_large(&r);
     test_streams(&r);

@@ -7,19 +7,9 @@
  *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
-#include "layout.h"
-#include "reference.h"
+#include "image.h"
 
-#define POISON 0xa5
-#define SENTINEL 0x5a
-#define IMAGE_NBYTES (8 << 20)
-#define GAP 256
 #define MOST_INPUTS 3
-
-static const mylib_device gpu = {MYLIB_CUDA, 0};
-
-/* One piece of GPU memory and its images on the host; operands lie in it between sentinels. */
-static unsigned char *before, *after, *right, *on_device;
 
 static const test_type *any_type(rng *r) { return &test_types[rng_below(r, MYLIB_TYPE_COUNT)]; }
 
@@ -77,13 +67,8 @@ static void run(const mix *m, rng *r)
     for (int k = 0; k <= m->inputs; k++) {
         if (m->is_number[k])
             continue;
-        at[k] = (used + GAP + 255) / 256 * 256 + m->shift[k] * m->t[k]->size;
-        if (k == 1 && m->in_place)
-            at[k] = at[0];
-        else
-            used = at[k] + m->l[k].span + GAP;
-        if (used > IMAGE_NBYTES)
-            test_give_up("the image is too small");
+        at[k] = k == 1 && m->in_place ? at[0]
+                                      : reserve(&used, m->l[k].span, m->shift[k] * m->t[k]->size);
     }
     memset(before, SENTINEL, (size_t)used);
     memset(before + at[0], POISON, (size_t)m->l[0].span);
@@ -114,25 +99,7 @@ static void run(const mix *m, rng *r)
         CHECK_OK(call(m, gpu, arrays[1]));
         CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
     }
-    int64_t size = m->t[0]->size, n = m->l[0].span / size;
-    int64_t i = first_difference(m->t[0]->type, n, after + at[0], right + at[0]);
-    CHECK(i == n, "%lld bytes into out there is %s, not %s", (long long)(i * size),
-          describe(m->t[0]->type, after + at[0] + i * size),
-          describe(m->t[0]->type, right + at[0] + i * size));
-    memcpy(after + at[0], right + at[0], (size_t)(n * size));
-    for (i = 0; i < used && after[i] == right[i]; i++)
-        continue;
-    CHECK(i == used, "byte %lld of %lld, where out is %lld to %lld, was written", (long long)i,
-          (long long)used, (long long)at[0], (long long)(at[0] + m->l[0].span));
-}
-
-static layout row_of(int64_t n, int64_t size)
-{
-    layout l = {.ndim = 1};
-    l.shape[0] = n;
-    l.strides[0] = size;
-    layout_measure(&l, size);
-    return l;
+    compare_images(m->t[0]->type, at[0], m->l[0].span, used);
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
@@ -285,18 +252,12 @@ static void test_errors(void)
 int main(int argc, char **argv)
 {
     test_begin_gpu("gpu_convert", argc, argv, NULL);
-    before = test_malloc(IMAGE_NBYTES);
-    after = test_malloc(IMAGE_NBYTES);
-    right = test_malloc(IMAGE_NBYTES);
-    CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, (void **)&on_device));
+    open_images();
     rng r = rng_make(1);
     test_operations(&r);
     test_selections(&r);
     test_ranges(&r);
     test_errors();
-    CHECK_OK(mylib_free(gpu, on_device, NULL));
-    free(before);
-    free(after);
-    free(right);
+    close_images();
     return test_end();
 }

@@ -35,7 +35,7 @@ static const struct {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* How an array lies in memory. */
+/* Layouts of an array. */
 enum {
     C_ORDER,
     REVERSED, /* the first dimension is the innermost */

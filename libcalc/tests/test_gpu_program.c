@@ -7,13 +7,8 @@
  *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
-#include "layout.h"
-#include "reference.h"
-
-#define POISON 0xa5
-#define SENTINEL 0x5a
-
-static const mylib_device gpu = {MYLIB_CUDA, 0};
+#define IMAGE_NBYTES (128 << 20)
+#include "image.h"
 
 /* ---- Random programs ----------------------------------------------------------------------- */
 
@@ -32,8 +27,8 @@ typedef struct source {
 } source;
 
 /*
- * What is promised to a bound only, or depends on the sign of a NaN, may differ after further
- * steps: roots and quotients of complex numbers.
+ * Returns 0 for results that further steps may make differ, since they are promised to a bound only
+ * or depend on the sign of a NaN: roots and quotients of complex numbers.
  */
 static int is_exact(const test_op *op, mylib_type type)
 {
@@ -148,21 +143,6 @@ static const char *source_text(const source *s)
 
 /* ---- GPU memory ---------------------------------------------------------------------------- */
 
-/* One piece of GPU memory and its image on the host; operands lie in it between sentinels. */
-#define IMAGE_NBYTES (128 << 20)
-#define GAP 256
-
-static unsigned char *before, *after, *right, *on_device;
-
-static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
-{
-    int64_t at = (*used + GAP + 255) / 256 * 256 + shift;
-    *used = at + span + GAP;
-    if (*used > IMAGE_NBYTES)
-        test_give_up("the image is too small");
-    return at;
-}
-
 typedef struct operands {
     layout out, in[MAX_INPUTS];
     int shift[1 + MAX_INPUTS];          /* elements beyond an aligned place */
@@ -214,16 +194,7 @@ static void compare(const source *s, const operands *o, int on_host, rng *r)
         CHECK_OK(mylib_program_run(s->program, gpu, NULL, &arrays[1][0], &arrays[1][1]));
         CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
     }
-    int64_t n = o->out.span / size;
-    int64_t i = first_difference(s->result_type, n, after + at[0], right + at[0]);
-    CHECK(i == n, "%lld bytes into out there is %s, not %s", (long long)(i * size),
-          describe(s->result_type, after + at[0] + i * size),
-          describe(s->result_type, right + at[0] + i * size));
-    memcpy(after + at[0], right + at[0], (size_t)(n * size));
-    for (i = 0; i < used && after[i] == right[i]; i++)
-        continue;
-    CHECK(i == used, "byte %lld of %lld, where out is %lld to %lld, was written", (long long)i,
-          (long long)used, (long long)at[0], (long long)(at[0] + o->out.span));
+    compare_images(s->result_type, at[0], o->out.span, used);
 }
 
 static layout dense(int ndim, const int64_t *shape, int64_t size)
@@ -237,8 +208,6 @@ static layout dense(int ndim, const int64_t *shape, int64_t size)
     layout_measure(&l, ndim > 0 ? l.strides[ndim - 1] : size);
     return l;
 }
-
-static layout row_of(int64_t n, int64_t size) { return dense(1, &n, size); }
 
 /* One input of the result's type and out's shape may be out itself. */
 static void choose_in_place(const source *s, operands *o, rng *r)
@@ -499,16 +468,10 @@ static void compare_reduction(const source *s, mylib_reduction reduction, mylib_
     CHECK_OK(
         mylib_program_reduce(s->program, reduction, type, gpu, NULL, &arrays[1][0], &arrays[1][1]));
     CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-    int64_t n = out->span / test_size(out_type);
-    int64_t j = first_difference(out_type, n, after + at[0], right + at[0]);
-    CHECK(j == n, "element %lld of out is %s, not %s", (long long)j,
-          describe(out_type, after + at[0] + j * test_size(out_type)),
-          describe(out_type, right + at[0] + j * test_size(out_type)));
-    memcpy(after + at[0], right + at[0], (size_t)out->span);
-    CHECK(memcmp(after, right, (size_t)used) == 0, "more than out was written");
+    compare_images(out_type, at[0], out->span, used);
 }
 
-/* What a program gives, reduced along some dimensions, in pieces too. */
+/* Results of a program, reduced along some dimensions, in pieces too. */
 static void test_reductions(rng *r)
 {
     static source s;
@@ -688,9 +651,9 @@ static void fill_zeros(rng *r, mylib_type type, int64_t n, unsigned char *values
 }
 
 /*
- * What is reduced as it is computed: contiguous terms around the sizes of vectors, lanes, blocks
- * and what a thread block takes, of one output or a few, with gaps between them or the same for
- * all.
+ * Results that are reduced as they are computed: contiguous terms around the sizes of vectors,
+ * lanes, blocks and parts of a thread block, of one output or a few, with gaps between them or the
+ * same for all.
  */
 static void test_reduced(rng *r)
 {
@@ -816,12 +779,7 @@ static void test_memory(void)
 int main(int argc, char **argv)
 {
     test_begin_gpu("gpu_program", argc, argv, NULL);
-    before = test_malloc(IMAGE_NBYTES);
-    after = test_malloc(IMAGE_NBYTES);
-    right = test_malloc(IMAGE_NBYTES);
-    void *memory = NULL;
-    CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, &memory));
-    on_device = memory;
+    open_images();
     memset(before, 0, IMAGE_NBYTES);
     CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, IMAGE_NBYTES, NULL));
 
@@ -840,9 +798,6 @@ int main(int argc, char **argv)
     test_reduced(&r);
     test_huge(&r);
 
-    CHECK_OK(mylib_free(gpu, memory, NULL));
-    free(before);
-    free(after);
-    free(right);
+    close_images();
     return test_end();
 }

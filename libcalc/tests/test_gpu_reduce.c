@@ -18,25 +18,6 @@
 
 static mylib_device gpu = {MYLIB_CUDA, 0};
 
-/* Both results, which lie in `right` and `got` with the layout of `out`, to the last byte. */
-static void compare(const reduction_case *c, unsigned char *right, unsigned char *got,
-                    size_t nbytes)
-{
-    int64_t index[MYLIB_MAX_NDIM] = {0}, size = test_size(c->out_type);
-    if (layout_count(&c->out) != 0) {
-        do {
-            int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
-            int same = same_value(c->out_type, right + at, got + at);
-            CHECK(same, "%s, not %s", describe(c->out_type, got + at),
-                  describe(c->out_type, right + at));
-            if (!same)
-                return;
-            memcpy(got + at, right + at, (size_t)size);
-        } while (layout_next(&c->out, index));
-    }
-    CHECK(memcmp(right, got, nbytes) == 0, "something beside the results was written");
-}
-
 /* Numbers at which the integer types end, and some that none of them holds. */
 static const double edges[] = {
     NAN,        INFINITY, -INFINITY, 0,           -0.5,       126.9,  127,          127.5,
@@ -92,12 +73,12 @@ static void run_case(const reduction_case *c, rng *r, const char *where)
     mylib_array out_there = layout_array(&c->out, c->out_type, gpu, gpu_out);
     CHECK_OK(mylib_reduce(c->reduction, c->type, gpu, NULL, &out_there, &there));
     CHECK_OK(mylib_copy(test_cpu, got, gpu, gpu_out, out_nbytes, NULL));
-    compare(c, right, got, out_nbytes);
+    compare_reductions(c, right, got);
     if (rng_once_in(r, 8)) {
         memset(got, POISON, out_nbytes);
         out_array = layout_array(&c->out, c->out_type, test_cpu, got);
         CHECK_OK(mylib_reduce(c->reduction, c->type, gpu, NULL, &out_array, &in_array));
-        compare(c, right, got, out_nbytes);
+        compare_reductions(c, right, got);
     }
     CHECK_OK(mylib_free(gpu, gpu_in, NULL));
     CHECK_OK(mylib_free(gpu, gpu_out, NULL));

@@ -7,12 +7,7 @@
  *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
-#include "layout.h"
-#include "reference.h"
-
-#define SENTINEL 0x5a
-
-static mylib_device gpu = {MYLIB_CUDA, 0};
+#include "image.h"
 
 /* ---- One computation in both places ---------------------------------------------------------- */
 
@@ -38,21 +33,6 @@ static computation computation_of(const test_op *op, mylib_type type, rng *r)
     for (int k = 0; k <= MAX_INPUTS; k++)
         c.shift[k] = rng_once_in(r, 2) ? 0 : rng_below(r, 16);
     return c;
-}
-
-/* One piece of GPU memory and its images on the host; operands lie in it between sentinels. */
-#define IMAGE_NBYTES (8 << 20)
-#define GAP 256
-
-static unsigned char *before, *after, *right, *on_device;
-
-static int64_t reserve(int64_t *used, int64_t span, int64_t shift)
-{
-    int64_t at = (*used + GAP + 255) / 256 * 256 + shift;
-    *used = at + span + GAP;
-    if (*used > IMAGE_NBYTES)
-        test_give_up("the image is too small");
-    return at;
 }
 
 static mylib_status compute(const computation *c, mylib_device device, const mylib_array *arrays)
@@ -118,18 +98,7 @@ static void run(const computation *c, const char *what, const layout *out, const
     CHECK_OK(compute(c, test_cpu, arrays[0]));
     CHECK_OK(compute(c, gpu, arrays[1]));
     CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-
-    int64_t n = out->span / size,
-            i = first_difference(c->out_type, n, after + at[0], right + at[0]);
-    CHECK(i == n, "%lld bytes into out there is %s (0x%02x...), not %s (0x%02x...)",
-          (long long)(i * size), describe(c->out_type, after + at[0] + i * size),
-          after[at[0] + i * size], describe(c->out_type, right + at[0] + i * size),
-          right[at[0] + i * size]);
-    memcpy(after + at[0], right + at[0], (size_t)(n * size));
-    for (i = 0; i < used && after[i] == right[i]; i++)
-        continue;
-    CHECK(i == used, "byte %lld of %lld, where out is %lld to %lld, was written", (long long)i,
-          (long long)used, (long long)at[0], (long long)(at[0] + out->span));
+    compare_images(c->out_type, at[0], out->span, used);
 }
 
 static const test_op *random_op(mylib_type type, int arity, rng *r)
@@ -311,26 +280,14 @@ static void test_many_dimensions(const test_type *t, rng *r)
 /* A matrix of more than 2^31 elements, negated and turned. */
 static void test_huge(rng *r)
 {
-    const int64_t rows = 46000, columns = 47003, n = rows * columns, chunk = 1 << 26;
+    const int64_t rows = 46000, columns = 47003, n = rows * columns, chunk = HUGE_CHUNK;
     const int64_t starts[] = {0, chunk - 7, n / 2, n - 4096};
-    mylib_device_info info;
     void *a = NULL, *out = NULL;
     int8_t *values, got[4096];
 
     test_set_case("a matrix of more than 2^31 elements");
-    CHECK_OK(mylib_cuda_device_info(gpu.index, &info));
-    if (test_quick || info.free_nbytes < 3 * (uint64_t)n) {
-        printf("gpu_strides: arrays beyond 2^31 elements are left out%s\n",
-               test_quick ? "" : ": not enough memory");
+    if ((values = open_huge("gpu_strides", r, n, &a, &out)) == NULL)
         return;
-    }
-    values = test_malloc((size_t)chunk);
-    fill_values(r, MYLIB_I8, chunk, values);
-    CHECK_OK(mylib_alloc(gpu, (size_t)n, NULL, &a));
-    CHECK_OK(mylib_alloc(gpu, (size_t)n, NULL, &out));
-    for (int64_t at = 0; at < n; at += chunk)
-        CHECK_OK(mylib_copy(gpu, (char *)a + at, test_cpu, values,
-                            (size_t)(n - at < chunk ? n - at : chunk), NULL));
     int64_t shape[2] = {rows, columns}, turned[2] = {1, rows};
     mylib_array array = {out, gpu, MYLIB_I8, 2, shape, NULL};
     mylib_array in = {a, gpu, MYLIB_I8, 2, shape, turned};
@@ -345,19 +302,14 @@ static void test_huge(rng *r)
         CHECK(wrong == 0, "%lld of the elements from %lld are wrong", (long long)wrong,
               (long long)starts[i]);
     }
-    CHECK_OK(mylib_free(gpu, a, NULL));
-    CHECK_OK(mylib_free(gpu, out, NULL));
-    free(values);
+    close_huge(values, a, out);
 }
 
 int main(int argc, char **argv)
 {
     test_begin_gpu("gpu_strides", argc, argv, NULL);
     rng r = rng_make(1);
-    before = test_malloc(IMAGE_NBYTES);
-    after = test_malloc(IMAGE_NBYTES);
-    right = test_malloc(IMAGE_NBYTES);
-    CHECK_OK(mylib_alloc(gpu, IMAGE_NBYTES, NULL, (void **)&on_device));
+    open_images();
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         test_ways(t, &r);
         test_random(t, &r);
@@ -366,10 +318,7 @@ int main(int argc, char **argv)
     }
     for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)
         test_selections(t, &r);
-    CHECK_OK(mylib_free(gpu, on_device, NULL));
-    free(before);
-    free(after);
-    free(right);
+    close_images();
     test_huge(&r);
     return test_end();
 }

@@ -33,7 +33,7 @@ static int64_t stride_of(layout l, int64_t size)
     }
 }
 
-/* How out, a and b lie; the inputs of an operation with one input are the first rows' a. */
+/* Layouts of out, a and b; the inputs of an operation with one input are the first rows' a. */
 static const struct pattern {
     layout out, a, b;
 } patterns[] = {
@@ -137,7 +137,7 @@ static void run_length(const test_op *op, const test_type *t, int64_t n, int lev
         if (op->arity == 1 && (p->b == SCALAR) != (p->a == SCALAR))
             continue;
         for (int k = 0; k < 4; k++) {
-            /* MYLIB_TEST_SHORT=1: one of the four, another one for the next length. */
+            /* MYLIB_TEST_SHORT: one of the four, another one for the next length. */
             if (test_rounds(5) == 1 && k != ((n + (int64_t)i) & 3))
                 continue;
             test_set_case("%s, %s of %s, n = %lld, out %s, a %s, b %s, %s guard, %s",
@@ -168,7 +168,7 @@ int main(void)
             if (!test_takes(op, t, 3)) /* functions share one loop */
                 continue;
             /* Four of the widest vectors, and what is left over. */
-            for (int64_t n = 0; n <= 4 * 64 / t->size + 3; n++)
+            for (int64_t n = 0; n <= 4 * TEST_VECTOR_NBYTES / t->size + 3; n++)
                 run_length(op, t, n, level, &r);
             int64_t n = long_lengths[rng_below(&r, 8)];
             run_length(op, t, n, level, &r);

@@ -109,7 +109,7 @@ int main(void)
     rng r = rng_make(1);
     FOR_EACH_PAIR(op, t)
     {
-        for (int64_t n = 0; n <= 4 * 64 / t->size + 3; n++)
+        for (int64_t n = 0; n <= 4 * TEST_VECTOR_NBYTES / t->size + 3; n++)
             run_length(op, t, n, &r);
         for (int i = 0; i < 8; i++)
             run_length(op, t, MAX_LENGTH - rng_below(&r, 100), &r);

@@ -47,7 +47,7 @@ static const uint64_t boundaries[] = {
 };
 #define BOUNDARIES ((int64_t)(sizeof boundaries / sizeof *boundaries))
 
-/* Where the arrays are, and where they are computed with. */
+/* Places of the arrays and of the computation. */
 enum { ON_CPU, THROUGH_GPU, ON_GPU, PLACES };
 static const char *const place_names[PLACES] = {"CPU", "host arrays through a GPU", "GPU"};
 static int places = 1;
@@ -176,7 +176,8 @@ static void test_layouts(void)
             for (mylib_type type = MYLIB_I8; type <= MYLIB_I64; type++)
                 for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
                     for (int signed_first = 0; signed_first < 2; signed_first++)
-                        check(op, type, signed_first, &shapes[s], place);
+                        if (test_takes_case(s + (size_t)type + (size_t)op, 3))
+                            check(op, type, signed_first, &shapes[s], place);
 }
 
 /* A value without dimensions may be in host memory while the other operand is on a GPU. */

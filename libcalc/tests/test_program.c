@@ -397,7 +397,7 @@ static void test_overlap(rng *r, const char *level, int count)
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* What a program gives is reduced as if it had been stored in an array. */
+/* Results of a program are reduced as if an array had stored them. */
 static void test_reductions(rng *r, const char *level, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -774,7 +774,7 @@ static void test_conversions(void)
     mylib_program_free(program);
 }
 
-/* Whether the program of two steps over inputs of these types has a code, and which. */
+/* Makes the code of a program of two steps over inputs of these types; returns 0 if it has none. */
 static int has_code(int inputs, mylib_type a, mylib_type b, mylib_type c, int constants, int steps,
                     mylib_step first, mylib_step second, mylib_code *code)
 {
@@ -858,7 +858,7 @@ static void test_repeated_terms(void)
     mylib_program_free(program);
 }
 
-/* What converting a constant raises is raised by each run that needs it, and by nothing else. */
+/* Each run that needs a constant, and nothing else, raises the flags of its conversion. */
 static void test_constant_flags(void)
 {
     const mylib_type type = MYLIB_F32;
@@ -1068,7 +1068,7 @@ static void test_arrays_refused(void)
     mylib_program_free(p);
 }
 
-/* What runs in one thread has nothing for ThreadSanitizer to find. */
+/* ThreadSanitizer finds nothing in code that runs in one thread. */
 #if defined(__SANITIZE_THREAD__)
 #define PART 10
 #else

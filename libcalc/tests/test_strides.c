@@ -106,6 +106,8 @@ static void test_known(const test_op *op, const test_type *t, rng *r)
     mylib_type type = test_result_type(op, t->type);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct known *k = &known[i];
+        if (!test_takes_case(i + (size_t)t->type, 3))
+            continue;
         layout out = {.ndim = k->ndim}, in[2] = {{.ndim = k->ndim}, {.ndim = k->ndim}};
         for (int d = 0; d < k->ndim; d++) {
             out.shape[d] = k->shape[d], out.strides[d] = k->out[d] * test_size(type);

@@ -279,7 +279,7 @@ static void test_callers(void)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-/* What a child does with arrays as large as the parent's: 0 when all is right. */
+/* Computes in a child with arrays as large as the parent's; returns 0 if all is right. */
 static int compute_in_child(int64_t n, const double *a, const double *b)
 {
     double *out = malloc((size_t)n * sizeof *out);

@@ -1,13 +1,13 @@
 /*
- * How the GPU walks arrays of any strides (cuda/strided.c), without a GPU: every element is some
- * thread's, once, at the right place in every operand; vectors lie within rows and are aligned.
+ * The GPU's walk over arrays of any strides (cuda/strided.c), without a GPU: each element belongs
+ * to one thread, at the right place in every operand; vectors lie within rows and are aligned.
  */
 #include "cuda/strided.h"
 #include "layout.h"
 
 #define MAX_COUNT 20000
 
-/* Where the operands of one element are. */
+/* The operands of one element. */
 typedef struct element {
     const char *data[MYLIB_CODE_MAX_OPERANDS];
 } element;

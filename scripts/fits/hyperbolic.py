@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 import mpmath as mp
+from logarithm import series
 from remez import as_hex, check, fit
 
 HALF_OCTAVE = mp.log(2) / 2 + mp.mpf(2) ** -20  # the largest r
@@ -27,7 +28,10 @@ def cosh_tail(z: mp.mpf) -> mp.mpf:
 
 
 # Weighted by what the error adds to sinh r relative to r, and to cosh r.
+# u = tanh of half the rest of arctanh: half an octave and 0.0861, the error of k by bits.
+WIDEST = (2 * mp.mpf("0.2006")) ** 2
 CONSTANTS = {
+    "(2 artanh(s/2) - s) / s^3": fit(series, mp.mpf(0), WIDEST, range(7), weight=lambda z: z),
     "(sinh r - r) / r^3": fit(sinh_tail, 0, LARGEST, range(6), weight=lambda z: z),
     "(cosh r - 1 - r^2/2) / r^4": fit(cosh_tail, 0, LARGEST, range(5), weight=lambda z: z * z),
 }

@@ -8,6 +8,9 @@
  *
  * A function is a loop over whole groups of contiguous elements.  Everything else goes through
  * packed blocks: strided operands, single numbers, and the elements after the last whole group.
+ *
+ * With -DMYLIB_ELEMENTARY_OF=LEVEL only the plain functions are compiled, and the elementary ones
+ * are those of that level.
  */
 #include "cpu/half.h"
 #include "cpu/loops.h"
@@ -291,6 +294,8 @@ KERNEL(nextafter_own_f16)
 
 /* ---- Elementary functions ------------------------------------------------------------------ */
 
+#if !defined(MYLIB_ELEMENTARY_OF)
+
 /* An integer of the size of a float. */
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
@@ -358,19 +363,30 @@ static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
     FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                \
     ELEMENTARY_KERNEL(op, s, 1)
 /* One element at a time, by a call. */
-#define COMPLEX_UNARY(op, s)                                                                       \
+#define COMPLEX(op, s, is_binary, value)                                                           \
     NOINLINE static void op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)       \
     {                                                                                              \
         (void)b;                                                                                   \
-        LOOP(s, s, op##_##s(ELEMENT(s, a)));                                                       \
+        LOOP(s, s, value);                                                                         \
     }                                                                                              \
-    FUNCTION_KERNEL(op, s, s, 0, 1, op##_loop_##s)
+    FUNCTION_KERNEL(op, s, s, is_binary, 1, op##_loop_##s)
+#define COMPLEX_UNARY(op, s) COMPLEX(op, s, 0, op##_##s(ELEMENT(s, a)))
+#define COMPLEX_BINARY(op, s) COMPLEX(op, s, 1, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))
 #define ELEMENTARY_UNARY(op, s) BY_CLASS(s, , FLOAT_UNARY, FLOAT_UNARY, COMPLEX_UNARY)(op, s)
 #define ELEMENTARY_BINARY(op, s)                                                                   \
-    BY_CLASS(s, INTEGER_BINARY, FLOAT_BINARY, FLOAT_BINARY, FLOAT_BINARY)(op, s)
+    BY_CLASS(s, INTEGER_BINARY, FLOAT_BINARY, FLOAT_BINARY, COMPLEX_BINARY)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(ELEMENTARY_##kind, op)
 MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 #undef ROW
+
+#define MYLIB_OWN_FUNCTIONS(ROW) MYLIB_FUNCTIONS(ROW)
+#define OTHER_KERNEL(op, type) NULL
+#else
+mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_ELEMENTARY_OF)(mylib_op op, mylib_type type);
+
+#define MYLIB_OWN_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW)
+#define OTHER_KERNEL(op, type) PASTE(mylib_function_kernel_, MYLIB_ELEMENTARY_OF)(op, type)
+#endif
 
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
@@ -386,10 +402,10 @@ mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type
         move = find_move(MYLIB_OP_##op, MYLIB_CLASS_##s, sizeof(t_##s));                           \
         return move != NULL ? move : op##_kernel_##s;
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
-        MYLIB_FUNCTIONS(ROW)
+        MYLIB_OWN_FUNCTIONS(ROW)
 #undef ROW
 #undef CASE
     default:
-        return NULL;
+        return OTHER_KERNEL(op, type);
     }
 }

@@ -265,14 +265,16 @@ __device__ __forceinline__ bool is_division(int op)
 /* Raises the flags of an integer operation, as scalar_ops.h does on the CPU. */
 template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, T b, T)
 {
-    if (!is_division(op))
+    bool is_remainder = op == MYLIB_OP_remainder || op == MYLIB_OP_fmod;
+    if (!is_division(op) && !is_remainder && op != MYLIB_OP_reciprocal)
         return 0;
-    if (b == 0)
+    if (b == 0) /* which is a of a reciprocal */
         return MYLIB_FLAG_DIVBYZERO;
     bool is_signed = (T)-1 < (T)0;
     T lowest = (T)((uint64_t)1 << (8 * sizeof(T) - 1));
-    return is_signed && a == lowest && b == (T)-1 && op != MYLIB_OP_remainder ? MYLIB_FLAG_OVERFLOW
-                                                                              : 0;
+    return is_signed && a == lowest && b == (T)-1 && is_division(op) && !is_remainder
+               ? MYLIB_FLAG_OVERFLOW
+               : 0;
 }
 
 /*

@@ -2,32 +2,10 @@
  * functions.cu - functions (ops.h) of contiguous elements: a kernel for each function and type, so
  * that each has only the registers it needs.
  */
-#include "interpreter.cuh"
-#include "../elementary.h"
-#include "../plain_functions.h"
+#include "functions.cuh"
 
 namespace
 {
-
-/* ---- The table as types -------------------------------------------------------------------- */
-
-template <int OP, typename T> struct function;
-#define FUNCTION(op, s, R, value)                                                                  \
-    template <> struct function<MYLIB_OP_##op, t_##s> {                                            \
-        typedef R type;                                                                            \
-        static __device__ __forceinline__ R apply(t_##s a, t_##s b)                                \
-        {                                                                                          \
-            (void)b;                                                                               \
-            return value;                                                                          \
-        }                                                                                          \
-    };
-#define FUNCTION_UNARY(op, s) FUNCTION(op, s, t_##s, op##_##s(a))
-#define FUNCTION_BINARY(op, s) FUNCTION(op, s, t_##s, op##_##s(a, b))
-#define FUNCTION_UNARY_REAL(op, s) FUNCTION(op, s, real_of<t_##s>::type, op##_##s(a))
-#define FUNCTION_TEST(op, s) FUNCTION(op, s, t_bool, {(uint8_t)(op##_##s(a) != 0)})
-#define ROW(kind, op, set) MYLIB_SET_##set(FUNCTION_##kind, op)
-MYLIB_FUNCTIONS(ROW)
-#undef ROW
 
 /* Stands for all elementary functions of a complex type. */
 constexpr int ANY_ELEMENTARY = -1;

@@ -133,6 +133,14 @@ static int is_narrow(const fusion *f)
     return 1;
 }
 
+static int has_functions(const fusion *f)
+{
+    int found = 0;
+    for (int i = 0; i < f->program->statements; i++)
+        found |= f->results[i].is_used && mylib_is_function(f->program->statement[i].opcode);
+    return found;
+}
+
 static int is_host_scalar(const fusion *f, mylib_value v)
 {
     return v.kind == MYLIB_VALUE_INPUT && f->layout->is_host_scalar[1 + v.index];
@@ -374,9 +382,6 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     fusion f;
     if (program->statements > MAX_STATEMENTS || program->registers > MAX_REGISTERS)
         return 0;
-    for (int i = 0; i < program->statements; i++)
-        if (mylib_is_function(program->statement[i].opcode))
-            return 0;
     f.program = program;
     f.layout = layout;
     f.args = args;
@@ -390,6 +395,10 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     memcpy(args->input_type, program->input_type, sizeof args->input_type);
     args->computed_type = computed_type(&f);
     if (args->computed_type == MYLIB_FUSED_MIXED && !is_narrow(&f))
+        return 0;
+    args->has_functions = has_functions(&f);
+    if (args->has_functions && (args->is_reduced || (args->computed_type != MYLIB_F32 &&
+                                                     args->computed_type != MYLIB_F64)))
         return 0;
     for (int i = 0; i < program->statements; i++)
         f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);

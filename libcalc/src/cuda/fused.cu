@@ -7,7 +7,7 @@
  */
 #include <type_traits>
 
-#include "interpreter.cuh"
+#include "functions.cuh"
 
 #include "fused.h"
 
@@ -347,7 +347,32 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
     }
 }
 
-/* Computes x[i] = opcode(x[i], y[i]); returns false for operations that are calls. */
+/* Computes a function of all elements of a thread; returns false if the opcode is none. */
+template <int OP, typename T> __device__ __forceinline__ void call_each(uint4 *x, const uint4 *y)
+{
+#pragma unroll 1
+    for (int i = 0; i < single<T>::N; i++) {
+        int v = i / single<T>::G * (int)blockDim.x, j = i % single<T>::G;
+        T *a = (T *)(x + v) + j;
+        *a = convert<T>(function<OP, T>::apply(*a, ((const T *)(y + v))[j]));
+    }
+}
+template <typename T>
+__device__ __noinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
+{
+    switch (opcode) {
+#define ROW(kind, op, set)                                                                         \
+    case MYLIB_OP_##op:                                                                            \
+        if constexpr (function<MYLIB_OP_##op, T>::is_defined)                                      \
+            call_each<MYLIB_OP_##op, T>(x, y);                                                     \
+        return true;
+        MYLIB_FUNCTIONS(ROW)
+#undef ROW
+    }
+    return false;
+}
+
+/* Computes x[i] = opcode(x[i], y[i]); returns false for calls, functions among them. */
 template <typename T, int N>
 __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N])
 {
@@ -363,6 +388,8 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
+    default:
+        return false;
     }
     return true;
 }
@@ -421,9 +448,10 @@ constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex                
                                           : WAY == REDUCED && sizeof(T) == 8           ? 4
                                                                                        : 5);
 constexpr int MIXED_BLOCKS = most_blocks(5);
+constexpr int FUNCTION_BLOCKS = most_blocks(4);
 
 /* Runs the statements for a thread's elements. */
-template <typename T, int WAY>
+template <typename T, int WAY, bool FUNCTIONS>
 __device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
                                                uint4 *own, uint32_t *mask, T (&x)[single<T>::N])
 {
@@ -445,7 +473,9 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
                 uint4 *place = place_of(again, args.registers);
                 write_place(place, x);
                 write_place(place_of(again, args.registers + 1), y);
-                call_costly<T>(s.opcode, place, place_of(again, args.registers + 1));
+                const uint4 *other = place_of(again, args.registers + 1);
+                if (!FUNCTIONS || !call_function<T>(s.opcode, place, other))
+                    call_costly<T>(s.opcode, place, other);
                 read_place(place, x);
             }
         } else if (s.opcode == MYLIB_OPCODE_SET_MASK) {
@@ -467,8 +497,9 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
     }
 }
 
-template <typename T, int WAY>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY>)
+template <typename T, int WAY, bool FUNCTIONS = false>
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS,
+                                  FUNCTIONS ? FUNCTION_BLOCKS : SINGLE_BLOCKS<T, WAY>)
     fused_kernel(const __grid_constant__ fused_args args)
 {
     alignas(16) T x[single<T>::N] = {};
@@ -477,7 +508,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY
     position<WAY> at = position_of<single<T>::G, WAY>(args);
     if (first_group() >= args.groups)
         return;
-    run_statements(args, at, own, mask, x);
+    run_statements<T, WAY, FUNCTIONS>(args, at, own, mask, x);
     if (args.result_type == number_of<T>::value)
         write_result<T, T>(args, at, x);
     else if (args.result_type == MYLIB_BOOL)
@@ -584,7 +615,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
             asm volatile("" : "+r"(full));
             at.is_full = full != 0;
             if (at.term < args.columns)
-                run_statements(args, at, own, mask, x);
+                run_statements<T, REDUCED, false>(args, at, own, mask, x);
             const T neutral = neutral_of<T>(args.reduction);
             if (!at.is_full) {
                 const int64_t left = args.columns - at.term;
@@ -1043,6 +1074,9 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
         MYLIB_FUSED_TYPES(DT)
 #undef DT
     }
+    if (args->has_functions)
+        kernel = args->computed_type == MYLIB_F32 ? (const void *)fused_kernel<t_f32, ANY, true>
+                                                  : (const void *)fused_kernel<t_f64, ANY, true>;
     if (args->is_reduced)
         kernel = args->computed_type == MYLIB_F32 ? (const void *)reduced_kernel<t_f32>
                                                   : (const void *)reduced_kernel<t_f64>;

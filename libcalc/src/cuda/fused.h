@@ -8,10 +8,11 @@
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
- * Other programs run in the mixed kernel, if all their types have 8 bytes at most.
+ * Other programs run in the mixed kernel, if all their types have 8 bytes at most.  f32 and
+ * f64 have one more kernel, for programs with functions, which are calls and need more registers.
  *
- * What a program of f32 or f64 gives may also be reduced at once, in the order that mylib.h gives:
- * see reduced_kernel() in fused.cu.
+ * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
+ * reduced_kernel() in fused.cu.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
@@ -86,6 +87,7 @@ typedef struct mylib_fused_args {
     int32_t threads;
     int32_t ndim, inputs, rows;
     int32_t is_flat; /* one dimension, and all operands are vectors */
+    int32_t has_functions;
     int64_t columns, row_groups, groups;
     mylib_divider row_divider; /* by row_groups, when there are rows */
     mylib_divider divider[MYLIB_FUSED_MAX_NDIM];
@@ -96,10 +98,10 @@ typedef struct mylib_fused_args {
     char *data[MYLIB_MAX_OPERANDS];
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
     /*
-     * Of a reduction: the columns are the terms of an output, and strides[0][0] is from one output
-     * to the next.  A thread block takes a part: some sets of blocks of terms, where a set are as
-     * many blocks as its threads have the lanes of.  What a part gives goes to data[0], part_stride
-     * after what the part before gave.
+     * In a reduction the columns are the terms of an output, and strides[0][0] is from one output
+     * to the next.  A thread block takes a part: some sets of blocks of terms, where a set has as
+     * many blocks as its threads have the lanes of.  The result of a part goes to data[0],
+     * part_stride after the result of the part before.
      */
     int32_t is_reduced, reduction, sets;
     int64_t part_stride;
@@ -124,9 +126,9 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
                                  const mylib_layout *layout);
 
 /*
- * As a launch that reduces what the program gives: the kept dimensions come first, operand 0 is not
- * looked at.  Returns the parts of each output, and leaves data[0], strides[0][0] and part_stride
- * to the caller; or 0 when that is not for it.
+ * Prepares a launch that reduces the program's results: the kept dimensions come first, and operand
+ * 0 is ignored.  Returns the parts of each output, and leaves data[0], strides[0][0] and
+ * part_stride to the caller; returns 0 if one launch cannot do it.
  */
 int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
                                    const mylib_layout *layout, int kept_ndim,

@@ -542,6 +542,8 @@ static int can_raise(const mylib_code *program)
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
     case MYLIB_OP_remainder:
+    case MYLIB_OP_fmod:
+    case MYLIB_OP_reciprocal:
         return 1;
     case MYLIB_OP_minimum:
     case MYLIB_OP_maximum:

@@ -10,6 +10,7 @@
  * strided.cu     operands of any strides
  * reduce.cu      reductions
  * fused.cu       programs of several statements
+ * functions.cu   single functions
  */
 #ifndef MYLIB_INTERPRETER_CUH
 #define MYLIB_INTERPRETER_CUH

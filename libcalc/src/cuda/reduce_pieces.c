@@ -7,7 +7,7 @@
  * time, with all of their terms, or some terms of some outputs.  In that memory the outputs lie
  * side by side if they do so in the inputs.
  *
- * Of host arrays each piece is copied to the GPU first, in the order in which it lies in memory.
+ * Each piece of host arrays is copied to the GPU first, in the order in which it lies in memory.
  * Repeated elements are copied once; an element that is the same for all goes with the launches.
  * The input of a program that is a copy goes straight to where the values belong, unless its rows
  * are too short for that.

@@ -74,7 +74,7 @@ MYLIB_FN_APART t_extended extended_divide(t_extended a, t_extended b)
     const t_dd q = dd_divide(make_dd(a.hi, a.lo), make_dd(b.hi, b.lo));
     return a.hi == 0 ? a : make_extended(q.hi, q.lo, a.n - b.n);
 }
-/* As a sum, where it does not overflow. */
+/* Returns x as a sum, if that does not overflow. */
 MYLIB_FN t_dd dd_of_extended(t_extended x)
 {
     const int64_t n = x.n < -1000 ? -1000 : x.n;
@@ -293,29 +293,68 @@ MYLIB_FN_APART t_dd log_modulus(t_dd x, double y, double a, double b)
 }
 MYLIB_FN double rounded(t_dd x) { return is_finite_f64(x.hi) ? x.hi + x.lo : x.hi; }
 
-MYLIB_FN_APART double angle_of(double y, double x) { return arctan2_f64(y, x); }
+/*
+ * The angle of x + iy, sums both, with signs and special values as arctan2 of their first terms:
+ * within 0.2 ulp of `hi`.  Where one number is far larger, it depends on the second terms only as a
+ * quotient.
+ */
+MYLIB_FN_APART t_dd angle_of_sums(t_dd y, t_dd x)
+{
+    const double size_x = magnitude(x.hi), size_y = magnitude(y.hi);
+    double scale = 1;
+    if (arctan2_is_hard_f64(y.hi, x.hi)) {
+        const int is_far = !(size_x <= size_y * 0x1p60 && size_y <= size_x * 0x1p60);
+        const int is_infinite = size_x == INFINITY_F64 || size_y == INFINITY_F64;
+        if (is_far || is_infinite || size_x == 0) {
+            const double hi = arctan2_hard_f64(y.hi, x.hi);
+            const int is_exact = magnitude(hi) <= 0x1p-960 && x.lo == 0 && y.lo == 0;
+            if (hi == 0 || is_exact || !(x.hi > size_y * 0x1p60))
+                return make_dd(hi, hi == 0 ? hi : 0);
+            /* Scaled up, the remainder of a subnormal quotient counts. */
+            const double up = magnitude(hi) <= 0x1p-960 ? 0x1p200 : 1, q = y.hi * up / x.hi;
+            const double left = FMA(-q, x.hi, y.hi * up) + FMA(-q, x.lo, y.lo * up);
+            const t_dd quotient = fast_two_sum(q, left / x.hi);
+            return make_dd(quotient.hi / up, quotient.lo / up);
+        }
+        scale = size_x > 1 ? 0x1p-600 : 0x1p600;
+    }
+    const double sign_x = sign_of(x.hi), sign_y = sign_of(y.hi);
+    const double lo_x = sign_x * scale * x.lo, lo_y = sign_y * scale * y.lo;
+    const t_octant o = octant_of(size_y * scale, size_x * scale);
+    t_dd n = two_sum(o.n_y, -o.n_x), d = two_sum(o.d_y, o.d_x);
+    n.lo += (o.n_y != 0 ? lo_y : 0) - (o.n_x != 0 ? lo_x : 0);
+    d.lo += (o.d_y != 0 ? lo_y : 0) + (o.d_x != 0 ? lo_x : 0);
+    n = make_dd(sign_x * n.hi, sign_x * n.lo);
+    const t_dd angle = angle_dd(arctan2_eighths(o.eighths, x.hi), n, d);
+    return make_dd(sign_y * angle.hi, sign_y * angle.lo);
+}
+MYLIB_FN t_dd angle_of(double y, double x) { return angle_of_sums(make_dd(y, 0), make_dd(x, 0)); }
 
-/* The real part within 0.6 ulp, the imaginary one as arctan2. */
+/* Each part within 0.7 ulp. */
 MYLIB_FN_APART t_c128 log_c128(t_c128 z)
 {
     const t_dd log_z = log_modulus(make_dd(z.re, 0), z.im, -1, z.re);
-    return make_c128(rounded(log_z), angle_of(z.im, z.re));
+    return make_c128(rounded(log_z), angle_of(z.im, z.re).hi);
 }
-/* log z to another base: the real part within 0.6 ulp, the imaginary one within 1.5. */
+/* log z to another base: the real part within 0.6 ulp, the imaginary one within 1. */
 MYLIB_FN_APART t_c128 log_to_base(t_c128 z, double hi, double lo)
 {
     const t_dd log_z = log_modulus(make_dd(z.re, 0), z.im, -1, z.re), re = to_base(log_z, hi, lo);
-    const double angle = angle_of(z.im, z.re);
+    /* An angle that may be subnormal is multiplied before it is rounded. */
+    const int is_tiny = magnitude(z.im) * 0x1p900 < z.re;
+    const t_dd angle = angle_of(z.im * (is_tiny ? 0x1p100 : 1), z.re);
+    const double im = FMA(angle.hi, hi, FMA(angle.hi, lo, angle.lo * hi));
     return make_c128(is_finite_f64(log_z.hi) ? re.hi + re.lo : log_z.hi,
-                     FMA(angle, hi, angle * lo));
+                     im * (is_tiny ? 0x1p-100 : 1));
 }
 MYLIB_FN t_c128 log2_c128(t_c128 z) { return log_to_base(z, PER_LN_2_HI, PER_LN_2_LO); }
 MYLIB_FN t_c128 log10_c128(t_c128 z) { return log_to_base(z, PER_LN_10_HI, PER_LN_10_LO); }
-/* The real part within 0.6 ulp, the imaginary one, for which 1 + x is rounded, within 1.5. */
+/* Each part within 0.7 ulp. */
 MYLIB_FN_APART t_c128 log1p_c128(t_c128 z)
 {
     const t_dd x = two_sum(1, z.re);
-    return make_c128(rounded(log_modulus(x, z.im, 2 * z.re, z.re)), angle_of(z.im, x.hi));
+    return make_c128(rounded(log_modulus(x, z.im, 2 * z.re, z.re)),
+                     angle_of_sums(make_dd(z.im, 0), x).hi);
 }
 DEFINE_COMPLEX_NARROW(log)
 DEFINE_COMPLEX_NARROW(log2)
@@ -349,7 +388,8 @@ MYLIB_FN double log1p_rounded(t_dd u)
  * lose bits, and which one depends on the sign of 1 - x.
  */
 typedef struct t_arc {
-    double root, log;
+    t_dd root;
+    double log;
 } t_arc;
 MYLIB_FN_APART t_arc arc_of(double x, double y)
 {
@@ -357,12 +397,13 @@ MYLIB_FN_APART t_arc arc_of(double x, double y)
     if (!(x < 0x1p60 && y < 0x1p60)) {
         const t_dd ln_2 = make_dd(LN_2_HI, LN_2_LO);
         const t_dd log_z = log_modulus(make_dd(x, 0), y, 0, 0);
-        arc.root = y;
+        arc.root = make_dd(y, 0);
         arc.log = is_finite_f64(log_z.hi) ? rounded(dd_add(log_z, ln_2)) : log_z.hi;
         return arc;
     }
     if (x == 1 && y < 0x1p-400) {
-        arc.root = arc.log = SQRT(y);
+        arc.root = make_dd(SQRT(y), 0);
+        arc.log = arc.root.hi;
         return arc;
     }
     const int is_inside = x < 1;
@@ -381,24 +422,26 @@ MYLIB_FN_APART t_arc arc_of(double x, double y)
     t_dd small_root = root_dd(dd_multiply(scaled_small, is_inside ? and_1 : and_x));
     const t_dd large_root = root_dd(dd_multiply(large, is_inside ? and_x : and_1));
     small_root = make_dd(small_root.hi * unscale, small_root.lo * unscale);
-    arc.root = is_inside ? large_root.hi : small_root.hi;
+    arc.root = is_inside ? large_root : small_root;
     arc.log = log1p_rounded(dd_add(less_1, is_inside ? small_root : large_root));
     return arc;
 }
 
 /*
- * The logarithms are within 0.6 ulp; the angles, for which the root is rounded, within 1.5.  The
- * angle of x = 0 is known, beside a NaN too.
+ * The logarithms are within 0.6 ulp, the angles within 0.7.  The angle of x = 0 is known, beside a
+ * NaN too.
  */
 MYLIB_FN_APART t_c128 arcsin_c128(t_c128 z)
 {
     const t_arc arc = arc_of(magnitude(z.re), magnitude(z.im));
-    return make_c128(z.re == 0 ? z.re : angle_of(z.re, arc.root), sign_of(z.im) * arc.log);
+    return make_c128(z.re == 0 ? z.re : angle_of_sums(make_dd(z.re, 0), arc.root).hi,
+                     sign_of(z.im) * arc.log);
 }
 MYLIB_FN_APART t_c128 arccos_c128(t_c128 z)
 {
     const t_arc arc = arc_of(magnitude(z.re), magnitude(z.im));
-    return make_c128(z.re == 0 ? HALF_PI_HI : angle_of(arc.root, z.re), -sign_of(z.im) * arc.log);
+    return make_c128(z.re == 0 ? HALF_PI_HI : angle_of_sums(arc.root, make_dd(z.re, 0)).hi,
+                     -sign_of(z.im) * arc.log);
 }
 MYLIB_FN t_c128 arcsinh_c128(t_c128 z) { return times_minus_i(arcsin_c128(times_i(z))); }
 MYLIB_FN t_c128 arccosh_c128(t_c128 z)
@@ -440,7 +483,7 @@ MYLIB_FN_APART double arctanh_log(double x, double y)
 }
 /*
  * By Kahan ("Branch cuts", 1987): the real part above, within 0.6 ulp, and the imaginary one half
- * of the angle of 1 - x^2 - y^2 and 2y, within 1.5.
+ * of the angle of 1 - x^2 - y^2 and 2y, within 0.7.
  */
 MYLIB_FN_APART t_c128 arctanh_c128(t_c128 z)
 {
@@ -457,7 +500,8 @@ MYLIB_FN_APART t_c128 arctanh_c128(t_c128 z)
         im = HALF_PI_HI;
     } else {
         re = arctanh_log(x, y);
-        im = x == 1 && y == 0 ? 0 : 0.5 * angle_of(2 * y, -sum_with_squares(-1, x, y).hi);
+        const t_dd rest = dd_negative(sum_with_squares(-1, x, y));
+        im = x == 1 && y == 0 ? 0 : 0.5 * angle_of_sums(make_dd(2 * y, 0), rest).hi;
     }
     return make_c128(sign_of(z.re) * re, sign_of(z.im) * im);
 }

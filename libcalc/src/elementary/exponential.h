@@ -204,9 +204,12 @@ MYLIB_FN double exp2_near(double x)
 {
     const double within = clamp_to(x, 300);
     const double m = within + EXPONENT_MAGIC, f = within - (m - EXPONENT_MAGIC);
-    const double near = FMA(f, exp2_slope(f), 1) * f64_of_bits(bits_of_f64(m) << 52);
-    const double mended = mend(x, near, 0x1.853a6ep-9, 0x1.00870ap0);
-    return mend(x, mended, -0x1.e7526ep-6, 0x1.f58d62p-1);
+    return FMA(f, exp2_slope(f), 1) * f64_of_bits(bits_of_f64(m) << 52);
+}
+MYLIB_FN float exp2_f32(float x)
+{
+    const float y = mend(x, (float)exp2_near(x), 0x1.853a6ep-9f, 0x1.00870ap0f);
+    return mend(x, y, -0x1.e7526ep-6f, 0x1.f58d62p-1f);
 }
 MYLIB_FN double expm1_near(double x)
 {
@@ -217,7 +220,7 @@ MYLIB_FN double expm1_near(double x)
     return with_sign_of(FMA(r * exp_slope(r), scale, scale - 1), x);
 }
 DEFINE_NARROW(exp)
-DEFINE_NARROW(exp2)
+DEFINE_F16(exp2)
 DEFINE_NARROW(expm1)
 
 #endif /* MYLIB_EXPONENTIAL_H */

@@ -1,7 +1,7 @@
 /*
- * hyperbolic.h - sinh, cosh, tanh and their inverses, and logaddexp.
+ * hyperbolic.h - sinh, cosh, tanh and their inverses.
  *
- * Each computes hi + lo with a relative error of about 2^-56, from which all types are rounded.
+ * In f64 each is hi + lo with a relative error of about 2^-56.
  * Constants and their errors are those of scripts/fits/hyperbolic.py.
  */
 #ifndef MYLIB_HYPERBOLIC_H
@@ -10,24 +10,6 @@
 #include "elementary/exponential.h"
 #include "elementary/hypot.h"
 #include "elementary/logarithm.h"
-
-/* hi + lo, not negative or NaN, as one double that a rounding to f32 or f16 leaves correct. */
-MYLIB_FN double dd_to_odd(t_dd x)
-{
-    const t_dd sum = fast_two_sum(x.hi, x.lo);
-    return x.hi < INFINITY_F64 ? to_odd(sum.hi, sum.lo) : x.hi;
-}
-
-/* op_f32 and op_f16 of a function op_wide(), hi + lo of |x|, which sign() makes odd or even. */
-#define DEFINE_WIDE(op, sign)                                                                      \
-    MYLIB_FN double op##_odd(double x) { return sign(dd_to_odd(op##_wide(magnitude(x))), x); }     \
-    MYLIB_FN float op##_f32(float x) { return (float)op##_odd(x); }                                \
-    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_odd(f64_from_f16(x))); }
-MYLIB_FN double without_sign(double value, double x)
-{
-    (void)x;
-    return value;
-}
 
 /* ---- sinh, cosh, tanh ---------------------------------------------------------------------- */
 
@@ -44,24 +26,32 @@ typedef struct t_halves {
     double r, rl, s, c, plus, plus_lo, minus, minus_lo;
 } t_halves;
 
+/* (sinh r - r) / r^3 and (cosh r - 1 - r^2/2) / r^4, of z = r^2. */
+MYLIB_FN double sinh_tail(double z)
+{
+    double s = FMA(z, 0x1.82c3faf7e2e06p-33, 0x1.ae4ccb23bcad4p-26);
+    s = FMA(z, s, 0x1.71de40834fddfp-19);
+    s = FMA(z, s, 0x1.a01a019ea060cp-13);
+    s = FMA(z, s, 0x1.1111111111387p-7);
+    return FMA(z, s, 0x1.5555555555555p-3);
+}
+MYLIB_FN double cosh_tail(double z)
+{
+    double c = FMA(z, 0x1.1f8bee0c06545p-29, 0x1.27e4cc096f874p-22);
+    c = FMA(z, c, 0x1.a01a01ad80f28p-16);
+    c = FMA(z, c, 0x1.6c16c16c14ffap-10);
+    return FMA(z, c, 0x1.5555555555558p-5);
+}
+
 MYLIB_FN t_halves halves_of_exp(double x, double scale)
 {
     const t_reduced q = reduce_exp(x);
     const double r = q.rh, z = r * r;
-    double s = FMA(z, 0x1.82c3faf7e2e06p-33, 0x1.ae4ccb23bcad4p-26);
-    double c = FMA(z, 0x1.1f8bee0c06545p-29, 0x1.27e4cc096f874p-22);
-    s = FMA(z, s, 0x1.71de40834fddfp-19);
-    c = FMA(z, c, 0x1.a01a01ad80f28p-16);
-    s = FMA(z, s, 0x1.a01a019ea060cp-13);
-    c = FMA(z, c, 0x1.6c16c16c14ffap-10);
-    s = FMA(z, s, 0x1.1111111111387p-7);
-    c = FMA(z, c, 0x1.5555555555558p-5);
-    s = FMA(z, s, 0x1.5555555555555p-3);
     const double a = f64_of_bits(bits_of_f64(scale) + ((uint64_t)(q.n - 1) << 52));
     const double b = q.n > 60 ? 0 : f64_of_bits(bits_of_f64(scale) - ((uint64_t)(q.n + 1) << 52));
     const t_dd plus = fast_two_sum(a, b), minus = fast_two_sum(a, -b);
-    const t_halves h = {r,       q.rl,    r * z * s, FMA(z * z, c, 0.5 * z),
-                        plus.hi, plus.lo, minus.hi,  minus.lo};
+    const double s = r * z * sinh_tail(z), c = FMA(z * z, cosh_tail(z), 0.5 * z);
+    const t_halves h = {r, q.rl, s, c, plus.hi, plus.lo, minus.hi, minus.lo};
     return h;
 }
 MYLIB_FN t_dd sinh_of_halves(t_halves h)
@@ -99,28 +89,54 @@ MYLIB_FN double cosh_f64(double x)
     const t_dd half = half_of_cosh(magnitude(x));
     return (half.hi + half.lo) * 2;
 }
-MYLIB_FN t_dd sinh_wide(double x) { return sinh_of_halves(halves_of_exp(x > 200 ? 200 : x, 1)); }
-MYLIB_FN t_dd cosh_wide(double x) { return cosh_of_halves(halves_of_exp(x > 200 ? 200 : x, 1)); }
-DEFINE_WIDE(sinh, with_sign_of)
-DEFINE_WIDE(cosh, without_sign)
-
-/* sinh x / cosh x; from 20 on it is 1. */
-MYLIB_FN t_dd tanh_wide(double x)
+/* sinh x / cosh x, within 0.8 ulp; from 20 on it is 1. */
+MYLIB_FN double tanh_f64(double x)
 {
-    const t_halves h = halves_of_exp(x > 20 ? 20 : x, 1);
+    const double size = magnitude(x);
+    const t_halves h = halves_of_exp(size > 20 ? 20 : size, 1);
     const t_dd s = sinh_of_halves(h), c = cosh_of_halves(h);
     const t_dd top = fast_two_sum(s.hi, s.lo), bottom = fast_two_sum(c.hi, c.lo);
     const double inverse = 1 / bottom.hi, q = top.hi * inverse;
     const double rest = FMA(-q, bottom.hi, top.hi) + FMA(-q, bottom.lo, top.lo);
-    return make_dd(q, rest * inverse);
+    return with_sign_of(FMA(rest, inverse, q), x);
 }
-/* Within 0.8 ulp. */
-MYLIB_FN double tanh_f64(double x)
+
+/* For f32 and f16, with a relative error of 2^-51.5: the same sums without their errors. */
+MYLIB_FN t_halves halves_near(double x)
 {
-    const t_dd value = tanh_wide(magnitude(x));
-    return with_sign_of(value.hi + value.lo, x);
+    const double within = clamp_to(x, 200);
+    const double m = FMA(within, 0x1.71547652b82fep0, EXPONENT_MAGIC), n = m - EXPONENT_MAGIC;
+    const double a = FMA(-n, 0x1.62e42fefa38p-1, within), r = FMA(-n, 0x1.ef35793c7673p-45, a);
+    const uint64_t bits = bits_of_f64(m) << 52;
+    const double up = f64_of_bits(bits - ((uint64_t)1 << 52));      /* 2^(n - 1) */
+    const double down = f64_of_bits(((uint64_t)2045 << 52) - bits); /* 2^(-n - 1) */
+    const double z = r * r, s = r * z * sinh_tail(z), c = FMA(z * z, cosh_tail(z), 0.5 * z);
+    const t_halves h = {r, 0, s, c, up + down, 0, up - down, 0};
+    return h;
 }
-DEFINE_WIDE(tanh, with_sign_of)
+MYLIB_FN double sinh_near(double x)
+{
+    const t_halves h = halves_near(x);
+    return with_sign_of(FMA(h.plus, h.r, h.minus) + FMA(h.plus, h.s, h.minus * h.c), x);
+}
+MYLIB_FN double cosh_near(double x)
+{
+    const t_halves h = halves_near(x);
+    return FMA(h.minus, h.r, h.plus) + FMA(h.minus, h.s, h.plus * h.c);
+}
+/* t / (t + 2), where t = e^(2 |x|) - 1. */
+MYLIB_FN double tanh_near(double x)
+{
+    const double size = magnitude(x), t = expm1_near(2 * (size > 20 ? 20 : size));
+    return with_sign_of(quotient_near(t, t + 2), x);
+}
+MYLIB_FN float sinh_f32(float x)
+{
+    return mend_odd(x, (float)sinh_near(x), 0x1.250bfep-11f, 0x1.250bfep-11f);
+}
+DEFINE_F16(sinh)
+DEFINE_NARROW(cosh)
+DEFINE_NARROW(tanh)
 
 /* ---- arcsinh, arccosh, arctanh ------------------------------------------------------------- */
 
@@ -181,101 +197,70 @@ MYLIB_FN double arctanh_f64(double x)
     const t_dd value = arctanh_wide(magnitude(x));
     return magnitude(x) < 0x1p-28 ? x : with_sign_of(value.hi + value.lo, x);
 }
-DEFINE_WIDE(arcsinh, with_sign_of)
-DEFINE_WIDE(arctanh, with_sign_of)
-MYLIB_FN float arccosh_f32(float x) { return (float)dd_to_odd(arccosh_wide(x)); }
-MYLIB_FN t_f16 arccosh_f16(t_f16 x)
-{
-    return f16_from_f64(dd_to_odd(arccosh_wide(f64_from_f16(x))));
-}
-
-/* ---- logaddexp ----------------------------------------------------------------------------- */
 
 /*
- * log(e^x + e^y) = m + log(1 + e^d), with m the larger of x and y and d <= 0 their difference.  The
- * logarithm has a relative error of 2^-57.  Where m has the other sign the sum may cancel: the
- * error is at most half an ulp and 2^-57 |m|, which is within 1 ulp where the result is at least
- * |m| / 16.
+ * For f32 and f16: k ln 2 + 2 artanh(n / d), with |n / d| <= 0.2006; the error of the fit is
+ * 2^-55.8.
  */
-MYLIB_FN t_dd logaddexp_wide(double x, double y)
+MYLIB_FN double octaves_and_artanh(double k, double n, double d)
 {
-    const double m = x > y ? x : y, other = x > y ? y : x;
-    const t_dd difference = two_sum(other, -m);
-    const int is_near = difference.hi > -800;
-    const t_dd d = make_dd(is_near ? difference.hi : -800, is_near ? difference.lo : 0);
-    const t_scaled e = exp_scaled_dd(d);
-    /* 2^n in two steps, since it may be subnormal. */
-    const int64_t n = e.n < -600 ? -600 : e.n;
-    const double scale = power_of_2(n), more = power_of_2(e.n - n);
-    const t_dd u = fast_two_sum(e.hi, e.lo);
-    const t_dd log_u = log1p_dd(make_dd(u.hi * scale * more, u.lo * scale * more));
-    const t_dd sum = two_sum(m, log_u.hi);
-    const t_dd value = fast_two_sum(sum.hi, sum.lo + log_u.lo);
-    const int is_finite = magnitude(m) < INFINITY_F64;
-    const int is_nan = (x != x) | (y != y);
-    return make_dd(is_nan ? x + y : is_finite ? value.hi : m, is_finite ? value.lo : 0);
+    const double t = quotient_near(n, d), s = t + t, z = s * s;
+    double p = 0x1.3b02ea41d4204p-18;
+    p = FMA(p, z, 0x1.3849fbc0b65bfp-16);
+    p = FMA(p, z, 0x1.7475544254762p-14);
+    p = FMA(p, z, 0x1.c71bfe9d721c1p-12);
+    p = FMA(p, z, 0x1.249249b67dd24p-9);
+    p = FMA(p, z, 0x1.99999998ea8c1p-7);
+    p = FMA(p, z, 0x1.555555555578dp-4);
+    return FMA(k, 0x1.62e42fefa39efp-1, FMA(s * z, p, s));
 }
-MYLIB_FN double logaddexp_f64(double x, double y)
-{
-    const t_dd value = logaddexp_wide(x, y);
-    return value.hi + value.lo;
-}
-
 /*
- * f32: correctly rounded where twice the error bound does not change the rounding; else hard.
+ * log y, where y = 2^k m: k ln 2 + 2 artanh((y - 2^k) / (y + 2^k)); for k = 0 it is n / d,
+ * without a difference of near numbers.
  */
-MYLIB_FN double signed_to_odd(t_dd x)
+MYLIB_FN double log_by_artanh(double y, double n, double d)
 {
-    const double sign = x.hi < 0 ? -1 : 1;
-    return sign * dd_to_odd(make_dd(x.hi * sign, x.lo * sign));
+    const t_split s = split(y, 0);
+    const double octaves = f64_of_bits(((uint64_t)2046 << 52) - s.minus_k);
+    return octaves_and_artanh(s.k, s.k == 0 ? n : y - octaves, s.k == 0 ? d : y + octaves);
 }
-MYLIB_FN float logaddexp_easy_f32(float x, float y)
+/* The logarithm of x + sqrt(x^2 + 1), and tanh of half of it is x / (1 + sqrt(x^2 + 1)). */
+MYLIB_FN double arcsinh_near(double x)
 {
-    return (float)signed_to_odd(logaddexp_wide(x, y));
+    const double size = magnitude(x), root = SQRT(FMA(size, size, 1));
+    const double value = log_by_artanh(size + root, size, root + 1);
+    return x - x == 0 ? with_sign_of(value, x) : x;
 }
-MYLIB_FN int logaddexp_is_hard_f32(float x, float y)
+MYLIB_FN double arccosh_near(double x)
 {
-    const t_dd value = logaddexp_wide(x, y);
-    const double error = (magnitude(x > y ? x : y) + magnitude(value.hi)) * 0x1p-56;
-    const float low = (float)(value.hi + (value.lo - error));
-    const float high = (float)(value.hi + (value.lo + error));
-    return (low != high) & (magnitude(value.hi) < INFINITY_F64);
+    const double root = SQRT(FMA(x, x, -1));
+    const double value = log_by_artanh(x + root, root, x + 1);
+    return x < 1 ? NAN_F64 : x < INFINITY_F64 ? value : x;
 }
-/* e^x - more, where more is 0 or 1, to 2^-98 of it, |x.hi| <= 200: the Taylor series. */
-MYLIB_FN t_dd exp_precise(t_dd x, double more)
+/* Half the logarithm of (1 + x) / (1 - x), k of which is found by their bits, to 0.09. */
+MYLIB_FN double arctanh_near(double x)
 {
-    const double n = nearest_integer(x.hi * 0x1.71547652b82fep0);
-    /* ln 2 to 2^-149: 42 bits, of which the product with n is exact, and 2 x 53. */
-    const t_dd high = dd_add_f64(x, -n * 0x1.62e42fefa38p-1);
-    const t_dd ln_2 = make_dd(0x1.ef35793c7673p-45, 0x1.f97b57a079a19p-103);
-    const t_dd r = dd_add(high, dd_multiply_f64(ln_2, -n));
-    t_dd sum = make_dd(1, 0);
-    for (int k = 28; k > 1; k--)
-        sum = dd_add_f64(dd_divide(dd_multiply(sum, r), make_dd(k, 0)), 1);
-    const double scale = power_of_2((int64_t)n);
-    sum = dd_multiply(sum, r); /* e^r - 1 */
-    return dd_add_f64(make_dd(sum.hi * scale, sum.lo * scale), scale - more);
+    const double size = magnitude(x);
+    const uint64_t ratio = bits_of_f64(1 + size) - bits_of_f64(1 - size) + ((uint64_t)1 << 51);
+    const double octaves = f64_of_bits((ratio & BITS_OF_INFINITY_F64) + ((uint64_t)1023 << 52));
+    const double k = double_of_integer((int64_t)(ratio >> 52));
+    const double n = FMA(size, octaves + 1, 1 - octaves), d = FMA(size, 1 - octaves, octaves + 1);
+    const double outside = size == 1 ? INFINITY_F64 : NAN_F64;
+    return with_sign_of(size < 1 ? 0.5 * octaves_and_artanh(k, n, d) : outside, x);
 }
-/* One step of Halley's method for e^v - 1 = e^d, d >= -200. */
-MYLIB_FN float logaddexp_hard_f32(float x, float y)
+MYLIB_FN float arcsinh_f32(float x)
 {
-    const double m = x > y ? x : y, other = x > y ? y : x;
-    const t_dd d = two_sum(other, -m);
-    const t_dd wanted = exp_precise(d, 0);
-    const t_dd near_log = log1p_dd(wanted), found = exp_precise(near_log, 1);
-    const t_dd difference = dd_add(wanted, dd_negative(found));
-    const t_dd sum = dd_add_f64(dd_add(wanted, found), 2);
-    const t_dd step = dd_divide(make_dd(2 * difference.hi, 2 * difference.lo), sum);
-    return (float)signed_to_odd(dd_add_f64(dd_add(near_log, step), m));
+    float y = mend_odd(x, (float)arcsinh_near(x), 0x1.bacb4ap24f, 0x1.1e0696p4f);
+    y = mend_odd(x, y, 0x1.b121a6p75f, 0x1.a9a3f2p5f);
+    return mend_odd(x, y, 0x1.6351d8p94f, 0x1.08b512p6f);
 }
-MYLIB_FN float logaddexp_f32(float x, float y)
+MYLIB_FN float arccosh_f32(float x)
 {
-    return logaddexp_is_hard_f32(x, y) ? logaddexp_hard_f32(x, y) : logaddexp_easy_f32(x, y);
+    const float y = mend(x, (float)arccosh_near(x), 0x1.b121a6p75f, 0x1.a9a3f2p5f);
+    return mend(x, y, 0x1.6351d8p94f, 0x1.08b512p6f);
 }
-/* No sum of two f16 is hard. */
-MYLIB_FN t_f16 logaddexp_f16(t_f16 x, t_f16 y)
-{
-    return f16_from_f64(signed_to_odd(logaddexp_wide(f64_from_f16(x), f64_from_f16(y))));
-}
+DEFINE_F16(arcsinh)
+DEFINE_F16(arccosh)
+DEFINE_NARROW(arctanh)
 
 #endif /* MYLIB_HYPERBOLIC_H */

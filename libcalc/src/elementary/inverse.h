@@ -8,8 +8,7 @@
 
 #include "trigonometric.h"
 
-/* ---- arctan2, and arctan(x) = arctan2(x, 1)
- * ------------------------------------------------ */
+/* ---- arctan2, and arctan(x) = arctan2(x, 1) ------------------------------------------------ */
 
 #define TAN_1_8_PI 0x1.a827999fcef32p-2
 #define TAN_3_8_PI 0x1.3504f333f9de6p1
@@ -53,9 +52,9 @@ MYLIB_FN t_octant octant_of(double y, double x)
 /*
  * eighths * pi/4 + arctan(n / d), for n / d with their errors: the quotient t is corrected by
  * what it leaves, which counts 1 / (1 + t^2), or nearly 1 - t^2.  What is added to the larger of
- * the two terms is at most 0.06 of the result: within 0.7 ulp.
+ * the two terms is at most 0.06 of the result: the sum is within 0.2 ulp, `hi` within 0.7.
  */
-MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d)
+MYLIB_FN t_dd angle_dd(double eighths, t_dd n, t_dd d)
 {
     const double inverse = 1 / d.hi, t = n.hi * inverse, z = t * t;
     const double left = (FMA(-t, d.hi, n.hi) + FMA(-t, d.lo, n.lo)) * inverse;
@@ -63,13 +62,14 @@ MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d)
     const double lo = FMA(eighths, QUARTER_PI_LO, FMA(eighths, QUARTER_PI_HI, -hi));
     const t_dd sum = fast_two_sum(hi, t);
     const double rest = FMA(t * z, arctan_polynomial(z), FMA(-z, left, left) + lo);
-    return sum.hi + (sum.lo + rest);
+    return fast_two_sum(sum.hi, sum.lo + rest);
 }
+MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d) { return angle_dd(eighths, n, d).hi; }
 /* The same for f32 and f16, where n and d are exact: a relative error below
  * 2^-51. */
 MYLIB_FN double angle_near(double eighths, double n, double d)
 {
-    const double t = n / d, z = t * t;
+    const double t = quotient_near(n, d), z = t * t;
     const double rest = FMA(t * z, arctan_polynomial(z), eighths * QUARTER_PI_LO);
     return FMA(eighths, QUARTER_PI_HI, t + rest);
 }
@@ -87,10 +87,13 @@ MYLIB_FN double arctan_near(double x)
 {
     const double size = magnitude(x), y = size > 0x1p300 ? 0x1p300 : size;
     const t_octant o = octant_of(y, 1);
-    const double angle = angle_near(o.eighths, o.n_y - o.n_x, o.d_x + o.d_y);
-    return with_sign_of(mend(size, angle, 0x1.1ad646p-4, 0x1.1a6386p-4), x);
+    return with_sign_of(angle_near(o.eighths, o.n_y - o.n_x, o.d_x + o.d_y), x);
 }
-DEFINE_NARROW(arctan)
+MYLIB_FN float arctan_f32(float x)
+{
+    return mend_odd(x, (float)arctan_near(x), 0x1.1ad646p-4f, 0x1.1a6386p-4f);
+}
+DEFINE_F16(arctan)
 
 /* From the angle of (|x|, |y|) to that of (x, y): pi minus it where x is
  * negative. */
@@ -117,7 +120,7 @@ MYLIB_FN int arctan2_is_hard_f64(double y, double x)
     return (larger >= 0x1p400) | (larger <= 0x1p-400) |
            ((smaller < larger * 0x1p-400) & (smaller != 0));
 }
-MYLIB_FN double arctan2_hard_f64(double y, double x)
+MYLIB_FN_APART double arctan2_hard_f64(double y, double x)
 {
     double size_x = magnitude(x), size_y = magnitude(y);
     if (size_x != size_x || size_y != size_y)
@@ -176,7 +179,7 @@ MYLIB_FN int arctan2_is_hard_f32(float y, float x)
  * of two f32 is 2^-88.  A quotient that is a middle itself, which happens among subnormal f32, is
  * exact here, and the rest of the series tells the side.
  */
-MYLIB_FN float arctan2_hard_f32(float y, float x)
+MYLIB_FN_APART float arctan2_hard_f32(float y, float x)
 {
     double size_x = magnitude(x), size_y = magnitude(y);
     if (size_x != size_x || size_y != size_y)
@@ -291,10 +294,13 @@ MYLIB_FN double arccos_f64(double x)
 MYLIB_FN double arccos_near(double x)
 {
     const t_arcsine a = arcsine_of(magnitude(x));
-    const double y = arcsine_sum_near(arccos_quarters(a, x), arccos_factor(a, x), a);
-    const double mended = mend(x, y, 0x1.110b46p-26, 0x1.921fb6p0);
-    return mend(x, mended, 0x1.04c444p-12, 0x1.920f6ap0);
+    return arcsine_sum_near(arccos_quarters(a, x), arccos_factor(a, x), a);
 }
-DEFINE_NARROW(arccos)
+MYLIB_FN float arccos_f32(float x)
+{
+    const float y = mend(x, (float)arccos_near(x), 0x1.110b46p-26f, 0x1.921fb6p0f);
+    return mend(x, y, 0x1.04c444p-12f, 0x1.920f6ap0f);
+}
+DEFINE_F16(arccos)
 
 #endif /* MYLIB_INVERSE_H */

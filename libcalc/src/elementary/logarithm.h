@@ -152,7 +152,7 @@ MYLIB_FN double log1p_f64(double x)
 /* log(1 + f) with a relative error of 2^-52. */
 MYLIB_FN double log1p_near_0(double f)
 {
-    const double s = f / FMA(0.5, f, 1), z = s * s;
+    const double s = quotient_near(f, FMA(0.5, f, 1)), z = s * s;
     double p = 0x1.2f03a7536efdep-18;
     p = FMA(p, z, 0x1.39a1e9e19ae1dp-16);
     p = FMA(p, z, 0x1.74663cedf2903p-14);
@@ -167,13 +167,15 @@ MYLIB_FN double log_near(double x)
 {
     const t_split s = split(x, 0);
     const double log_m = log1p_near_0(s.m - 1);
-    double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
-    near = mend(x, near, 0x1.827a74p-7, -0x1.1c2b1ep2);
-    near = mend(x, near, 0x1.2f1fd6p3, 0x1.1fcbcep1);
-    near = mend(x, near, 0x1.bacb4ap25, 0x1.1e0696p4);
-    near = mend(x, near, 0x1.b121a6p76, 0x1.a9a3f2p5);
-    near = mend(x, near, 0x1.6351d8p95, 0x1.08b512p6);
-    return log_special(x, near);
+    return log_special(x, FMA(s.k, 0x1.62e42fefa39efp-1, log_m));
+}
+MYLIB_FN float log_f32(float x)
+{
+    float y = mend(x, (float)log_near(x), 0x1.827a74p-7f, -0x1.1c2b1ep2f);
+    y = mend(x, y, 0x1.2f1fd6p3f, 0x1.1fcbcep1f);
+    y = mend(x, y, 0x1.bacb4ap25f, 0x1.1e0696p4f);
+    y = mend(x, y, 0x1.b121a6p76f, 0x1.a9a3f2p5f);
+    return mend(x, y, 0x1.6351d8p95f, 0x1.08b512p6f);
 }
 MYLIB_FN double log2_near(double x)
 {
@@ -184,28 +186,34 @@ MYLIB_FN double log10_near(double x)
 {
     const t_split s = split(x, 0);
     const double log_m = log1p_near_0(s.m - 1) * 0x1.bcb7b1526e50ep-2;
-    const double near = FMA(s.k, 0x1.34413509f79ffp-2, log_m);
-    return log_special(x, mend(x, near, 0x1.fddcf4p-98, -0x1.d33a46p4));
+    return log_special(x, FMA(s.k, 0x1.34413509f79ffp-2, log_m));
+}
+MYLIB_FN float log10_f32(float x)
+{
+    return mend(x, (float)log10_near(x), 0x1.fddcf4p-98f, -0x1.d33a46p4f);
 }
 MYLIB_FN double log1p_near(double x)
 {
     const t_split s = split(1 + x, 0);
     const double log_m = log1p_near_0(magnitude(x) < 0.25 ? x : s.m - 1);
-    double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
-    near = mend(x, near, 0x1.800006p-21, 0x1.7ffffep-21);
-    near = mend(x, near, 0x1.200036p-17, 0x1.1fffe6p-17);
-    near = mend(x, near, 0x1.0f1fd6p3, 0x1.1fcbcep1);
-    near = mend(x, near, 0x1.b121a6p76, 0x1.a9a3f2p5);
-    near = mend(x, near, 0x1.6351d8p95, 0x1.08b512p6);
-    near = mend(x, near, -0x1.7ffffap-21, -0x1.800002p-21);
-    near = mend(x, near, -0x1.1fffcap-17, -0x1.20001ap-17);
-    near = mend(x, near, -0x1.1d9188p-9, -0x1.1de14ap-9);
+    const double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
     const double result = x < INFINITY_F64 ? with_sign_of(near, x) : x;
     return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
 }
-DEFINE_NARROW(log)
+MYLIB_FN float log1p_f32(float x)
+{
+    float y = mend(x, (float)log1p_near(x), 0x1.800006p-21f, 0x1.7ffffep-21f);
+    y = mend(x, y, 0x1.200036p-17f, 0x1.1fffe6p-17f);
+    y = mend(x, y, 0x1.0f1fd6p3f, 0x1.1fcbcep1f);
+    y = mend(x, y, 0x1.b121a6p76f, 0x1.a9a3f2p5f);
+    y = mend(x, y, 0x1.6351d8p95f, 0x1.08b512p6f);
+    y = mend(x, y, -0x1.7ffffap-21f, -0x1.800002p-21f);
+    y = mend(x, y, -0x1.1fffcap-17f, -0x1.20001ap-17f);
+    return mend(x, y, -0x1.1d9188p-9f, -0x1.1de14ap-9f);
+}
+DEFINE_F16(log)
 DEFINE_NARROW(log2)
-DEFINE_NARROW(log10)
-DEFINE_NARROW(log1p)
+DEFINE_F16(log10)
+DEFINE_F16(log1p)
 
 #endif /* MYLIB_LOGARITHM_H */

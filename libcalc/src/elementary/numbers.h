@@ -2,9 +2,10 @@
  * numbers.h - what the elementary functions are made of: fused multiply-add, sums and products
  * with their errors, numbers of twice the precision, powers of 2, roundings.
  *
- * Everything here gives the same bits on every processor, if rounding is to nearest and the
- * compiler neither contracts nor reassociates.  Choices are made by selection, without a branch,
- * so that loops over elements become vector code; only fma_emulated has a path for far exponents.
+ * Everything here but quotient_near() gives the same bits on every processor, if rounding is to
+ * nearest and the compiler neither contracts nor reassociates.  Choices are made by selection,
+ * without a branch, so that loops over elements become vector code; only fma_emulated has a path
+ * for far exponents.
  */
 #ifndef MYLIB_NUMBERS_H
 #define MYLIB_NUMBERS_H
@@ -300,12 +301,16 @@ MYLIB_FN double scale_sum(double hi, double lo, int64_t n)
 /* Widens exactly.  A subnormal one is put in the place of a significand's last bits. */
 MYLIB_FN double f64_from_f16(t_f16 h)
 {
+#if defined(__CUDA_ARCH__)
+    return __half2float(__ushort_as_half(h.bits));
+#else
     const uint64_t rest = (uint64_t)(h.bits & 0x7fff) << 42;
     const uint64_t sign = (uint64_t)(h.bits & 0x8000) << 48;
     const uint64_t normal = rest + ((uint64_t)1008 << 52);
     const double small = f64_of_bits(rest | 0x3f10000000000000) - 0x1p-14;
     const uint64_t finite = rest < (uint64_t)1 << 52 ? bits_of_f64(small) : normal;
     return f64_of_bits(sign | (rest >= (uint64_t)31 << 52 ? rest | BITS_OF_INFINITY_F64 : finite));
+#endif
 }
 
 /*
@@ -315,6 +320,11 @@ MYLIB_FN double f64_from_f16(t_f16 h)
  */
 MYLIB_FN t_f16 f16_from_f64(double x)
 {
+#if defined(__CUDA_ARCH__)
+    const uint32_t sign = (uint32_t)(bits_of_f64(x) >> 48) & 0x8000;
+    t_f16 h = {(uint16_t)(x != x ? 0x7e00 | sign : __half_as_ushort(__double2half(x)))};
+    return h;
+#else
     const uint64_t rest = bits_of_f64(x) & ~SIGN_BIT_F64;
     const double size = f64_of_bits(rest);
     const double within = size < 0x1p16 ? size : 0x1p16, above = size < 0x1p-14 ? 0x1p-14 : within;
@@ -325,20 +335,45 @@ MYLIB_FN t_f16 f16_from_f64(double x)
     const uint64_t bits = rest > BITS_OF_INFINITY_F64 ? 0x7e00 : finite;
     t_f16 h = {(uint16_t)(bits | ((bits_of_f64(x) >> 48) & 0x8000))};
     return h;
+#endif
 }
 
 /*
  * value, or at one argument another: its f32 is known, and value stands in the middle of two.  All
  * arguments of f32 have been tried to find these.
  */
-MYLIB_FN double mend(double x, double value, double at, double known)
+MYLIB_FN float mend(float x, float value, float at, float known) { return x == at ? known : value; }
+/* The same of an odd function. */
+MYLIB_FN float mend_odd(float x, float value, float at, float known)
 {
-    return x == at ? known : value;
+    return mend(x, mend(x, value, at, known), -at, -known);
 }
 
-/* op_f32 and op_f16 of a function op_near, whose f64 is near enough to round it to either. */
+/*
+ * n / d, to be rounded to f32 or f16, where 1 / d does not underflow.  On a GPU an inverse of 20
+ * bits, one step of third order and a correction take half of the instructions of a division; the
+ * last bit may differ from the CPU's, that of f32 does not: all arguments have been tried.
+ */
+MYLIB_FN double quotient_near(double n, double d)
+{
+#if defined(__CUDA_ARCH__)
+    double rough;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(rough) : "d"(d));
+    const double e = FMA(-d, rough, 1), inverse = FMA(rough, FMA(e, e, e), rough), q = n * inverse;
+    return FMA(FMA(-d, q, n), inverse, q);
+#else
+    return n / d;
+#endif
+}
+
+/*
+ * op_f32 and op_f16 of a function op_near, whose f64 is near enough to round it to either; f32 but
+ * for what is mended.
+ */
 #define DEFINE_NARROW(op)                                                                          \
     MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); }                               \
+    DEFINE_F16(op)
+#define DEFINE_F16(op)                                                                             \
     MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(f64_from_f16(x))); }
 
 #endif /* MYLIB_NUMBERS_H */

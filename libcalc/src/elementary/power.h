@@ -2,7 +2,7 @@
  * power.h - power: x^y = e^(y log |x|), with the sign of x where y is odd.
  *
  * y log |x| may be as large as 745, so log |x| is computed as a sum with a relative error of 2^-65:
- * as in logarithm.h, but for s^3/12, which is a sum too.
+ * as in logarithm.h, except that s^3/12 is a sum too.
  *
  * Constants and their errors are those of scripts/fits/power.py.
  */
@@ -24,7 +24,7 @@ MYLIB_FN_IN_LINE t_dd log_to_64_bits(double x)
     const double inverse = 1 / d, s = f * inverse;
     const double s_lo = FMA(-s, d_lo, FMA(-s, d, f)) * inverse;
     const double z = s * s, z_lo = FMA(s + s, s_lo, FMA(s, s, -z)), z2 = z * z, z4 = z2 * z2;
-    /* By pairs, which is less to wait for; of the roundings of p only the last counts. */
+    /* Pairs shorten the chain of dependent steps; only the last rounding of p counts. */
     const double p0 = FMA(z, 0x1.c71c71c4bb907p-12, 0x1.24924924939dp-9);
     const double p1 = FMA(z, 0x1.3b1353502516p-16, 0x1.745d1879d440bp-14);
     const double p2 = FMA(z, 0x1.ddef0a4a42364p-21, 0x1.1122a8197f7eap-18);
@@ -86,7 +86,7 @@ MYLIB_FN double power_f64(double x, double y)
     const t_dd log = power_log_special(size, log_to_64_bits(size));
     const t_scaled e = exp_scaled_dd(power_exponent(y, log, -746, 710));
     const double finite = unscale(e.hi, e.lo, e.n);
-    /* As integers, what overflows is above infinity. */
+    /* The bits of a result that overflows exceed those of infinity as integers. */
     const int is_large = (int64_t)bits_of_f64(finite) > (int64_t)BITS_OF_INFINITY_F64;
     const double power = power_special(x, y, is_large ? INFINITY_F64 : finite);
     return y == 2 ? x * x : power;
@@ -128,11 +128,11 @@ MYLIB_FN int power_is_hard_f32(float x, float y)
     return (int)(((near < 0x1p-126 ? from_odd : from_normal) - 1) >> 63);
 }
 /*
- * In numbers of twice the precision: the error is 2^-95 of the result.  x^y that is nearer than
- * 2^-90 to a double is taken for it: only where it is one does that happen, for there are fewer
- * than 2^63 pairs with finite results.
+ * Computes in numbers of twice the precision: the error is 2^-95 of the result.  x^y is taken for a
+ * double that is nearer than 2^-90 to it.  Only x^y that are doubles are so near to one, because
+ * fewer than 2^63 pairs have finite results.
  */
-MYLIB_FN float power_hard_f32(float x, float y)
+MYLIB_FN_APART float power_hard_f32(float x, float y)
 {
     const t_split split = split_any(magnitude(x));
     const t_dd s = dd_divide(make_dd(split.m - 1, 0), fast_two_sum(2, split.m - 1));
@@ -152,7 +152,7 @@ MYLIB_FN float power_hard_f32(float x, float y)
     t_dd e = make_dd(1, 0);
     for (int k = 27; k >= 1; k--)
         e = dd_add_f64(dd_divide(dd_multiply(e, r), make_dd(k, 0)), 1);
-    /* To odd, so that rounding to f32 sees on which side of the middle x^y is. */
+    /* Round to odd: rounding to f32 then sees on which side of the middle x^y is. */
     uint64_t bits = bits_of_f64(e.hi);
     if (magnitude(e.lo) > 0x1p-90 && (bits & 1) == 0)
         bits += e.lo > 0 ? 1 : UINT64_MAX;

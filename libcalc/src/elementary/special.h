@@ -93,7 +93,7 @@ MYLIB_FN double erf_below(double x)
     return FMA(x, slope, x);
 }
 /*
- * From 7/8 on: 1 - exp(q(x - 7/8)), where q = log(erfc) is a polynomial.  All errors of the
+ * For x from 7/8 on: 1 - exp(q(x - 7/8)), where q = log(erfc) is a polynomial.  Errors of the
  * exponential count erfc(x) < 0.22 times, 2^-52 at most, and those of q 2^-53: within 0.95 ulp.
  */
 MYLIB_FN double erf_above(double x)
@@ -121,7 +121,7 @@ MYLIB_FN double erf_above(double x)
     const double r = FMA(t, rest, first), scale = f64_of_bits(bits_of_f64(m) << 52);
     return FMA(-scale, FMA(r, exp_slope(r), 1), 1);
 }
-/* Near enough to round it to f32. */
+/* Near enough to round it to f32 or f16: all arguments of both have been tried. */
 MYLIB_FN double erf_f64(double x)
 {
     const double size = magnitude(x);
@@ -129,5 +129,6 @@ MYLIB_FN double erf_f64(double x)
     return with_sign_of(size < 0.875 ? below : above, x);
 }
 MYLIB_FN float erf_f32(float x) { return (float)erf_f64(x); }
+MYLIB_FN t_f16 erf_f16(t_f16 x) { return f16_from_f64(erf_f64(f64_from_f16(x))); }
 
 #endif /* MYLIB_SPECIAL_H */

@@ -61,7 +61,7 @@ MYLIB_FN uint64_t high_product(uint64_t a, uint64_t b)
  * the one of weight 2^(1 - e) make multiples of 4 in x * 2/pi; the 192 bits from there on, times n,
  * give x * 2/pi modulo 4 with an error below n * 2^-190 < 2^-137.
  */
-MYLIB_FN t_turn reduce_hard(double x)
+MYLIB_FN_APART t_turn reduce_hard(double x)
 {
     /* 64 zeros, and the bits of 2/pi after the point. */
     static const uint64_t bits_of_two_over_pi[20] = {
@@ -83,7 +83,7 @@ MYLIB_FN t_turn reduce_hard(double x)
     uint64_t low = window[2] * n, carry = high_product(window[2], n);
     uint64_t middle = window[1] * n + carry;
     uint64_t high = window[0] * n + high_product(window[1], n) + (middle < carry);
-    /* To the nearest quarter: what is half or more is the complement of the rest, and negative. */
+    /* Round to the nearest quarter: half or more leaves a negative rest, the complement. */
     const uint64_t is_negative = high >> 61 & 1, flip = 0 - is_negative;
     const uint64_t quarter = (high >> 62) + is_negative;
     high = (high ^ flip) & 0x3fffffffffffffff;
@@ -167,12 +167,12 @@ MYLIB_FN double cos_of(t_turn turn)
 /* Both are within 0.8 ulp. */
 MYLIB_FN double sin_easy_f64(double x) { return sin_of(x, reduce_easy(magnitude(x))); }
 MYLIB_FN int sin_is_hard_f64(double x) { return is_hard_turn(x); }
-MYLIB_FN double sin_hard_f64(double x) { return sin_of(x, reduce_any(x)); }
+MYLIB_FN_APART double sin_hard_f64(double x) { return sin_of(x, reduce_any(x)); }
 MYLIB_FN double sin_f64(double x) { return sin_is_hard_f64(x) ? sin_hard_f64(x) : sin_easy_f64(x); }
 
 MYLIB_FN double cos_easy_f64(double x) { return cos_of(reduce_easy(magnitude(x))); }
 MYLIB_FN int cos_is_hard_f64(double x) { return is_hard_turn(x); }
-MYLIB_FN double cos_hard_f64(double x) { return cos_of(reduce_any(x)); }
+MYLIB_FN_APART double cos_hard_f64(double x) { return cos_of(reduce_any(x)); }
 MYLIB_FN double cos_f64(double x) { return cos_is_hard_f64(x) ? cos_hard_f64(x) : cos_easy_f64(x); }
 
 /*
@@ -200,8 +200,7 @@ MYLIB_FN double sin_of_multiple(double multiple, double x, uint64_t sign)
 MYLIB_FN double sin_near(double x)
 {
     const double size = magnitude(x), m = FMA(size, ONE_OVER_PI, INTEGER_MAGIC);
-    const double near = sin_of_multiple(m - INTEGER_MAGIC, size, bits_of_f64(m) << 63);
-    const double y = mend(size, near, 0x1.33333p13, -0x1.63f4bap-2);
+    const double y = sin_of_multiple(m - INTEGER_MAGIC, size, bits_of_f64(m) << 63);
     return f64_of_bits(bits_of_f64(y) ^ (bits_of_f64(x) & SIGN_BIT_F64));
 }
 MYLIB_FN double cos_near(double x)
@@ -210,9 +209,12 @@ MYLIB_FN double cos_near(double x)
     return sin_of_multiple((m - INTEGER_MAGIC) + 0.5, size, ~bits_of_f64(m) << 63);
 }
 
-MYLIB_FN float sin_easy_f32(float x) { return (float)sin_near(x); }
+MYLIB_FN float sin_easy_f32(float x)
+{
+    return mend_odd(x, (float)sin_near(x), 0x1.33333p13f, -0x1.63f4bap-2f);
+}
 MYLIB_FN int sin_is_hard_f32(float x) { return is_hard_turn(x); }
-MYLIB_FN float sin_hard_f32(float x)
+MYLIB_FN_APART float sin_hard_f32(float x)
 {
     const t_turn turn = reduce_any(x);
     const t_dd sum = sin_sum(turn);
@@ -224,7 +226,7 @@ MYLIB_FN t_f16 sin_f16(t_f16 x) { return f16_from_f64(sin_near(f64_from_f16(x)))
 
 MYLIB_FN float cos_easy_f32(float x) { return (float)cos_near(x); }
 MYLIB_FN int cos_is_hard_f32(float x) { return is_hard_turn(x); }
-MYLIB_FN float cos_hard_f32(float x)
+MYLIB_FN_APART float cos_hard_f32(float x)
 {
     t_turn turn = reduce_any(x);
     turn.quarter++;
@@ -275,7 +277,7 @@ MYLIB_FN double tan_of(double x, t_turn turn)
 
 MYLIB_FN double tan_easy_f64(double x) { return tan_of(x, reduce_easy(magnitude(x))); }
 MYLIB_FN int tan_is_hard_f64(double x) { return is_hard_turn(x); }
-MYLIB_FN double tan_hard_f64(double x) { return tan_of(x, reduce_any(x)); }
+MYLIB_FN_APART double tan_hard_f64(double x) { return tan_of(x, reduce_any(x)); }
 MYLIB_FN double tan_f64(double x) { return tan_is_hard_f64(x) ? tan_hard_f64(x) : tan_easy_f64(x); }
 
 /* For f32 and f16: without tails, with a relative error below 2^-51. */
@@ -287,12 +289,12 @@ MYLIB_FN double tan_near(double x)
     const double s = FMA(r * z, sin_polynomial(z), r);
     const double c = FMA(z, FMA(z, cos_polynomial(z), -0.5), 1.0);
     const uint64_t odd = bits_of_f64(m) & 1;
-    const double quotient = (odd != 0 ? c : s) / (odd != 0 ? s : c);
+    const double quotient = quotient_near(odd != 0 ? c : s, odd != 0 ? s : c);
     return f64_of_bits(bits_of_f64(quotient) ^ odd << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64));
 }
 MYLIB_FN float tan_easy_f32(float x) { return (float)tan_near(x); }
 MYLIB_FN int tan_is_hard_f32(float x) { return is_hard_turn(x); }
-MYLIB_FN float tan_hard_f32(float x)
+MYLIB_FN_APART float tan_hard_f32(float x)
 {
     const t_turn turn = reduce_any(x);
     const t_dd sum = tan_sum(turn);
