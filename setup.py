@@ -21,6 +21,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
 
 HERE = Path(__file__).parent.resolve()
@@ -29,7 +30,7 @@ CMAKE_MINIMUM = (3, 24)
 LIBRARY = "libmylib.dylib" if sys.platform == "darwin" else "libmylib.so"
 ORIGIN = "@loader_path" if sys.platform == "darwin" else "$ORIGIN"
 
-# Where things lie in the package.
+# Folders of the package.
 CMAKE_DIR = "lib/cmake/mylib"
 PKGCONFIG_DIR = "lib/pkgconfig"
 
@@ -39,7 +40,7 @@ HARDENING = ["-fstack-protector-strong", "-Werror=implicit-function-declaration"
 FORTIFY = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
 HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
-# What CMake remembers from its first run: with any of these changed the build starts afresh.
+# CMake remembers these from its first run: the build starts afresh if any of them changes.
 REMEMBERED = """
     AR CC CFLAGS CPATH CPPFLAGS CUDAARCHS CUDACXX CUDAFLAGS CUDAHOSTCXX CUDA_HOME CUDA_PATH LDFLAGS
     MYLIB_CUDA NVCC_APPEND_FLAGS NVCC_CCBIN NVCC_PREPEND_FLAGS PATH
@@ -286,10 +287,17 @@ class BuildExt(build_ext):
         return mapping
 
 
+class SDist(sdist):
+    """Leaves out the folder egg-info: PKG-INFO says the same, and holds the README already."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, [file for file in files if ".egg-info" not in file])
+
+
 setup(
     version=header_version(HERE / HEADER),
     setup_requires=[] if os.environ.get("MYLIB_ROOT") else list(missing_tools()),
-    cmdclass={"build_ext": BuildExt},
+    cmdclass={"build_ext": BuildExt, "sdist": SDist},
     ext_modules=[
         Extension(
             "pkg.core",

@@ -34,11 +34,10 @@ from ._operands import (
     check_order,
     integers,
     is_fortran,
-    normalize_axes,
     own_ufuncs,
     plain,
 )
-from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, UFUNCS, dtype_of
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTH_OF, UFUNCS, dtype_of
 
 #: Computes NumPy's functions of Arrays; `_numpy` fills it.
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -170,7 +169,7 @@ class Array(core.ArrayBase):
     # ---- Operators -------------------------------------------------------------------------------
 
     def __pos__(self) -> Array:
-        return self.copy()
+        return OPERATIONS["positive"](self)
 
     def __pow__(self, exponent: Any, modulo: Any = None) -> Any:
         if modulo is not None:
@@ -233,14 +232,14 @@ class Array(core.ArrayBase):
     @property
     def T(self) -> Array:
         """The array with its axes in reverse order, as a view."""
-        return core.view(self, 0, self.shape[::-1], self.strides[::-1])
+        return core.view(self, np.ndarray.transpose)
 
     @property
     def mT(self) -> Array:
         """The array with its last two axes exchanged, as a view."""
         if self.ndim < 2:
             raise ValueError(f"mT needs two dimensions or more; the shape is {self.shape}")
-        return self.transpose(*range(self.ndim - 2), self.ndim - 1, self.ndim - 2)
+        return core.view(self, np.ndarray.swapaxes, -1, -2)
 
     @property
     def flags(self) -> dict[str, bool]:
@@ -253,15 +252,12 @@ class Array(core.ArrayBase):
 
     def transpose(self, *axes: Any) -> Array:
         """Returns a view with the axes in another order, reversed if none is given."""
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
-            axes = () if axes[0] is None else axes_of("transpose", "axes", axes[0])
-        if not axes:
-            return self.T
-        order = normalize_axes("transpose", axes, self.ndim, "axes")
-        if len(order) != self.ndim:
-            raise ValueError(f"axes {axes} do not match an array of {self.ndim} dimensions")
-        shape, strides = self.shape, self.strides
-        return core.view(self, 0, [shape[axis] for axis in order], [strides[a] for a in order])
+        given = axes[0] if len(axes) == 1 else axes or None
+        return core.view(
+            self,
+            np.ndarray.transpose,
+            given if given is None else axes_of("transpose", "axes", given),
+        )
 
     def reshape(self, *shape: Any, copy: bool | None = None) -> Array:
         """Returns the elements, in C order, in another shape; a view if possible.
@@ -269,14 +265,19 @@ class Array(core.ArrayBase):
         One size may be -1.  If `copy` is true, it always copies; if false, a needed copy raises
         ValueError.
         """
-        given = shape[0] if len(shape) == 1 else shape
-        sizes = _resolve_shape(self.size, integers("reshape", "shape", given))
-        strides = None if copy else _reshape_strides(self, sizes)
-        if strides is None:
-            if copy is False:
-                raise ValueError("reshape(): the elements do not lie so that no copy is needed")
-            return core.view(self.copy(), 0, sizes, _c_strides(sizes, self.itemsize))
-        return core.view(self, 0, sizes, strides)
+        sizes = integers("reshape", "shape", shape[0] if len(shape) == 1 else shape)
+        if any(n < -1 for n in sizes):  # NumPy takes them all for -1
+            raise ValueError(f"negative size in the shape {sizes}")
+        if not copy:
+            try:
+                return core.view(self, _reshape, sizes, copy=False)
+            except (ValueError, AttributeError):
+                pass
+        if math.prod(sizes) != self.size:
+            np.broadcast_to(0, self.size).reshape(sizes)  # raises ValueError, unless for -1
+        if copy is False:
+            raise ValueError("reshape(): the elements do not lie so that no copy is needed")
+        return core.view(self.copy(), _reshape, sizes, copy=False)
 
     def ravel(self) -> Array:
         """Returns the elements, in C order, in one dimension; a view if possible."""
@@ -288,16 +289,8 @@ class Array(core.ArrayBase):
 
     def squeeze(self, axis: Any = None) -> Array:
         """Returns a view without the axes of size 1, or those in `axis`."""
-        if axis is None:
-            drop = tuple(d for d, size in enumerate(self.shape) if size == 1)
-        else:
-            drop = normalize_axes("squeeze", axis, self.ndim)
-        for d in drop:
-            if self.shape[d] != 1:
-                raise ValueError(f"cannot squeeze axis {d}: its size is {self.shape[d]}, not 1")
-        keep = [d for d in range(self.ndim) if d not in drop]
-        shape, strides = self.shape, self.strides
-        return core.view(self, 0, [shape[d] for d in keep], [strides[d] for d in keep])
+        axes = axis if axis is None else axes_of("squeeze", "axis", axis)
+        return core.view(self, np.ndarray.squeeze, axes)
 
     # ---- Copies ----------------------------------------------------------------------------------
 
@@ -331,13 +324,23 @@ class Array(core.ArrayBase):
 
     @property
     def real(self) -> Array:
-        """The real parts, as a new array."""
-        return OPERATIONS["real"](self)
+        """The real parts, as a view."""
+        return core.view(self, _real)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        assign(self.real, value)
 
     @property
     def imag(self) -> Array:
-        """The imaginary parts, as a new array; of real numbers zeros."""
-        return OPERATIONS["imag"](self)
+        """The imaginary parts, as a view; of real numbers new zeros."""
+        return OPERATIONS["imag"](self) if self.dtype.kind != "c" else core.view(self, _imag)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError(f"real numbers of {self.dtype} have no imaginary parts to assign to")
+        assign(self.imag, value)
 
     def conj(self) -> Array:
         """Returns the complex conjugates."""
@@ -391,7 +394,7 @@ class Array(core.ArrayBase):
 
 
 #: The reduction that ``reduce`` of an operation's ufunc is.
-_REDUCTION_OF = {**REDUCTION_OF, "logical_or": "any", "logical_and": "all"}
+_REDUCTION_OF = {**REDUCTION_OF, **TRUTH_OF}
 
 
 def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -400,17 +403,13 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if any(map(own_ufuncs, foreign_rules(arguments))):
         return NotImplemented
     name = UFUNCS.get(ufunc)
-    if name == "power" and not kwargs and getattr(inputs[0], "dtype", np.dtype("?")).kind == "c":
-        return power(*inputs)  # by products
     if method == "__call__" and name is not None:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
         inputs, keywords = normalize(operation, inputs, kwargs)
         return call_arrays(operation, name == "true_divide", inputs, keywords)
-    if method == "__call__" and ufunc is np.positive:
-        x, out = inputs[0], unwrap_out("positive", kwargs.pop("out", None))
-        if kwargs or not isinstance(x, Array):
-            return NotImplemented
-        return x.copy("K") if out is None else finish("positive", x, out)
+    if method == "__call__" and ufunc is np.divmod and len(inputs) == 2 and not kwargs:
+        both = (np.floor_divide, np.remainder)
+        return tuple(_call_ufunc(one, method, inputs, {}) for one in both)
     if method == "reduce" and name in _REDUCTION_OF:
         return _reduce_by_ufunc(_REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented
@@ -429,76 +428,27 @@ def _reduce_by_ufunc(
     for what, is_given in (("initial", initial is not np._NoValue), ("where", where is not True)):
         if is_given:
             raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
-    if name in ("any", "all"):
+    if name in TRUTH_OF.values():
         if dtype is not None and np.dtype(dtype) != np.bool_:
             raise TypeError(f"{name}() gives bool, not {dtype}")
         return _reductions.reduce_truths(name, x, axis, unwrap_out(name, out), keepdims)
     return _reductions.reduce(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 
-# ---- Helpers: layouts ----------------------------------------------------------------------------
+# ---- Helpers -------------------------------------------------------------------------------------
 
 
-def _c_strides(shape: Shape, itemsize: int) -> list[int]:
-    strides = [itemsize] * len(shape)
-    for d in range(len(shape) - 2, -1, -1):
-        strides[d] = strides[d + 1] * max(shape[d + 1], 1)
-    return strides
+def _set_shape(host: Any, shape: Shape, copy: bool) -> Any:
+    """Returns `host` in another shape; AttributeError if only a copy has that shape."""
+    host.shape = shape
+    return host
 
 
-def _resolve_shape(size: int, shape: Shape) -> Shape:
-    """Returns `shape` without its -1; raises ValueError if it does not hold `size` elements."""
-    unknown = [d for d, n in enumerate(shape) if n == -1]
-    known = math.prod(n for n in shape if n != -1)
-    if len(unknown) > 1:
-        raise ValueError(f"only one size can be -1, not {shape}")
-    if any(n < -1 for n in shape):
-        raise ValueError(f"negative size in the shape {shape}")
-    if unknown and known and size % known == 0:
-        return tuple(size // known if n == -1 else n for n in shape)
-    if unknown or known != size:
-        raise ValueError(f"cannot reshape an array of {size} elements to the shape {shape}")
-    return shape
+#: Returns a view in another shape; raises an exception if only a copy has that shape.
+_reshape: Any = np.ndarray.reshape if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else _set_shape
 
 
-def _reshape_strides(array: Array, shape: Shape) -> list[int] | None:
-    """Returns strides that show the array in another shape; None if only a copy has that shape.
-
-    Runs of old and new dimensions with the same number of elements correspond; a run of old ones
-    must be evenly spaced.
-    """
-    if array.size == 0:
-        return _c_strides(shape, array.itemsize)
-    old = [(n, s) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]
-    strides: list[int] = []
-    i = 0
-    j = 0
-    while j < len(shape):
-        if shape[j] == 1:
-            strides.append(array.itemsize)
-            j += 1
-            continue
-        count_old, first = old[i][0], i
-        count_new, start = shape[j], j
-        i += 1
-        j += 1
-        while count_old != count_new:
-            if count_old < count_new:
-                if old[i - 1][1] != old[i][0] * old[i][1]:
-                    return None
-                count_old *= old[i][0]
-                i += 1
-            else:
-                count_new *= shape[j]
-                j += 1
-        del first
-        stride = old[i - 1][1]
-        run: list[int] = []
-        for d in range(j - 1, start - 1, -1):
-            run.append(stride)
-            stride *= shape[d]
-        strides += run[::-1]
-    return strides
+_real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 
 def _unpickle(host: Any, device: str) -> Any:

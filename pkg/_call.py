@@ -38,7 +38,9 @@ from ._operands import (
     is_scalar,
     own_ufuncs,
     place_error,
+    python_number,
     refusal,
+    share_domain,
     type_number,
 )
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
@@ -189,8 +191,10 @@ def finish(name: str, result: Any, out: Any, casting: Any = "same_kind", **how: 
 # ---- Element types -------------------------------------------------------------------------------
 
 
-def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeError:
-    """Returns a TypeError that names the operands, if an operation lacks their types."""
+def explain(
+    operation: Any, error: TypeError, args: Sequence[Any] = (), kinds: Sequence[Any] = ()
+) -> TypeError:
+    """Returns a TypeError that names the operands, or their types, if an operation lacks them."""
     no_loop = type(error).__name__ == "_UFuncNoLoopError"
     # A ufunc may have a name of its own, so that pandas does not take it for NumPy's.
     text = str(error).replace(operation.ufunc.__name__, operation.__name__)
@@ -201,13 +205,19 @@ def explain(operation: Any, error: TypeError, args: Sequence[Any] = ()) -> TypeE
         return better
     if not no_loop and "not supported for the input types" not in text:
         return error if text == str(error) else TypeError(text)
-    given = " and ".join(map(describe, args[: operation.nin])) or "these operands"
+    names = map(describe, args[: operation.nin]) if args else map(_name_of, kinds)
+    given = " and ".join(names)
     better = TypeError(
         f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
         f"and what casts to them safely ({text})"
     )
     better.__cause__ = error
     return better
+
+
+def _name_of(kind: Any) -> str:
+    name: str = kind.__name__ if isinstance(kind, type) else kind.name
+    return name
 
 
 def _call_ufunc(
@@ -250,7 +260,7 @@ def resolve(
             dtypes = (*[np.dtype(np.int8)] * (len(dtypes) - 1), dtypes[-1])
         return dtypes
     except TypeError as error:
-        raise explain(operation, error, args) from error.__cause__
+        raise explain(operation, error, args, kinds) from error.__cause__
 
 
 def _kind(x: Any) -> Any:
@@ -315,7 +325,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
     if name not in COMPARISONS:
         return None
     if all(map(is_number, inputs)):
-        return bool(operation(*inputs))
+        return bool(operation(*map(python_number, inputs)))
     for k, number in enumerate(inputs):
         if type(number) is not int:
             continue
@@ -388,7 +398,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise TypeError(f"{operation.__name__}() is not defined for {given}")
         return result
     if keywords.keys() <= {"device"} and all(map(is_number, inputs)):
-        return operation(*inputs, **keywords)
+        return operation(*map(python_number, inputs), **keywords)
     ordinal = core.parse_device(keywords.pop("device", None))
     # Lazy operands (Dask, and xarray over it) may be computed elsewhere, where the device is.
     if ordinal >= 0 and not any(getattr(x, "__dask_graph__", None) for x in inputs):
@@ -404,8 +414,15 @@ def _call_with_rules(
     """Lets a ufunc compute a call in which an argument has rules of its own: NumPy knows them."""
     check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
     ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
+    share_domain(operation.__name__, ufunc, inputs)
     try:
         return _call_ufunc(operation, ufunc, inputs, keywords)
+    except TypeError as error:
+        if not str(error).startswith("unknown ufunc"):  # as astropy says
+            raise
+        arguments = (*inputs, keywords.get("out"), keywords.get("where"))
+        found = next(filter(own_ufuncs, arguments))
+        raise refusal(f"an operand of {operation.__name__}()", found) from error
     except OverflowError:
         # Integers and a number beyond their type: NumPy knows the answer, but crashes with `where`.
         if operation.__name__ not in COMPARISONS or "where" in keywords:
@@ -425,14 +442,19 @@ def _call_host(
         if answer is not None:
             arrays = [np.asarray(x) for x in inputs]
             return _map_where(operation, ordinal, arrays, (_BOOL,), keywords, answer)
-    if is_regular and (ordinal >= 0 or _is_for_the_library(inputs, keywords)):
+    if is_regular and (ordinal >= 0 or _is_for_the_library(operation, inputs, keywords)):
         return _map(operation, ordinal, inputs, keywords)
     ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
     return _call_ufunc(operation, ufunc, inputs, keywords)
 
 
-def _is_for_the_library(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
+    # The ufunc gets converted and selected elements in parts.  The library finds a negative
+    # exponent before it writes anything.
+    is_power = operation.__name__ == "power" and "out" in keywords
+    if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
+        return True
     # Floats may have to be converted to integers, which NumPy's buffers must not.
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
     if (
@@ -470,7 +492,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     if "where" in keywords:
         return _map_where(operation, ordinal, arrays, dtypes, keywords)
     target = out
-    if out is not None and saturates(dtypes[-1], out.dtype):
+    if out is not None and not _is_direct(out, dtypes[-1], arrays):
         shape = broadcast_shapes(*(x.shape for x in arrays))
         check_out(operation.__name__, out, shape, dtypes[-1], -1, casting)
         target = np.empty_like(out, dtypes[-1])
@@ -498,6 +520,23 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     if target is not out:
         store(out, result)
     return out
+
+
+def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
+    """Tells whether elements of a type are written to `out` itself.
+
+    Otherwise NumPy's iterator would write its copy of `out` back after an error, too.
+    """
+    layout = out.__array_interface__["data"], out.shape, out.strides
+    return (
+        out.dtype == dtype
+        and out.flags.aligned
+        and not any(
+            np.may_share_memory(out, x)
+            and (x.__array_interface__["data"], x.shape, x.strides) != layout
+            for x in arrays
+        )
+    )
 
 
 def _map_where(
@@ -540,19 +579,13 @@ def _map_where(
 # ---- Calls with Arrays ---------------------------------------------------------------------------
 
 
-def call_operator(
-    index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any, reason: int
-) -> Any:
-    """Computes an operator with an Array when `core` leaves it, for a reason.
+def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any) -> Any:
+    """Computes an operator with an Array when `core` leaves it.
 
     Returns NotImplemented if an operand is neither an array nor a number.
     """
-    operation = core.operations[index]
-    if reason == core.OTHER_OUT:
-        result = core.map_arrays(index, is_true_division, inputs, None)
-        return finish(operation.__name__, result, out)
     keywords = {} if out is None else {"out": out}
-    return _compute(operation, bool(is_true_division), inputs, keywords)
+    return _compute(core.operations[index], bool(is_true_division), inputs, keywords)
 
 
 def call_arrays(
@@ -587,7 +620,7 @@ def _compute(
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
     order = keywords.get("order", "K")
     check_order(name, order)
-    inputs = tuple(type_number(as_array(x)) for x in inputs)
+    inputs = tuple(_native(type_number(as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:
         what, found = ("where", where) if out is None else ("out", open_out(name, out))
@@ -608,12 +641,14 @@ def _compute(
         dtypes = resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting, ufunc)
         inputs = tuple(map(_cast, inputs, dtypes))
     broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
+    if name == "power" and where is not True:
+        inputs = (inputs[0], _selected_exponents(name, inputs, where, ordinal))
     answer = _known_answer(operation, inputs)
     if answer is not None:
         result: Any = core.empty(arrays[0].shape, np.bool_, ordinal, is_fortran(arrays[0]))
         core.copy(result, np.asarray(answer))
     else:
-        result = core.map_arrays(operation.index, is_true_division, inputs, None)
+        result = core.map_arrays(operation.index, is_true_division, inputs)
     if where is not True:
         return _select(name, result, where, out, casting, order)
     if out is not None:
@@ -623,6 +658,32 @@ def _compute(
     if order == "K" or result.flags[f"{order}_CONTIGUOUS"]:
         return result
     return result.copy(order)
+
+
+def _native(x: Any) -> Any:
+    """Returns an operand; a host array without axes, in the other byte order, as a scalar."""
+    is_swapped = type(x) is np.ndarray and not x.ndim and not x.dtype.isnative
+    return x[()] if is_swapped else x
+
+
+def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal: int) -> Any:
+    """Returns the exponents of a power; of integers 0 where the mask is false.
+
+    So only selected elements are refused for a negative exponent.
+    """
+    exponents = inputs[1]
+    dtype = resolve(OPERATIONS[name], list(map(_kind, inputs)))[1].newbyteorder("=")
+    if dtype.kind != "i":
+        return exponents
+    mask = _check_mask(name, where)
+    if not isinstance(exponents, core.ArrayBase):
+        exponents = np.asarray(exponents, dtype)
+    if isinstance(mask, np.ndarray) and mask.ndim:
+        return inputs[1]  # which `_select` refuses
+    chosen: Any = core.empty(broadcast_shapes(mask.shape, exponents.shape), dtype, ordinal, False)
+    core.copy(chosen, np.zeros((), dtype))
+    core.select(chosen, mask, exponents, chosen)
+    return chosen
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -707,7 +768,7 @@ def power(base: Any, exponent: Any) -> Any:
     for x in (base, exponent):
         if isinstance(x, np.ndarray) and has_own_rules(x):
             raise refusal("an operand of **", x)
-    number = exponent
+    number = exponent = type_number(exponent)
     if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
         number = exponent.item()  # type: ignore[union-attr]
     if gpu_of(base) < 0 or not is_by_products(number):
@@ -725,7 +786,7 @@ def power(base: Any, exponent: Any) -> Any:
 def _integer_power(base: Any, exponent: int) -> Any:
     check_exponent(base.dtype, exponent)
     if base.dtype == np.bool_:
-        base = base.astype(np.int8)
+        base = base.astype(type_of_power(exponent))
     if exponent == 0:
         result: Any = core.empty(base.shape, base.dtype, base._ordinal, is_fortran(base))
         core.copy(result, np.ones((), base.dtype))
@@ -734,6 +795,11 @@ def _integer_power(base: Any, exponent: int) -> Any:
         return 1 / _integer_power(base, -exponent)
     result = power_by_products(base, exponent, operator.mul, OPERATIONS["square"])
     return result.copy() if result is base else result
+
+
+def type_of_power(exponent: int) -> np.dtype[Any]:
+    """Returns the type that NumPy gives to a power of bools: that of their `square`, or int64."""
+    return np.dtype(np.int8 if exponent == 2 else np.int64)
 
 
 def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
@@ -759,4 +825,4 @@ def power_by_products(
         base = square(base)
 
 
-core.set_hooks(call, explain)
+core.set_hooks(call, explain, finish)

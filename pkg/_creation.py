@@ -214,9 +214,15 @@ def _like(
         x = np.asarray(x)
         device = "cpu" if device is None else device
     shape = x.shape if shape is None else sizes_of(function.__name__, "shape", shape)
-    if order in ("A", "K"):
-        order = "F" if is_fortran(x) and len(shape) == x.ndim else "C"
-    result = _new(function.__name__, shape, x.dtype if dtype is None else dtype, device, order)
+    dtype = x.dtype if dtype is None else dtype_of(function.__name__, dtype)
+    result: Any
+    if isinstance(x, np.ndarray) and _place(device) < 0:
+        kind: Any = order
+        result = np.empty_like(x, dtype, kind, shape=shape)
+    else:
+        if order in ("A", "K"):
+            order = "F" if is_fortran(x) and len(shape) == x.ndim else "C"
+        result = _new(function.__name__, shape, dtype, device, order)
     if value and isinstance(result, Array):
         result.fill(*value)
     elif value:

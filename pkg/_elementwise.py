@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,20 @@ from ._operands import (
     is_number,
     own_ufuncs,
     plain,
+    python_number,
 )
 from ._table import OPERATIONS
-from .expressions.expression import Expression
+from .expressions.expression import named
 
-_CLIP = Expression("clip(x, lowest, highest)")
-_AT_LEAST = Expression("maximum(x, lowest)")
-_AT_MOST = Expression("minimum(x, highest)")
-_ROUND = Expression("round(x)")
-_ROUND_DIGITS = Expression("round(x * scale) / scale")
-_ROUND_TENS = Expression("round(x / scale) * scale")
+_CLIP = named("clip", "clip(x, lowest, highest)")
+_AT_LEAST = named("clip", "maximum(x, lowest)")
+_AT_MOST = named("clip", "minimum(x, highest)")
+_ROUND = named("round", "round(x)")
+_ROUND_DIGITS = named("round", "round(x * scale) / scale")
+_ROUND_TENS = named("round", "round(x / scale) * scale")
+
+#: The largest power of ten that is a float.
+_MAX_DECIMALS = 308
 
 
 def _operand(name: str, x: Any) -> Any:
@@ -58,6 +63,7 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
         return np.true_divide(a, b, *args, **kwargs)
     if given is None and all(_is_integral(x) for x in operands):
         kwargs = {**kwargs, "dtype": np.float64}
+        a, b = (float(x) if type(x) is int else x for x in (a, b))  # of any size
     return OPERATIONS["divide"](a, b, *args, **kwargs)
 
 
@@ -65,7 +71,7 @@ def _is_integral(x: Any) -> bool:
     dtype = getattr(x, "dtype", None)
     if not isinstance(dtype, np.dtype):
         dtype = np.asarray(x).dtype
-    return dtype.kind in "biu"
+    return type(x) is int or dtype.kind in "biu"
 
 
 def _bound(x: Any, bound: Any, is_lowest: bool) -> Any:
@@ -102,13 +108,14 @@ def clip(
         ordinal = core.parse_device(device)
         return call_numpy(np.clip, x, lowest, highest, out=out, operands=operands, ordinal=ordinal)
     lowest, highest = _bound(x, lowest, True), _bound(x, highest, False)
+    how = {"out": out, "casting": "same_kind", "device": device}
     if lowest is None and highest is None:
-        return OPERATIONS["positive"](x, out=out, device=device)
+        return OPERATIONS["positive"](x, **how)
     if highest is None:
-        return _AT_LEAST(x, lowest, out=out, device=device)
+        return _AT_LEAST(x, lowest, **how)
     if lowest is None:
-        return _AT_MOST(x, highest, out=out, device=device)
-    return _CLIP(x, lowest, highest, out=out, device=device)
+        return _AT_MOST(x, highest, **how)
+    return _CLIP(x, lowest, highest, **how)
 
 
 def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None = None) -> Any:
@@ -129,20 +136,22 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
         ordinal = core.parse_device(device)
         given = (decimals,) if decimals else ()
         return call_numpy(np.round, x, *given, out=out, operands=[x], ordinal=ordinal)
+    x = python_number(x) if is_number(x) else x
     kind = np.dtype(type(x)).kind if type(x) in NUMBERS else x.dtype.kind
+    how = {"out": out, "casting": "same_kind", "device": device}
     if decimals == 0 or (decimals > 0 and kind in "iu"):
-        return _ROUND(x, out=out, device=device)
+        return _ROUND(x, **how)
     if kind == "c":
         raise TypeError(
             f"round(): decimals must be 0 for {describe(x)}; round the real and the imaginary part"
         )
     if kind == "b":
         raise TypeError(f"round(): decimals must be 0 for {describe(x)}")
-    scale = 10.0 ** abs(decimals)
+    scale = 10.0 ** abs(decimals) if abs(decimals) <= _MAX_DECIMALS else math.inf
     if decimals > 0:
-        return _ROUND_DIGITS(x, scale, out=out, device=device)
+        return _ROUND_DIGITS(x, scale, **how)
     if kind == "f":
-        return _ROUND_TENS(x, scale, out=out, device=device)
+        return _ROUND_TENS(x, scale, **how)
     tens = _ROUND_TENS(x, scale, device=device)
     result = int(tens) if is_number(x) else tens.astype(x.dtype)
     return result if out is None else OPERATIONS["positive"](result, out=out)

@@ -765,7 +765,7 @@ def _run_guarded(action: Callable[[], None]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # What follows -- is no option, whatever it begins with.
+    # Arguments after -- are no options, whatever they begin with.
     end = given.index("--") if "--" in given else len(given)
     parser = _parser()
     options = parser.parse_intermixed_args(given[:end])

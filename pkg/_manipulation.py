@@ -221,15 +221,11 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
         # A quantity keeps its unit only if subok says so; masked arrays know no such argument.
         subok = True if overrides(x) and isinstance(x, np.ndarray) else None
         return call_numpy(np.broadcast_to, x, shape, subok=subok, operands=[x])
-    missing = len(shape) - x.ndim
     if not broadcasts(x.shape, shape):
         raise ValueError(
             f"broadcast_to(): an array of shape {x.shape} does not broadcast to {shape}"
         )
-    strides = [0] * missing + [
-        s if n == m else 0 for n, m, s in zip(x.shape, shape[missing:], x.strides, strict=True)
-    ]
-    return core.view(x, 0, shape, strides, True)
+    return core.broadcast_to(x, shape)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:

@@ -108,10 +108,29 @@ def check_ufunc(name: str, inputs: Sequence[Any], out: Any, where: Any) -> None:
         return
     if has_own_rules(where):
         raise refusal(f"where of {name}()", where)
+    _check_plain_out(name, inputs, out)
+
+
+def _is_masked(x: Any) -> bool:
+    """Tells whether `x` is a masked array, without the import of `np.ma`, which is slow."""
+    return "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray)
+
+
+def _check_plain_out(name: str, inputs: Iterable[Any], out: Any) -> None:
+    """Raises TypeError if the elements behind a mask would be written to an `out` without one."""
     if isinstance(out, np.ndarray) and not has_own_rules(out):
-        for x in filter(has_own_rules, inputs):
-            if isinstance(x, np.ma.MaskedArray):
-                raise refusal(f"{name}(): out has no mask and an operand", x)
+        for x in filter(_is_masked, inputs):
+            raise refusal(f"{name}(): out has no mask and an operand", x)
+
+
+def share_domain(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
+    """Lets masked arrays mask elements outside the domain of `ufunc`, as for NumPy's of a name."""
+    if any(map(_is_masked, operands)):
+        masked: Any = np.ma.core
+        domains, fills = masked.ufunc_domain, masked.ufunc_fills
+        numpys = getattr(np, name, None)
+        if domains.get(numpys) is not None:
+            domains[ufunc], fills[ufunc] = domains[numpys], fills[numpys]
 
 
 def plain(what: str, x: Any) -> np.ndarray[Any, Any]:
@@ -155,7 +174,7 @@ def _masked_functions() -> dict[Any, Callable[..., Any]]:
 
 #: Functions that NumPy leaves to the method of the same name of any class, and those that make a
 #: plain array where the method raises a TypeError.
-_LEFT_TO_METHODS = frozenset((np.sum, np.prod, np.min, np.max, np.mean))
+_LEFT_TO_METHODS = frozenset((np.sum, np.prod, np.min, np.max, np.mean, np.any, np.all))
 _BY_METHOD = frozenset((np.transpose, np.squeeze, np.clip, np.round))
 
 
@@ -209,7 +228,11 @@ def call_numpy(
         raise refusal(f"an operand of {function.__name__}()", found)
     if ordinal >= 0:
         raise refusal(f"{function.__name__}(): device is cuda:{ordinal} and an operand", found)
+    out = kwargs.get("out")
+    _check_plain_out(function.__name__, operands, out)
     result = implementation(*args, **kwargs)
+    if result is out:
+        return out
     if type(result) is np.ndarray and isinstance(found, np.ndarray) and not overrides(found):
         raise refusal(f"an operand of {function.__name__}()", found)  # NumPy dropped the subclass
     return result
@@ -229,6 +252,14 @@ def type_number(x: Any) -> Any:
     As for NumPy, only the numbers of Python itself are weak.
     """
     return np.asarray(x)[()] if is_number(x) and type(x) not in NUMBERS else x
+
+
+def python_number(x: Any) -> Any:
+    """Returns a number, perhaps of a subclass of int, float or complex, as one of Python's own."""
+    if type(x) in NUMBERS:
+        return x
+    kind: Any = next(kind for kind in WEAK if isinstance(x, kind))
+    return kind.__pos__(x)
 
 
 def is_scalar(x: Any) -> bool:
@@ -280,6 +311,11 @@ def host_error(x: Any, device: str) -> TypeError:
     """Returns the error for an operand in host memory beside an Array on `device`."""
     if has_own_rules(x):
         return refusal(f"one operand is on {device} and another", x)
+    if not isinstance(x, np.ndarray | list | tuple) and np.asarray(x).dtype.kind not in "biufc":
+        return TypeError(
+            f"one operand is on {device} and another, a {describe(x)}, is neither an array of "
+            "numbers nor a number"
+        )
     return TypeError(
         f"one operand is a {type(x).__module__}.{type(x).__name__} in host memory, another is on "
         f"{device}, and nothing is moved in silence: use pkg.asarray(x, device={device!r}) or "

@@ -76,6 +76,8 @@ arcsinh: Final[Operation]
 arccosh: Final[Operation]
 arctanh: Final[Operation]
 power: Final[Operation]
+logaddexp: Final[Operation]
+erf: Final[Operation]
 abs: Final[Operation]
 acos: Final[Operation]
 acosh: Final[Operation]
@@ -168,6 +170,8 @@ __all__ = [
     "arccosh",
     "arctanh",
     "power",
+    "logaddexp",
+    "erf",
     "abs",
     "acos",
     "acosh",

@@ -203,11 +203,12 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
 # ---- Truths --------------------------------------------------------------------------------------
 
 #: The reductions of truths: the reduction of 0 and 1 that each is, in a type, and what it gives
-#: without elements.
+#: without elements.  "odd" has no function.
 _TRUTHS = {
     "any": (MAX, np.dtype(np.uint8), 0),
     "all": (MIN, np.dtype(np.uint8), 1),
     "count_nonzero": (SUM, np.dtype(np.int64), 0),
+    "odd": (SUM, np.dtype(np.int64), 0),
 }
 
 _BOOL = np.dtype(np.bool_)
@@ -223,7 +224,7 @@ def _test(dtype: np.dtype[Any]) -> core.Program:
 def reduce_truths(
     name: str, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None = None
 ) -> Any:
-    """Returns any, all or count_nonzero of an array of any kind."""
+    """Returns any, all, count_nonzero or odd of an array of any kind, or of `Values` of bool."""
     x = as_array(x)
     if has_own_rules(x):
         given = {"axis": axis, "keepdims": keepdims or None}
@@ -238,11 +239,15 @@ def reduce_truths(
     result = _new(x, kept, carrier)
     if builtins.any(x.shape[d] == 0 for d in axes):
         store(result, np.full((), empty, carrier))
+    elif isinstance(x, Values):
+        x.reduce(kind, carrier, ordinal, result)
     elif x.dtype == _BOOL:
         core.reduce(kind, carrier, ordinal, result, x)
     else:
         _test(x.dtype).reduce(kind, carrier, ordinal, result, (x,))
     result = result.reshape(shape)
+    if name == "odd":
+        result = result & 1
     if name != "count_nonzero":
         result = result.astype(_BOOL)
     return finish(name, result, out, "unsafe", exact=True)
@@ -361,10 +366,9 @@ def count_nonzero(
     """Counts the elements over all axes, or some, that differ from 0; NaN does.
 
     >>> count_nonzero([1, 0, 2])
-    2
+    np.int64(2)
     """
-    result = reduce_truths("count_nonzero", x, axis, None, keepdims, device)
-    return int(result) if axis is None and isinstance(result, np.generic) else result
+    return reduce_truths("count_nonzero", x, axis, None, keepdims, device)
 
 
 def mean(
@@ -400,7 +404,8 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     """Returns the sum of the products of two vectors of one length, or a product with a number.
 
     Products and their sum are computed in the promoted type of the two (float16 in float32,
-    integers in 64 bits and wrapped); the order is that of `sum`.
+    integers in 64 bits and wrapped; of bools it tells whether a product is true); the order is that
+    of `sum`.
 
     >>> dot([1, 2, 3], [4, 5, 6])
     np.int64(32)
@@ -426,12 +431,13 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     if a.shape != b.shape:
         raise ValueError(f"dot: a has {a.size} elements and b has {b.size}: they must be equal")
     dtype = a.dtype if a.dtype is b.dtype else np.result_type(a.dtype, b.dtype)
-    if dtype == np.bool_:
-        dtype = np.dtype(np.int8)
-    result = _new(a, (), dtype)
-    flags = core.dot(dtype, ordinal, result, a, b)
+    carrier = np.dtype(np.int64) if dtype == np.bool_ else dtype  # counts the true products
+    result = _new(a, (), carrier)
+    flags = core.dot(carrier, ordinal, result, a, b)
     if flags and not on_gpu:
         OPERATIONS["add"].report_flags(flags)
+    if dtype == np.bool_:
+        result = result.astype(np.bool_)
     return finish("dot", result, out, exact=True)
 
 

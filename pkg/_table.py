@@ -53,9 +53,9 @@ DTYPES = {dtype.name: dtype for dtype in core.dtypes}
 ELEMENTS_TEXT = core.supported_types
 
 #: The ufuncs that compute each operation.  NumPy's divide is the operator /, ours truncates; its
-#: degrees and radians are ufuncs of their own.
+#: degrees and radians are ufuncs of their own; it has no erf.
 UFUNCS: dict[Any, str] = {
-    **{getattr(np, name): name for name in OPERATIONS},
+    **{getattr(np, name): name for name in OPERATIONS if hasattr(np, name)},
     **{operation.ufunc: name for name, operation in OPERATIONS.items()},
     np.divide: "true_divide",
     np.degrees: "rad2deg",
@@ -75,9 +75,14 @@ REPEATED = {"mean": "add", **{name: operation.__name__ for name, operation in co
 #: The reduction that repeats each operation.
 REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name != "mean"}
 
+#: The same for those that give a bool; "odd" tells whether an odd number of elements is true.
+TRUTH_OF = {"logical_or": "any", "logical_and": "all", "logical_xor": "odd"}
+
 
 def reduction_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Returns the element type that the reduction `name` gives for elements of a type."""
+    if name in ("any", "all", "count_nonzero"):
+        return np.dtype(np.int64 if name == "count_nonzero" else np.bool_)
     if name in ("sum", "prod") and dtype.kind in "biu":
         return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
     return np.dtype(np.float64) if name == "mean" and dtype.kind in "biu" else dtype

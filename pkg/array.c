@@ -23,15 +23,14 @@ static core_state *state_of_operands(PyObject *a, PyObject *b)
     return state;
 }
 
-/* Computes an operator by the fast path or, with its reason, by pkg._call.call_operator. */
+/* Computes an operator by the fast path or, if that declines, by pkg._call.call_operator. */
 static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject *b, PyObject *out)
 {
     PyObject *args[2] = {a, b}, *result = NULL;
     core_state *state = state_of_operands(a, b);
     if (state == NULL)
         return NULL;
-    const outcome done = run_operation(state, op, is_true_division, 0, NULL, args, out, &result);
-    if (done <= DONE)
+    if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
         return result;
     if (state->array_call == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
@@ -41,8 +40,8 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
     if (tuple == NULL)
         return NULL;
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    result = PyObject_CallFunction(state->array_call, "iiOOi", (int)op, is_true_division, tuple,
-                                   out != NULL ? out : Py_None, (int)done);
+    result = PyObject_CallFunction(state->array_call, "iiOO", (int)op, is_true_division, tuple,
+                                   out != NULL ? out : Py_None);
     mylib_leave_mode(mode);
     Py_DECREF(tuple);
     return result;
@@ -276,31 +275,47 @@ static PyObject *take_key(PyObject *key)
 }
 
 /*
- * Returns array[key].  NumPy indexes an array of the same shape and strides, whose elements are
- * never read; its view tells offset, shape and strides of ours.
+ * Returns a NumPy array of the same shape and strides over the memory of the GPU: NumPy makes views
+ * of it.  Nothing may read its elements, so no Python code may see it when it raises.
  */
+static inline PyObject *shadow_of(const array_object *array)
+{
+    const mylib_array *a = &array->a;
+    char *begin = array->count != 0 ? a->data : (char *)&array->count; /* NumPy wants a pointer */
+    return PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num_of_type(a->type)), a->ndim,
+                                (const npy_intp *)a->shape, (const npy_intp *)a->strides, begin, 0,
+                                NULL);
+}
+
+/* Returns the view of an array that has the place, layout and type of a view of its shadow. */
+static inline PyObject *view_like(core_state *state, const array_object *array, PyObject *shadow,
+                                  PyObject *view)
+{
+    PyArrayObject *v = (PyArrayObject *)view;
+    mylib_type type = array->a.type;
+    if (PyArray_TYPE(v) != num_of_type(type) && take_dtype((PyObject *)PyArray_DESCR(v), &type) < 0)
+        return NULL;
+    ptrdiff_t offset =
+        PyArray_SIZE(v) != 0 ? PyArray_BYTES(v) - PyArray_BYTES((PyArrayObject *)shadow) : 0;
+    return new_array_over(state, Py_NewRef(array->memory), (char *)array->a.data + offset, type,
+                          PyArray_NDIM(v), (const int64_t *)PyArray_DIMS(v),
+                          (const int64_t *)PyArray_STRIDES(v), array->is_readonly);
+}
+
+/* Returns array[key]: NumPy indexes the array's shadow. */
 static PyObject *array_subscript(PyObject *object, PyObject *key)
 {
     const array_object *array = (array_object *)object;
-    const mylib_array *a = &array->a;
-    char *begin = array->count != 0 ? a->data : (char *)&array->count; /* NumPy wants a pointer */
-    PyObject *tuple = take_key(key), *host = NULL, *view = NULL, *result = NULL;
+    PyObject *tuple = take_key(key), *shadow = NULL, *view = NULL, *result = NULL;
     core_state *state = core_state_of(Py_TYPE(object));
     if (tuple != NULL && state != NULL)
-        host = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num_of_type(a->type)),
-                                    a->ndim, (const npy_intp *)a->shape,
-                                    (const npy_intp *)a->strides, begin, 0, NULL);
-    if (host != NULL)
-        view = PyObject_GetItem(host, tuple);
-    if (view != NULL) {
-        PyArrayObject *v = (PyArrayObject *)view;
-        ptrdiff_t offset = PyArray_SIZE(v) != 0 ? PyArray_BYTES(v) - begin : 0;
-        result = new_array_over(state, Py_NewRef(array->memory), (char *)a->data + offset, a->type,
-                                PyArray_NDIM(v), (const int64_t *)PyArray_DIMS(v),
-                                (const int64_t *)PyArray_STRIDES(v), array->is_readonly);
-    }
+        shadow = shadow_of(array);
+    if (shadow != NULL)
+        view = PyObject_GetItem(shadow, tuple);
+    if (view != NULL)
+        result = view_like(state, array, shadow, view);
     Py_XDECREF(view);
-    Py_XDECREF(host);
+    Py_XDECREF(shadow);
     Py_XDECREF(tuple);
     return result;
 }
@@ -339,7 +354,7 @@ static PyGetSetDef array_getset[] = {
 };
 
 static PyType_Slot array_slots[] = {
-    {Py_tp_doc, "What pkg.Array is built on."},
+    {Py_tp_doc, "The base of pkg.Array."},
     {Py_tp_new, array_new},
     {Py_tp_traverse, array_traverse},
     {Py_tp_dealloc, array_dealloc},
@@ -448,32 +463,59 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(view_doc, "view(array, offset, shape, strides, is_readonly=False, /)\n--\n\n"
-                       "An Array over the memory of another: `offset` bytes from its first element "
-                       "on.  The caller answers for the view's staying inside.");
-static PyObject *view_function(PyObject *module, PyObject *args)
+#define MOST_VIEW_ARGUMENTS 4
+
+PyDoc_STRVAR(view_doc, "view(array, function, /, *args, **kwargs)\n--\n\n"
+                       "The view of an Array that function(x, *args, **kwargs) is of a NumPy array "
+                       "x, for a function of NumPy that reads no element, and that is not written "
+                       "in Python if it may raise.");
+static PyObject *view_function(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                               PyObject *kwnames)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *object, *shape_object, *strides_object;
-    long long offset;
-    int is_readonly = 0;
-    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM];
-    if (!PyArg_ParseTuple(args, "O!LOO|p:view", state->array_base, &object, &offset, &shape_object,
-                          &strides_object, &is_readonly))
-        return NULL;
-    array_object *array = (array_object *)object;
-    int ndim = take_dims(shape_object, shape);
-    if (ndim < 0 || check_sizes(ndim, shape) < 0)
-        return NULL;
-    int strides_ndim = take_dims(strides_object, strides);
-    if (strides_ndim < 0)
-        return NULL;
-    if (strides_ndim != ndim) {
-        PyErr_SetString(PyExc_ValueError, "view(): shape and strides differ in length");
+    const Py_ssize_t more = count - 2 + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
+    PyObject *given[1 + MOST_VIEW_ARGUMENTS], *result = NULL;
+    if (count < 2 || more > MOST_VIEW_ARGUMENTS || !is_array(state, args[0])) {
+        PyErr_SetString(PyExc_TypeError, "view() takes an Array, a function and its arguments");
         return NULL;
     }
-    return new_array_over(state, Py_NewRef(array->memory), (char *)array->a.data + offset,
-                          array->a.type, ndim, shape, strides, is_readonly || array->is_readonly);
+    const array_object *array = (const array_object *)args[0];
+    PyObject *shadow = given[0] = shadow_of(array);
+    if (shadow == NULL)
+        return NULL;
+    for (Py_ssize_t k = 0; k < more; k++)
+        given[1 + k] = args[2 + k];
+    PyObject *view = PyObject_Vectorcall(args[1], given, (size_t)count - 1, kwnames);
+    if (view != NULL &&
+        (!PyArray_Check(view) || PyArray_CHKFLAGS((PyArrayObject *)view, NPY_ARRAY_OWNDATA)))
+        PyErr_SetString(PyExc_TypeError, "view(): the function gives no view");
+    else if (view != NULL)
+        result = view_like(state, array, shadow, view);
+    Py_XDECREF(view);
+    Py_DECREF(shadow);
+    return result;
+}
+
+PyDoc_STRVAR(broadcast_to_doc,
+             "broadcast_to(array, shape, /)\n--\n\n"
+             "An Array repeated to a shape to which its own broadcasts, as a read-only view.");
+static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *object, *shape_object;
+    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM];
+    if (!PyArg_ParseTuple(args, "O!O:broadcast_to", state->array_base, &object, &shape_object))
+        return NULL;
+    const array_object *array = (const array_object *)object;
+    const int ndim = take_dims(shape_object, shape), missing = ndim - array->a.ndim;
+    if (ndim < 0 || check_sizes(ndim, shape) < 0)
+        return NULL;
+    for (int d = 0; d < ndim; d++)
+        strides[d] = d >= missing && array->a.shape[d - missing] == shape[d]
+                         ? array->a.strides[d - missing]
+                         : 0;
+    return new_array_over(state, Py_NewRef(array->memory), array->a.data, array->a.type, ndim,
+                          shape, strides, 1);
 }
 
 PyDoc_STRVAR(wrap_doc,
@@ -540,7 +582,8 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
 
 PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, empty_doc},
-    {"view", view_function, METH_VARARGS, view_doc},
+    {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, view_doc},
+    {"broadcast_to", broadcast_to_function, METH_VARARGS, broadcast_to_doc},
     {"wrap", wrap_function, METH_VARARGS, wrap_doc},
     {"set_array_hooks", set_array_hooks, METH_VARARGS, set_array_hooks_doc},
     {NULL, NULL, 0, NULL},

@@ -60,7 +60,7 @@ typedef enum outcome {
     OTHER_OPERAND, /* an operand is neither an array nor a number */
     OTHER_TYPE,    /* the operands' types are not supported, or NumPy has to convert them */
     OTHER_NUMBER,  /* a number that its type does not hold exactly, or at all */
-    OTHER_PLACE,   /* host arrays beside Arrays, or on a CPU that is not the default device */
+    OTHER_PLACE,   /* Arrays on two GPUs or beside host arrays; host arrays, not to be on the CPU */
     OTHER_SHAPE,   /* the shapes do not broadcast, or a reduction has no elements */
     OTHER_OUT,     /* `out` has another type, shape or place, is read-only, or overlaps */
 } outcome;
@@ -76,6 +76,7 @@ typedef struct core_state {
     PyObject *out_name;       /* the interned string "out" */
     PyObject *call_general;   /* pkg._call.call, set when the package is imported */
     PyObject *explain;        /* pkg._call.explain */
+    PyObject *finish;         /* pkg._call.finish */
     PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
     PyObject *array_call;     /* pkg._call.call_operator */
@@ -83,8 +84,6 @@ typedef struct core_state {
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
     PyObject *program_flags; /* reports flags; see report_flags() */
-    /* The names "__dlpack_device__" and "__cuda_array_interface__". */
-    PyObject *dlpack_device_name, *cuda_interface_name;
 } core_state;
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))

@@ -31,7 +31,7 @@
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
-/* Of the header that this file is compiled with. */
+/* The version of the header that this file is compiled with. */
 #define VERSION_TEXT                                                                               \
     STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
 
@@ -60,8 +60,6 @@ static int core_exec(PyObject *module)
     state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
     state->program_flags = new_flags_ufunc("evaluate");
     state->out_name = PyUnicode_InternFromString("out");
-    state->dlpack_device_name = PyUnicode_InternFromString("__dlpack_device__");
-    state->cuda_interface_name = PyUnicode_InternFromString("__cuda_array_interface__");
     if (PyErr_Occurred() || PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0 ||
         PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0 ||
         PyModule_AddObjectRef(module, "default_device", state->default_device) < 0 ||
@@ -88,8 +86,7 @@ static int core_exec(PyObject *module)
     const struct {
         const char *name;
         long value;
-    } numbers[] = {{"OTHER_OUT", OTHER_OUT},
-                   {"STEP_CONVERT", MYLIB_STEP_CONVERT},
+    } numbers[] = {{"STEP_CONVERT", MYLIB_STEP_CONVERT},
                    {"STEP_SELECT", MYLIB_STEP_SELECT},
                    {"PROGRAM_MAX_INPUTS", MYLIB_PROGRAM_MAX_INPUTS},
                    {"PROGRAM_MAX_CONSTANTS", MYLIB_PROGRAM_MAX_CONSTANTS},
@@ -107,10 +104,10 @@ static int core_exec(PyObject *module)
 /* clang-format off */
 #define EACH_REFERENCE(X) \
     X(cuda_error) X(out_of_range) X(operation) X(operations) \
-    X(default_device) X(out_name) X(call_general) X(explain) \
+    X(default_device) X(out_name) X(call_general) X(explain) X(finish) \
     X(array_base) X(memory_type) X(stream_type) X(array_type) \
     X(array_call) X(reduce) X(current_stream) X(program_type) X(expression_base) \
-    X(program_flags) X(dlpack_device_name) X(cuda_interface_name)
+    X(program_flags)
 /* clang-format on */
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

@@ -220,7 +220,7 @@ PyDoc_STRVAR(program_call_doc,
              "`out`, or when that is None a new array of order \"C\", \"F\" or \"K\" (a NumPy "
              "scalar without dimensions).  np.errstate hears of the flags.  NotImplemented for "
              "shapes that do not broadcast, and for an `out` of another type, shape or place, or "
-             "that overlaps an input otherwise than exactly.");
+             "on a GPU one that overlaps itself.");
 static PyObject *program_call_method(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
@@ -276,7 +276,7 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
         return NULL;
     outcome done = place(&c);
     if (done == OTHER_PLACE)
-        PyErr_SetString(PyExc_TypeError, "reduce(): arrays in host memory and on a GPU");
+        PyErr_SetString(PyExc_TypeError, "reduce(): arrays in two places");
     if (done != DONE)
         return NULL;
     if (!find_output(&c, out)) {
@@ -603,7 +603,7 @@ static PyMethodDef expression_methods[] = {
 };
 
 static PyType_Slot expression_slots[] = {
-    {Py_tp_doc, "What pkg.Expression is built on."},
+    {Py_tp_doc, "The base of pkg.Expression."},
     {Py_tp_new, expression_new},
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_members, expression_members},

@@ -31,16 +31,24 @@ static PyObject *device_count_function(PyObject *module, PyObject *unused)
                               : Py_BuildValue("(is)", 0, mylib_last_message());
 }
 
+/* Takes a GPU's number as an int, which the library checks. */
+static int take_ordinal(PyObject *object, int *ordinal_ret)
+{
+    long ordinal = PyLong_AsLong(object);
+    *ordinal_ret = ordinal < 0 || ordinal > INT32_MAX ? -1 : (int)ordinal;
+    return ordinal == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
 PyDoc_STRVAR(device_info_doc, "device_info(ordinal, /)\n--\n\nDescribes a CUDA GPU, as a dict.");
 static PyObject *device_info_function(PyObject *module, PyObject *object)
 {
     mylib_device_info info;
     mylib_status status;
-    long ordinal = PyLong_AsLong(object);
-    if (ordinal == -1 && PyErr_Occurred())
+    int ordinal;
+    if (take_ordinal(object, &ordinal) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_device_info((int)ordinal, &info);
+        status = mylib_cuda_device_info(ordinal, &info);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
@@ -57,12 +65,12 @@ PyDoc_STRVAR(
     "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
 static PyObject *check_device_function(PyObject *module, PyObject *object)
 {
-    long ordinal = PyLong_AsLong(object);
-    if (ordinal == -1 && PyErr_Occurred())
-        return NULL;
     mylib_status status;
+    int ordinal;
+    if (take_ordinal(object, &ordinal) < 0)
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_check_device(ordinal > INT32_MAX ? -1 : (int)ordinal);
+        status = mylib_cuda_check_device(ordinal);
     Py_END_ALLOW_THREADS
     return none_or_raise(PyModule_GetState(module), status);
 }
@@ -91,12 +99,12 @@ PyDoc_STRVAR(memory_info_doc,
 static PyObject *memory_info_function(PyObject *module, PyObject *object)
 {
     mylib_memory_info info;
-    long ordinal = PyLong_AsLong(object);
-    if (ordinal == -1 && PyErr_Occurred())
-        return NULL;
     mylib_status status;
+    int ordinal;
+    if (take_ordinal(object, &ordinal) < 0)
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_memory_info((int)ordinal, &info);
+        status = mylib_cuda_memory_info(ordinal, &info);
     Py_END_ALLOW_THREADS
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
@@ -210,8 +218,8 @@ static PyObject *free_cached_function(PyObject *module, PyObject *unused)
 PyDoc_STRVAR(
     call_in_mode_doc,
     "call_in_mode(function, /, *args, **kwargs)\n--\n\n"
-    "function(*args, **kwargs) in the default floating-point mode; the caller's mode comes "
-    "back in any case.");
+    "Returns function(*args, **kwargs), called in the default floating-point mode; restores the "
+    "caller's mode also after an exception.");
 static PyObject *call_in_mode_function(PyObject *module, PyObject *const *args, Py_ssize_t count,
                                        PyObject *kwnames)
 {

@@ -128,7 +128,7 @@ static PyMethodDef stream_methods[] = {
      "Waits until the stream has done all its work; CudaError if some of it failed."},
     {"wait", stream_wait, METH_O,
      "wait($self, other, /)\n--\n\n"
-     "What this stream is given from now on waits for what `other` has been given so far."},
+     "Lets later work of this stream wait for the work that `other` has been given so far."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot stream_slots[] = {

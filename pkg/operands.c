@@ -259,13 +259,8 @@ outcome place(call *c)
         const mylib_device device = c->arrays[1 + k].device;
         if (c->operands[k].memory == NULL)
             continue;
-        if (is_found && device.index != c->device.index) {
-            PyErr_Format(PyExc_ValueError,
-                         "the operands are on cuda:%d and on cuda:%d: move one of them with "
-                         "to_device() first",
-                         (int)c->device.index, (int)device.index);
-            return FAILED;
-        }
+        if (is_found && device.index != c->device.index)
+            return OTHER_PLACE;
         c->device = device;
         is_found = 1;
     }

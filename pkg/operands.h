@@ -83,8 +83,8 @@ int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 int find_output(call *c, PyObject *out);
 
 /*
- * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE beside host arrays; ValueError
- * if they are on two GPUs.
+ * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE beside host arrays, and if they
+ * are on two GPUs.
  */
 outcome place(call *c);
 

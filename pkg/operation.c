@@ -306,23 +306,8 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
 }
 
 /*
- * Returns whether an object is an Array or may be foreign GPU memory (a tensor of PyTorch, an array
- * of CuPy or Numba); pkg._call finds out.  The names are made at import, so that no lack
- * of memory looks like a missing attribute.
- */
-static int is_on_device(core_state *state, PyObject *x)
-{
-    if (x == NULL || PyArray_Check(x) || is_number(x) || PyArray_IsScalar(x, Generic) ||
-        PyList_CheckExact(x) || PyTuple_CheckExact(x))
-        return 0;
-    PyObject *type = (PyObject *)Py_TYPE(x);
-    return is_array(state, x) || PyObject_HasAttr(type, state->dlpack_device_name) ||
-           PyObject_HasAttr(type, state->cuda_interface_name);
-}
-
-/*
- * Returns whether an argument, or an item in it, may have rules of its own: then pkg._call looks
- * closer.
+ * Returns whether an argument, or an item in it, may have rules of its own or be on a GPU: then
+ * pkg._call looks closer.
  */
 static int may_have_rules(PyObject *x, int depth)
 {
@@ -418,10 +403,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                           &result) <= DONE)
             return result;
     }
-    is_general |= device != NULL || !is_cpu || is_on_device(self->state, out) ||
-                  (is_usual && is_large(args, nargs));
-    for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
-        is_general = is_on_device(self->state, args[k]);
+    is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
+                  (self->op == MYLIB_OP_power && out != NULL); /* an error must write nothing */
     for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
         is_general = may_have_rules(args[k], 0);
     /* The general path knows the default keywords of numbers, and the casting of comparisons. */
@@ -510,6 +493,21 @@ static PyObject *get_of_ufunc(PyObject *object, void *name)
     return PyObject_GetAttrString(((operation *)object)->ufunc, name);
 }
 
+/* Returns functools.partial(method, dtype=bool): no loop takes a bool, the result so far, and x. */
+static PyObject *repeat_in_bool(PyObject *method)
+{
+    PyObject *args[] = {PyImport_ImportModule("functools"), method, (PyObject *)&PyBool_Type};
+    PyObject *name = PyUnicode_FromString("partial"), *keywords = Py_BuildValue("(s)", "dtype");
+    PyObject *result = args[0] != NULL && name != NULL && keywords != NULL
+                           ? PyObject_VectorcallMethod(name, args, 2, keywords)
+                           : NULL;
+    Py_XDECREF(args[0]);
+    Py_XDECREF(name);
+    Py_XDECREF(keywords);
+    Py_DECREF(method);
+    return result;
+}
+
 /*
  * Gets a method of the ufunc (reduce, accumulate, ...).  They compute on the CPU, so that they are
  * refused if the default device is a GPU.
@@ -526,7 +524,11 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
             "%U.%s computes on the CPU, and the default device is a GPU: call it under "
             "pkg.default_device(\"cpu\")",
             self->name, (const char *)name);
-    return PyObject_GetAttrString(self->ufunc, name);
+    PyObject *method = PyObject_GetAttrString(self->ufunc, name);
+    const int repeats = strcmp(name, "outer") != 0 && strcmp(name, "at") != 0;
+    return method != NULL && repeats && self->nin == 2 && is_logical(self->op)
+               ? repeat_in_bool(method)
+               : method;
 }
 
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
@@ -635,18 +637,18 @@ PyType_Spec operation_spec = {
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(
-    set_hooks_doc,
-    "set_hooks(call_general, explain, /)\n--\n\nThe Python half of the operations (pkg._call).");
+PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain, finish, /)\n--\n\nThe Python half of "
+                            "the operations (pkg._call).");
 static PyObject *set_hooks(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *call_general, *explain;
-    if (!PyArg_ParseTuple(args, "OO:set_hooks", &call_general, &explain))
+    PyObject *call_general, *explain, *finish;
+    if (!PyArg_ParseTuple(args, "OOO:set_hooks", &call_general, &explain, &finish))
         return NULL;
     /* The old ones are not released: other threads may be using them. */
     state->call_general = Py_NewRef(call_general);
     state->explain = Py_NewRef(explain);
+    state->finish = Py_NewRef(finish);
     Py_RETURN_NONE;
 }
 

@@ -322,8 +322,8 @@ static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ss
         Py_RETURN_NOTIMPLEMENTED;
     if (promote(in[0].type, in[1].type, &r.type) < 0)
         return NULL;
-    if (r.type == MYLIB_BOOL)
-        r.type = MYLIB_I8;
+    if (r.type == MYLIB_BOOL) /* whose result is a bool */
+        Py_RETURN_NOTIMPLEMENTED;
     (void)reduce_to_new(&c, &r, 0, NULL, 0, NULL, &result);
     return result;
 }

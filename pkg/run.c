@@ -1,8 +1,8 @@
 /*
  * run.c - the fast path (see run.h), and functions over arrays that Python code has prepared.
  *
- * The fast path never converts arrays on the CPU, moves none, and makes no temporary: a call that
- * needs it is declined, and the outcome says why.
+ * The fast path never converts arrays on the CPU, and moves none: a call that needs it is declined,
+ * and the outcome says why.  Only a program whose output overlaps an input needs a temporary.
  */
 #include "run.h"
 
@@ -170,15 +170,38 @@ PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, in
     return out;
 }
 
-/* Takes `out` if type, shape and place are right, and it overlaps no input, or exactly. */
-static outcome take_output(call *c, mylib_type type, int ndim, const int64_t *shape, int64_t count,
-                           PyObject *out)
+/*
+ * Takes `out` if type, shape and place are right, and it overlaps no input, or exactly.  Programs
+ * also write one that overlaps: they compute into a new array first.
+ */
+static outcome take_output(call *c, const computation *what, int ndim, const int64_t *shape,
+                           int64_t count, PyObject *out, int *is_copied_ret)
 {
     const mylib_array *a = &c->arrays[0];
-    if (!find_output(c, out) || a->type != type || a->ndim != ndim ||
+    if (!find_output(c, out) || a->type != what->result_type || a->ndim != ndim ||
         memcmp(a->shape, shape, (size_t)ndim * sizeof *shape) != 0)
         return OTHER_OUT;
-    return count != 0 && (overlaps_itself(a) || needs_copy(c)) ? OTHER_OUT : DONE;
+    const int is_shared = count != 0 && overlaps_itself(a);
+    *is_copied_ret = count != 0 && (is_shared || needs_copy(c));
+    /* A GPU writes elements that share memory in no order; NumPy finds overlap exactly. */
+    return *is_copied_ret && (what->program == NULL || (is_shared && c->on_gpu)) ? OTHER_OUT : DONE;
+}
+
+/* Copies a call's output to `out`, an array of the same type, shape and place. */
+static int copy_output(call *c, PyObject *result, PyObject *out)
+{
+    if (!c->on_gpu)
+        return PyArray_CopyInto((PyArrayObject *)out, (PyArrayObject *)result);
+    mylib_status status;
+    if (note_use(((array_object *)out)->memory, c->stream) < 0)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_copy_array(stream_handle(c->stream), &((array_object *)out)->a,
+                                  &((array_object *)result)->a);
+    Py_END_ALLOW_THREADS
+    if (status != MYLIB_OK)
+        raise_status(c->state, status);
+    return status != MYLIB_OK ? -1 : 0;
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */
@@ -186,7 +209,7 @@ static outcome take_output(call *c, mylib_type type, int ndim, const int64_t *sh
 outcome run_call(call *c, const computation *what, char order, PyObject *out, PyObject **result_ret)
 {
     int64_t shape[MYLIB_MAX_NDIM];
-    int ndim, flags = 0;
+    int ndim, flags = 0, is_copied = 0;
     PyObject *result = NULL;
     int64_t count = 0;
     outcome done = c->on_gpu ? place(c) : DONE;
@@ -194,22 +217,22 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
         done = broadcast(c, &ndim, shape);
     if (done == DONE)
         count = count_of(ndim, shape);
-    if (done == DONE && out != NULL) {
-        done = take_output(c, what->result_type, ndim, shape, count, out);
-        if (done == DONE)
-            result = Py_NewRef(out);
-    } else if (done == DONE) {
-        result = new_output(c, what->result_type, what->result_num, order, ndim, shape);
-        if (result == NULL)
+    if (done == DONE && out != NULL)
+        done = take_output(c, what, ndim, shape, count, out, &is_copied);
+    if (done == DONE) {
+        result = out != NULL && !is_copied
+                     ? Py_NewRef(out)
+                     : new_output(c, what->result_type, what->result_num, order, ndim, shape);
+        if (result == NULL || (c->on_gpu && note_uses(c, result) < 0) ||
+            compute(c, what, count, &flags) < 0 || (is_copied && copy_output(c, result, out) < 0) ||
+            (flags != 0 && !c->on_gpu && report_flags(what->flags_ufunc, flags) < 0))
             done = FAILED;
     }
-    if (done == DONE &&
-        ((c->on_gpu && note_uses(c, result) < 0) || compute(c, what, count, &flags) < 0 ||
-         (flags != 0 && !c->on_gpu && report_flags(what->flags_ufunc, flags) < 0)))
-        done = FAILED;
     release(c);
     if (done != DONE)
         Py_CLEAR(result);
+    else if (is_copied)
+        Py_SETREF(result, Py_NewRef(out));
     else if (ndim == 0 && out == NULL && !c->on_gpu)
         result = PyArray_Return((PyArrayObject *)result);
     *result_ret = result;
@@ -344,19 +367,25 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
             return OTHER_NUMBER;
         }
     }
-    return run_call(&c, &what, 'K', out, result_ret);
+    done = run_call(&c, &what, 'K', out, result_ret);
+    if (done != OTHER_OUT || !c.on_gpu || !is_array(state, out))
+        return done;
+    /* The slow path converts and broadcasts the result. */
+    if (run_call(&c, &what, 'K', NULL, result_ret) == DONE)
+        *result_ret =
+            PyObject_CallFunction(state->finish, "sNO", mylib_op_name(op), *result_ret, out);
+    return *result_ret != NULL ? DONE : FAILED;
 }
 
 PyDoc_STRVAR(map_arrays_doc,
-             "map_arrays(op, is_true_division, inputs, out, /)\n--\n\n"
+             "map_arrays(op, is_true_division, inputs, /)\n--\n\n"
              "op(*inputs) for Arrays of one GPU and numbers; TypeError for anything else.");
 static PyObject *map_arrays_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
     int op, is_true_division;
-    PyObject *inputs, *out;
-    if (!PyArg_ParseTuple(args, "ipO!O:map_arrays", &op, &is_true_division, &PyTuple_Type, &inputs,
-                          &out))
+    PyObject *inputs;
+    if (!PyArg_ParseTuple(args, "ipO!:map_arrays", &op, &is_true_division, &PyTuple_Type, &inputs))
         return NULL;
     if (mylib_op_name((mylib_op)op) == NULL ||
         PyTuple_GET_SIZE(inputs) != mylib_op_arity((mylib_op)op)) {
@@ -365,7 +394,7 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
     }
     PyObject *result = NULL;
     if (run_operation(state, (mylib_op)op, is_true_division, 0, NULL, &PyTuple_GET_ITEM(inputs, 0),
-                      out != Py_None ? out : NULL, &result) > DONE)
+                      NULL, &result) > DONE)
         PyErr_SetString(PyExc_TypeError,
                         "operands of these types and places cannot be computed together");
     return result;

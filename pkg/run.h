@@ -30,7 +30,8 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out,
 
 /*
  * Computes op(*args) over Arrays or, if `is_cpu`, over NumPy arrays of one type.  Integers are
- * divided as f64 if `is_true_division`.
+ * divided as f64 if `is_true_division`.  pkg._call.finish stores a result of Arrays in an Array of
+ * another type or shape.
  */
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
                       PyObject *flags_ufunc, PyObject *const *args, PyObject *out,

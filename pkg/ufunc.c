@@ -142,9 +142,19 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum)
         identity = PyUFunc_ReorderableNone;
     PyOS_snprintf(t->name, sizeof t->name, "%s", name);
-    PyObject *ufunc =
-        PyUFunc_FromFuncAndData(t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
-                                "An operation of libmylib as a NumPy ufunc.", 0);
+    PyObject *value = NULL;
+    if (op == MYLIB_OP_logaddexp) {
+        identity = PyUFunc_IdentityValue;
+        value = PyFloat_FromDouble(-Py_HUGE_VAL);
+        if (value == NULL) {
+            PyArray_free(t);
+            return NULL;
+        }
+    }
+    PyObject *ufunc = PyUFunc_FromFuncAndDataAndSignatureAndIdentity(
+        t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
+        "An operation of libmylib as a NumPy ufunc.", 0, NULL, value);
+    Py_XDECREF(value);
     if (ufunc == NULL) {
         PyArray_free(t);
         return NULL;

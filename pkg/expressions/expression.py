@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,11 +30,21 @@ from .._operands import (
     plain,
     type_number,
 )
-from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
+from .._table import ELEMENTS, ELEMENTS_TEXT, OPERATIONS, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
 from .columns import values_of
 from .datasets import fill, is_dataset
-from .graph import Graph, of_numbers, on_numbers, operands, text_of
+from .graph import (
+    TRUTHS,
+    Graph,
+    check_parts,
+    of_numbers,
+    on_numbers,
+    operands,
+    outer_pairs,
+    part_of,
+    text_of,
+)
 from .lowering import Lowered, Static, describe, lower
 from .parsing import parse
 
@@ -49,6 +59,11 @@ _MAX_PROGRAMS = 64
 #: Elements that NumPy's iterator converts at a time, so that they stay in the cache.
 _PIECE = 1 << 15
 _GPU_PIECE = 1 << 18
+
+#: The rules of `numpy.can_cast` that the outputs of calls take.
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+_POWER: int = OPERATIONS["power"].index
 
 _lock = threading.Lock()
 
@@ -83,8 +98,8 @@ def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, 
         raise ValueError(f"the shapes of the inputs do not broadcast: {shapes}") from None
 
 
-def _choose_order(order: str, values: Iterable[Any]) -> str:
-    check_order("evaluate", order)
+def _choose_order(name: str, order: str, values: Iterable[Any]) -> str:
+    check_order(name, order)
     if order != "A":
         return order
     flags = [
@@ -95,10 +110,16 @@ def _choose_order(order: str, values: Iterable[Any]) -> str:
     return "F" if all(flags) else "C"
 
 
-def _open_out(out: Any) -> Any:
+def _check_casting(name: str, casting: Any) -> None:
+    if casting not in _CASTINGS:
+        allowed = ", ".join(map(repr, _CASTINGS))
+        raise ValueError(f"{name}(): casting must be one of {allowed}, not {casting!r}")
+
+
+def _open_out(name: str, out: Any) -> Any:
     """Returns `out` as a NumPy array or an Array of a supported type."""
-    found = open_out("evaluate", out)
-    check_dtype("evaluate", found.dtype)
+    found = open_out(name, out)
+    check_dtype(name, found.dtype)
     return found.view(np.ndarray) if isinstance(found, np.memmap) else found
 
 
@@ -133,6 +154,8 @@ class _Region:
                 if node[0] == "raised" and graph.nodes[node[2]][0] not in ("number", "value"):
                     self.exponents.add(node[2])
         self.frontier = sorted(frontier)
+        #: All nodes that are Python numbers.
+        self.weak = frozenset(weak | numbers)
         self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
 
     def numbers(self, graph: Graph, values: Sequence[Any]) -> dict[int, Any]:
@@ -145,10 +168,60 @@ class _Region:
         return {k: known[k] for k in self.frontier}
 
 
+class _Pair(NamedTuple):
+    """A node `complex` of a graph: its operands, their expressions, and the inputs of these."""
+
+    operands: tuple[int, ...]
+    parts: tuple[Expression, ...]
+    inputs: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, graph: Graph, k: int) -> _Pair:
+        both = operands(graph.nodes[k])
+        graphs = [part_of(graph, j) for j in both]
+        inputs = tuple(tuple(map(graph.inputs.index, one.inputs)) for one in graphs)
+        return cls(both, tuple(map(of_graph, graphs)), inputs)
+
+    def compute(
+        self, names: Sequence[str], values: Sequence[Any], weak: Iterable[int], device: str | None
+    ) -> Any:
+        """Returns the complex numbers, as a new array: each part has a pass of its own.
+
+        Operands in `weak` are Python numbers, which take the type of the other one.
+        """
+        of_parts = [[values[i] for i in inputs] for inputs in self.inputs]
+        kinds = [
+            part._kind(some) if j in weak else np.dtype(part._kind(some))
+            for j, part, some in zip(self.operands, self.parts, of_parts, strict=True)
+        ]
+        check_parts(*kinds)
+        numbers = [kind(0) if isinstance(kind, type) else kind for kind in kinds]
+        dtype = np.result_type(np.complex64, *numbers)
+        used = sorted({*self.inputs[0], *self.inputs[1]})
+        shape = _broadcast_shape([names[i] for i in used], [values[i] for i in used])
+        order: Any = _choose_order("evaluate", "A", values)
+        place = next((x._ordinal for x in values if isinstance(x, Array)), None)
+        result: Any = (
+            np.empty(shape, dtype, order)
+            if place is None
+            else core.empty(shape, dtype, place, order == "F")
+        )
+        for part, some, half in zip(self.parts, of_parts, (result.real, result.imag), strict=True):
+            if _is_of_numbers(part._graph, some):
+                half[...] = float(of_numbers(part._graph, some))
+            elif place is not None and not any(isinstance(x, Array) for x in some):
+                half[...] = part._compute(some, None, "K", "same_kind", None)  # without dimensions
+            else:
+                part._compute(some, half, "K", "same_kind", device)
+        return result
+
+
 class _Call:
     """One call of an expression: its prepared inputs, and the kinds of the graph's nodes."""
 
-    def __init__(self, expression: Expression, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, expression: Expression, inputs: Sequence[Any], device: str | None = None
+    ) -> None:
         self.expression = expression
         self.graph = graph = expression._graph
         self.names = graph.inputs
@@ -161,6 +234,9 @@ class _Call:
             # Beside an array a number is weak, or the scalar that NumPy makes of it.
             for k, x in self.region.numbers(graph, self.values).items():
                 self.nodes[k] = np.bool_(x) if type(x) is bool else type_number(x)
+        for k, pair in expression._pairs.items():
+            if k not in self.region.inside:
+                self.nodes[k] = pair.compute(self.names, self.values, self.region.weak, device)
         self.kinds: dict[int, Any] = {
             k: type(x) if is_number(x) else x.dtype for k, x in self.nodes.items()
         }
@@ -217,7 +293,8 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
     on_gpu = any(isinstance(x, Array) for x in call.values)
     if target is not None:
         place = next((x._ordinal for x in call.values if isinstance(x, Array)), -1)
-        check_out("evaluate", target, call.shape, lowered.dtype, place, casting)
+        name = call.expression._caller
+        check_out(name, target, call.shape, lowered.dtype, place, casting)
         native = target.dtype.newbyteorder("=")
         if native != lowered.dtype:
             lowered, program = call.lower(native)
@@ -225,26 +302,42 @@ def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> An
     if not on_gpu and not all(
         x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
     ):
-        return _run_converting(lowered, program, ordinal, order, inputs, target)
-    result = _call_program(program, ordinal, order, target, inputs)
-    if result is NotImplemented:
-        call.shape  # noqa: B018  tells which shapes do not broadcast
-    return result
-
-
-def _call_program(program: core.Program, ordinal: int, order: str, target: Any, inputs: Any) -> Any:
-    """Calls a program, also for an output of another shape or type, or one that overlaps."""
-    result = program.call(ordinal, order, target, inputs)
-    if result is not NotImplemented or target is None:
-        return result
-    store(target, program.call(ordinal, order, None, inputs))
+        return _run_converting(call, lowered, program, ordinal, order, inputs, target)
+    if target is None:
+        return _run_to_new(call, program, ordinal, order, inputs)
+    if program.call(ordinal, order, target, inputs) is NotImplemented:  # of another shape
+        store(target, _run_to_new(call, program, ordinal, order, inputs))
     return target
 
 
+def _run_to_new(call: _Call, program: core.Program, ordinal: int, order: str, inputs: Any) -> Any:
+    """Computes a call into a new array; raises ValueError for shapes that do not broadcast."""
+    result = program.call(ordinal, order, None, inputs)
+    if result is NotImplemented:
+        call.shape  # noqa: B018  tells which shapes do not broadcast
+        raise ValueError("the shape of an operand changed while it was computed with")
+    return result
+
+
 def _run_converting(
-    lowered: Lowered, program: core.Program, ordinal: int, order: str, inputs: Any, target: Any
+    call: _Call,
+    lowered: Lowered,
+    program: core.Program,
+    ordinal: int,
+    order: str,
+    inputs: Any,
+    target: Any,
 ) -> Any:
     """Calls a program for arrays in the other byte order, which it converts piece by piece."""
+    if any(op == _POWER and dtype.kind == "i" for op, dtype, _ in lowered.steps):
+        # A negative exponent has to be found before any piece is written.
+        given = tuple(
+            x.astype(x.dtype.newbyteorder("=")) if isinstance(x, np.ndarray) else x for x in inputs
+        )
+        result = _run_to_new(call, program, ordinal, order, given)
+        if target is not None:
+            store(target, result)
+        return result if target is None else target
     arrays = [
         x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
         for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
@@ -263,15 +356,15 @@ def _run_converting(
     with iterator:
         result = iterator.operands[0]
         for out, *pieces in iterator if iterator.itersize else ():
-            _call_program(program, ordinal, "C", out, tuple(pieces))
+            program.call(ordinal, "C", out, tuple(pieces))
     return result if target is not None or result.ndim else result[()]
 
 
 class _Values(_reductions.Values):
     """The elements of an expression, computed as they are reduced."""
 
-    def __init__(self, call: _Call, ordinal: int) -> None:
-        lowered, self._program = call.lower()
+    def __init__(self, call: _Call, ordinal: int, dtype: Any = None) -> None:
+        lowered, self._program = call.lower(dtype)
         self._inputs = tuple(
             x.astype(x.dtype.newbyteorder("="))
             if isinstance(x, np.ndarray) and not x.dtype.isnative
@@ -285,13 +378,19 @@ class _Values(_reductions.Values):
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
 
 
+def _reduced(name: str, x: Any, axis: Any, keepdims: bool, device: str | None = None) -> Any:
+    if name in TRUTHS:
+        return _reductions.reduce_truths(name, x, axis, None, keepdims, device)
+    return _reductions.reduce(name, x, axis, keepdims=keepdims, device=device)
+
+
 def _reduce(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
     assert call.graph.reduction is not None
     name, axis, keepdims = call.graph.reduction
-    values = _Values(call, ordinal)
+    values = _Values(call, ordinal, np.dtype(np.bool_) if name in TRUTHS else None)
     device = None if values._ordinal >= 0 else "cpu" if ordinal < 0 else f"cuda:{ordinal}"
-    result = _reductions.reduce(name, values, axis, keepdims=keepdims, device=device)
-    return finish("evaluate", result, target, casting, exact=True)
+    result = _reduced(name, values, axis, keepdims, device)
+    return finish(call.expression._caller, result, target, casting, exact=True)
 
 
 def _is_of_numbers(graph: Graph, values: Sequence[Any]) -> bool:
@@ -300,7 +399,7 @@ def _is_of_numbers(graph: Graph, values: Sequence[Any]) -> bool:
 
 
 def _of_numbers(
-    graph: Graph, values: Sequence[Any], ordinal: int, target: Any, casting: Any
+    expression: Expression, values: Sequence[Any], ordinal: int, target: Any, casting: Any
 ) -> Any:
     """Computes an expression of Python numbers alone, as Python does: to a Python number.
 
@@ -308,16 +407,16 @@ def _of_numbers(
     """
     if ordinal >= 0:
         core.check_device(ordinal)
-    result = of_numbers(graph, values)
-    reduction = graph.reduction
+    result = of_numbers(expression._graph, values)
+    reduction = expression._graph.reduction
     if reduction is None and target is None:
         return result
     kind = bool if type(result) is bool else next(k for k in WEAK if isinstance(result, k))
     typed = np.asarray(result, kind)  # or OverflowError
     if reduction is not None:
         name, axis, keepdims = reduction
-        typed = _reductions.reduce(name, typed, axis, keepdims=keepdims)
-    return finish("evaluate", typed, target, casting, exact=reduction is not None)
+        typed = _reduced(name, typed, axis, keepdims)
+    return finish(expression._caller, typed, target, casting, exact=reduction is not None)
 
 
 # ---- Expressions ---------------------------------------------------------------------------------
@@ -340,8 +439,9 @@ class Expression(core.ExpressionBase):
 
     ``text`` is Python's arithmetic: names, numbers, ``+ - * / // % ** & | ^ ~ << >>``, comparisons,
     ``where(condition, x, y)``, ``abs`` and the package's operations (``sqrt``, ``minimum``,
-    ``divide``, ...); and outermost ``sum``, ``prod``, ``min``, ``max`` or ``mean``, with ``axis=``
-    and ``keepdims=``.  Other texts raise SyntaxError, with the place; no text is ever run.
+    ``divide``, ...); and outermost ``sum``, ``prod``, ``min``, ``max``, ``mean``, ``any``, ``all``
+    or ``count_nonzero``, with ``axis=`` and ``keepdims=``.  Other texts raise SyntaxError, with the
+    place; no text is ever run.
 
     A call takes the inputs by position, in the order in which they appear, or by name: NumPy
     arrays and what NumPy takes for one, Arrays, foreign GPU arrays, and numbers.  The result has
@@ -369,7 +469,7 @@ class Expression(core.ExpressionBase):
 
     __slots__ = (
         *("__name__", "__qualname__", "__weakref__"),
-        *("_graph", "_is_traced", "_programs", "_regions", "_text"),
+        *("_graph", "_is_traced", "_pairs", "_programs", "_regions", "_text"),
     )
 
     @in_default_mode
@@ -385,6 +485,7 @@ class Expression(core.ExpressionBase):
         self.__name__ = self.__qualname__ = name if name.isidentifier() else "expression"
         self._text = text
         self._graph = graph
+        self._pairs = {k: _Pair.of(graph, k) for k in outer_pairs(graph)}
         self._is_traced = is_traced
         self._programs: dict[Any, tuple[Lowered, core.Program]] = {}
         self._regions: dict[tuple[bool, ...], _Region] = {}
@@ -398,6 +499,11 @@ class Expression(core.ExpressionBase):
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs, in the order in which they appear in the text."""
         return self._graph.inputs
+
+    @property
+    def _caller(self) -> str:
+        """The name of what is called, for errors: a function that was fused, or `evaluate`."""
+        return "evaluate" if self.__name__ == "expression" else self.__name__
 
     def _region(self, is_weak: tuple[bool, ...]) -> _Region:
         region = self._regions.get(is_weak)
@@ -438,17 +544,19 @@ class Expression(core.ExpressionBase):
     def _compute(
         self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
     ) -> Any:
-        out = unwrap_out("evaluate", out)
+        name = self._caller
+        out = unwrap_out(name, out)
         if is_dataset(out):
             return self._fill(inputs, out, order, casting, device)
-        values = [_take(name, x) for name, x in zip(self.inputs, inputs, strict=True)]
-        ordinal = find_place("evaluate", values, device)
-        order = _choose_order(order, values)
-        target = None if out is None else _open_out(out)
+        values = [_take(one, x) for one, x in zip(self.inputs, inputs, strict=True)]
+        ordinal = find_place(name, values, device)
+        order = _choose_order(name, order, values)
+        _check_casting(name, casting)
+        target = None if out is None else _open_out(name, out)
         if _is_of_numbers(self._graph, values):
-            result = _of_numbers(self._graph, values, ordinal, target, casting)
+            result = _of_numbers(self, values, ordinal, target, casting)
             return result if out is None else out
-        call = _Call(self, values)
+        call = _Call(self, values, device)
         try:
             result = _run(call, ordinal, order, target, casting)
         except core.OutOfRange:
@@ -482,7 +590,7 @@ class Expression(core.ExpressionBase):
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         """Lets `core` compute further calls like this one."""
         reduction = self._graph.reduction
-        if not call.region.is_direct:
+        if self._pairs or not call.region.is_direct:
             return
         lowered, program = call.lower()
         nodes = self._graph.nodes
@@ -516,15 +624,17 @@ class Expression(core.ExpressionBase):
         >>> Expression("a / b").dtype_for(np.int32, b=np.float32)
         dtype('float64')
         """
-        samples = self._samples(dtypes, named)
-        if _is_of_numbers(self._graph, samples):
-            dtype = np.dtype(type(of_numbers(self._graph, samples)))
-        else:
-            dtype = _Call(self, samples).lower()[0].dtype
+        dtype: np.dtype[Any] = np.dtype(self._kind(self._samples(dtypes, named)))
         reduction = self._graph.reduction
         if reduction is None:
             return dtype
         return reduction_type(reduction.name, dtype)
+
+    def _kind(self, values: Sequence[Any]) -> Any:
+        """Returns the type of the elements for prepared inputs; Python's for Python numbers."""
+        if _is_of_numbers(self._graph, values):
+            return type(of_numbers(self._graph, values))
+        return _Call(self, values).lower()[0].dtype
 
     def disassemble(self, /, *dtypes: Any, **named: Any) -> str:
         """Returns the program for types of the inputs, one step on a line; see `dtype_for`.
@@ -575,6 +685,13 @@ class Expression(core.ExpressionBase):
         if self._is_traced:
             return of_graph, (self._graph, self.__name__)
         return Expression, (self._text,)
+
+
+def named(name: str, text: str) -> Expression:
+    """Returns the expression of a text, whose errors name the function `name`."""
+    expression = Expression.__new__(Expression)
+    expression._set(text, parse(text), False, name)
+    return expression
 
 
 def of_graph(graph: Graph, name: str = "expression") -> Expression:

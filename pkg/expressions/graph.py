@@ -14,14 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import core
-from .._operands import type_number
+from .._operands import python_number, type_number
 from .._table import OPERATIONS
 
 #: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
-#: `raised` are the operators ``/`` and ``**``.
-FURTHER = {"true_divide": 2, "raised": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3}
+#: `raised` are the operators ``/`` and ``**``; `complex` makes complex numbers of their parts.
+FURTHER = {
+    **{"true_divide": 2, "raised": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3},
+    "complex": 2,
+}
 
-REDUCTIONS = ("sum", "prod", "min", "max", "mean")
+REDUCTIONS = ("sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero")
+
+#: Those for which only the truth of the elements counts.
+TRUTHS = frozenset({"any", "all", "count_nonzero"})
 
 #: No element type holds ints of more bits.
 MAX_INT_BITS = 1024
@@ -64,6 +70,13 @@ def _key(node: Node) -> tuple[Any, ...]:
     return node
 
 
+def check_parts(*types: Any) -> None:
+    """Raises TypeError for types of parts that are complex themselves."""
+    for dtype in map(np.dtype, types):
+        if dtype.kind == "c":
+            raise TypeError(f"complex() takes the real and the imaginary part, not {dtype} numbers")
+
+
 # ---- Python numbers ------------------------------------------------------------------------------
 
 
@@ -73,6 +86,11 @@ def _raised(base: Any, exponent: Any) -> Any:
         if abs(base) > 1 and (base.bit_length() - 1) * exponent >= MAX_COMPUTED_BITS:
             raise OverflowError(f"an int of more than {MAX_COMPUTED_BITS} bits is too large")
     return base**exponent
+
+
+def _complex(real: Any, imag: Any) -> complex:
+    check_parts(type(real), type(imag))
+    return complex(real, imag)
 
 
 def _invert(x: Any) -> Any:
@@ -116,6 +134,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "negative": operator.neg,
     "absolute": abs,
     "raised": _raised,
+    "complex": _complex,
     "ones_like": _one_like,
     "round": _round,
     "clip": _clip,
@@ -141,9 +160,9 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
     an int of more than `most` bits.
     """
     if function == "where":
-        return _where(*numbers)
+        return _where(*map(python_number, numbers))
     known = _ON_NUMBERS.get(function) or OPERATIONS[function]
-    result = known(*numbers)
+    result = known(*map(python_number, numbers))
     if isinstance(result, int) and result.bit_length() > most:
         raise OverflowError(f"an int of {result.bit_length()} bits is too large")
     return result
@@ -157,7 +176,7 @@ def of_numbers(graph: Graph, values: Sequence[Any]) -> Any:
     known: list[Any] = []
     for node in graph.nodes:
         if node[0] == "input":
-            known.append(values[node[1]])
+            known.append(python_number(values[node[1]]))
         elif node[0] == "number":
             known.append(node[1])
         else:
@@ -211,35 +230,58 @@ class Builder:
         return self._node((function, *operands))
 
     def graph(self, root: int, reduction: Reduction | None = None) -> Graph:
-        """Returns the graph of the nodes that `root` needs, operands first.
+        """Returns the graph of the nodes that `root` needs."""
+        return _needed(self.inputs, self.nodes, root, reduction)
 
-        The numbers of its nodes depend on the expression alone, not on the order of building.
-        """
-        numbers: dict[int, int] = {}
-        order: list[int] = []
-        work = [root]
-        while work:
-            k = work[-1]
-            waits_for = [j for j in reversed(operands(self.nodes[k])) if j not in numbers]
-            if waits_for:
-                work += waits_for
-                continue
-            work.pop()
-            if k not in numbers:
-                numbers[k] = len(order)
-                order.append(k)
-        used = {self.nodes[k][1] for k in order if self.nodes[k][0] == "input"}
-        inputs = {k: n for n, k in enumerate(sorted(used))}
-        nodes: list[Node] = []
-        for k in order:
-            node = self.nodes[k]
-            if node[0] == "input":
-                node = ("input", inputs[node[1]])
-            elif node[0] not in ("number", "value"):
-                node = (node[0], *(numbers[j] for j in node[1:]))
-            nodes.append(node)
-        names = tuple(self.inputs[k] for k in inputs)
-        return Graph(names, tuple(nodes), numbers[root], reduction)
+
+def outer_pairs(graph: Graph) -> list[int]:
+    """Returns the nodes `complex` that are in no part of another one, operands first."""
+    needed = {graph.root}
+    found = []
+    for k in range(graph.root, -1, -1):
+        if k in needed and graph.nodes[k][0] == "complex":
+            found.append(k)
+        elif k in needed:
+            needed.update(operands(graph.nodes[k]))
+    return found[::-1]
+
+
+def part_of(graph: Graph, root: int) -> Graph:
+    """Returns the graph of the nodes that one node of a graph needs."""
+    return _needed(graph.inputs, graph.nodes, root, None)
+
+
+def _needed(
+    names: Sequence[str], nodes: Sequence[Node], root: int, reduction: Reduction | None
+) -> Graph:
+    """Returns the graph of the nodes that `root` needs, operands first.
+
+    The numbers of its nodes depend on the expression alone, not on the order of building.
+    """
+    numbers: dict[int, int] = {}
+    order: list[int] = []
+    work = [root]
+    while work:
+        k = work[-1]
+        waits_for = [j for j in reversed(operands(nodes[k])) if j not in numbers]
+        if waits_for:
+            work += waits_for
+            continue
+        work.pop()
+        if k not in numbers:
+            numbers[k] = len(order)
+            order.append(k)
+    used = {nodes[k][1] for k in order if nodes[k][0] == "input"}
+    inputs = {k: n for n, k in enumerate(sorted(used))}
+    kept: list[Node] = []
+    for k in order:
+        node = nodes[k]
+        if node[0] == "input":
+            node = ("input", inputs[node[1]])
+        elif node[0] not in ("number", "value"):
+            node = (node[0], *(numbers[j] for j in node[1:]))
+        kept.append(node)
+    return Graph(tuple(names[k] for k in inputs), tuple(kept), numbers[root], reduction)
 
 
 def operands(node: Node) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from .._call import (
     is_by_products,
     power_by_products,
     resolve,
+    type_of_power,
 )
 from .._table import COMPARISONS, LOGIC, OPERATIONS
 from .graph import Graph, operands
@@ -90,6 +91,13 @@ def _raises(wide: Any, narrow: Any) -> bool:
         return _raises(wide.real, narrow.real) or _raises(wide.imag, narrow.imag)
     overflows = np.isfinite(wide) and not np.isfinite(narrow)
     return bool(overflows or (wide != 0 and abs(narrow) < np.finfo(narrow.dtype).tiny))
+
+
+def _limited(bound: Any, choose: Any, limit: int) -> Any:
+    """Returns a bound; a known int as what `choose` makes of it and the limit of its type."""
+    if isinstance(bound, _Weak) and bound.kind is int and bound.number is not None:
+        return _Weak(int, choose(bound.number, limit))
+    return bound
 
 
 class _Lowering:
@@ -196,11 +204,37 @@ class _Lowering:
         return self.step(SELECT, dtype, dtype, condition.place, *places)
 
     def clip(self, *values: Any) -> _Typed:
-        """Returns min(max(x, lowest), highest), in the type to which all three promote."""
+        """Returns min(max(x, lowest), highest), in the type to which all three promote.
+
+        Of complex numbers only a NaN of `x` stays; parts of bounds that are NaN compare as floats
+        do, as in NumPy's clip.
+        """
         kinds = [getattr(x, "dtype", None) or x.kind(0) for x in values]
         dtype = _c_type(np.result_type(*kinds))
-        x, lowest, highest = (self.convert(self.materialize(x, dtype), dtype) for x in values)
+        x, lowest, highest = values
+        if dtype.kind in "iu":  # NumPy takes ints beyond all elements
+            limits = np.iinfo(dtype)
+            lowest = _limited(lowest, max, int(limits.min))
+            highest = _limited(highest, min, int(limits.max))
+        x, lowest, highest = (
+            self.convert(self.materialize(one, dtype), dtype) for one in (x, lowest, highest)
+        )
+        if dtype.kind == "c":
+            return self.limit("less", self.limit("greater", x, lowest), highest)
         return self.operation("minimum", self.operation("maximum", x, lowest), highest)
+
+    def limit(self, comparison: str, x: _Typed, bound: _Typed) -> _Typed:
+        """Returns a complex `x` where it is NaN or compares with `bound` as stated, else `bound`.
+
+        The imaginary parts count where the real ones are equal.
+        """
+        parts = [
+            (self.operation(part, x), self.operation(part, bound)) for part in ("real", "imag")
+        ]
+        by_real, by_imag = (self.operation(comparison, *pair) for pair in parts)
+        is_beyond = self.where(self.operation("equal", *parts[0]), by_imag, by_real)
+        stays = self.operation("logical_or", self.operation("isnan", x), is_beyond)
+        return self.where(stays, x, bound)
 
     def raised(self, base: Any, exponent: Static) -> _Typed:
         """Returns the power with a known exponent that is computed by products."""
@@ -216,7 +250,7 @@ class _Lowering:
             number = int(number)
         check_exponent(base.dtype, number)
         if base.dtype == BOOL:
-            base = self.convert(base, np.dtype(np.int8))
+            base = self.convert(base, type_of_power(number))
         if number == 0:
             # The inputs of the base stay inputs, for their shapes.
             return self.constant(1, base.dtype)
@@ -243,13 +277,9 @@ class _Lowering:
         return found if isinstance(found, Static) and is_by_products(found.number) else None
 
     def power(self, function: str, k: int, j: int) -> _Typed:
-        """Returns the power of node `k` to node `j`: the operator, or the function `power`.
-
-        Complex numbers have the powers that are computed by products, and no others.
-        """
+        """Returns the power of node `k` to node `j`: the operator, or the function `power`."""
         base, exponent = self.results[k], self.exponent(j)
-        is_complex = isinstance(base, _Typed) and base.dtype.kind == "c"
-        if exponent is not None and (function == "raised" or is_complex):
+        if exponent is not None and function == "raised":
             return self.raised(base, exponent)
         return self.operation("power", base, self.results[j])
 
@@ -338,7 +368,8 @@ def describe(graph: Graph, lowered: Lowered) -> str:
     lines = []
     for node, dtype in lowered.sources:
         kind = graph.nodes[node]
-        name = graph.inputs[kind[1]] if kind[0] == "input" else f"number{node}"
+        what = "complex" if kind[0] == "complex" else "number"
+        name = graph.inputs[kind[1]] if kind[0] == "input" else f"{what}{node}"
         names.append(name)
         lines.append(f"{name}: {dtype}")
     names += [str(value) for _, value in lowered.constants]

@@ -209,7 +209,8 @@ class _Parser:
         except (ArithmeticError, ValueError, TypeError) as error:
             if self.is_of_numbers:  # Python computes these, with its own errors
                 raise error from None
-            raise self.error(str(error), tree) from None
+            text = error.args[-1] if error.args else error  # Python's may begin with a number
+            raise self.error(str(text), tree) from None
 
     def comparison(self, tree: ast.Compare, operands: list[int]) -> int:
         """Returns the node of a comparison; of a chain the truth of all its pairs."""
@@ -273,8 +274,6 @@ class _Parser:
 
     def constant(self, tree: ast.Constant) -> int:
         x = tree.value
-        if isinstance(x, bool):
-            raise self.error(f"{x} is not supported; write {int(x)}", tree)
         if not isinstance(x, int | float | complex):
             raise self.error(f"{x!r:.40} is no number", tree)
         try:

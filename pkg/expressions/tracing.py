@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._table import REDUCTION_OF, UFUNCS
+from .._table import REDUCTION_OF, TRUTH_OF, UFUNCS
 from .expression import of_graph
 from .graph import FURTHER, REDUCTIONS, Builder, Reduction
 
@@ -111,8 +111,8 @@ class Traced:
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        reduction = REDUCTION_OF.get(UFUNCS.get(ufunc, ""))
-        if method == "reduce" and reduction is not None:
+        reduction = {**REDUCTION_OF, **TRUTH_OF}.get(UFUNCS.get(ufunc, ""))
+        if method == "reduce" and reduction in REDUCTIONS:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
         if method != "__call__" or (ufunc not in UFUNCS and ufunc is not np.positive):
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
@@ -161,6 +161,12 @@ class Traced:
     ) -> Any:
         return self._reduce("mean", axis, dtype, out, keepdims)
 
+    def any(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        return self._reduce("any", axis, None, out, keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        return self._reduce("all", axis, None, out, keepdims)
+
 
 def _operand(of: Traced, x: Any) -> int:
     """Returns the node of an operand beside `of`; raises TypeError for an array."""
@@ -193,9 +199,10 @@ def fuse(function: _F) -> _F:
     `fuse` calls the function once with stand-ins for its arguments.  All that it does with them
     becomes the expression, which is the attribute ``expression`` of the result.  The function
     may use operators, the package's operations, NumPy's functions of the same names, ``abs``,
-    ``where``, and for the result ``sum``, ``prod``, ``min``, ``max`` and ``mean``; loops and helper
-    functions too, but nothing that depends on values.  Calls take the arguments of the function,
-    and ``out``, ``order``, ``casting`` and ``device`` as an Expression does.
+    ``where``, and for the result ``sum``, ``prod``, ``min``, ``max``, ``mean``, ``any``, ``all``
+    and ``count_nonzero``; loops and helper functions too, but nothing that depends on values.
+    Calls take the arguments of the function, and ``out``, ``order``, ``casting`` and ``device`` as
+    an Expression does.
 
     >>> import numpy as np
     >>> @fuse
