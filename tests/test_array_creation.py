@@ -276,7 +276,7 @@ def test_linspace_of_complex() -> None:
 
 @cases.each_device()
 def test_the_cpu_gives_numpy(device: str) -> None:
-    """What is asked for on the CPU is NumPy's, whatever the default device."""
+    """Arrays asked for on the CPU are NumPy's, whatever the default device."""
     with pcd.default_device(device):
         for x in (
             pcd.zeros((2, 3), "i4", "cpu"), pcd.ones(2, device="cpu"), pcd.empty(2, device="cpu"),
@@ -353,3 +353,14 @@ def test_round_trips(data: st.DataObject) -> None:
     arrays, _ = data.draw(generators.operands(dtype, 1))
     x = pcd.asarray(arrays[0], device="cuda")
     _same(x, np.array(arrays[0]).astype(dtype))
+
+
+def test_host_arrays_like_others_keep_the_order_of_axes() -> None:
+    x = np.empty((4, 5, 6), ">f4").transpose(1, 2, 0)
+    for order in "KACF":
+        for name in ("empty_like", "zeros_like", "ones_like"):
+            result, wanted = (getattr(lib, name)(x, order=order) for lib in (pcd, np))
+            assert result.strides == wanted.strides and result.dtype == wanted.dtype
+        result = pcd.full_like(x, 3, "i2", order=order)
+        assert result.strides == np.full_like(x, 3, "i2", order=order).strides
+        assert (result == 3).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import cases
@@ -31,7 +32,7 @@ HOST = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in pcd.operations if isinstance(getattr(np, name), np.ufunc)]
+    "name", [name for name in pcd.operations if isinstance(getattr(np, name, None), np.ufunc)]
 )
 def test_numpys_ufuncs(name: str) -> None:
     """NumPy's divide is the true one; all else is the operation."""
@@ -345,3 +346,38 @@ def test_generic_code() -> None:
 
     result = pcd.asnumpy(normalized(_on_gpu(HOST)))
     np.testing.assert_allclose(result, normalized(HOST), rtol=1e-12)
+
+
+def test_operands_without_axes_in_the_other_byte_order() -> None:
+    x = pcd.asarray(np.arange(4, dtype="i4"), device="cuda")
+    for y in (np.array(3, ">i2"), np.array(2.5, ">f8"), np.array(True)):
+        for ours, wanted in (
+            (x + y, np.arange(4, dtype="i4") + y),
+            (y / x, y / np.arange(4, dtype="i4")),
+            (np.maximum(x, y), np.maximum(np.arange(4, dtype="i4"), y)),
+            (pcd.power(x, y), np.power(np.arange(4, dtype="i4"), y)),
+        ):
+            oracle.assert_same(pcd.asnumpy(ours), wanted)
+
+
+def test_divmod_of_scalars_and_arrays() -> None:
+    host = np.array([3, -5, 7])
+    x = pcd.asarray(host, device="cuda")
+    for given, plain in (((np.int8(2), x), (np.int8(2), host)), ((x, x), (host, host))):
+        for function in (divmod, np.divmod):
+            for ours, wanted in zip(function(*given), function(*plain), strict=True):
+                oracle.assert_same(pcd.asnumpy(ours), wanted)
+
+
+def test_positive_is_not_defined_for_bool() -> None:
+    x = pcd.asarray([[1, 2], [3, 4]], device="cuda").T
+    assert (+x).tolist() == [[1, 3], [2, 4]] and +x is not x
+    with pytest.raises(TypeError, match="positive"):
+        operator.pos(x > 1)
+
+
+def test_the_error_for_what_is_no_number() -> None:
+    x = pcd.ones((3,), device="cuda")
+    for value in ("a", {}, None):
+        with pytest.raises(TypeError, match="is neither an array of numbers nor a number"):
+            x[...] = value

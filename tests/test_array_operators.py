@@ -69,7 +69,7 @@ def _on_gpu(x: Any) -> Any:
 
 
 def _expected(name: str, *operands: Any) -> Any:
-    """What an operator gives: the oracle's result, but the quotient of integers is NumPy's."""
+    """Returns an operator's result: the oracle's, but the quotient of integers is NumPy's."""
     kinds = ["i" if type(x) is int else np.asarray(x).dtype.kind for x in operands]
     if name == "divide" and all(kind in "biu" for kind in kinds):
         return np.asarray(np.divide(*operands))
@@ -321,8 +321,7 @@ def test_powers_that_are_refused() -> None:
     x = _on_gpu(np.arange(1.0, 4))
     n = _on_gpu(np.arange(1, 4))
     for function in (
-        lambda: x ** "a", lambda: x**1j, lambda: pow(x, 2, 3), lambda: pow(2, x, 3),
-        lambda: (x * 1j) ** 1.5, lambda: (x * 1j) ** x, lambda: x ** np.arange(3),
+        lambda: x ** "a", lambda: pow(x, 2, 3), lambda: pow(2, x, 3), lambda: x ** np.arange(3),
     ):  # fmt: skip
         with pytest.raises(TypeError):
             function()

@@ -1,4 +1,4 @@
-"""What Python asks of an array on a GPU: numbers, iteration, text, pickles, copies."""
+"""Python's protocols of an array on a GPU: numbers, iteration, text, pickles, copies."""
 
 from __future__ import annotations
 

@@ -181,6 +181,14 @@ def test_broadcast_to() -> None:
             pcd.broadcast_to(x, shape)
 
 
+def test_a_view_that_is_none() -> None:
+    """A function that gives no view of NumPy's array gives none of ours."""
+    _, x = _pair()
+    for function in (lambda host: np.ones(3), lambda host: 1):
+        with pytest.raises(TypeError, match="no view"):
+            pcd.core.view(x, function)
+
+
 # ---- Copies --------------------------------------------------------------------------------------
 
 

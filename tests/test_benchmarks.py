@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from benchmarks import cases, contenders, expressions, measuring, operands, repo
 ENVIRONMENT = cases.Environment({}, {}, None, 1, {cases.CEILING: "not built for this test"})
 
 
+@functools.cache
 def all_cases() -> list[cases.Case]:
     return cases.list_cases({"cpu", "cuda"}, cases.Sizes.quick(), threads=2)
 

@@ -33,7 +33,7 @@ def _floats(dtype: str) -> np.ndarray:
 
 
 def _saturated(x: Any, dtype: Any) -> np.ndarray:
-    """What Python's own arithmetic says."""
+    """Returns the result of Python's own arithmetic."""
     info = np.iinfo(np.dtype(dtype))
     result = np.empty(np.shape(x), _native(dtype))
     for index, value in np.ndenumerate(np.asarray(x).real):
@@ -114,7 +114,7 @@ def _native(dtype: str) -> str:
 
 
 def _kind(dtype: str) -> str:
-    """What `dtype=` of a ufunc names: no byte order, and not the second of C's types of 64 bits."""
+    """Names a type for `dtype=` of a ufunc: no byte order, nor the second of C's 64-bit types."""
     return f"{np.dtype(dtype).kind}{np.dtype(dtype).itemsize}"
 
 

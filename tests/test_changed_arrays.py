@@ -21,7 +21,7 @@ faulthandler.enable()
 SHAPES = (4096,), (64, 64), (2, 2, 4, 4, 4, 4, 4), (16, 16, 16)
 
 def poison():
-    # What was freed is given to others, which fill it with sizes that end in a crash.
+    # Other arrays get the freed memory, and fill it with sizes that end in a crash.
     others = [np.empty(1, "i1") for _ in range(50)]
     for x in others:
         for ndim in (1, 2, 3, 7):
@@ -53,7 +53,7 @@ warnings.simplefilter("ignore")
 try:
     while time.monotonic() < until:
         try:
-            compute()
+            assert compute() is not NotImplemented
         except ValueError as error:
             # The shapes of two moments: they do not fit together.
             text = str(error)

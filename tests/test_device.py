@@ -274,3 +274,10 @@ def test_import_is_quick(python: Python, tmp_path: Path) -> None:
 def test_core_alone_says_what_to_do(python: Python) -> None:
     """The package's __init__ always runs first; what it installs is there."""
     assert python("import pkg.core as c; print(c.operations[0]([1], [2]))").strip() == "[3]"
+
+
+@pytest.mark.parametrize("function", ["check_device", "device_info", "memory_info"])
+def test_numbers_beyond_an_int_name_no_gpu(function: str) -> None:
+    for ordinal in (2**32, -(2**32), 2**31):
+        with pytest.raises(pcd.CudaError):
+            getattr(pcd.core, function)(ordinal)

@@ -23,9 +23,6 @@ ABSENT = {
     "times": "isnat",
 }
 
-#: Rows that the library may lack.
-OPEN = {"logaddexp"} - set(pcd.__all__)
-
 CODES = "bBhHlLefd"
 
 
@@ -48,14 +45,14 @@ def test_the_array_apis_names() -> None:
         if isinstance(x, types.FunctionType) and not name.startswith("_")
     } - helpers
     assert len(names) > 60
-    assert {name for name in names if not hasattr(pcd, name)} == OPEN & names
+    assert {name for name in names if not hasattr(pcd, name)} == set()
 
 
 def test_numpys_names() -> None:
     ufuncs = {name for name in np.__all__ if isinstance(getattr(np, name), np.ufunc)}
     absent = {name for names in ABSENT.values() for name in names.split()}
     assert absent <= {*ufuncs, "matvec", "vecmat", "vecdot", "bitwise_count"}
-    assert {name for name in ufuncs if not hasattr(pcd, name)} == (absent | OPEN) & ufuncs
+    assert {name for name in ufuncs if not hasattr(pcd, name)} == absent & ufuncs
 
 
 @cases.each_place()
@@ -83,6 +80,16 @@ def test_true_divide(code: str, place: str) -> None:
     (out, _) = _given(np.zeros(300, wanted.dtype), place)
     assert pcd.true_divide(x, y, out=out, **keywords) is out
     oracle.assert_same(_host(out), wanted, code, [a, b])
+
+
+@cases.each_place()
+@pytest.mark.parametrize("code", "?bHiL")
+def test_true_divide_by_ints_of_any_size(code: str, place: str) -> None:
+    a = np.array([1, 3], code)
+    x, keywords = _given(a, place)
+    for n in (3, 2**63, -(2**63) - 1, 10**30):
+        oracle.assert_same(_host(pcd.true_divide(x, n, **keywords)), a / n, f"{n}")
+        oracle.assert_same(_host(pcd.true_divide(n, x, **keywords)), n / a, f"{n}")
 
 
 def test_true_divide_of_numbers() -> None:
@@ -124,6 +131,60 @@ def test_clip(code: str, place: str) -> None:
 
 
 @cases.each_place()
+@pytest.mark.parametrize("code", "bBhHlL")
+def test_clip_in_expressions(code: str, place: str) -> None:
+    """Python ints beyond the type, in the text and as inputs, bound nothing; as in NumPy."""
+    a = generators.values(np.dtype(code), 300)
+    x, keywords = _given(a, place)
+    for lowest, highest in ((-(2**70), 2**70), (-300, 5), (3, 2**64), (-1, 100)):
+        wanted = np.clip(a, lowest, highest)
+        for text in ("clip(a, l, h)", f"clip(a, {lowest}, {highest})"):
+            names = {"a": x, "l": lowest, "h": highest}
+            result = pcd.evaluate(text, names, {}, **keywords)
+            oracle.assert_same(_host(result), wanted, f"{code} {text} {lowest} {highest}", [a])
+    for lowest, highest in ((2**64, 2**65), (-(2**65), -(2**64))):
+        with pytest.raises(OverflowError):
+            pcd.evaluate("clip(a, l, h)", {"a": x, "l": lowest, "h": highest}, {}, **keywords)
+
+
+@cases.each_place()
+def test_outputs_of_clip_and_round(place: str) -> None:
+    """Of other types, by ``same_kind`` as in NumPy; errors name the function."""
+    (x, keywords), (out, _) = _given(np.array([1.25, 2.5]), place), _given(np.zeros(2, "f4"), place)
+    assert pcd.clip(x, 1, 2, out, **keywords) is out and _host(out).tolist() == [1.25, 2.0]
+    assert pcd.clip(x, None, 2, out, **keywords) is out and _host(out).tolist() == [1.25, 2.0]
+    assert pcd.round(x, 1, out, **keywords) is out and _host(out).tolist() == [
+        np.float32(1.2),
+        2.5,
+    ]
+    for name, call in (
+        ("clip", lambda out: pcd.clip(x, 1, 2, out, **keywords)),
+        ("clip", lambda out: pcd.clip(x, 1, None, out, **keywords)),
+        ("round", lambda out: pcd.round(x, 1, out, **keywords)),
+        ("round", lambda out: pcd.round(x, 0, out, **keywords)),
+    ):
+        with pytest.raises(TypeError, match=rf"{name}\(\): cannot cast the result"):
+            call(_given(np.zeros(2, "i4"), place)[0])
+        with pytest.raises(ValueError, match=rf"{name}\(\): out has shape"):
+            call(_given(np.zeros(3), place)[0])
+        with pytest.raises(TypeError, match=rf"{name}\(\): out must be an array"):
+            call(3)
+
+
+@cases.each_place()
+@pytest.mark.parametrize("code", "FD")
+def test_clip_by_complex_nan(code: str, place: str) -> None:
+    """Bounds with a part that is NaN: the other part may decide alone, as in NumPy."""
+    parts = np.array([np.nan, 0.0, 1.0, 3.0, -2.0])
+    numbers = (parts[:, None] + 1j * parts).ravel().astype(code)
+    numbers.imag = np.tile(parts, 5)
+    a, lowest, highest = (x.ravel() for x in np.meshgrid(numbers, numbers, numbers))
+    (x, keywords), (y, _), (z, _) = (_given(one, place) for one in (a, lowest, highest))
+    wanted = np.clip(a, lowest, highest)
+    oracle.assert_same(_host(pcd.clip(x, y, z, **keywords)), wanted, code, [a, lowest, highest])
+
+
+@cases.each_place()
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.usefixtures("quiet")
 def test_round(code: str, place: str) -> None:
@@ -146,6 +207,8 @@ def test_round(code: str, place: str) -> None:
 def test_round_of_numbers_and_what_it_cannot() -> None:
     assert pcd.round(2.5) == 2 and pcd.round(2.675, 2) == 2.68 and pcd.round(1234, -2) == 1200
     assert type(pcd.round(7)) is int and pcd.round(2**60 + 1) == 2**60 + 1
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(pcd.round(np.ones(3), 400)).all()  # as NumPy's: 10 ** 400 is infinite
     for x in (1j, np.ones(2, "F")):
         with pytest.raises(TypeError, match="decimals must be 0 for .*complex"):
             pcd.round(x, 1)
@@ -162,6 +225,30 @@ def test_parts_of_complex_arrays() -> None:
         (np.real(x), a.real), (np.imag(x), a.imag), (x.real.imag, a.real.imag),
     ):  # fmt: skip
         oracle.assert_same(pcd.asnumpy(ours), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("code", "FD")
+def test_parts_of_complex_arrays_are_views(code: str) -> None:
+    """Of any layout; what is written to them is written to the numbers."""
+    a = generators.moderate(np.dtype(code), 60).reshape(5, 12)
+    x = pcd.asarray(a, device="cuda")
+    a, x = a[::-1, ::3].T, x[::-1, ::3].T
+    for ours, wanted in ((x.real, a.real), (x.imag, a.imag)):
+        assert (ours.shape, ours.strides, ours.dtype) == (
+            *(wanted.shape, wanted.strides, wanted.dtype),
+        )
+    for y in (a, x):
+        y.real = 2
+        y.imag[1:] = y.real[1:] * 3
+        y.imag += 1
+    oracle.assert_same(pcd.asnumpy(x), a)
+    real = x.real
+    assert real.real.__cuda_array_interface__ == real.__cuda_array_interface__
+    with pytest.raises(TypeError, match="have no imaginary parts to assign to"):
+        real.imag = 1
+    with pytest.raises(ValueError, match="read-only"):
+        pcd.broadcast_to(x, (2, *x.shape)).real = 1
 
 
 def test_operands_with_rules_of_their_own() -> None:

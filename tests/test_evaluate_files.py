@@ -479,7 +479,7 @@ FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
 
 @pytest.fixture
 def files(folder: Path) -> list[str]:
-    """What the failures are about; their names."""
+    """Makes the files that the failures are about, and returns their names."""
     save(a=np.ones((4, 5)), b=np.ones((4, 5)), row=np.ones(6), bytes=np.ones(3, "u1"))
     save(times=np.zeros(3, "M8[s]"), records=np.zeros(3, [("x", "i4")]))
     np.save("objects.npy", np.array([1, "a"], object), allow_pickle=True)
@@ -912,7 +912,7 @@ def module(*arguments: str) -> str:
 
 
 def test_help() -> None:
-    """What one looks for in it is there, and python -m pkg is still the configuration."""
+    """The help has what one looks for, and python -m pkg is still the configuration."""
     assert "eval" in module("--help")
     shown = module("eval", "--help")
     for text in (NDVI, "--chunk", "--device", "--overwrite", "--quiet", "exit status", "-o"):

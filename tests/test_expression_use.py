@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import tracemalloc
 import weakref
@@ -177,7 +178,9 @@ def test_processes() -> None:
 
 
 @cases.each_place()
-@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero"]
+)
 @given(data=st.data())
 def test_reductions(place: str, name: str, data: Any) -> None:
     """The bits are those of the reduction of the array that the expression gives."""
@@ -224,6 +227,37 @@ def test_reductions_of_numexpr() -> None:
         evaluate("min(a * 2)", {"a": np.ones(0)})
     assert evaluate("sum(a * 2)", {"a": np.ones(0)}) == 0
     assert type(evaluate("sum(a * 2)", {"a": 3})) is np.int64
+
+
+def _along_rows(reduce: Any) -> Any:
+    return lambda a: reduce(a * 2, axis=1)
+
+
+@cases.each_place()
+def test_reductions_of_truths(place: str) -> None:
+    """Of masks and of numbers, whose NaNs are true; in fused functions; no elements; `out`."""
+    a = np.arange(12.0).reshape(3, 4) - 2
+    a[1, 2] = np.nan
+    for name, text in itertools.product(("any", "all", "count_nonzero"), ("a > 8", "a * 2", "a")):
+        for axis in (None, 0, (0, 1)):
+            wanted = getattr(np, name)(eval(text), axis=axis)
+            actual = cases.call(Expression(f"{name}({text}, axis={axis})"), place, a)
+            oracle.assert_same(actual, wanted, f"{name}({text})")
+    for count in (np.any, np.all, np.count_nonzero):
+        fused = pcd.fuse(_along_rows(count))
+        oracle.assert_same(cases.call(fused, place, a), count(a * 2, axis=1))
+    assert not cases.call(Expression("any(a + 1)"), place, a[:0])
+    assert cases.call(Expression("all(a + 1)"), place, a[:0])
+    if place == "cpu":
+        assert pcd.fuse(lambda a: (a > 8).any())(a) and pcd.fuse(lambda a: (a > -9).all())(a[:1])
+        fused = pcd.fuse(lambda a: np.logical_or.reduce(a > 8))
+        assert fused(a).tolist() == [False, False, False, True]
+        out = np.zeros(4, bool)
+        assert evaluate("any(a > 5, axis=0)", out=out) is out
+        assert out.tolist() == [True] * 4
+        assert evaluate("any(k > 2)", {"k": 3}) and evaluate("count_nonzero(k)", {"k": 3}) == 1
+        assert Expression("count_nonzero(a)").dtype_for(np.float32) == np.int64
+        assert Expression("any(a)").dtype_for(np.float32) == np.bool_
 
 
 @cases.each_device()

@@ -118,7 +118,7 @@ def test_numbers_beyond_a_type(number: int) -> None:
 
 
 def test_numbers_are_computed_by_python() -> None:
-    """What is computed of numbers alone is exact, and weak, as it is step by step."""
+    """Results of numbers alone are exact, and weak, as they are step by step."""
     a = np.ones(3, "f4")
     assert evaluate("2**n * a", {"n": 10, "a": a}).dtype == np.float32
     assert evaluate("(n * n - n * n + 1) * a", {"n": 2**60 + 1, "a": a})[0] == 1
@@ -361,6 +361,10 @@ def test_shapes_that_do_not_broadcast() -> None:
     """Both are named, with their shapes."""
     with pytest.raises(ValueError, match=r"do not broadcast: a \(3,\), b \(4,\)"):
         evaluate("a + b", {"a": np.ones(3), "b": np.ones(4)})
+    # Powers of integers in the other byte order are computed whole, not piece by piece.
+    swapped = np.ones(3, ">i8"), np.ones(4, ">i8")
+    with pytest.raises(ValueError, match=r"do not broadcast: a \(3,\), b \(4,\)"):
+        pcd.Expression("a ** b")(*swapped)
 
 
 # ---- Inputs --------------------------------------------------------------------------------------
@@ -722,6 +726,43 @@ def test_parts_and_rounding(code: str) -> None:
         oracle.assert_same(evaluate(text), wanted, text, [x])
     parts = pcd.fuse(lambda z: z.real * 2 + z.imag)
     oracle.assert_same(parts(x), x.real * 2 + x.imag, "parts", [x])
+
+
+@cases.each_place()
+def test_complex_of_parts(place: str) -> None:
+    """Zeros keep their signs, infinities make no NaN, and the parts broadcast."""
+    x = generators.specials(np.dtype("d"))
+    given = {"a": x, "b": x[:, None]}
+    wanted = np.empty((x.size, x.size), complex)
+    wanted.real, wanted.imag = x, x[:, None]
+    oracle.assert_same(trees.call("complex(a, b)", place, given), wanted, place, [x])
+    for codes, code in (("ff", "F"), ("ef", "F"), ("??", "F"), ("if", "D"), ("db", "D")):
+        dtypes = [np.dtype(c) for c in codes]
+        assert Expression("complex(a, b)").dtype_for(*dtypes) == code
+        given = {"a": x[:9].astype("?").astype(dtypes[0]), "b": np.ones(9, dtypes[1])}
+        assert trees.call("complex(a, b)", place, given).dtype == code
+    given = {"a": x[np.isfinite(x)], "b": 2.0, "c": np.arange(3.0)[:, None]}
+    inner = trees.call("complex(complex(a, c).imag, b) * 2 + a", place, given)
+    by_steps = trees.call("complex(c + 0 * a, b) * 2 + a", place, given)
+    oracle.assert_same(inner, by_steps, place, [x])
+    given = {"a": x[:9].astype("f"), "b": np.int16(3)}
+    for text in ("complex(a, b * 2)", "complex(where(1 > 0, 2, 3), a)"):
+        assert trees.call(text, place, given).dtype == ("F" if "b" in text else "D")
+    out = np.full(4, np.nan, "F")
+    with pytest.raises(TypeError, match="the real and the imaginary part, not complex64 numbers"):
+        trees.call("complex(a, b)", place, {"a": np.ones(4, "F"), "b": 1.0}, out=out)
+    assert np.isnan(out).all()
+
+
+def test_complex_of_parts_in_texts() -> None:
+    """Sums, programs in text, other byte orders, and Python's numbers."""
+    a = np.arange(3.0)
+    assert evaluate("sum(complex(a, 1))") == 3 + 3j
+    assert evaluate("sum(abs(complex(a * 3, a * 4)), axis=0)") == 15
+    assert evaluate("complex(a, a)", {"a": a.astype(">f8")}).tolist() == [0, 1 + 1j, 2 + 2j]
+    assert repr(evaluate("complex(a, b)", {"a": -0.0, "b": 2})) == repr(complex(-0.0, 2))
+    assert evaluate("complex(a, 2**70)")[0].imag == 2**70
+    assert Expression("complex(a, 1) + 1").disassemble("f4").startswith("complex2: complex64")
 
 
 def test_rounding_of_integers_and_numbers() -> None:

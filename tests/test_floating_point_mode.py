@@ -76,7 +76,7 @@ def _mask(a: Any) -> Any:
 E5 = pcd.Expression("(a * b + 0.1) / 3e-5 - a")
 TINY, SUBNORMAL = 2.2250738585072014e-308, 5e-324
 
-# What is called with arrays a and b of one type and w of another.
+# Calls with arrays a and b of one type and w of another.
 CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "add": lambda a, b, w: pcd.add(a, b),
     "multiply": lambda a, b, w: pcd.multiply(a, b),
@@ -183,7 +183,7 @@ def test_arrays_on_a_gpu(dtype: str, n: int, mode: str) -> None:
 
 
 def test_the_mode_is_set() -> None:
-    """Where this fails, the other tests prove nothing: NumPy computes in the caller's mode."""
+    """NumPy computes in the caller's mode; otherwise the other tests prove nothing."""
     with _in_mode(MODES["up"]):
         assert _mode() == MODES["up"]
         up = np.divide(1.0, 3.0)

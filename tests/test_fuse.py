@@ -153,7 +153,7 @@ def test_exponents_are_arguments() -> None:
 
 
 def test_it_is_traced_once() -> None:
-    """Where it is defined; no call runs the function again."""
+    """A function is traced where it is defined; no call runs it again."""
     calls = []
 
     @fuse
@@ -211,7 +211,7 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
 
 @pytest.mark.parametrize(("function", "message"), REFUSED)
 def test_refused(function: Callable[..., Any], message: str) -> None:
-    """What depends on values is a TypeError where the function is defined, that says what to do."""
+    """A function that depends on values is refused where it is defined; the error says why."""
     with pytest.raises(TypeError, match=message):
         fuse(function)
 

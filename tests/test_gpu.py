@@ -1,4 +1,4 @@
-"""What only a GPU path has: pieces of large arrays, buffers that are reused, several GPUs."""
+"""Paths that only a GPU has: pieces of large arrays, buffers that are reused, several GPUs."""
 
 from __future__ import annotations
 
@@ -137,3 +137,19 @@ def test_integer_warnings(dtype: str) -> None:
     with np.errstate(all="call", call=lambda kind, flags: heard.add(kind)):
         pcd.divide(a, zero, device="cuda")
     assert "divide by zero" in heard or (np.dtype(dtype).kind == "c" and "invalid value" in heard)
+
+
+@pytest.mark.parametrize("name", ["divide", "floor_divide", "remainder", "fmod", "reciprocal"])
+@pytest.mark.parametrize("dtype", "bBhHiIlL")
+def test_integer_warnings_are_the_cpus(name: str, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    a = np.resize(np.array([1, 7, info.max, info.min], dtype), 1000)
+    for others in ([3, 0], [1, 3], [-1, 5] if info.min < 0 else [2, 3]):
+        args = (a, np.resize(np.array(others, dtype), 1000))
+        args = args if name != "reciprocal" else args[1:]
+        heard: dict[str, set[str]] = {}
+        for device in ("cpu", "cuda"):
+            kinds = heard.setdefault(device, set())
+            with np.errstate(all="call", call=lambda kind, flags, kinds=kinds: kinds.add(kind)):
+                getattr(pcd, name)(*args, device=device)
+        assert heard["cuda"] == heard["cpu"], others

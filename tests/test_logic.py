@@ -38,7 +38,7 @@ def test_of_bools(name: str, place: str) -> None:
 
 
 @cases.each_place()
-@pytest.mark.parametrize("name", [name for name in OF_BOOL if name != "absolute"])
+@pytest.mark.parametrize("name", OF_BOOL)
 def test_bytes_other_than_0_and_1_are_true(name: str, place: str) -> None:
     """A mask made by a view of bytes; the result has 0 and 1 only."""
     operation = getattr(pcd, name)
@@ -49,6 +49,47 @@ def test_bytes_other_than_0_and_1_are_true(name: str, place: str) -> None:
     plain = (a != 0, b != 0)[: operation.nin]
     result = cases.call(operation, place, *args)
     oracle.assert_same(result.view(np.uint8), getattr(np, name)(*plain).view(np.uint8))
+    if operation.nin == 1:
+        fused = cases.call(pcd.Expression(f"{name}(a)"), place, *args)
+        oracle.assert_same(fused.view(np.uint8), result.view(np.uint8))
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_reduce_gives_a_bool(name: str, dtype: np.dtype[Any]) -> None:
+    """Of any type and into any output, as NumPy's; `accumulate` and `reduceat` too."""
+    a = generators.moderate(dtype, 60).reshape(4, 15)
+    a[:, ::4] = 0
+    a[1:] = a[0]
+    ours, numpys = getattr(pcd, name), getattr(np, name)
+    for how in ({}, {"axis": 1}, {"axis": None}, {"axis": (0, 1), "keepdims": True}):
+        oracle.assert_same(ours.reduce(a, **how), numpys.reduce(a, **how), name)
+    for kind in (bool, int, dtype):
+        out, wanted = np.zeros(15, kind), np.zeros(15, kind)
+        assert ours.reduce(a, out=out) is out
+        oracle.assert_same(out, numpys.reduce(a, out=wanted), name)
+    oracle.assert_same(ours.accumulate(a, axis=1), numpys.accumulate(a, axis=1), name)
+    oracle.assert_same(ours.reduceat(a[0], [0, 3, 9]), numpys.reduceat(a[0], [0, 3, 9]), name)
+    assert ours.reduce(a[:, :0], axis=1).tolist() == [name == "logical_and"] * 4
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [BOOL, *cases.DTYPES], ids=str)
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_reduce_of_arrays(name: str, dtype: np.dtype[Any]) -> None:
+    a = (
+        generators.moderate(dtype, 60).reshape(4, 15)
+        if dtype != BOOL
+        else _masks(60).reshape(4, 15)
+    )
+    a[:, ::4] = 0
+    x, numpys = pcd.asarray(a, device="cuda"), getattr(np, name)
+    for reduce in (numpys.reduce, getattr(pcd, name).reduce):
+        for how in ({}, {"axis": 1}, {"axis": None}, {"axis": (0, 1), "keepdims": True}):
+            oracle.assert_same(pcd.asnumpy(reduce(x, **how)), numpys.reduce(a, **how), name)
+    oracle.assert_same(
+        pcd.asnumpy(numpys.reduce(x[:, :0], axis=1)), numpys.reduce(a[:, :0], axis=1)
+    )
 
 
 @cases.each_place()
@@ -226,7 +267,7 @@ def test_out_of_truths(place: str) -> None:
 
 def test_kinds_of_truths() -> None:
     """NumPy's kinds of results, and lists, masked arrays and arrays in the other byte order."""
-    assert type(pcd.any([0, 1])) is np.bool_ and type(pcd.count_nonzero([0, 1])) is int
+    assert type(pcd.any([0, 1])) is np.bool_ and type(pcd.count_nonzero([0, 1])) is np.int64
     assert pcd.count_nonzero(np.arange(3, dtype=">i4"), axis=0) == 2
     assert type(pcd.count_nonzero([[0, 1]], axis=(0, 1))) is type(
         np.count_nonzero([[0, 1]], (0, 1))

@@ -47,7 +47,7 @@ def _pairs(native: bool = False) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _wanted(name: str, a: Any, b: Any) -> np.ndarray:
-    """What Python's own integers say."""
+    """Returns the answers of Python's own integers."""
     compare = np.frompyfunc(oracle.COMPARISONS[name], 2, 1)
     return np.asarray(compare(np.asarray(a).astype(object), np.asarray(b).astype(object)), bool)
 

@@ -425,7 +425,8 @@ def gpu_binding(made: core.Program) -> Calls:
     }
     functions: Calls = {
         "empty": partial(core.empty, (2, 1, 0, 1, 2), "f8", 0, True),
-        "view": partial(core.view, X, 8, (2, 2), (24, 8)),
+        "view": partial(core.view, X, np.ndarray.transpose),
+        "broadcast_to": partial(core.broadcast_to, X, (2, *X.shape)),
         "wrap": partial(core.wrap, pointer, 0, "f8", (6,), None, False, X, None),
         "copy in": partial(core.copy, GPU_OUT, SMALL),
         "copy out": partial(core.copy, OUT, X),
@@ -438,7 +439,7 @@ def gpu_binding(made: core.Program) -> Calls:
         "pointer_device": partial(core.pointer_device, pointer),
         "memory_info": partial(core.memory_info, 0),
         "device_info": partial(core.device_info, 0),
-        "map_arrays": partial(core.map_arrays, 0, False, (X, X), None),
+        "map_arrays": partial(core.map_arrays, 0, False, (X, X)),
         "streams_of": partial(core.streams_of, X),
         "note_use": partial(core.note_use, X, stream),
         "Stream": partial(core.Stream, 0),

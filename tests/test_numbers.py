@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pkg as pcd
-from pkg._docs import COMPLEX_BOUNDS
+from pkg._docs import COMPLEX_ELEMENTARY
 from pkg._table import PREDICATES
 
 OPERATIONS = pytest.mark.parametrize("operation", pcd.core.operations, ids=lambda op: op.__name__)
@@ -183,6 +183,39 @@ def test_subclasses_of_int_are_ints(operation: Any) -> None:
 
 
 @OPERATIONS
+def test_subclasses_of_float_and_complex_are_numbers(operation: Any) -> None:
+    class Length(float):
+        pass
+
+    class Phase(complex):
+        pass
+
+    def said(function: Any, *args: Any) -> str:
+        try:
+            result = function(*args)
+        except (ArithmeticError, ValueError, TypeError) as error:
+            return f"{type(error)} {error}"
+        return f"{type(result)} {result!r}"
+
+    text = f"{operation.__name__}({', '.join('ab'[: operation.nin])})"
+    for x, plain in ((Length(0.5), 0.5), (Phase(0.5 + 1j), 0.5 + 1j)):
+        args, numbers = (x, Length(2.5))[: operation.nin], (plain, 2.5)[: operation.nin]
+        assert said(operation, *args) == said(operation, *numbers)
+        ours, wanted = (dict(zip("ab", given, strict=False)) for given in (args, numbers))
+        assert said(pcd.evaluate, text, ours) == said(pcd.evaluate, text, wanted)
+
+
+def test_subclasses_in_further_functions() -> None:
+    class Length(float):
+        pass
+
+    assert pcd.round(Length(2.5)) == 2 and pcd.round(Length(2.675), 2) == 2.68
+    assert pcd.clip(Length(2.5), 0, 1) == 1 and pcd.true_divide(Length(1), 2) == 0.5
+    two: Any = enum.IntEnum("Two", {"A": 2})
+    assert pcd.evaluate("ones_like(a)", {"a": two.A}, {}) == 1
+
+
+@OPERATIONS
 def test_numpy_scalars_stay_numpys(operation: Any) -> None:
     """np.float64 is a subclass of float, and yet NumPy's: warnings rather than exceptions."""
     is_comparison = operation.__name__ in PREDICATES
@@ -219,10 +252,17 @@ def test_messages() -> None:
         pcd.multiply(1, 2**64)
     with pytest.raises(OverflowError, match="negative"):
         pcd.negative(INT64_MIN)
-    with pytest.raises(ValueError, match="sqrt of a negative number"):
-        pcd.sqrt(-1.0)
-    with pytest.raises(ValueError, match="sqrt of a negative number"):
-        pcd.sqrt(-4)
+    for call, args, said in (
+        (pcd.sqrt, (-1.0,), "sqrt of the negative number -1 is not real"),
+        (pcd.sqrt, (-4,), "sqrt of the negative number -4 is not real"),
+        (pcd.log, (-0.1,), "log has no value for -0.1"),
+        (pcd.arccos, (1 + 2**-52,), "arccos has no value for 1.0000000000000002"),
+        (pcd.power, (-2.5, 1 / 3), "power has no value for -2.5 and 0.3333333333333333"),
+        (pcd.arctan, (1j,), "arctan has no value for 0+1j"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call(*args)
+        assert str(caught.value) == said
 
 
 def test_sqrt() -> None:
@@ -263,7 +303,7 @@ def test_complex_numbers(operation: Any, device: str) -> None:
 
 
 def test_other_kinds_of_numbers() -> None:
-    """What NumPy would make an object of is refused, and the text names what is supported."""
+    """Operands that NumPy makes objects of are refused; the text names what is supported."""
     for number in (fractions.Fraction(1, 2), None, object(), "1", b"1"):
         with pytest.raises(TypeError, match="int64"):
             pcd.add(number, 1)
@@ -291,7 +331,7 @@ def test_numbers_under_a_default_device(device: str) -> None:
 
 
 @cases.each_device()
-@pytest.mark.parametrize("name", COMPLEX_BOUNDS)
+@pytest.mark.parametrize("name", COMPLEX_ELEMENTARY)
 def test_functions_of_complex_numbers_are_cmaths(name: str, device: str) -> None:
     """Results are Python's complex; where cmath raises an exception so do these."""
     functions = {"expm1": lambda z: cmath.exp(z) - 1, "log1p": lambda z: cmath.log(1 + z)}

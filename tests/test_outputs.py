@@ -1,4 +1,4 @@
-"""What `out` may be: one rule for operations, expressions and reductions, compared with NumPy."""
+"""One rule says what `out` may be, for operations, expressions and reductions, as in NumPy."""
 
 from __future__ import annotations
 

@@ -233,9 +233,11 @@ def _is_lost(result: Any) -> bool:
     return type(result) is np.ndarray or isinstance(result, pcd.Array)
 
 
-#: Functions for which the class itself gives a plain array.
+#: Functions for which the class itself gives a plain array, or NumPy a plain number.
 BY_THEIR_OWN_RULES = {
     ("extension", "astype"),
+    ("masked", "count_nonzero"),
+    ("quantity", "count_nonzero"),
     *(("Index", name) for name in "equal not_equal less less_equal greater greater_equal".split()),
 }
 
@@ -399,3 +401,50 @@ def test_no_place_unwraps(place: str, kind: str, shape: tuple[int, ...]) -> None
         return
     assert result is not None
     assert not _is_lost(result), f"{place} of {kind}: {result!r}"
+
+
+# ---- As NumPy ------------------------------------------------------------------------------------
+
+#: Functions without values for some elements, which a masked array masks.
+DOMAINS = "sqrt log log2 log10 tan arcsin arccos arccosh arctanh divide floor_divide remainder fmod"
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", DOMAINS.split())
+def test_masked_arrays_mask_what_has_no_value(name: str, device: str) -> None:
+    x = np.ma.array([-2.0, 0.0, 0.5, 1.0, 3.0], mask=[0, 0, 0, 0, 1])
+    y = np.ma.array([1.0, 0.0, 2.0, 1e-310, 1.0], mask=[0, 0, 0, 0, 1])
+    args = (x, y)[: getattr(pcd, name).nin]
+    result, wanted = getattr(pcd, name)(*args, device=device), getattr(np, name)(*args)
+    assert np.ma.getmaskarray(result).tolist() == np.ma.getmaskarray(wanted).tolist()
+    assert np.ma.allclose(result, wanted)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "any", "all"])
+def test_reductions_are_left_to_methods(name: str) -> None:
+    """Of pandas' objects too, whose methods skip what is missing."""
+    pandas = pytest.importorskip("pandas")
+    for x in (pandas.Series([1.0, np.nan, 0.0]), pandas.DataFrame({"a": [1, 0], "b": [2, 3]})):
+        ours, numpys = getattr(pcd, name)(x), getattr(np, name)(x)
+        assert type(ours) is type(numpys) and np.array_equal(ours, numpys)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "any", "all"])
+def test_nothing_is_written_where_a_reduction_is_refused(name: str) -> None:
+    out = np.full((), 7.0)
+    with pytest.raises(TypeError, match="out has no mask and an operand is a numpy.ma.MaskedArray"):
+        getattr(pcd, name)(np.ma.array([1.0, 2.0], mask=[0, 1]), out=out)
+    assert out == 7
+
+    class Own(np.ndarray):
+        pass
+
+    x = np.array([1.0, 2.0]).view(Own)
+    assert getattr(pcd, name)(x, out=out) is out
+    assert out == getattr(np, name)([1.0, 2.0])
+
+
+def test_quantities_are_refused_by_name() -> None:
+    units = pytest.importorskip("astropy.units")
+    with pytest.raises(TypeError, match=r"add\(\) is a .*Quantity, .*: pass a plain array"):
+        pcd.add(np.ones(2) * units.m, np.ones(2) * units.m)

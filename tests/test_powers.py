@@ -7,6 +7,7 @@ The lists of cases leave powers of signed integers out, since not all exponents 
 
 from __future__ import annotations
 
+import enum
 import itertools
 from typing import Any
 
@@ -70,6 +71,34 @@ def test_negative_exponents_of_integers(dtype: np.dtype[Any], place: str) -> Non
         oracle.assert_same(cases.call(pcd.power, place, a, b, out=out), _powers(a, b))
 
 
+@pytest.mark.parametrize("n", [10, 20_000, 300_000])
+@pytest.mark.parametrize(
+    "types", ["i4 i8 i8", "i8 i8 i8", "i4 i4 i8", ">i4 i4 i4", "i4 >i4 >i4", "u1 i1 i2", "i8 i8 f8"]
+)
+def test_a_negative_exponent_writes_nothing(types: str, n: int) -> None:
+    """Nor where NumPy would convert, or select, the elements part by part."""
+    of_base, of_exponent, of_out = types.split()
+    a, b, out = np.full(n, 2, of_base), np.full(n, 3, of_exponent), np.full(n, 7, of_out)
+    b[-1] = -3
+    where = np.arange(n) % 3 != 1
+    where[-1] = True
+    for keywords in ({}, {"where": where}, {"casting": "unsafe"}, {"order": "F"}):
+        with pytest.raises(ValueError, match=MESSAGE):
+            pcd.power(a, b, out=out, **keywords)
+        with pytest.raises(ValueError, match=MESSAGE):
+            pcd.power(a, b, out, **keywords)
+        assert (out == 7).all(), keywords
+    with pytest.raises(ValueError, match=MESSAGE):
+        pcd.evaluate("a ** b + 0", out=out, casting="same_kind")
+    assert (out == 7).all()
+    where[-1] = False
+    assert pcd.power(a, b, out=out, where=where) is out
+    assert (out == np.where(where, 8, 7)).all()
+    b[-1] = 3
+    assert pcd.power(a, b, out=out) is out and (out == 8).all()
+    assert pcd.evaluate("a ** b + 0", out=out, casting="same_kind") is out and (out == 8).all()
+
+
 @cases.each_place()
 def test_negative_exponents_in_expressions(place: str) -> None:
     a = np.arange(1, 3000)
@@ -94,15 +123,28 @@ def _evaluate(text: str, place: str, a: Any, b: Any, n: Any) -> Any:
     return pcd.evaluate(text, names, device=place)
 
 
-def test_a_mask_chooses_exponents() -> None:
+@cases.each_place()
+def test_a_mask_chooses_exponents(place: str) -> None:
     """Elements that `where` leaves out are not looked at, as in NumPy."""
     a, b, mask = np.array([2, 3, 4]), np.array([2, -1, 3]), np.array([True, False, True])
     out = np.zeros(3, a.dtype)
-    assert pcd.power(a, b, out=out, where=mask) is out and out.tolist() == [4, 0, 64]
+    cases.call(pcd.power, place, a, b, out=out, where=mask)
+    assert out.tolist() == [4, 0, 64]
+    if place == "array":
+        x, y, where = (pcd.asarray(one, device="cuda") for one in (a, b, mask))
+        there = pcd.zeros(3, a.dtype, device="cuda")
+        assert pcd.power(x, y, out=there, where=where) is there
+        assert pcd.asnumpy(there).tolist() == [4, 0, 64]
+        none = pcd.asarray(np.zeros(3, bool), device="cuda")
+        assert pcd.asnumpy(np.power(x, -2, out=there, where=none)).tolist() == [4, 0, 64]
+        assert pcd.asnumpy(np.power(x, 2, out=there, where=where)).tolist() == [4, 0, 16]
+        with pytest.raises(ValueError, match="the exponent -2 is negative"):
+            np.power(x, -2, out=there, where=where)
+        assert pcd.asnumpy(np.power(x * 1.0, -1, where=where))[0] == 0.5
 
 
 def test_types_are_numpys() -> None:
-    for a, b in itertools.product("?bhilBHILefd", repeat=2):
+    for a, b in itertools.product("?bhilBHILefdFD", repeat=2):
         x, y = np.ones(3, a), np.ones(3, b)
         assert pcd.power(x, y).dtype == np.power(x, y).dtype, f"{a} {b}"
         assert pcd.evaluate("x ** y").dtype == np.power(x, y).dtype, f"{a} {b}"
@@ -110,8 +152,28 @@ def test_types_are_numpys() -> None:
         assert pcd.evaluate("x ** y").dtype == np.power(x, y).dtype, f"{a} {b}"
     with pytest.raises(OverflowError):
         pcd.power(np.ones(3, "i1"), 300)
-    with pytest.raises(TypeError, match=r"power\(\) is not defined for .*complex128"):
-        pcd.power(np.array([1j]), 2)
+
+
+@cases.each_place()
+def test_types_of_powers_of_bools(place: str) -> None:
+    """NumPy's: int64, but int8 for squares."""
+    m = np.array([True, False])
+    for n in (0, 1, 2, 3, 64, 65, 0.5, 2.0, np.int8(2), np.int8(3)):
+        wanted = m**n
+        for text in ("a ** n", f"a ** {n}"):
+            if isinstance(n, np.generic) and "n" not in text:
+                continue
+            oracle.assert_same(_evaluate(text, place, m, m, n), wanted, f"{text} {n}")
+        if place == "array":
+            oracle.assert_same(pcd.asnumpy(pcd.asarray(m, device="cuda") ** n), wanted, f"{n}")
+
+
+@pytest.mark.gpu
+def test_exponents_of_subclasses_have_a_type() -> None:
+    """As NumPy's: only Python's own numbers take the type of the array."""
+    three: Any = enum.IntEnum("Three", {"A": 3})
+    a = np.array([2, 3], "u2")
+    oracle.assert_same(pcd.asnumpy(pcd.asarray(a, device="cuda") ** three.A), a**three.A)
 
 
 @cases.each_place()
@@ -146,6 +208,134 @@ def test_operators_of_arrays() -> None:
         oracle.assert_same(pcd.asnumpy(ours), wanted)
     x **= y
     oracle.assert_same(pcd.asnumpy(x), pcd.power(a, b))
+
+
+# ---- Complex numbers -----------------------------------------------------------------------------
+
+
+def _complex_operands(dtype: np.dtype[Any], n: int) -> tuple[Any, Any]:
+    """Numbers of all kinds, of which a quarter are moderate, and a quarter whole exponents."""
+    a, b = generators.values(dtype, n), generators.values(dtype, n, 1)
+    a[::4], b[::4] = generators.moderate(dtype, n)[::4], generators.moderate(dtype, n, 1)[::4]
+    b[1::4] = np.random.default_rng(n).integers(-9, 10, n)[1::4]
+    return a, b
+
+
+@cases.each_place()
+@cases.each_dtype(cases.COMPLEX)
+@pytest.mark.usefixtures("quiet")
+def test_complex_layouts(dtype: np.dtype[Any], place: str) -> None:
+    """An element has the bits that it has alone on the CPU."""
+    for n in generators.LENGTHS[::4]:
+        a, b = _complex_operands(dtype, n)
+        alone = [pcd.power(a[i : i + 1], b[i : i + 1])[0] for i in range(n)]
+        oracle.assert_same(cases.call(pcd.power, place, a, b), np.array(alone, dtype), str(n))
+    flat = _complex_operands(dtype, 165)
+    wanted = pcd.power(*flat).reshape(5, 33)
+    for layout in generators.INPUT_LAYOUTS:
+        a, b = (x.reshape(5, 33) for x in flat)
+        x, y = generators.laid_out(a, layout), generators.laid_out(b, "reversed")
+        if np.array_equal(x, a, equal_nan=True) and np.array_equal(y, b, equal_nan=True):
+            oracle.assert_same(cases.call(pcd.power, place, x, y), wanted, layout)
+        right = pcd.power(np.ascontiguousarray(x), np.ascontiguousarray(y))
+        oracle.assert_same(cases.call(pcd.power, place, x, y), right, layout)
+    out = flat[0].copy()
+    cases.call(pcd.power, place, out, flat[1], out=out)
+    oracle.assert_same(out, wanted.ravel())
+
+
+@cases.each_dtype(cases.COMPLEX)
+@pytest.mark.usefixtures("quiet")
+def test_complex_powers_are_near_numpys(dtype: np.dtype[Any]) -> None:
+    a, b = generators.moderate(dtype, 1000), generators.moderate(dtype, 1000, 1)
+    a, b = a / 8, b / 8
+    a[a == 0] = 1
+    oracle.assert_same(
+        pcd.power(a, b), oracle.expected("power", a, b), "power", [a, b], name="power"
+    )
+
+
+@cases.each_dtype(cases.COMPLEX)
+@pytest.mark.usefixtures("quiet")
+def test_complex_special_values(dtype: np.dtype[Any]) -> None:
+    """Those of NumPy: z^0 and powers of 0; exact powers; signs of zeros; beyond overflow."""
+    inf, nan = np.inf, np.nan
+    z = np.array([0, 1, 2 - 3j, complex(inf, 1), complex(nan, inf), complex(0, nan)], dtype)
+    assert (pcd.power(z, 0) == 1).all() and (pcd.power(z, 0j).imag == 0).all()
+    zero, w = np.zeros(7, dtype), np.array([1, 2 + 3j, 1e-30 - 1j, -1, 1j, -2 + 1j, nan], dtype)
+    oracle.assert_same(pcd.power(zero, w), np.power(zero, w))
+    with np.errstate(invalid="raise"):
+        assert pcd.power(zero[:3], w[:3]).tolist() == [0, 0, 0]
+        for exponent in w[3:6]:
+            with pytest.raises(FloatingPointError):
+                pcd.power(zero, exponent)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        pcd.power(np.array([1e30 + 1e30j], dtype), 30)
+    for n in range(-12, 13):
+        for number in (1 + 1j, -2 + 1j, 3 - 2j, 0.5j, -4 + 0j, complex(2, -0.0)):
+            x = 1 + 0j if n == 0 else number
+            for _ in range(abs(n) - 1):
+                x = complex(
+                    x.real * number.real - x.imag * number.imag,
+                    x.real * number.imag + x.imag * number.real,
+                )
+            wanted = np.array([x if n >= 0 else 1 / x], dtype)
+            result = pcd.power(np.array([number], dtype), n)
+            np.testing.assert_allclose(result, wanted, rtol=2e-7 if dtype == "F" else 1e-15)
+            assert n < 0 or result == wanted, f"{number} ** {n}"
+    for number in (2.0, -2.0):
+        for n in (-3, -2, 1, 2, 3, 0.5, 2.5, -1.5, 65):
+            above, below = (
+                pcd.power(np.array([complex(number, y)], dtype), n) for y in (0.0, -0.0)
+            )
+            oracle.assert_same(below, above.conj(), f"{number} ** {n}")
+    assert pcd.power(np.array([4, 9, 0.25], dtype), 0.5).tolist() == [2, 3, 0.5]
+
+
+@cases.each_place()
+@cases.each_dtype(cases.COMPLEX)
+@pytest.mark.usefixtures("quiet")
+def test_complex_expressions(dtype: np.dtype[Any], place: str) -> None:
+    """The function's bits, also of exponents that are real; products of small whole numbers."""
+    a, b = _complex_operands(dtype, 500)
+    wanted = pcd.power(a, b)
+    for text in ("a ** b", "power(a, b)", "pow(a, b)"):
+        oracle.assert_same(_evaluate(text, place, a, b, 0), wanted, text, [a, b])
+    for number in (1.7, -2.5, 65, 0.25 - 1j, 2 + 0j):
+        right = pcd.power(a, dtype.type(number))
+        for text in ("a ** n", "power(a, n)", f"a ** ({number})"):
+            oracle.assert_same(_evaluate(text, place, a, b, number), right, text, [a])
+    oracle.assert_same(_evaluate("a ** n", place, a, b, 2), pcd.square(a))
+    oracle.assert_same(_evaluate("n ** b", place, a, b, 2), pcd.power(dtype.type(2), b))
+    real = np.abs(a.real)
+    oracle.assert_same(_evaluate("a ** b", place, real, b, 0), pcd.power(real.astype(dtype), b))
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("quiet")
+def test_complex_operators_of_arrays() -> None:
+    a, b = _complex_operands(np.dtype("D"), 300)
+    x, y = (pcd.asarray(one, device="cuda") for one in (a, b))
+    for ours, wanted in (
+        (x**y, pcd.power(a, b)), (2.5j**x, pcd.power(2.5j, a)), (x**1j, pcd.power(a, 1j)),
+        (np.power(x, 3), pcd.power(a, 3)), (x**2, pcd.square(a)), (x**1.5, pcd.power(a, 1.5)),
+    ):  # fmt: skip
+        oracle.assert_same(pcd.asnumpy(ours), wanted)
+    x **= y
+    oracle.assert_same(pcd.asnumpy(x), pcd.power(a, b))
+
+
+def test_complex_numbers() -> None:
+    """Of Python; 0 has more powers than Python's."""
+    for z, w in itertools.product((1 + 2j, -3j, 2, -1.5), (0j, 2j, -1.5, 3 + 1j, 5)):
+        if isinstance(z, complex) or isinstance(w, complex):
+            result, wanted = pcd.power(z, w), z**w
+            assert type(result) is complex and abs(result - wanted) <= 1e-13 * abs(wanted)
+    assert pcd.power(0j, 3 + 1j) == 0 and pcd.power(0j, 0) == 1
+    with pytest.raises(ValueError):
+        pcd.power(0j, -1.5)
+    with pytest.raises(OverflowError):
+        pcd.power(1e200 + 1j, 5)
 
 
 def test_pandas_computes_here() -> None:

@@ -253,7 +253,7 @@ def test_an_override_that_declines(device: str) -> None:
 
 
 def test_numpys_functions_take_the_ufunc() -> None:
-    """Where a ufunc is expected, ours is one."""
+    """Ours is a ufunc for functions that expect one."""
     a = np.arange(6).reshape(2, 3)
     assert np.apply_along_axis(pcd.add.ufunc.reduce, 1, a).tolist() == [3, 12]
     vectors = [np.arange(3), np.arange(3) * 10]

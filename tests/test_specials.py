@@ -14,7 +14,7 @@ import pytest
 from cases import Case
 
 import pkg as pcd
-from pkg._docs import COMPLEX_BOUNDS
+from pkg._docs import COMPLEX_ELEMENTARY
 
 
 @cases.each()
@@ -91,7 +91,7 @@ def test_warnings_are_numpys(case: Case) -> None:
     """Element by element: the same kinds of warning as NumPy, no more and no fewer."""
     # The conditions of C's quotient are those of the floor.
     is_quotient = case.name == "divide" and case.dtype.kind in "iu"
-    numpys = getattr(np, "floor_divide" if is_quotient else case.name)
+    numpys = oracle.function("floor_divide" if is_quotient else case.name)
     inputs = generators.special_pairs(case.dtype, case.nin)
     different = []
     for i in range(inputs[0].size):
@@ -99,6 +99,8 @@ def test_warnings_are_numpys(case: Case) -> None:
         ours, wanted = _raised(case, *element), _raised(numpys, *element)
         if case.name in _FUNCTIONS:
             ours, wanted = ours - {"underflow"}, wanted - {"underflow"}
+        if case.name == "logaddexp":  # NumPy compares NaNs, and its difference overflows
+            wanted -= {"invalid value", "overflow"}
         if case.name == "reciprocal" and case.dtype.kind in "iu":
             wanted -= {"invalid value"}
         if ours ^ wanted == {"underflow"} and _is_at_edge_of_underflow(np.asarray(case(*element))):
@@ -131,7 +133,7 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
             wanted = {"overflow"} if overflows else set()
         elif case.name in _FUNCTIONS:
             with np.errstate(all="ignore"):
-                can_warn = case.name in ("reciprocal", *COMPLEX_BOUNDS)
+                can_warn = case.name in ("reciprocal", *COMPLEX_ELEMENTARY)
                 z, result = element[0][0], case(*element)[0]
                 wanted = _warnings_of_function(case.name, z, result) if can_warn else set()
         else:

@@ -35,7 +35,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def said(tree: Path, *command: str) -> str:
-    """What Python says when it starts in the tree and imports the package, and fails."""
+    """Returns Python's words when it starts in the tree, imports the package, and fails."""
     done = subprocess.run(
         [sys.executable, *(command or ("-c", "import pkg"))],
         cwd=tree,

@@ -121,3 +121,17 @@ def test_divide_has_its_own_name() -> None:
 def test_the_class_of_expressions_has_a_signature() -> None:
     assert list(inspect.signature(pcd.Expression).parameters) == ["text"]
     assert "a" in inspect.signature(pcd.Expression("a + 1")).parameters
+
+
+@cases.each_device()
+def test_options_of_expressions_without_out(device: str) -> None:
+    """Are looked at even if they change nothing."""
+    x = np.arange(3.0)
+    for keywords, message in (
+        ({"casting": "loose"}, r"evaluate\(\): casting must be one of 'no', .*, not 'loose'"),
+        ({"order": "Z"}, r"evaluate\(\): order must be .*, not 'Z'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pcd.evaluate("x + 1", device=device, **keywords)
+        with pytest.raises(ValueError, match=message):
+            pcd.Expression("x + 1")(x, device=device, **keywords)

@@ -33,18 +33,45 @@ OPERATORS = {
 }
 
 #: Functions by name in the text.
-FUNCTIONS = {"minimum": 2, "maximum": 2, "divide": 2, "square": 1, "sqrt": 1, "abs": 1, "where": 3}
+FUNCTIONS = {
+    **{"minimum": 2, "maximum": 2, "divide": 2, "square": 1, "sqrt": 1, "abs": 1, "where": 3},
+    "complex": 2,
+}
 
 DTYPES = [np.dtype(char) for char in "?bhilBHILefdFD"]
 
+
+def _complex(real: Any, imag: Any) -> Any:
+    """The complex numbers of these parts, in the type to which NumPy promotes both."""
+    dtype = np.result_type(
+        np.complex64, *(type(x)(0) if _is_number(x) else x for x in (real, imag))
+    )
+    if any(np.iscomplexobj(x) for x in (real, imag)):
+        raise TypeError("a part is complex itself")
+    if _is_number(real) and _is_number(imag):
+        return complex(real, imag)
+    result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
+    result.real, result.imag = real, imag
+    return result
+
+
+def _raised(base: Any, exponent: Any) -> Any:
+    """Computes a power of numbers; an int of very many bits is refused."""
+    if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1:
+        if (base.bit_length() - 1) * exponent >= 1 << 16:
+            raise OverflowError("the power has too many bits")
+    return base**exponent
+
+
 _PYTHON = {
+    "complex": _complex,
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
     "true_divide": operator.truediv,
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
-    "power": operator.pow,
+    "power": _raised,
     "negative": operator.neg,
     "abs": abs,
     **oracle.COMPARISONS,
@@ -114,7 +141,7 @@ def _power(base: Any, exponent: Any) -> Any:
     if not isinstance(exponent, int | float) or exponent not in (0.5, *range(-64, 65)):
         return _operation("power", base, exponent)
     if base.dtype == np.bool_:
-        base = base.astype(np.int8)
+        base = base.astype(np.int8 if exponent == 2 else np.int64)  # as NumPy
     if isinstance(exponent, float):
         if base.dtype.kind in "biu":
             base = base.astype(np.float64)
@@ -163,6 +190,8 @@ def _value(tree: Tree, inputs: dict[str, Any], alone: bool) -> Any:
     if all(map(_is_number, values)):
         known = _PYTHON.get(kind) or getattr(pcd, kind)
         return known(*values)
+    if kind == "complex":
+        return _complex(*values)
     if kind == "power":
         base, exponent = values
         if _is_number(base):
@@ -233,6 +262,7 @@ def _grow(trees: Any) -> Any:
         st.tuples(st.sampled_from([*binary, "minimum", "maximum", "divide"]), trees, trees),
         st.tuples(st.sampled_from(["square", "sqrt", "abs", "negative"]), trees),
         st.tuples(st.just("where"), trees, trees, trees),
+        st.tuples(st.just("complex"), trees, trees),
         st.tuples(st.just("power"), trees, st.tuples(st.just("number"), _exponents)),
         st.tuples(st.just("power"), trees, trees),
     )

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,25 @@ def cpu_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory, machine: Ma
 def cuda_wheel(
     sdist: Path, nvcc: Path, tmp_path_factory: pytest.TempPathFactory, machine: Machine
 ) -> Wheel:
-    """From the sdist, with CUDA_HOME alone to say where CUDA is, for one architecture."""
-    env = machine.env(without=["nvcc"], CUDA_HOME=nvcc.parents[1], CUDAARCHS="90", MYLIB_CUDA="ON")
+    """From the sdist, with CUDA_HOME alone to say where CUDA is, for one architecture.
+
+    Without a warning: `.ci/run` compiles for this architecture nowhere else.
+    """
+    env = machine.env(
+        without=["nvcc"],
+        CUDA_HOME=nvcc.parents[1],
+        CUDAARCHS="90-real",
+        MYLIB_CUDA="ON",
+        CMAKE_ARGS="-DMYLIB_WERROR=ON",
+    )
     return build_wheel(sdist, tmp_path_factory.mktemp("cuda-wheel"), env)
+
+
+@pytest.fixture
+def shallow() -> Iterator[Path]:
+    """A folder as deep as those in which pip builds: so ccache knows the files that it compiles."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +121,7 @@ def prefix(unpacked: Path, tmp_path_factory: pytest.TempPathFactory, machine: Ma
     env = machine.env()
     options = ["-DMYLIB_CUDA=OFF", "-DMYLIB_BUILD_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib"]
     options += ["-GNinja"] if shutil.which("ninja") else []
-    # A folder as deep as those in which pip builds: so ccache knows the files.
+    # As `shallow`, which is of one test.
     with tempfile.TemporaryDirectory() as source:
         shutil.copytree(unpacked, source, dirs_exist_ok=True)
         build = Path(source, "build", "prefix")

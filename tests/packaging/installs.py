@@ -16,7 +16,7 @@ import pytest
 COMPILERS = ("cc", "gcc", "clang", "icx", "c99", "c89", "tcc")
 CMAKE_TOOLS = ("cmake", "ninja", "make", "gmake")
 
-# What would change a build; each test starts without them.
+# Variables that would change a build; each test starts without them.
 BUILD_VARIABLES = ("CC", "CXX", "CFLAGS", "CPATH", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "PYTHONPATH")
 BUILD_PREFIXES = ("CMAKE_", "CUDA", "MYLIB_", "NVCC_")
 
@@ -123,7 +123,7 @@ class Environment:
         return run([*command, *arguments], env or self.env)
 
     def run(self, code: str) -> str:
-        """What a program prints there."""
+        """Returns the text that a program prints there."""
         return run([self.python, "-c", code], self.env).output.strip()
 
 

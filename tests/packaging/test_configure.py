@@ -1,4 +1,4 @@
-"""How CMake finds CUDA and what it says when something is missing.  Nothing is compiled here."""
+"""CMake finds CUDA, or says what is missing.  Nothing is compiled here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people install: the sdist, the wheels made from it, the tree, an editable tree."""
+"""All that people install works: the sdist, its wheels, the tree, an editable tree."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_wheel_members(cpu_wheel: Wheel, tree: Path) -> None:
 
 def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
     check_members(cuda_wheel.path, tree)
-    assert cuda_wheel.path.stat().st_size < 3_000_000
+    # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.9 MB.
+    assert cuda_wheel.path.stat().st_size < 2_500_000
 
 
 def test_wheel_works(cpu_environment: Environment) -> None:
@@ -175,10 +176,12 @@ def test_install_from_sdist_as_a_newcomer(
     assert empty.run(WORKS).startswith("3 111 ")
 
 
-def test_editable_install(tree: Path, machine: Machine, environment: EnvironmentMaker) -> None:
+def test_editable_install(
+    tree: Path, machine: Machine, environment: EnvironmentMaker, shallow: Path
+) -> None:
     made = environment()
-    source = tree.parent / "editable"
-    shutil.copytree(tree, source)
+    source = shallow.resolve()
+    shutil.copytree(tree, source, dirs_exist_ok=True)
     arguments = ["--no-deps", "--no-build-isolation", "--editable", source]
     made.install(*arguments, env=machine.env(MYLIB_CUDA="OFF"))
     number, _, _, file = made.run(WORKS).split()
@@ -200,7 +203,7 @@ def test_editable_install(tree: Path, machine: Machine, environment: Environment
     strict.install(*arguments, *options, env=machine.env(MYLIB_CUDA="OFF"))
     assert strict.run(WORKS).startswith("3 111 ")
 
-    # What the editable install left in the package does not slip into a wheel.
+    # Files that the editable install left in the package do not slip into a wheel.
     (source / "pkg" / "include" / "stale.h").touch()
     wheel = build_wheel(source, tree.parent / "from-editable", machine.env(MYLIB_CUDA="OFF"))
     check_members(wheel.path, tree)
@@ -221,7 +224,7 @@ def test_summary_in_the_build_log(cpu_wheel: Wheel, cuda_wheel: Wheel, nvcc: Pat
     for line in ("C compiler", "CPU kernels", "CUDA         not found", "looked for: CUDACXX"):
         assert line in cpu_wheel.log.output
     assert f"{nvcc}, found through CUDA_HOME" in cuda_wheel.log.output
-    assert "architectures 90 (CUDAARCHS)" in cuda_wheel.log.words
+    assert "architectures 90-real (CUDAARCHS)" in cuda_wheel.log.words
 
 
 # ---- MYLIB_ROOT --------------------------------------------------------------------------------
@@ -244,7 +247,7 @@ def test_mylib_root(
 
 
 def build_ext_fails(source: Path, folder: Path, env: dict[str, str]) -> str:
-    """What building the extension says when it fails."""
+    """Returns the text of a build of the extension that fails."""
     command = [sys.executable, "setup.py", "build_ext", "-b", folder / "lib", "-t", folder / "temp"]
     return run(command, env, cwd=source, fails=True).words
 
