@@ -1,4 +1,4 @@
-"""What is measured: cases made from the table of operations, and the goals that belong to them."""
+"""The cases to measure, made from the table of operations, and the goals that belong to them."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class NumberCase(Case):
         operands.check(self.op, statement.value(), number, isinstance(number, complex))
         prepared = Prepared({OURS: statement})
         if self.device == "cpu":
-            if "NumPy" in environment.cpu_peers:
+            if "NumPy" in environment.cpu_peers and hasattr(np, self.op):
                 function = operands.nearest(self.op, np.asarray(self.numbers[0]).dtype.char)
                 prepared.timers["NumPy"] = contenders.Statement(f"f({arguments})", f=function)
             return prepared
@@ -250,7 +250,7 @@ class ImportTimer:
 
     def timeit(self, number: int) -> float:
         seconds = 0.0
-        # What an installed package has: modules that were compiled before.
+        # As for an installed package, modules are compiled once and for all.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         for _ in range(number):
             done = subprocess.run(
@@ -481,5 +481,5 @@ def select(cases: list[Case], only: str | None) -> list[Case]:
 
 
 def usable_threads() -> int:
-    """How many threads a large operation of the package uses."""
+    """Returns the number of threads that a large operation of the package uses."""
     return int(pcd.config()["threads"]) or len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""What the machine can do at best, measured in the same run as everything else."""
+"""The best that the machine can do, measured in the same run as everything else."""
 
 from __future__ import annotations
 

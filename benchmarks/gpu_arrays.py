@@ -54,7 +54,7 @@ class Burst:
 
 @dataclass(frozen=True)
 class Library:
-    """What a statement needs of a contender: its module, moving arrays there and back, waiting."""
+    """A contender as statements use it: its module, moving arrays there and back, waiting."""
 
     name: str
     api: Any

@@ -20,7 +20,7 @@ MIN_SAMPLES = 3
 
 
 class Timer(Protocol):
-    """What can be timed; `timeit.Timer` is one."""
+    """Anything that can be timed, as `timeit.Timer`."""
 
     def timeit(self, number: int) -> float:
         """Seconds for `number` repetitions."""
@@ -52,7 +52,7 @@ def _summary(samples: list[float], number: int) -> Times:
 
 
 def calls_per_sample(timer: Timer, sample_seconds: float) -> tuple[int, float]:
-    """How many calls make a sample, and the seconds of one; warms up meanwhile."""
+    """Returns the number of calls in a sample, and the seconds of one; warms up meanwhile."""
     seconds, number = timer.timeit(1), 1
     if seconds >= WARM_SECONDS:
         return 1, seconds
@@ -79,7 +79,7 @@ def measure(
         if i >= MIN_SAMPLES and time.perf_counter() - start > budget:
             break
         for name, timer in timers.items():
-            # What ran in between has taken the caches.
+            # The other contenders have filled the caches meanwhile.
             if latest[name] < WARM_SECONDS:
                 timer.timeit(1)
             latest[name] = timer.timeit(numbers[name]) / numbers[name]

@@ -61,7 +61,7 @@ class Maker:
         if self.is_of_small_numbers():
             block = (block / 128).astype(block.dtype)
         if second and name == "power":
-            block = abs(block)  # integers have no negative powers
+            block = abs(block).astype(block.dtype)  # integers have no negative powers
         return np.resize(block, math.prod(shape)).reshape(shape)
 
     def is_of_small_numbers(self) -> bool:
@@ -201,12 +201,19 @@ def _truncated(a: Any, b: Any) -> Any:
     return quotient + ((remainder != 0) & (np.less(a, 0) != np.less(b, 0))).astype(quotient.dtype)
 
 
-#: Where NumPy's function of the same name computes something else.
-ORACLES: dict[str, Callable[..., Any]] = {"divide": _truncated}
+def _erf(x: Any) -> Any:
+    """The C library's, in the type in which NumPy computes functions."""
+    x = np.asarray(x)
+    dtype = np.cbrt(x.reshape(-1)[:0]).dtype
+    return np.array([math.erf(v) for v in x.reshape(-1).tolist()], dtype).reshape(x.shape)[()]
+
+
+#: Where NumPy's function of the same name computes something else, or is absent.
+ORACLES: dict[str, Callable[..., Any]] = {"divide": _truncated, "erf": _erf}
 
 
 def oracle(name: str) -> Callable[..., Any]:
-    """What computes the right result of an operation.  AttributeError when nothing here does."""
+    """Returns a function with the right results of an operation, or raises AttributeError."""
     return ORACLES.get(name) or getattr(np, name)
 
 

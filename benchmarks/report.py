@@ -25,7 +25,7 @@ TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f6
 
 @dataclass
 class Row:
-    """What came out of a case."""
+    """The results of a case."""
 
     case: Case
     nbytes: int = 0
@@ -39,7 +39,7 @@ class Row:
         return self.times[OURS].median if OURS in self.times else self.values.get(OURS, math.nan)
 
     def ratio(self, reference: str) -> float:
-        """How many times as long the reference takes; NaN when it is not there."""
+        """Returns the reference's time divided by ours; NaN if one of them was not measured."""
         if reference not in self.times or OURS not in self.times:
             return math.nan
         return self.times[reference].median / self.times[OURS].median
@@ -89,7 +89,7 @@ def _processor() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Where this runs."""
+    """Describes the machine and the versions."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),

@@ -95,7 +95,7 @@ def main() -> int:
     print(f"mylib_map: {matrix.tolist()} + {row.tolist()} = {sums.tolist()}")
     assert np.array_equal(sums, matrix + row)
 
-    # What goes wrong is told by the status and the message.
+    # The status and the message tell what goes wrong.
     wrong = (Array * 2)(describe(matrix), describe(row, MYLIB_F64))
     try:
         check(mylib, mylib.mylib_map(MYLIB_OP_add, cpu, None, byref(describe(sums)), wrong))

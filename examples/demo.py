@@ -108,7 +108,7 @@ def landscape(xp: Any, grid: Grid) -> dict[str, np.ndarray]:
 
 
 def count_differences(got: dict[str, np.ndarray], want: dict[str, np.ndarray]) -> int:
-    """How many numbers differ in any bit."""
+    """Counts the numbers that differ in any bit."""
     return sum(int(np.count_nonzero(_bits(got[name]) != _bits(want[name]))) for name in want)
 
 
