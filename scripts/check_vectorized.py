@@ -29,7 +29,7 @@ UNARY = "negative absolute square sqrt invert logical_not_first".split()
 COMPARISONS = "equal not_equal less less_equal logical_and logical_or logical_xor".split()
 SHIFTS = "left_shift right_shift".split()
 
-# Where scalar code is expected of OPERATION_kernel_TYPE: (operations, types, levels), and why.
+# Scalar code is expected of these OPERATION_kernel_TYPE: (operations, types, levels), and why.
 ALL_LEVELS = list(REGISTERS)
 BEFORE_V3 = ["v2"]
 BEFORE_V4 = ["v2", "v3"]
@@ -72,7 +72,7 @@ EXPECTED_SCALAR_FUNCTIONS = [
     # One element at a time, by a call: they choose between formulas.
     (
         "exp expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
-        " arcsin arccos arctan arcsinh arccosh arctanh",
+        " arcsin arccos arctan arcsinh arccosh arctanh power",
         COMPLEX,
         ALL_LEVELS,
     ),
@@ -117,7 +117,7 @@ class Function:
                     yield [text for address, text in part if first <= address <= last]
 
     def vector_loops(self, register: str) -> int:
-        """How many loops compute with and store whole vectors of that kind."""
+        """Counts the loops that compute with whole vectors of that kind and store them."""
         return sum(
             any(ARITHMETIC.search(text) for text in loop)
             and any(found[1] == register for text in loop if (found := STORE.search(text)))
@@ -154,7 +154,7 @@ def expected_scalar(name: re.Match[str], level: str) -> bool:
 
 
 def problem(code: dict[str, Function], name: re.Match[str], level: str) -> str | None:
-    """What is wrong with one function; None when it is vector code as it should be."""
+    """Tells what is wrong with one function; None if it is vector code as it should be."""
     # gcc makes one of two functions with the same code, and lets the other jump to it.
     function = code[name[0]]
     while (same := function.same_as()) in code:
@@ -175,7 +175,7 @@ def problem(code: dict[str, Function], name: re.Match[str], level: str) -> str |
 
 
 def check(build: Path, levels: Iterable[str]) -> tuple[list[str], int]:
-    """What is wrong, one line for each function, and how many are vector code."""
+    """Returns a line for each function that is wrong, and the number of those in vector code."""
     wrong = []
     vectorized = 0
     for level in levels:

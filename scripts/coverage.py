@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much of the library the C tests run: per cent of the lines and of the branches, by gcov.
+"""The share of the library that the C tests run: lines and branches in per cent, by gcov.
 
 cmake --preset debug -DMYLIB_CUDA=OFF "-DCMAKE_C_FLAGS=--coverage -Og"
 cmake --build --preset debug && ctest --preset debug

@@ -11,6 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = ("--parallel", str(os.cpu_count() or 1))
 
+#: `make check` runs everything at full length; `.ci/run` does not.
+IS_WHOLE = os.environ.get("MYLIB_TEST_ALL") == "1"
+
 
 def execute(
     *command: str | Path, cwd: Path = ROOT, **variables: str

@@ -9,17 +9,30 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import JOBS, ROOT, execute, run
+from commands import IS_WHOLE, JOBS, ROOT, execute, run
 
-# Where `make` builds; reused when that was for all major architectures, with warnings as errors.
+# The folder of `make`; reused when that was with warnings as errors, for all major architectures
+# or those of `.ci/run`.
 MADE = ROOT / "build" / "c"
 
 
 def fails(*command: str | Path) -> str:
-    """What a command says that must fail."""
+    """Returns the output of a command that must fail."""
     done = execute(*command)
     assert done.returncode != 0, done.stdout[-20000:]
     return done.stdout
+
+
+def one_level(flags: str = "") -> list[str]:
+    """Options for code of one level, with further flags for C: of v3, where that runs.
+
+    `.ci/run` builds so: `make test` and the wheels have all levels, and `make check` has them here.
+    """
+    cpu = Path("/proc/cpuinfo")
+    runs_v3 = platform.machine() == "x86_64" and cpu.exists() and " avx2 " in cpu.read_text()
+    if not IS_WHOLE and runs_v3:
+        return [f"-DCMAKE_C_FLAGS={flags} -march=x86-64-v3", "-DMYLIB_COMPILER_KNOWS_LEVELS=OFF"]
+    return [f"-DCMAKE_C_FLAGS={flags}", "-UMYLIB_COMPILER_KNOWS_LEVELS"]
 
 
 # The least that the C tests run of the library without CUDA, in per cent: just below what they do.
@@ -31,7 +44,9 @@ def test_preset(preset: str) -> None:
     """The preset's build, without a warning, passes the C tests, which run enough of the code."""
     # The debug build measures how much: -Og leaves lines what they are.
     is_measured = preset == "debug" and shutil.which("gcov") is not None
-    options = ["-DMYLIB_CUDA=OFF", "-DCMAKE_C_FLAGS=--coverage -Og"] if is_measured else []
+    options = one_level("--coverage -Og" if is_measured else "") if preset != "no-cuda" else []
+    if is_measured:
+        options.append("-DMYLIB_CUDA=OFF")
     run("cmake", "--preset", preset, *options)
     run("cmake", "--build", "--preset", preset, *JOBS)
     build = ROOT / "build" / preset
@@ -52,7 +67,7 @@ def test_clang_builds_without_warnings() -> None:
         pytest.skip("no clang on this machine")
     build = ROOT / "build" / "clang"
     options = ["-DCMAKE_C_COMPILER=clang", "-DMYLIB_CUDA=OFF", "-DMYLIB_WERROR=ON"]
-    run("cmake", "-S", ".", "-B", build, *options)
+    run("cmake", "-S", ".", "-B", build, *options, *one_level())
     run("cmake", "--build", build, *JOBS)
     tests = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", *JOBS]
     run(*tests, MYLIB_TEST_SHORT="1")
@@ -66,13 +81,19 @@ def cache(build: Path) -> dict[str, str]:
 
 
 def test_cuda_for_all_major_architectures() -> None:
-    """Compiles and links without a warning."""
+    """Compiles and links without a warning.
+
+    `.ci/run` compiles for three that have all branches: two there, and one in the wheel.
+    """
     found = cache(MADE)
     wanted = {
         "CMAKE_CUDA_ARCHITECTURES": "all-major",
         "MYLIB_WERROR": "ON",
     }
     build = MADE
+    is_of_ci = found.get("CMAKE_CUDA_ARCHITECTURES", "").startswith("75;")
+    if is_of_ci and not IS_WHOLE:
+        wanted["CMAKE_CUDA_ARCHITECTURES"] = found["CMAKE_CUDA_ARCHITECTURES"]
     if any(found.get(name) != value for name, value in wanted.items()):
         build = ROOT / "build" / "all-major"
         options = [f"-D{name}={value}" for name, value in wanted.items()]

@@ -10,7 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from commands import JOBS, ROOT, run
+from commands import IS_WHOLE, JOBS, ROOT, run
 
 # All builds are in folders of build/, as that of `make test` is: ccache knows files by their paths
 # relative to the folder of the build.
@@ -62,7 +62,7 @@ def _run_c_tests(name: str, options: list[str], tests: list[str], **variables: s
 
 @pytest.mark.parametrize("way", ["statements", "fused", "kernels"])
 def test_programs_on_emulated_gpus(way: str) -> None:
-    """How programs are split and launched, and what the kernels do, under sanitizers.
+    """Sanitizers watch how programs are split and launched, and the kernels.
 
     A fifth of the random programs, others in each run: these builds are slow.
     """
@@ -70,6 +70,8 @@ def test_programs_on_emulated_gpus(way: str) -> None:
     options = [
         "-DCMAKE_BUILD_TYPE=Debug", "-DMYLIB_EMULATED_GPUS=1", f"-DMYLIB_CUDA_FUSED={fused}",
         "-DMYLIB_SANITIZE=address;undefined",
+        # One level of the CPU's kernels: `asan` runs all, and here GPUs are compared with them.
+        "-DMYLIB_COMPILER_KNOWS_LEVELS=OFF",
     ]  # fmt: skip
     if way == "kernels":
         options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
@@ -80,7 +82,8 @@ def test_failures_on_emulated_gpus() -> None:
     """Each call of the CUDA runtime fails in turn; memory and streams of other owners; and all
     random programs, without sanitizers."""
     options = ["-DMYLIB_EMULATED_GPUS=2"]
-    _run_c_tests("faults", options, ["cuda_faults", "errors", "gpu_places", "gpu_program"])
+    tests = ["cuda_faults", "errors", "gpu_places", "gpu_program"]
+    _run_c_tests("faults", options, tests, MYLIB_TEST_LONG="1" if IS_WHOLE else "0")
 
 
 def test_arrays_on_emulated_gpus() -> None:
