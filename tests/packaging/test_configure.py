@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,13 +27,10 @@ def configure(unpacked: Path, machine: Machine, tmp_path: Path) -> Configure:
             [] if any("PLACES" in word for word in options) else ["-DMYLIB_CUDA_PLACES=/nowhere"]
         )
         command = ["cmake", "-S", unpacked, "-B", tmp_path / "build", "-DMYLIB_BUILD_TESTS=OFF"]
-        return run([*command, *places, *options], env, fails=fails)
+        generator = ["-GNinja"] if shutil.which("ninja") else []
+        return run([*command, *generator, *places, *options], env, fails=fails)
 
     return configure
-
-
-def found_through(nvcc: Path, what: str, log: Result) -> bool:
-    return bool(re.search(rf"CUDA +\d+\.\d+ \({nvcc}, found through {what}\)", log.output))
 
 
 def program(path: Path, text: str) -> Path:
@@ -43,33 +41,82 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-# ---- Where CUDA is found -----------------------------------------------------------------------
+# ---- Where CUDA is found, and for which architectures ------------------------------------------
+#
+# To enable CUDA takes CMake seconds: a configuration shows one of either.
 
 
-def test_cuda_home_alone(configure: Configure, nvcc: Path) -> None:
-    assert found_through(nvcc, "CUDA_HOME", configure(CUDA_HOME=nvcc.parents[1]))
+def found(nvcc: Path, how: str, architectures: str, log: Result) -> bool:
+    summary = (
+        rf"CUDA +\d+\.\d+ \({nvcc}, found through {how}\)\n-- +architectures {architectures}, C\+\+"
+    )
+    return bool(re.search(summary, log.output))
 
 
-def test_cuda_path_alone(configure: Configure, nvcc: Path) -> None:
-    assert found_through(nvcc, "CUDA_PATH", configure(CUDA_PATH=nvcc.parents[1]))
+def test_cuda_home_alone_and_no_gpu(configure: Configure, nvcc: Path) -> None:
+    log = configure(CUDA_HOME=nvcc.parents[1])
+    assert found(nvcc, "CUDA_HOME", r"all-major \(no GPU here to build for\)", log)
 
 
-def test_cudacxx_comes_before_cuda_home(configure: Configure, nvcc: Path) -> None:
-    log = configure(CUDACXX=nvcc, CUDA_HOME="/not/looked/at", CUDA_PATH="/nor/this")
-    assert found_through(nvcc, "CUDACXX", log)
+def test_cuda_path_alone_and_cudaarchs(configure: Configure, nvcc: Path) -> None:
+    """Configuring again keeps what was found."""
+    log = configure(CUDA_PATH=nvcc.parents[1], CUDAARCHS="80;90")
+    assert found(nvcc, "CUDA_PATH", r"80 90 \(CUDAARCHS\)", log)
+    assert found(nvcc, "CMAKE_CUDA_COMPILER", r"80 90 \(CUDAARCHS\)", configure())
 
 
-def test_nvcc_on_the_path(configure: Configure, nvcc: Path) -> None:
-    assert found_through(nvcc, "the PATH", configure(prepend_path=nvcc.parent))
+def test_cudacxx_and_cmake_cuda_architectures_come_first(configure: Configure, nvcc: Path) -> None:
+    log = configure(
+        "-DCMAKE_CUDA_ARCHITECTURES=90-real",
+        CUDACXX=nvcc,
+        CUDA_HOME="/not/looked/at",
+        CUDA_PATH="/nor/this",
+        CUDAARCHS="80",
+    )
+    assert found(nvcc, "CUDACXX", r"90-real \(given\)", log)
 
 
-def test_usual_places_newest_first(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
+def nvidia_smi(folder: Path, text: str) -> Path:
+    """Returns a folder with nvcc's only neighbour that matters here: the driver's program."""
+    program(folder / "bin" / "nvidia-smi", text)
+    return folder / "bin"
+
+
+def test_nvcc_on_the_path_and_one_gpu(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
+    folder = nvidia_smi(tmp_path, "echo 9.0")
+    log = configure(prepend_path=f"{folder}{os.pathsep}{nvcc.parent}")
+    assert found(nvcc, "the PATH", r"90 \(of this machine's GPU\)", log)
+
+
+def test_the_newest_of_the_usual_places_and_several_gpus(
+    configure: Configure, nvcc: Path, tmp_path: Path
+) -> None:
     program(tmp_path / "cuda-9.2" / "bin" / "nvcc", "exit 1")
     newest = tmp_path / "cuda-13.0"
     newest.symlink_to(nvcc.parents[1])
-    places = f"{tmp_path}/cuda;{tmp_path}/cuda-*"
-    log = configure(f"-DMYLIB_CUDA_PLACES={places}")
-    assert found_through(newest / "bin" / "nvcc", "the usual places", log)
+    folder = nvidia_smi(tmp_path, "printf '8.0\\n9.0\\n8.0\\n'")
+    places = f"-DMYLIB_CUDA_PLACES={tmp_path}/cuda;{tmp_path}/cuda-*"
+    log = configure(places, prepend_path=folder)
+    how = r"80 90 \(of this machine's GPU\)"
+    assert found(newest / "bin" / "nvcc", "the usual places", how, log)
+
+
+@pytest.mark.parametrize(
+    ("text", "architectures", "words"),
+    [
+        # PTX of the newest architecture that nvcc knows serves it.
+        pytest.param("echo 99.9", r"\d+ \(of this machine's GPU\)", "", id="newer-than-nvcc"),
+        pytest.param("echo 3.5", "all-major .*", "compute capability 3.5, which", id="too-old"),
+        pytest.param(
+            "echo NVIDIA-SMI has failed because 9.9; exit 9", "all-major .*", "", id="no-driver"
+        ),
+    ],
+)
+def test_gpus_that_nvcc_does_not_know(
+    configure: Configure, nvcc: Path, tmp_path: Path, text: str, architectures: str, words: str
+) -> None:
+    log = configure(CUDACXX=nvcc, prepend_path=nvidia_smi(tmp_path, text))
+    assert found(nvcc, "CUDACXX", architectures, log) and words in log.words
 
 
 def test_default_usual_places(unpacked: Path) -> None:
@@ -103,56 +150,6 @@ def test_on_without_a_toolkit_is_an_error_with_the_remedy(configure: Configure) 
 def test_nonsense_for_an_option(configure: Configure) -> None:
     log = configure("-DMYLIB_CUDA=perhaps", fails=True)
     assert "it must be AUTO, ON or OFF" in log.words
-
-
-# ---- Architectures -----------------------------------------------------------------------------
-
-
-def architectures(log: Result) -> str:
-    return re.findall(r"architectures (.*?), C\+\+", log.output)[0]
-
-
-def test_without_a_gpu_all_major_architectures(configure: Configure, nvcc: Path) -> None:
-    assert architectures(configure(CUDACXX=nvcc)) == "all-major (no GPU here to build for)"
-
-
-def test_cudaarchs(configure: Configure, nvcc: Path) -> None:
-    assert architectures(configure(CUDACXX=nvcc, CUDAARCHS="80;90")) == "80 90 (CUDAARCHS)"
-
-
-def test_cmake_cuda_architectures_wins(configure: Configure, nvcc: Path) -> None:
-    log = configure("-DCMAKE_CUDA_ARCHITECTURES=90-real", CUDACXX=nvcc, CUDAARCHS="80")
-    assert architectures(log) == "90-real (given)"
-
-
-@pytest.mark.parametrize(
-    ("capabilities", "expected"),
-    [
-        pytest.param("9.0", "90", id="one"),
-        pytest.param("8.0\n9.0\n8.0", "80 90", id="several"),
-        # Not known to nvcc: PTX of the newest one that is serves it.
-        pytest.param("99.9", r"\d+", id="newer-than-nvcc"),
-    ],
-)
-def test_the_gpus_of_this_machine(
-    configure: Configure, nvcc: Path, tmp_path: Path, capabilities: str, expected: str
-) -> None:
-    program(tmp_path / "bin" / "nvidia-smi", f"printf '{capabilities}\\n'")
-    log = configure(CUDACXX=nvcc, prepend_path=tmp_path / "bin")
-    assert re.fullmatch(rf"{expected} \(of this machine's GPU\)", architectures(log))
-
-
-def test_a_gpu_too_old_for_nvcc_is_told(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
-    program(tmp_path / "bin" / "nvidia-smi", "echo 3.5")
-    log = configure(CUDACXX=nvcc, prepend_path=tmp_path / "bin")
-    assert "compute capability 3.5, which" in log.words
-    assert architectures(log).startswith("all-major")
-
-
-def test_nvidia_smi_without_a_driver(configure: Configure, nvcc: Path, tmp_path: Path) -> None:
-    program(tmp_path / "bin" / "nvidia-smi", "echo NVIDIA-SMI has failed because 9.9; exit 9")
-    log = configure(CUDACXX=nvcc, prepend_path=tmp_path / "bin")
-    assert architectures(log).startswith("all-major")
 
 
 # ---- Failures and their remedies ---------------------------------------------------------------
@@ -258,10 +255,3 @@ def test_presets_exist(unpacked: Path, machine: Machine) -> None:
         "tsan",
         "no-cuda",
     ]
-
-
-def test_configuring_again_keeps_what_was_found(configure: Configure, nvcc: Path) -> None:
-    configure(CUDACXX=nvcc, CUDAARCHS="80")
-    again = configure()
-    assert architectures(again) == "80 (CUDAARCHS)"
-    assert os.fspath(nvcc) in again.output
