@@ -121,8 +121,8 @@ coverage: $(stamps)/package $(stamps)/test-deps
 test-gpu: export MYLIB_TEST_ALL := 1
 test-gpu: $(stamps)/package $(stamps)/test-deps
 	cmake --build $(cbuild)
-	MYLIB_REQUIRE_GPU=1 MYLIB_TEST_LONG=$(LONG) ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
 	$(cbuild)/libcalc/tests/test_mylib --device cuda
+	MYLIB_REQUIRE_GPU=1 MYLIB_TEST_LONG=$(LONG) ctest --test-dir $(cbuild) --output-on-failure --no-tests=error -L gpu -j $(JOBS)
 	@# pytest-benchmark, where it is installed, warns when tests run side by side.
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and not whole_gpu" -p no:benchmark \
 	    $(if $(filter-out 1,$(JOBS)),-n $(JOBS)) $(PYTEST_ARGS)

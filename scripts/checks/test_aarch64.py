@@ -35,7 +35,6 @@ def test_aarch64() -> None:
     )  # fmt: skip
     run("cmake", "--build", BUILD, *JOBS)
     output = run(
-        "ctest", "--test-dir", BUILD, "--output-on-failure", "--no-tests=error",
-        "--label-exclude", "gpu", *JOBS, **VARIABLES,
+        "ctest", "--test-dir", BUILD, "--output-on-failure", "--no-tests=error", *JOBS, **VARIABLES,
     )  # fmt: skip
     assert "100% tests passed" in output
