@@ -103,6 +103,9 @@ def test_warnings_are_numpys(case: Case) -> None:
             wanted -= {"invalid value", "overflow"}
         if case.name == "reciprocal" and case.dtype.kind in "iu":
             wanted -= {"invalid value"}
+        if case.name == "power" and np.isinf(element[1]).all():
+            # Exact; NumPy's code for AVX-512 warns, that for other processors does not.
+            wanted -= {"divide by zero", "overflow"}
         if ours ^ wanted == {"underflow"} and _is_at_edge_of_underflow(np.asarray(case(*element))):
             continue
         if ours != wanted:
