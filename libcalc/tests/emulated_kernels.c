@@ -4,8 +4,8 @@
  * src/cuda runs as it does with a GPU.  A launch is done as its arguments say, which the tests so
  * test too.
  *
- * With MYLIB_EMULATED_KERNELS the kernels of fused programs and reductions themselves are compiled
- * for the CPU instead (on_cpu.h).
+ * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions and functions themselves are
+ * compiled for the CPU instead (on_cpu.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +134,7 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
     return end_launch(flags, execute(&code, &l));
 }
 
+#if !defined(MYLIB_EMULATED_KERNELS)
 cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
@@ -158,6 +159,7 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
         stride[1]);
     return end_launch(flags, MYLIB_OK);
 }
+#endif
 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {

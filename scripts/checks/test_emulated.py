@@ -73,9 +73,11 @@ def test_programs_on_emulated_gpus(way: str) -> None:
         # One level of the CPU's kernels: `asan` runs all, and here GPUs are compared with them.
         "-DMYLIB_COMPILER_KNOWS_LEVELS=OFF",
     ]  # fmt: skip
+    tests = ["gpu_program", "gpu_empty"]
     if way == "kernels":
         options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
-    _run_c_tests(way, options, ["gpu_program", "gpu_empty"], MYLIB_TEST_SHORT="1")
+        tests.append("gpu_bits")
+    _run_c_tests(way, options, tests, MYLIB_TEST_SHORT="1")
 
 
 def test_failures_on_emulated_gpus() -> None:

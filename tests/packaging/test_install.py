@@ -81,8 +81,8 @@ def test_wheel_members(cpu_wheel: Wheel, tree: Path) -> None:
 
 def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
     check_members(cuda_wheel.path, tree)
-    # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.9 MB.
-    assert cuda_wheel.path.stat().st_size < 2_500_000
+    # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.87 MB: 3 MB in all.
+    assert cuda_wheel.path.stat().st_size < 2_250_000
 
 
 def test_wheel_works(cpu_environment: Environment) -> None:

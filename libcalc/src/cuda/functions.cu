@@ -1,50 +1,24 @@
 /*
  * functions.cu - functions (ops.h) of contiguous elements: a kernel for each function and type, so
- * that each has only the registers it needs.
+ * that each has only the registers it needs, and one for all elementary functions of complex
+ * numbers, which share most of their code.
  */
 #include "functions.cuh"
 
 namespace
 {
 
-/* Stands for all elementary functions of a complex type. */
-constexpr int ANY_ELEMENTARY = -1;
-template <typename T> struct function<ANY_ELEMENTARY, T> {
-    typedef T type;
-};
+/* ---- A function and a type ------------------------------------------------------------------- */
 
-/* The operation whose kernel computes an operation of a type. */
-template <typename T> constexpr int kernel_of(int op)
+/* Functions whose code would be long, were it repeated for as many elements as the others'. */
+constexpr bool is_long(int op)
 {
-    const bool is_complex = number_of<T>::value >= MYLIB_C64 && number_of<T>::value <= MYLIB_C128;
-    return is_complex && op >= MYLIB_OP_sin ? ANY_ELEMENTARY : op;
+    return op == MYLIB_OP_arctan2 || op == MYLIB_OP_power || op == MYLIB_OP_logaddexp;
 }
 
+/* Elements of a thread: 16 bytes, or 4 elements of small types; half as many of a long function. */
 template <int OP, typename T>
-__device__ __forceinline__ typename function<OP, T>::type apply(int op, T a, T b)
-{
-    if constexpr (OP != ANY_ELEMENTARY) {
-        return function<OP, T>::apply(a, b);
-    } else {
-        switch (op * MYLIB_TYPE_COUNT + number_of<T>::value) {
-#define CASE(op, s)                                                                                \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value:                                \
-        if constexpr (number_of<T>::value == number_of<t_##s>::value)                              \
-            return function<MYLIB_OP_##op, t_##s>::apply(a, b);                                    \
-        break;
-#define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
-            MYLIB_ELEMENTARY_FUNCTIONS(ROW)
-#undef ROW
-#undef CASE
-        }
-        return a;
-    }
-}
-
-/* ---- The kernel ---------------------------------------------------------------------------- */
-
-/* Elements of a thread: 16 bytes, or 4 elements of small types. */
-template <typename T> constexpr int ELEMENTS = sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T);
+constexpr int ELEMENTS = (sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T)) / (is_long(OP) ? 2 : 1);
 
 template <typename T, int N>
 __device__ __forceinline__ void read_operand(const mylib_function_args &args, int k, int64_t at,
@@ -71,7 +45,7 @@ __global__ void __launch_bounds__(THREADS)
     function_kernel(const __grid_constant__ mylib_function_args args)
 {
     typedef typename function<OP, T>::type R;
-    constexpr int N = ELEMENTS<T>;
+    constexpr int N = ELEMENTS<OP, T>;
     typedef typename bits_of<N * sizeof(R)>::type bits;
     alignas(16) T a[N], b[N];
     alignas(16) R r[N];
@@ -85,7 +59,7 @@ __global__ void __launch_bounds__(THREADS)
         read_operand(args, 1, at, n, is_vector, b);
 #pragma unroll
     for (int i = 0; i < N; i++)
-        r[i] = apply<OP>(args.opcode, a[i], args.inputs == 2 ? b[i] : a[i]);
+        r[i] = function<OP, T>::apply(a[i], args.inputs == 2 ? b[i] : a[i]);
     R *out = (R *)args.out + at;
     if (is_vector) {
         __stcs((bits *)out, *(const bits *)r);
@@ -97,29 +71,87 @@ __global__ void __launch_bounds__(THREADS)
             out[i] = r[i];
 }
 
-template <int OP, typename T>
-cudaError_t launch_function(const mylib_function_args &args, cudaStream_t stream)
+/* ---- Elementary functions of complex numbers ------------------------------------------------- */
+
+/* Element `at` of an operand; c64 goes by way of c128. */
+__device__ __forceinline__ t_c128 read_complex(const mylib_function_args &args, int k, int64_t at)
 {
-    const int64_t elements = (int64_t)THREADS * ELEMENTS<T>;
-    const int64_t blocks = (args.n + elements - 1) / elements;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    function_kernel<OP, T><<<(unsigned)blocks, THREADS, 0, stream>>>(args);
-    return cudaGetLastError();
+    const bool is_wide = args.type == MYLIB_C128;
+    const char *p = args.in[k];
+    if (p == NULL)
+        p = (const char *)args.constant[k];
+    else if (!args.is_single[k])
+        p += at * (is_wide ? 16 : 8);
+    if (is_wide)
+        return load_element<t_c128>(p);
+    const t_c64 z = load_element<t_c64>(p);
+    return make_c128(z.re, z.im);
+}
+
+template <int OP> __device__ __forceinline__ t_c128 apply_complex(t_c128 a, t_c128 b)
+{
+    if constexpr (function<OP, t_c128>::is_defined)
+        return function<OP, t_c128>::apply(a, b);
+    return a;
+}
+
+__global__ void __launch_bounds__(THREADS)
+    complex_kernel(const __grid_constant__ mylib_function_args args)
+{
+    const int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (at >= args.n)
+        return;
+    const t_c128 a = read_complex(args, 0, at),
+                 b = args.inputs == 2 ? read_complex(args, 1, at) : a;
+    t_c128 r = a;
+    switch (args.opcode) {
+#define ROW(kind, op, set)                                                                         \
+    case MYLIB_OP_##op:                                                                            \
+        r = apply_complex<MYLIB_OP_##op>(a, b);                                                    \
+        break;
+        MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+#undef ROW
+    }
+    if (args.type == MYLIB_C128)
+        ((t_c128 *)args.out)[at] = r;
+    else
+        ((t_c64 *)args.out)[at] = make_c64((float)r.re, (float)r.im);
+}
+
+/* ---- Launch ---------------------------------------------------------------------------------- */
+
+typedef struct chosen {
+    void (*kernel)(mylib_function_args);
+    int64_t elements; /* of a block */
+} chosen;
+
+template <int OP, typename T> chosen choose()
+{
+    if constexpr (OP >= MYLIB_OP_sin && class_of<T>::value == COMPLEX)
+        return {complex_kernel, THREADS};
+    else
+        return {function_kernel<OP, T>, (int64_t)THREADS * ELEMENTS<OP, T>};
 }
 
 } // namespace
 
 cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream)
 {
+    chosen c = {NULL, 1};
     switch (args->opcode * MYLIB_TYPE_COUNT + args->type) {
 #define CASE(op, s)                                                                                \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value:                                \
-        return launch_function<kernel_of<t_##s>(MYLIB_OP_##op), t_##s>(*args, stream);
+        c = choose<MYLIB_OP_##op, t_##s>();                                                        \
+        break;
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_FUNCTIONS(ROW)
 #undef ROW
 #undef CASE
     }
-    return cudaErrorInvalidValue;
+    const int64_t blocks = (args->n + c.elements - 1) / c.elements;
+    if (c.kernel == NULL || blocks > INT32_MAX)
+        return c.kernel == NULL ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration;
+    void *parameters[] = {(void *)args};
+    return cudaLaunchKernel((const void *)c.kernel, dim3((unsigned)blocks), dim3(THREADS),
+                            parameters, 0, stream);
 }
