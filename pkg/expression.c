@@ -130,9 +130,12 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     for (Py_ssize_t k = 0; k < constant_count; k++)
         if (take_constant(PyTuple_GET_ITEM(constants, k), &constant[k]) < 0)
             goto out;
-    for (Py_ssize_t k = 0; k < step_count; k++)
+    int refuses = 0;
+    for (Py_ssize_t k = 0; k < step_count; k++) {
         if (take_step(PyTuple_GET_ITEM(steps, k), &step[k]) < 0)
             goto out;
+        refuses |= step[k].op == MYLIB_OP_power && kind_of_type(step[k].type) == KIND_INT;
+    }
     mylib_status status = mylib_program_create(self->inputs, self->input_types, (int)constant_count,
                                                constant, (int)step_count, step, &self->program);
     mylib_type result_type = MYLIB_BOOL;
@@ -146,6 +149,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
                                       .result_type = result_type,
                                       .result_num = num_of_type(result_type),
                                       .steps = (int)step_count,
+                                      .refuses = refuses,
                                       .flags_ufunc = core_state_of(type)->program_flags};
     result = (program_object *)Py_NewRef(self);
 out:

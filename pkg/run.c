@@ -100,7 +100,8 @@ static int run_in_pieces(run *r, int64_t count)
 }
 
 /* Computes `count` elements, and releases the GIL where it pays. */
-static int compute(const call *c, const computation *what, int64_t count, int *flags_ret)
+static int compute(const call *c, const computation *what, int64_t count, int is_new,
+                   int *flags_ret)
 {
     run r = {c, what, INT64_MAX, 0};
     int result = 0;
@@ -113,7 +114,9 @@ static int compute(const call *c, const computation *what, int64_t count, int *f
             result = -1;
         }
     } else {
-        if (!c->on_gpu && c->device.kind == MYLIB_CPU) {
+        if (what->refuses && !is_new) {
+            r.most = INT64_MAX; /* a later piece would be refused too late */
+        } else if (!c->on_gpu && c->device.kind == MYLIB_CPU) {
             r.most = PIECE_WORK / what->steps;
         } else if (!c->on_gpu) {
             int64_t nbytes = 0;
@@ -224,7 +227,8 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
                      ? Py_NewRef(out)
                      : new_output(c, what->result_type, what->result_num, order, ndim, shape);
         if (result == NULL || (c->on_gpu && note_uses(c, result) < 0) ||
-            compute(c, what, count, &flags) < 0 || (is_copied && copy_output(c, result, out) < 0) ||
+            compute(c, what, count, result != out, &flags) < 0 ||
+            (is_copied && copy_output(c, result, out) < 0) ||
             (flags != 0 && !c->on_gpu && report_flags(what->flags_ufunc, flags) < 0))
             done = FAILED;
     }
@@ -352,6 +356,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
         return OTHER_PLACE;
     if ((done = choose_type(&c, is_true_division, &what)) != DONE)
         return done;
+    what.refuses = op == MYLIB_OP_power && kind_of_type(what.type) == KIND_INT;
     for (int k = 0; k < inputs && c.has_number; k++) {
         if (!c.operands[k].is_weak || is_logical(op))
             continue;

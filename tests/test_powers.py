@@ -99,6 +99,24 @@ def test_a_negative_exponent_writes_nothing(types: str, n: int) -> None:
     assert pcd.evaluate("a ** b + 0", out=out, casting="same_kind") is out and (out == 8).all()
 
 
+def test_a_negative_exponent_in_a_later_piece_writes_nothing() -> None:
+    """Large calls run in pieces, for Ctrl-C: so many elements times steps."""
+    b = np.full((1 << 26) + 1, 3, "i1")
+    b[-1] = -3
+    with pytest.raises(ValueError, match=MESSAGE):
+        pcd.power(np.int8(2) + np.zeros_like(b[:1]), b, out=b)
+    assert (b[:-1] == 3).all()
+    a, b, out = np.full(200_000, 2), np.full(200_000, 3), np.full(200_000, 7)
+    long = pcd.Expression("a ** b" + "".join(f" + sqrt(sqrt(a + {k}))" for k in range(200)))
+    b[-1] = -3
+    for given in (out, out[::-1], out.reshape(2, -1).T):
+        x, y = (x.reshape(given.shape) for x in (a, b))
+        for _ in range(2):
+            with pytest.raises(ValueError, match=MESSAGE):
+                long(x, y, out=given, casting="unsafe")
+            assert (out == 7).all()
+
+
 @cases.each_place()
 def test_negative_exponents_in_expressions(place: str) -> None:
     a = np.arange(1, 3000)
