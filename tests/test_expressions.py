@@ -754,6 +754,22 @@ def test_complex_of_parts(place: str) -> None:
     assert np.isnan(out).all()
 
 
+def test_complex_of_parts_in_memory() -> None:
+    """The axes lie in memory as those of other operations."""
+    a = np.arange(24.0).reshape(2, 3, 4)
+    for x, y in (
+        (a, a[:1, 0]), (a.T, 1), (a.transpose(2, 0, 1), a[0, 0][:, None, None]),
+        (a[:, ::-1, ::2], 2.0), (a[0, :, :1], a[0, :1]), (a.T, a.reshape(4, 3, 2)),
+        (a[::-1].T, a.T),
+    ):  # fmt: skip
+        wanted = x + 1j * y
+        for order in "KCFA":
+            result = evaluate("complex(x, y)", order=order)
+            like = np.add(x, y, order=order)
+            assert np.array_equal(result, wanted)
+            assert result.strides == tuple(2 * stride for stride in like.strides), order
+
+
 def test_complex_of_parts_in_texts() -> None:
     """Sums, programs in text, other byte orders, and Python's numbers."""
     a = np.arange(3.0)

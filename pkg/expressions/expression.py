@@ -98,6 +98,16 @@ def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, 
         raise ValueError(f"the shapes of the inputs do not broadcast: {shapes}") from None
 
 
+def _empty_like_all(values: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+    """Returns a new array whose axes lie in memory in the order that NumPy's "K" chooses."""
+    hosts = [x for x in values if isinstance(x, np.ndarray)]
+    given: Any = [None, *hosts]
+    op_flags: Any = [["writeonly", "allocate"], *[["readonly"]] * len(hosts)]
+    op_dtypes: Any = [dtype, *[None] * len(hosts)]
+    iterator = np.nditer(given, ["zerosize_ok"], op_flags, op_dtypes, itershape=shape)
+    return iterator.operands[0]
+
+
 def _choose_order(name: str, order: str, values: Iterable[Any]) -> str:
     check_order(name, order)
     if order != "A":
@@ -199,13 +209,12 @@ class _Pair(NamedTuple):
         dtype = np.result_type(np.complex64, *numbers)
         used = sorted({*self.inputs[0], *self.inputs[1]})
         shape = _broadcast_shape([names[i] for i in used], [values[i] for i in used])
-        order: Any = _choose_order("evaluate", "A", values)
         place = next((x._ordinal for x in values if isinstance(x, Array)), None)
-        result: Any = (
-            np.empty(shape, dtype, order)
-            if place is None
-            else core.empty(shape, dtype, place, order == "F")
-        )
+        if place is None:
+            result = _empty_like_all([values[i] for i in used], shape, dtype)
+        else:
+            is_fortran = _choose_order("evaluate", "A", values) == "F"
+            result = core.empty(shape, dtype, place, is_fortran)
         for part, some, half in zip(self.parts, of_parts, (result.real, result.imag), strict=True):
             if _is_of_numbers(part._graph, some):
                 half[...] = float(of_numbers(part._graph, some))
