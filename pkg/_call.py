@@ -344,7 +344,7 @@ def _truths(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if operation.__name__ not in LOGIC or all(map(is_number, inputs)):
         return inputs
-    return tuple(np.asarray(x).astype(np.bool_)[()] if is_number(x) else x for x in inputs)
+    return tuple(bool(python_number(x)) if is_number(x) else x for x in inputs)
 
 
 # ---- Calls of operations -------------------------------------------------------------------------

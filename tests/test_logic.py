@@ -201,6 +201,29 @@ def test_fused_functions() -> None:
         pcd.evaluate("a << 10000000", {"a": 1})
 
 
+def test_positive_is_refused_for_bools() -> None:
+    """By the function, in texts and in fused functions; a copy is none."""
+    mask = _masks(5)
+    for compute in (pcd.positive, pcd.Expression("+a"), pcd.Expression("positive(a)"),
+                    pcd.fuse(lambda a: +a), pcd.fuse(lambda a: np.positive(a))):  # fmt: skip
+        with pytest.raises(TypeError, match="positive is not defined for bool"):
+            compute(mask)
+        oracle.assert_same(compute(np.arange(-2, 3)), np.arange(-2, 3))
+    oracle.assert_same(pcd.evaluate("copy(mask)"), mask)
+    assert pcd.evaluate("+k * +k", {"k": True}) == 1 and pcd.evaluate("+2 ** +k", {"k": 3}) == 8
+
+
+def test_numbers_beside_pandas_integers() -> None:
+    """Their class refuses NumPy's bools."""
+    pd = pytest.importorskip("pandas")
+    x = pd.Series([0, 2, None], dtype="Int64")
+    for number in (0, 2, 0.5, float("nan"), True, 2j):
+        for name in ("logical_and", "logical_or", "logical_xor"):
+            wanted = getattr(np, name)(x, bool(number))
+            assert getattr(pcd, name)(x, number).equals(wanted)
+            assert getattr(pcd, name)(number, x).equals(wanted)
+
+
 def test_reductions_by_ufuncs() -> None:
     """The identities are NumPy's; sums of bools count."""
     mask, numbers = _masks(77), np.array([12, 10, 14])

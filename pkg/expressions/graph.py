@@ -131,6 +131,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "true_divide": operator.truediv,
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
+    "positive": operator.pos,
     "negative": operator.neg,
     "absolute": abs,
     "raised": _raised,

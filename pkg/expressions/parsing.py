@@ -55,7 +55,7 @@ _FUNCTIONS: dict[str, tuple[str, int]] = {
     **{name: (name, operation.nin) for name, operation in OPERATIONS.items()},
     **{name: (name, count) for name, count in FURTHER.items() if name != "raised"},
     **{alias: (name, OPERATIONS[name].nin) for alias, name in ALIASES.items()},
-    "copy": ("positive", 1),
+    "copy": ("copy", 1),
 }
 
 #: The attributes that are functions of the value.
@@ -198,7 +198,7 @@ class _Parser:
             del results[len(results) - count :]
             if isinstance(tree, ast.Compare):
                 operands_of_graph = [self.comparison(tree, operands_of_graph)]
-            elif function != "positive":
+            elif function != "copy":
                 operands_of_graph = [self.call(tree, function, operands_of_graph)]
             results += operands_of_graph
         return results[0]

@@ -84,7 +84,8 @@ class Traced:
     __lt__, __le__ = _operator("less"), _operator("less_equal")
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")
-    __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
+    __pos__, __neg__ = _unary("positive"), _unary("negative")
+    __abs__, __invert__ = _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
 
     @property
@@ -94,9 +95,6 @@ class Traced:
     @property
     def imag(self) -> Any:
         return _apply("imag", (self,))
-
-    def __pos__(self) -> Traced:
-        return self
 
     __bool__ = _refusal(
         "a condition cannot be tested",
@@ -114,11 +112,11 @@ class Traced:
         reduction = {**REDUCTION_OF, **TRUTH_OF}.get(UFUNCS.get(ufunc, ""))
         if method == "reduce" and reduction in REDUCTIONS:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
-        if method != "__call__" or (ufunc not in UFUNCS and ufunc is not np.positive):
+        if method != "__call__" or ufunc not in UFUNCS:
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         if kwargs:
             raise TypeError(f"{ufunc.__name__}() takes no {', '.join(kwargs)} in a fused function")
-        return self if ufunc is np.positive else _apply(UFUNCS[ufunc], inputs)
+        return _apply(UFUNCS[ufunc], inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = _FUNCTIONS.get(function)
