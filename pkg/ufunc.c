@@ -139,7 +139,8 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         identity = PyUFunc_One;
     else if (op == MYLIB_OP_bitwise_and)
         identity = PyUFunc_MinusOne;
-    else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum)
+    else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum || op == MYLIB_OP_fmin ||
+             op == MYLIB_OP_fmax)
         identity = PyUFunc_ReorderableNone;
     PyOS_snprintf(t->name, sizeof t->name, "%s", name);
     PyObject *value = NULL;

@@ -253,6 +253,12 @@ def test_reduce_of_nothing_is_numpys(operation: Any) -> None:
 def test_reduce_over_axes_that_cannot_be_reordered() -> None:
     with pytest.raises(ValueError, match="reorder"):
         pcd.subtract.reduce(np.ones((2, 2)), axis=None)
+    a = np.arange(6.0).reshape(2, 3)
+    a[0, 0] = np.nan
+    for name in ("minimum", "maximum", "fmin", "fmax"):
+        ours, numpys = getattr(pcd, name), getattr(np, name)
+        for axis in (None, (0, 1)):
+            oracle.assert_same(ours.reduce(a, axis=axis), numpys.reduce(a, axis=axis), name)
 
 
 # ---- Sums ----------------------------------------------------------------------------------------
