@@ -100,8 +100,11 @@ class Array(core.ArrayBase):
         return bool(self.item())
 
     def _scalar(self, kind: str) -> Any:
-        if self.size != 1:
-            raise TypeError(f"only an array of one element can be converted to {kind}")
+        if self.ndim != 0:
+            raise TypeError(
+                f"only an array without dimensions can be converted to {kind}, the shape is "
+                f"{self.shape}; item() gives the only element"
+            )
         return self.item()
 
     def __int__(self) -> int:
@@ -333,8 +336,10 @@ class Array(core.ArrayBase):
 
     @property
     def imag(self) -> Array:
-        """The imaginary parts, as a view; of real numbers new zeros."""
-        return OPERATIONS["imag"](self) if self.dtype.kind != "c" else core.view(self, _imag)
+        """The imaginary parts, as a view; of real numbers new zeros, which are read-only."""
+        if self.dtype.kind != "c":
+            return core.broadcast_to(OPERATIONS["imag"](self), self.shape)
+        return core.view(self, _imag)
 
     @imag.setter
     def imag(self, value: Any) -> None:

@@ -75,13 +75,19 @@ def test_numbers(dtype: np.dtype) -> None:
             host = np.full(shape, value, dtype)
             x = _on_gpu(host)
             assert bool(x) is bool(host)
-            if dtype.kind != "c":
+            if shape != ():
+                for kind in (int, float, complex):
+                    with pytest.raises(TypeError, match="without dimensions.*item()"):
+                        kind(x)
+                assert x.item() == host.item()
+            elif dtype.kind != "c":
                 assert int(x) == int(host.item()) and type(int(x)) is int
                 assert float(x) == float(host.item()) and type(float(x)) is float
             else:
                 with pytest.raises(TypeError):
                     float(x)
-            assert complex(x) == complex(host.item())
+            if shape == ():
+                assert complex(x) == complex(host.item())
             if dtype.kind in "iu" and shape == ():
                 assert operator.index(x) == value and [10, 11, 12, 13][x] == 10 + value
                 assert list(range(x)) == list(range(value))

@@ -248,6 +248,8 @@ def test_parts_of_complex_arrays_are_views(code: str) -> None:
     with pytest.raises(TypeError, match="have no imaginary parts to assign to"):
         real.imag = 1
     with pytest.raises(ValueError, match="read-only"):
+        real.imag[:1] = 1  # it would be lost
+    with pytest.raises(ValueError, match="read-only"):
         pcd.broadcast_to(x, (2, *x.shape)).real = 1
 
 
