@@ -178,7 +178,7 @@ FUNCTIONS: dict[str, Function] = {
     "log2": Function(gmpy2.log2, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
     "log10": Function(gmpy2.log10, 0.55, near(_LOG_POINTS, within(1e-3, 1e3))),
     "log1p": Function(gmpy2.log1p, 0.55, near([-0.2929, 0.4142, -1.0, 1.0], within(-1, 1e3))),
-    "power": Function(operator.pow, 0.75, bases_and_exponents),
+    "power": Function(operator.pow, 0.67, bases_and_exponents),
     "sin": Function(gmpy2.sin, 1.0, TURNS),
     "cos": Function(gmpy2.cos, 1.0, TURNS),
     "tan": Function(gmpy2.tan, 1.0, TURNS),

@@ -10,6 +10,10 @@
  * A function with hard arguments, which need a loop or a branch, defines op_easy_s(x), which is
  * vector code and gives some value for any x, op_is_hard_s(x), which is 0 or 1, and op_hard_s(x);
  * op_s(x) chooses.  MYLIB_HARD and MYLIB_HARD_BINARY list them, as X(op, s).
+ *
+ * A function that is long enough for two loops defines op_first_s(x), a t_dd, and
+ * op_second_s(x, y, first), which has the bits of op_s(x, y) unless op_is_rare_s(x, y, first), 0 or
+ * 1, is 1.  All three are vector code.  MYLIB_IN_TWO_STEPS lists them.
  */
 #ifndef MYLIB_ELEMENTARY_H
 #define MYLIB_ELEMENTARY_H
@@ -35,8 +39,9 @@
 /* Those of two arguments. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
     X(arctan2, f32) X(arctan2, f64)                                                                \
-    X(power, f32)                                                                                  \
     X(logaddexp, f32) X(logaddexp, f64)
+#define MYLIB_IN_TWO_STEPS(X)                                                                      \
+    X(power, f32) X(power, f64)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

@@ -18,6 +18,13 @@ def tail(x: mp.mpf) -> mp.mpf:
     return 2 * (mp.expm1(x) - x - x * x / 2) / x**3
 
 
+def tail_row() -> tuple[list[mp.mpf], mp.mpf]:
+    """Coefficients of tail(), and their error relative to e^x - 1, the smaller of two results."""
+    return fit(
+        tail, -HALF_LN2, HALF_LN2, range(10), lambda x: x**3 / 2 / mp.expm1(x) if x else mp.mpf(0)
+    )
+
+
 def slope(x: mp.mpf) -> mp.mpf:
     """(e^x - 1) / x"""
     return mp.expm1(x) / x if x else mp.mpf(1)
@@ -39,12 +46,8 @@ def main() -> None:
         "LN2_DD": [ln2_hi, nearest(LN2 - ln2_hi)],
     }
     errors = {}
-    # Relative to e^x - 1, the smaller of the two results.
-    constants["EXP_TAIL"], errors["EXP_TAIL"] = fit(
-        tail, -HALF_LN2, HALF_LN2, range(10), lambda x: x**3 / 2 / mp.expm1(x) if x else mp.mpf(0)
-    )
-    tail_row = constants["EXP_TAIL"]
-    constants["EXP_TAIL"] = [tail_row[0], *(2 * c for c in tail_row[1:])]  # times r^2/2, not r^2
+    row, errors["EXP_TAIL"] = tail_row()
+    constants["EXP_TAIL"] = [row[0], *(2 * c for c in row[1:])]  # times r^2/2, not r^2
     constants["EXP_NEAR"], errors["EXP_NEAR"] = fit(
         slope, -HALF_LN2, HALF_LN2, range(11), lambda x: 1 / slope(x)
     )

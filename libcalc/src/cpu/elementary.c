@@ -336,8 +336,54 @@ MYLIB_HARD_BINARY(HARD_BINARY)
 #undef HARD_BINARY
 #undef HARD
 
-/* Returns the loop of a function with hard arguments, or NULL. */
-static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
+/* Elements between the two loops of a function in two steps. */
+#define CHUNK 256
+
+/*
+ * Each step is a long chain of operations that wait for each other, and a processor keeps more
+ * elements of a short loop in flight.  A chunk with rare arguments is computed once more.
+ */
+#define TWO_STEPS(op, s)                                                                           \
+    static void op##_loop_##s(ptrdiff_t groups, char *out, const char *a, const char *b);          \
+    NOINLINE FLATTENED static void op##_first_loop_##s(ptrdiff_t n, double *restrict hi,           \
+                                                       double *restrict lo, const char *a)         \
+    {                                                                                              \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
+        {                                                                                          \
+            const t_dd first = op##_first_##s(ELEMENT(s, a));                                      \
+            hi[i] = first.hi;                                                                      \
+            lo[i] = first.lo;                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    NOINLINE FLATTENED static int op##_second_loop_##s(                                            \
+        ptrdiff_t n, char *out, const char *a, const char *b, const double *hi, const double *lo)  \
+    {                                                                                              \
+        WORD_##s is_any_rare = 0;                                                                  \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
+        {                                                                                          \
+            const t_##s x = ELEMENT(s, a), y = ELEMENT(s, b);                                      \
+            const t_dd first = make_dd(hi[i], lo[i]);                                              \
+            is_any_rare |= op##_is_rare_##s(x, y, first);                                          \
+            store_##s(out + i * (ptrdiff_t)sizeof(t_##s), op##_second_##s(x, y, first));           \
+        }                                                                                          \
+        return is_any_rare != 0;                                                                   \
+    }                                                                                              \
+    NOINLINE static void op##_steps_##s(ptrdiff_t groups, char *out, const char *a, const char *b) \
+    {                                                                                              \
+        double hi[CHUNK], lo[CHUNK];                                                               \
+        ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, s), size = sizeof(t_##s);                       \
+        for (ptrdiff_t m; n > 0; n -= m, out += m * size, a += m * size, b += m * size) {          \
+            m = n < CHUNK ? n : CHUNK;                                                             \
+            op##_first_loop_##s(m, hi, lo, a);                                                     \
+            if (op##_second_loop_##s(m, out, a, b, hi, lo))                                        \
+                op##_loop_##s(m / (ptrdiff_t)GROUP(s, s), out, a, b);                              \
+        }                                                                                          \
+    }
+MYLIB_IN_TWO_STEPS(TWO_STEPS)
+#undef TWO_STEPS
+
+/* Returns the loop of a function with hard arguments or in two steps, or NULL. */
+static ALWAYS_INLINE function_loop *find_own_loop(mylib_op op, int type)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + type) {
 #define HARD(op, s)                                                                                \
@@ -346,6 +392,11 @@ static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
         MYLIB_HARD(HARD)
         MYLIB_HARD_BINARY(HARD)
 #undef HARD
+#define TWO_STEPS(op, s)                                                                           \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+        return op##_steps_##s;
+        MYLIB_IN_TWO_STEPS(TWO_STEPS)
+#undef TWO_STEPS
     default:
         return NULL;
     }
@@ -353,8 +404,8 @@ static ALWAYS_INLINE function_loop *find_hard_loop(mylib_op op, int type)
 
 #define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
     FUNCTION_KERNEL(op, s, s, is_binary, GROUP(s, s),                                              \
-                    find_hard_loop(MYLIB_OP_##op, type_##s) != NULL                                \
-                        ? find_hard_loop(MYLIB_OP_##op, type_##s)                                  \
+                    find_own_loop(MYLIB_OP_##op, type_##s) != NULL                                 \
+                        ? find_own_loop(MYLIB_OP_##op, type_##s)                                   \
                         : op##_loop_##s)
 #define FLOAT_UNARY(op, s)                                                                         \
     FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a)))                                               \

@@ -1,8 +1,9 @@
 /*
  * power.h - power: x^y = e^(y log |x|), with the sign of x where y is odd.
  *
- * y log |x| may be as large as 745, so log |x| is computed as a sum with a relative error of 2^-65:
- * as in logarithm.h, except that s^3/12 is a sum too.
+ * y log |x| may be as large as 745, so log |x| is computed as a sum with a relative error of
+ * 2^-65.3: as in logarithm.h, except that s^3/12 is a sum too.  The exponential is that of
+ * exponential.h.  Both are written for short chains of steps that depend on each other.
  *
  * Constants and their errors are those of scripts/fits/power.py.
  */
@@ -13,119 +14,170 @@
 #include "elementary/logarithm.h"
 #include "elementary/numbers.h"
 
+#include <math.h>
+
 /*
- * log x = hi + lo, for x positive and finite, with a relative error of 2^-65.5, that of p: p z^2
- * is 2^-12.5 of s at most.  The error of the fit is 2^-73.
+ * log(2^k m) = hi + lo.  The series is 1/12 + z/80 + ..., z = s^2; the error of the fit is 2^-66.6,
+ * and that of p z, whose last addition counts, 2^-66.2, since p z^2 is 2^-12.5 of s at most.
  */
-MYLIB_FN_IN_LINE t_dd log_to_64_bits(double x)
+MYLIB_FN_IN_LINE t_dd power_log(t_split split)
 {
-    const t_split split = split_any(x);
-    const double f = split.m - 1, half = 0.5 * f, d = 1 + half, d_lo = half - (d - 1);
-    const double inverse = 1 / d, s = f * inverse;
-    const double s_lo = FMA(-s, d_lo, FMA(-s, d, f)) * inverse;
-    const double z = s * s, z_lo = FMA(s + s, s_lo, FMA(s, s, -z)), z2 = z * z, z4 = z2 * z2;
-    /* Pairs shorten the chain of dependent steps; only the last rounding of p counts. */
-    const double p0 = FMA(z, 0x1.c71c71c4bb907p-12, 0x1.24924924939dp-9);
-    const double p1 = FMA(z, 0x1.3b1353502516p-16, 0x1.745d1879d440bp-14);
-    const double p2 = FMA(z, 0x1.ddef0a4a42364p-21, 0x1.1122a8197f7eap-18);
-    const double p3 = FMA(z2, 0x1.ed0831ed0b8ebp-23, p2);
-    const double p = FMA(z, FMA(z4, p3, FMA(z2, p1, p0)), 0x1.999999999998ep-7);
+    const double f = split.m - 1, half = 0.5 * f;
+    const double inverse = 1 / FMA(split.m, 0.5, 0.5), s = f * inverse;
+    const double s_lo = FMA(-s, half, f - s) * inverse; /* f - s is exact */
+    const double z = s * s, z_lo = FMA(s, s, -z), z2 = z * z, z4 = z2 * z2;
+    const double p0 = FMA(z, 0x1.c71c7258d7039p-12, 0x1.249249242b656p-9);
+    const double p1 = FMA(z, 0x1.3b20a9d7008b2p-16, 0x1.745cde409b947p-14);
+    const double p2 = FMA(z, 0x1.0f61df07d3a96p-20, 0x1.0f5cecff710cp-18);
+    const double p = FMA(z, FMA(z4, p2, FMA(z2, p1, p0)), 0x1.9999999999dfdp-7);
     const double series = FMA(p, z, 0x1.5555555555555p-4);
-    const double sum_lo = FMA(p, z, 0x1.5555555555555p-4 - series) + 0x1.59ad6f2cc056ap-58;
-    const double series_lo = FMA(z_lo, p, sum_lo); /* p is near the derivative */
-    /* w = z series, t = s w; sums of a double and a small rest, which need not be normal. */
-    const double w = z * series;
-    const double w_lo = FMA(z, series_lo, FMA(z_lo, series, FMA(z, series, -w)));
-    const double t = s * w, t_lo = FMA(s, w_lo, FMA(s_lo, w, FMA(s, w, -t)));
-    const t_dd a = fast_two_sum(split.k * 0x1.62e42fefa38p-1, s), b = fast_two_sum(a.hi, t);
-    const double lo = FMA(split.k, 0x1.ef35793c7673p-45, (s_lo + t_lo) + a.lo);
-    return make_dd(b.hi, b.lo + lo);
-}
-
-/* y * log, or the nearer of two limits, beyond which e^ of it is 0 or infinite. */
-MYLIB_FN_IN_LINE t_dd power_exponent(double y, t_dd log, double low, double high)
-{
-    const double p = y * log.hi, p_lo = FMA(y, log.lo, FMA(y, log.hi, -p));
-    const double above = p < low ? low : p, within = above > high ? high : above;
-    return make_dd(within, within == p ? p_lo : 0);
-}
-/* The hi of log |x|, where |x| is 0, 1 or infinite. */
-MYLIB_FN_IN_LINE t_dd power_log_special(double size, t_dd log)
-{
-    const double hi = size < INFINITY_F64 ? log.hi : INFINITY_F64;
-    const double lo = size < INFINITY_F64 ? log.lo : 0;
-    return make_dd(size == 0 ? -INFINITY_F64 : hi, size == 0 ? 0 : lo);
-}
-MYLIB_FN int is_integer(double y)
-{
-    const double size = magnitude(y);
-    return (size >= 0x1p52) | ((size + 0x1p52) - 0x1p52 == size);
-}
-/* The sign, and C's special cases (Annex F.10.4.4), put upon |x|^y. */
-MYLIB_FN_IN_LINE double power_special(double x, double y, double result)
-{
-    const int is_odd = is_integer(y) & !is_integer(0.5 * y);
-    const uint64_t sign = is_odd ? bits_of_f64(x) & SIGN_BIT_F64 : 0;
-    const double signed_result = f64_of_bits(bits_of_f64(result) | sign);
-    const int is_negative = (x < 0) & (x > -INFINITY_F64), is_broken = is_integer(y) ^ 1;
-    const int is_domain = is_negative & is_broken;
-    const double real = is_domain ? NAN_F64 : signed_result;
-    const int is_nan = (x != x) | (y != y);
-    const double number = is_nan ? x + y : real;
-    const int is_one = (x == 1) | (y == 0) | ((x == -1) & (magnitude(y) == INFINITY_F64));
-    return is_one ? 1 : number;
+    const double series_lo =
+        FMA(p, z, 0x1.5555555555555p-4 - series) + FMA(z_lo, p, -0x1.6d485233214d4p-59);
+    /* cube = s^3, t = s^3 series; sums of a double and a small rest, which need not be normal. */
+    const double cube = s * z, cube_lo = FMA(s, z_lo, FMA(s, z, -cube));
+    const double t = cube * series;
+    const double t_lo = FMA(cube, series_lo, FMA(cube_lo, series, FMA(cube, series, -t)));
+    /* s_lo times the derivative 1 / (1 - z/4), to 2^-17.5; a little over 1/16 makes up for z^3. */
+    const double more = FMA(s_lo * z, FMA(z, 0x1.06p-4, 0.25), s_lo);
+    const double a = FMA(split.k, 0x1.62e42fefa38p-1, s); /* the product is exact */
+    const double a_lo = s - FMA(-split.k, 0x1.62e42fefa38p-1, a);
+    const double hi = a + t, hi_lo = t - (hi - a);
+    return make_dd(hi, (FMA(split.k, 0x1.ef35793c7673p-45, more) + (a_lo + hi_lo)) + t_lo);
 }
 
 /*
- * Within 0.75 ulp, and x * x where y is 2: a half; 745 * 2^-65.5 <= 2^-55.9 of the logarithm beside
- * an ulp of at least 2^-53, less where the exponent is small; and 2^-59 of e^r.
+ * e^(p + p_lo) for |p| <= 2^10 and |p_lo| <= 2^-41, with a relative error of 2^-58.5: as
+ * exp_scaled(), of p - n ln 2 without the last bits of ln 2; what they add is a factor 1 + rest.
  */
+MYLIB_FN_IN_LINE t_scaled power_exp(double p, double p_lo)
+{
+    const double m = FMA(p, 0x1.71547652b82fep0, INTEGER_MAGIC), n = m - INTEGER_MAGIC;
+    const double r = FMA(-n, 0x1.62e42fefa38p-1, p); /* exact */
+    const double rest = FMA(-n, 0x1.ef35793c7673p-45, p_lo);
+    const double one = 1 + r, one_error = r - (one - 1), half = 0.5 * r;
+    const double hi = FMA(half, r, one), error = FMA(half, r, one - hi) + one_error;
+    const double r2 = r * r, r4 = r2 * r2;
+    const double p0 = FMA(r, 0x1.111111110f5ep-7, 0x1.5555555555552p-5);
+    const double p1 = FMA(r, 0x1.a01a01b052ae1p-13, 0x1.6c16c16c174dcp-10);
+    const double p2 = FMA(r, 0x1.71ddf7107aaa3p-19, 0x1.a01a01a39aebap-16);
+    const double p3 = FMA(r, 0x1.af61290661cb1p-26, 0x1.27e4ddf3067e5p-22);
+    const double low_terms = FMA(r2, p1, p0);
+    const double high_terms = FMA(r4, 0x1.1f74dfcbc309dp-29, FMA(r2, p3, p2));
+    const double tail = FMA(r, 0x1.5555555555559p-3, r2 * FMA(r4, high_terms, low_terms));
+    const double lo = FMA(r2, tail, error), e = FMA(r2, tail, hi);
+    const t_scaled scaled = {hi, FMA(rest, e, lo), integer_bits(m)};
+    return scaled;
+}
+
+MYLIB_FN int is_integer(double y) { return rint(y) == y; }
+
+/*
+ * The sign, and C's special cases (Annex F.10.4.4), put upon |x|^y.  `size` may be anything where x
+ * is 0 or infinite.
+ */
+#define DEFINE_POWER_SPECIAL(s, T, U, round, sign_bit)                                             \
+    MYLIB_FN_IN_LINE T power_special_##s(T x, T y, T size)                                         \
+    {                                                                                              \
+        const T infinity = (T)INFINITY_F64, half = (T)0.5 * y;                                     \
+        const int is_whole = round(y) == y, is_odd = is_whole & (round(half) != half);             \
+        const T at_end = ((x == 0) == (y < 0)) ? infinity : 0;                                     \
+        const int is_end = (x == 0) | (x == infinity) | (x == -infinity);                          \
+        const T number = is_end ? at_end : size;                                                   \
+        const U sign = is_odd ? bits_of_##s(x) & (sign_bit) : 0;                                   \
+        const T signed_number = s##_of_bits(bits_of_##s(number) | sign);                           \
+        const int is_domain = (x < 0) & (x > -infinity) & (is_whole ^ 1);                          \
+        const T real = is_domain ? (T)NAN_F64 : signed_number;                                     \
+        const int is_nan = (x != x) | (y != y);                                                    \
+        const T result = is_nan ? x + y : real;                                                    \
+        const int is_turn = (x == -1) & ((y == infinity) | (y == -infinity));                      \
+        const int is_one = (x == 1) | (y == 0) | is_turn;                                          \
+        return is_one ? 1 : result;                                                                \
+    }
+DEFINE_POWER_SPECIAL(f32, float, uint32_t, rintf, 0x80000000)
+DEFINE_POWER_SPECIAL(f64, double, uint64_t, rint, SIGN_BIT_F64)
+#undef DEFINE_POWER_SPECIAL
+
+/* ---- f64 ----------------------------------------------------------------------------------- */
+
+/*
+ * Within 0.67 ulp, and x * x where y is 2: a half; 710 * 2^-65.3 = 2^-55.8 of the logarithm beside
+ * an ulp of at least 2^-53; and 2^-58.5 of e^r.
+ *
+ * The two steps leave out what is rare: 0, numbers that are not normal, infinite results, NaNs.
+ */
+MYLIB_FN_IN_LINE t_dd power_first_f64(double x) { return power_log(split(magnitude(x), 0)); }
+MYLIB_FN_IN_LINE double power_second_f64(double x, double y, t_dd log)
+{
+    const double p = y * log.hi;
+    const t_scaled e = power_exp(p, FMA(y, log.lo, FMA(y, log.hi, -p)));
+    const uint64_t size = bits_of_f64(e.hi + e.lo) + ((uint64_t)e.n << 52);
+    const double half = 0.5 * y;
+    const uint64_t sign = rint(half) == half ? 0 : bits_of_f64(x) & SIGN_BIT_F64;
+    return y == 2 ? x * x : f64_of_bits(size | sign);
+}
+/*
+ * 1 beyond these limits and for NaNs, where a difference is negative, and for negative x with a y
+ * that is not whole.
+ */
+MYLIB_FN_IN_LINE uint64_t power_is_rare_f64(double x, double y, t_dd log)
+{
+    const uint64_t log_size = bits_of_f64(log.hi) & ~SIGN_BIT_F64;
+    const uint64_t size = bits_of_f64(y * log.hi) & ~SIGN_BIT_F64;
+    const uint64_t is_broken = rint(y) == y ? 0 : bits_of_f64(x);
+    return (is_broken | (0x4086200000000000 - log_size) | (0x4086000000000000 - size)) >> 63;
+}
+
+/* Any x and y. */
 MYLIB_FN double power_f64(double x, double y)
 {
-    const double size = magnitude(x);
-    const t_dd log = power_log_special(size, log_to_64_bits(size));
-    const t_scaled e = exp_scaled_dd(power_exponent(y, log, -746, 710));
+    const t_dd log = power_log(split_any(magnitude(x)));
+    const double p = y * log.hi, p_lo = FMA(y, log.lo, FMA(y, log.hi, -p));
+    /* Beyond these limits, e^p is 0 or infinite. */
+    const double above = p < -746 ? -746 : p, within = above > 710 ? 710 : above;
+    const t_scaled e = power_exp(within, within == p ? p_lo : 0);
     const double finite = unscale(e.hi, e.lo, e.n);
     /* The bits of a result that overflows exceed those of infinity as integers. */
     const int is_large = (int64_t)bits_of_f64(finite) > (int64_t)BITS_OF_INFINITY_F64;
-    const double power = power_special(x, y, is_large ? INFINITY_F64 : finite);
+    const double power = power_special_f64(x, y, is_large ? INFINITY_F64 : finite);
     return y == 2 ? x * x : power;
 }
 
 /* ---- f32 and f16 --------------------------------------------------------------------------- */
 
-/* |x|^y with a relative error of 2^-53 - 2^-57, for f32 and f16; large or tiny beyond them. */
-MYLIB_FN_IN_LINE double power_size_near(double x, double y)
+/*
+ * |x|^y of f32 has a relative error of 2^-43.9 in double: log |x| one of 2^-50.7, also on a GPU,
+ * and y log |x| is at most 104 where the result is neither 0 nor infinite; 2^-52 of the
+ * exponential.
+ */
+MYLIB_FN_IN_LINE double power_log_near(double x)
 {
-    const double size = magnitude(x);
-    const t_dd log = power_log_special(size, log_to_64_bits(size));
-    const t_scaled e = exp_scaled_dd(power_exponent(y, log, -280, 280));
-    return (e.hi + e.lo) * power_of_2(e.n);
+    const t_split s = split(magnitude(x), 0);
+    return FMA(s.k, 0x1.62e42fefa39efp-1, log1p_near_0(s.m - 1));
 }
+/*
+ * The sum rounds to 41 bits.  So powers in the middle of two f16 are exact, and all others remain
+ * on their side of it: all pairs of f16 have been tried.
+ */
 MYLIB_FN t_f16 power_f16(t_f16 x, t_f16 y)
 {
     const double wide_x = f64_from_f16(x), wide_y = f64_from_f16(y);
-    return f16_from_f64(power_special(wide_x, wide_y, power_size_near(wide_x, wide_y)));
+    const double near = exp_near(wide_y * power_log_near(wide_x)), more = near * 0x1p12;
+    return f16_from_f64(power_special_f64(wide_x, wide_y, (near + more) - more));
 }
 
-MYLIB_FN float power_easy_f32(float x, float y)
+MYLIB_FN_IN_LINE t_dd power_first_f32(float x) { return make_dd(power_log_near(x), 0); }
+#define POWER_ERROR_F32 0x1.8p-44
+MYLIB_FN_IN_LINE float power_second_f32(float x, float y, t_dd log)
 {
-    return (float)power_special(x, y, power_size_near(x, y));
+    const double near = exp_near(y * log.hi);
+    return power_special_f32(x, y, (float)(near * (1 - POWER_ERROR_F32)));
 }
-/*
- * 1 where the double is exactly in the middle of two floats.  It is so rarely, or where x^y itself
- * is; elsewhere the double and x^y lie on the same side of the middle.
- */
-MYLIB_FN int power_is_hard_f32(float x, float y)
+/* 1 where the two ends of the error round to different floats. */
+MYLIB_FN_IN_LINE uint32_t power_is_rare_f32(float x, float y, t_dd log)
 {
-    const double near = power_size_near(x, y);
-    /* 0 in the middle, and less than 2^63; gcc wants integers of one size. */
-    const uint64_t from_middle = (bits_of_f64(near) & 0x1fffffff) ^ 0x10000000;
-    /* A subnormal float is a multiple of 2^-149, and a middle an odd multiple of 2^-150. */
-    const double half = near * 0x1p149, rest = magnitude(half - nearest_integer(half));
-    const uint64_t from_odd = bits_of_f64(rest) ^ bits_of_f64(0.5);
-    const uint64_t from_normal = near < 0x1p129 ? from_middle : 1;
-    return (int)(((near < 0x1p-126 ? from_odd : from_normal) - 1) >> 63);
+    const double near = exp_near(y * log.hi);
+    (void)x;
+    return (float)(near * (1 - POWER_ERROR_F32)) < (float)(near * (1 + POWER_ERROR_F32));
 }
 /*
  * Computes in numbers of twice the precision: the error is 2^-95 of the result.  x^y is taken for a
@@ -157,11 +209,12 @@ MYLIB_FN_APART float power_hard_f32(float x, float y)
     if (magnitude(e.lo) > 0x1p-90 && (bits & 1) == 0)
         bits += e.lo > 0 ? 1 : UINT64_MAX;
     const double result = f64_of_bits(bits) * power_of_2(integer_bits(n + INTEGER_MAGIC));
-    return (float)power_special(x, y, result);
+    return power_special_f32(x, y, (float)result);
 }
 MYLIB_FN float power_f32(float x, float y)
 {
-    return power_is_hard_f32(x, y) ? power_hard_f32(x, y) : power_easy_f32(x, y);
+    const t_dd log = power_first_f32(x);
+    return power_is_rare_f32(x, y, log) ? power_hard_f32(x, y) : power_second_f32(x, y, log);
 }
 
 #endif /* MYLIB_POWER_H */
