@@ -387,7 +387,7 @@ _TYPE_NAMES = {char: np.dtype(char).name for char in "?bBhHiIlLqQefdFD"}
 def document(operation: Any) -> str:
     """Returns the docstring of an operation; raises KeyError if this file has no text for it."""
     formula, more, example = TEXTS[operation.__name__]
-    types = [_TYPE_NAMES[kinds[0]] for kinds in operation.types]
+    types = dict.fromkeys(_TYPE_NAMES[kinds[0]] for kinds in operation.types)
     return _TEMPLATE.format(
         name=operation.__name__,
         inputs="a, b" if operation.nin == 2 else "a",

@@ -48,8 +48,8 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     }
 }
 
-/* One for each type, and for comparisons one of i64 with u64 and one of u64 with i64. */
-#define MAX_LOOPS (MYLIB_TYPE_COUNT + 2)
+/* One for each type, two more for long long, two for comparisons of i64 with u64 and u64 with i64. */
+#define MAX_LOOPS (MYLIB_TYPE_COUNT + 4)
 
 /* NumPy keeps pointers to these arrays for as long as the ufunc lives. */
 typedef struct ufunc_tables {
@@ -100,6 +100,26 @@ static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArr
     return default_resolver(ufunc, casting, operands, given, descrs);
 }
 
+/* Adds a loop: of one operation over inputs of these types, under NumPy's numbers of types. */
+static void add_loop(ufunc_tables *t, int *loops, const loop_info *info, int nin, const int *nums)
+{
+    t->info[*loops] = *info;
+    t->data[*loops] = &t->info[*loops];
+    t->loops[*loops] = ufunc_loop;
+    char *types = &t->types[*loops * (nin + 1)];
+    *types++ = (char)nums[0];
+    if (nin == 2)
+        *types++ = (char)nums[1];
+    *types = (char)nums[2];
+    ++*loops;
+}
+
+/* Returns NumPy's number of the same integer as long long, whose loop a dtype= or reduce needs. */
+static int long_long(int num)
+{
+    return num == NPY_LONG ? NPY_LONGLONG : num == NPY_ULONG ? NPY_ULONGLONG : num;
+}
+
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
 {
     /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
@@ -122,15 +142,15 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
             (type[0] != type[1] && !compares))
             continue;
-        t->info[loops] = (loop_info){PyModule_GetState(module), op, {type[0], type[1]}, device};
-        t->data[loops] = &t->info[loops];
-        t->loops[loops] = ufunc_loop;
-        char *types = &t->types[loops * (nin + 1)];
-        *types++ = (char)num_of_type(is_bool ? MYLIB_BOOL : type[0]);
-        if (nin == 2)
-            *types++ = (char)num_of_type(is_bool ? MYLIB_BOOL : type[1]);
-        *types = (char)num_of_type(result);
-        loops++;
+        const loop_info info = {PyModule_GetState(module), op, {type[0], type[1]}, device};
+        int nums[] = {is_bool ? NPY_BOOL : num_of_type(type[0]),
+                      is_bool ? NPY_BOOL : num_of_type(type[1]), num_of_type(result)};
+        add_loop(t, &loops, &info, nin, nums);
+        if (type[0] == type[1] && long_long(nums[0]) != nums[0]) {
+            for (int k = 0; k < 3; k++)
+                nums[k] = long_long(nums[k]);
+            add_loop(t, &loops, &info, nin, nums);
+        }
     }
     if (op == MYLIB_OP_add || op == MYLIB_OP_logical_or || op == MYLIB_OP_logical_xor ||
         op == MYLIB_OP_bitwise_or || op == MYLIB_OP_bitwise_xor || op == MYLIB_OP_hypot)

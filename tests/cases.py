@@ -158,10 +158,10 @@ def _all(device: str) -> list[Case]:
         for operation in pcd.core.operations
         for types in operation.types
         # Without comparisons of int64 with uint64 and of bool, which are no types to compute in,
-        # and powers that test_powers.py has: of signed integers, which not all exponents have, and
-        # of complex numbers, which NumPy computes too roughly.
+        # the second name of int64, and powers that test_powers.py has: of signed integers, which
+        # not all exponents have, and of complex numbers, which NumPy computes too roughly.
         if len(set(types[: operation.nin])) == 1
-        and types[0] != "?"
+        and types[0] not in "?qQ"
         and not (operation.__name__ == "power" and np.dtype(types[0]).kind in "ic")
     ]
 

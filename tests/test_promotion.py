@@ -257,6 +257,27 @@ def test_signature_keyword() -> None:
     assert result.dtype == np.float64
 
 
+@pytest.mark.parametrize("code", "qQ")
+def test_the_other_64_bit_integers_of_c(code: str) -> None:
+    """As `dtype`, in signatures, and in arrays that are reduced."""
+    x, plain = np.arange(1, 5).astype(code), np.arange(1, 5)
+    assert x.dtype.char == code
+    for name in ("add", "multiply", "maximum", "power", "bitwise_or", "subtract"):
+        ours, numpys = getattr(pcd, name), getattr(np, name)
+        for function in ("reduce", "accumulate"):
+            for given, dtype in ((x, None), (plain, code)):
+                result = getattr(ours, function)(given, dtype=dtype)
+                wanted = getattr(numpys, function)(given, dtype=dtype)
+                assert result.dtype.char == wanted.dtype.char == code
+                assert np.array_equal(result, wanted), f"{name}.{function}"
+        if code == "q":
+            for how in ({"dtype": code}, {"dtype": np.longlong}, {"signature": "qq->q"}):
+                oracle.assert_same(ours(plain, 2, **how), numpys(plain, 2, **how), f"{name} {how}")
+        oracle.assert_same(ours(x, x), numpys(x, x), name)
+    negative = pcd.negative(np.arange(3, dtype="i1"), dtype="q")
+    assert negative.dtype == np.int64 and negative.tolist() == [0, -1, -2]
+
+
 def test_attributes_are_the_ufuncs() -> None:
     for operation in pcd.core.operations:
         ufunc = operation.ufunc
