@@ -62,6 +62,8 @@ EXPECTED_SCALAR = [
     # Division by f64 values needs conversions from and to 64-bit integers, which came with v4.
     ("by_array", ["i32", "u32"], BEFORE_V4),
     ("by_number", ["i64", "u64"], BEFORE_V3),
+    # A vector that is computed in f32 fills half a register when it is stored.
+    ("lines", ["f16"], ALL_LEVELS),
 ]
 # As above, for OPERATION_loop_TYPE of cpu/elementary.c, from v3 on: before, fused multiply-adds are
 # emulated, with a branch.
@@ -83,7 +85,7 @@ EXPECTED_SCALAR_FUNCTIONS = [
 EXACTLY_FUSED = ["remainder_vectors_f32", "remainder_vectors_f64"]
 
 NAME = re.compile(
-    r"(?P<operation>\w+)_(?P<form>kernel|groups|pairs|by_array|by_number|product|sign|loop)"
+    r"(?P<operation>\w+)_(?P<form>kernel|groups|pairs|by_array|by_number|product|sign|loop|lines)"
     r"_(?P<kind>i8|i16|i32|i64|u8|u16|u32|u64|f16|f32|f64|c64|c128)"
 )
 STORE = re.compile(r"\bv?mov(?:u|a|nt)?(?:ps|pd|dq[au]?\d*)\s+%([xyz]mm)\d+(?:\{%k\d\})?,.*\(")

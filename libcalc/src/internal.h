@@ -478,6 +478,13 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
                              ptrdiff_t mask_stride, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
+/*
+ * Computes n lines of the cache and stores them past it.  `out` is aligned to lines.  Operands have
+ * the type of the output; their strides are MYLIB_LINE_NBYTES, or 0 for a line of one number.
+ */
+typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
+                             const char *b, ptrdiff_t b_stride);
+
 /* The kernels of one CPU level.  Lookups return NULL for what the table does not have. */
 typedef struct mylib_cpu_level {
     const char *name;
@@ -488,9 +495,10 @@ typedef struct mylib_cpu_level {
     mylib_selection *(*selection)(mylib_type type);
     /* Sums of all types, products of those that carry them, minima and maxima of all but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
-    mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
+    mylib_block_reduce *(*block_dot)(mylib_type type);       /* the sum of products: f32, f64 */
+    mylib_line_loop *(*lines)(mylib_op op, mylib_type type); /* of few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
-    void (*stream_fence)(void); /* after the last stream_copy() of a thread */
+    void (*stream_fence)(void); /* after a thread's last store past the cache */
     t_f16 (*f16_from_f32)(float x);
 } mylib_cpu_level;
 

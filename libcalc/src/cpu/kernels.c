@@ -11,16 +11,19 @@
  *   variants.h      better forms of some rows, on any processor
  *   division.h      integer division
  *   avx512.h        better forms in AVX-512 intrinsics
+ *   stream.h        stores past the cache
  *   convert.h       conversions
  *   select.h        selections by a mask
  *   block_reduce.h  reductions of a block
  */
+#include "counting.h"
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
 #include "cpu/convert.h"
 #include "cpu/division.h"
 #include "cpu/elementwise.h"
 #include "cpu/select.h"
+#include "cpu/stream.h"
 #include "cpu/variants.h"
 
 /* ---- Costly operations on strided operands ------------------------------------------------- */
@@ -167,49 +170,6 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
     }
 }
 
-/* ---- Stores past the cache ----------------------------------------------------------------- */
-
-/*
- * Copies with non-temporal stores, which spare the memory the read of each line before it is
- * overwritten.  The head and tail that do not fill an aligned vector are stored as usual.  Other
- * threads may read the result only after stream_fence().
- */
-static void stream_copy(char *dst, const char *src, size_t nbytes)
-{
-#if defined(__AVX512F__)
-    typedef __m512i vector;
-#define LOAD_VECTOR(p) _mm512_loadu_si512(p)
-#define STREAM_VECTOR(p, v) _mm512_stream_si512((vector *)(p), v)
-#elif defined(__AVX__)
-    typedef __m256i vector;
-#define LOAD_VECTOR(p) _mm256_loadu_si256((const vector *)(p))
-#define STREAM_VECTOR(p, v) _mm256_stream_si256((vector *)(p), v)
-#elif defined(__SSE2__)
-    typedef __m128i vector;
-#define LOAD_VECTOR(p) _mm_loadu_si128((const vector *)(p))
-#define STREAM_VECTOR(p, v) _mm_stream_si128((vector *)(p), v)
-#endif
-#if defined(STREAM_VECTOR)
-    size_t head = (size_t)(-(uintptr_t)dst % sizeof(vector));
-    if (head > nbytes)
-        head = nbytes;
-    memcpy(dst, src, head);
-    size_t i = head;
-    for (; i + sizeof(vector) <= nbytes; i += sizeof(vector))
-        STREAM_VECTOR(dst + i, LOAD_VECTOR(src + i));
-    memcpy(dst + i, src + i, nbytes - i);
-#else
-    memcpy(dst, src, nbytes);
-#endif
-}
-
-static void stream_fence(void)
-{
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
-}
-
 /* ---- The level ----------------------------------------------------------------------------- */
 
 #define STRING_(x) #x
@@ -223,6 +183,7 @@ const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .selection = lookup_selection,
     .block_reduce = lookup_block_reduce,
     .block_dot = lookup_block_dot,
+    .lines = lookup_lines,
     .stream_copy = stream_copy,
     .stream_fence = stream_fence,
     .f16_from_f32 = f16_from_f32,

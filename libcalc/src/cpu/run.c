@@ -78,16 +78,12 @@ static int64_t cache_nbytes(void)
     return known;
 }
 
-/*
- * Tells whether to store past the cache: the output is large, contiguous and no input, and makes up
- * a good part of the traffic.
- */
+/* Tells whether to store past the cache: much is read and written, to contiguous rows elsewhere. */
 static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t nbytes)
 {
     int inner = l->ndim - 1;
     int64_t size = mylib_program_operand_size(p, 0);
-    if (nbytes < cache_nbytes() || l->strides[0][inner] != size || l->shape[inner] * size < 4096 ||
-        l->count * size < nbytes / 5)
+    if (nbytes < cache_nbytes() || l->strides[0][inner] != size || l->shape[inner] * size < 4096)
         return 0;
     for (int k = 1; k < l->operands; k++)
         if (l->data[k] == l->data[0])

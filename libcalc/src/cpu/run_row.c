@@ -19,8 +19,14 @@
 /* Fewer elements than this cost more in calls than the cache saves. */
 #define MIN_BLOCK 128
 
-/* Short blocks suit stores past the cache: they are copied while still in the store buffers. */
+/*
+ * Short blocks suit stores past the cache: the processor loads the next one while it computes, and
+ * a result that is copied is still in the store buffers.
+ */
 #define BYPASS_NBYTES 1024
+
+/* Loads are asked for so many of these blocks ahead. */
+#define BLOCKS_AHEAD 2
 
 /* Keeps equal offsets in two registers from sharing the low bits of an address. */
 #define GAP_NBYTES MYLIB_LINE_NBYTES
@@ -85,15 +91,22 @@ static void bind_statement(const mylib_row_program *rp, mylib_call *c, const myl
     }
 }
 
+/* Returns the bytes of the widest operand or register. */
+static int64_t widest_size(const mylib_program *p)
+{
+    int64_t widest = p->max_register_size;
+    for (int k = 0; k <= p->inputs; k++)
+        if (mylib_program_operand_size(p, k) > widest)
+            widest = mylib_program_operand_size(p, k);
+    return widest;
+}
+
 /* Chooses how many elements make a block, and how much memory that takes. */
 static void choose_block(mylib_row_program *rp)
 {
     const mylib_program *p = rp->program;
-    int64_t size = p->max_register_size, registers = p->registers, widest = size;
-    for (int k = 0; k <= p->inputs; k++)
-        if (mylib_program_operand_size(p, k) > widest)
-            widest = mylib_program_operand_size(p, k);
-    rp->block = BLOCK_NBYTES / widest;
+    int64_t size = p->max_register_size, registers = p->registers;
+    rp->block = BLOCK_NBYTES / widest_size(p);
     if (rp->block * registers * size > MYLIB_REGISTERS_NBYTES)
         rp->block = MYLIB_REGISTERS_NBYTES / (registers * size);
     rp->block = rp->block < MIN_BLOCK ? MIN_BLOCK : rp->block / 64 * 64;
@@ -198,20 +211,91 @@ void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data)
         move_operands(rp, -done, data);
 }
 
+/* Returns the loop over whole lines for the last statement, or NULL if it has none. */
+static mylib_line_loop *find_lines(const mylib_row_program *rp, const char *out)
+{
+    const mylib_call *c = &rp->calls[rp->program->statements - 1];
+    int64_t size = rp->stride[0];
+    if (c->opcode >= MYLIB_OP_COUNT || (uintptr_t)out % (uint64_t)size != 0 ||
+        (c->stride[0] != size && c->stride[0] != 0) || (c->stride[1] != size && c->stride[1] != 0))
+        return NULL;
+    return rp->cpu->lines((mylib_op)c->opcode, (mylib_type)c->to);
+}
+
+/* Runs a statement for n elements: whole lines past the cache, others as usual. */
+static void run_call_in_lines(const mylib_row_program *rp, const mylib_call *c,
+                              mylib_line_loop *lines, int64_t n, char *const *data)
+{
+    _Alignas(MYLIB_LINE_NBYTES) char repeated[2][MYLIB_LINE_NBYTES];
+    int64_t size = rp->stride[0], width = MYLIB_LINE_NBYTES / size;
+    int64_t before = (int64_t)(-(uintptr_t)data[0] % MYLIB_LINE_NBYTES) / size;
+    int64_t head = mylib_lesser(before, n), whole = (n - head) / width;
+    int64_t done = head + whole * width, stride[2];
+    const char *in[2];
+    for (int k = 0; k < 2; k++) {
+        in[k] = data[c->operand[k]] + head * c->stride[k];
+        stride[k] = c->stride[k] * width;
+        if (stride[k] == 0) {
+            mylib_copy_strided((size_t)size, width, repeated[k], size, in[k], 0);
+            in[k] = repeated[k];
+        }
+    }
+    if (head > 0)
+        run_call(rp, c, head, data[0], data, 0);
+    lines(whole, data[0] + head * size, in[0], stride[0], in[1], stride[1]);
+    if (done < n)
+        run_call(rp, c, n - done, data[0] + done * size, data, done);
+}
+
+/* Loads elements [begin, end) of the inputs into the cache. */
+static void prefetch(const mylib_row_program *rp, int64_t begin, int64_t end, char *const *data)
+{
+    for (int k = 1; k < rp->operands; k++) {
+        int64_t stride = rp->stride[k];
+        if (stride <= 0 || stride > MYLIB_LINE_NBYTES)
+            continue;
+        for (int64_t i = begin * stride; i < end * stride; i += MYLIB_LINE_NBYTES)
+            __builtin_prefetch(data[k] + i);
+    }
+}
+
+/*
+ * Runs all statements but the last for a block of n elements.  Statements that compute leave the
+ * memory idle, so each of them, the last one too, asks for its share of a later block.
+ */
+static const mylib_call *run_block_ahead(const mylib_row_program *rp, int64_t n, char *const *data)
+{
+    const mylib_call *c = rp->calls, *last = c + rp->program->statements - 1;
+    int64_t at = BLOCKS_AHEAD * n, end = at + n;
+    int64_t share = mylib_round_up(mylib_divide_up(n, rp->program->statements), 16);
+    for (;; c++, at += share) {
+        if (at < end)
+            prefetch(rp, at, mylib_lesser(at + share, end), data);
+        if (c == last)
+            return c;
+        run_call(rp, c, c->is_uniform ? 1 : n, data[c->target], data, 0);
+    }
+}
+
 void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **data)
 {
     _Alignas(MYLIB_LINE_NBYTES) char result[BYPASS_NBYTES];
-    int64_t size = rp->stride[0], most = BYPASS_NBYTES / size, rest = n;
+    mylib_line_loop *lines = find_lines(rp, data[0]);
+    int64_t size = rp->stride[0], rest = n;
+    int is_single = rp->program->statements == 1;
+    int64_t block = mylib_lesser(rp->block, BYPASS_NBYTES / widest_size(rp->program));
+    if (is_single)
+        block = lines != NULL ? n : BYPASS_NBYTES / size;
     /* Blocks end where cache lines end, so that each line is stored in one way only. */
     int64_t beyond = (int64_t)((uintptr_t)data[0] % MYLIB_LINE_NBYTES) / size;
-    for (int64_t m; rest > 0; rest -= m) {
-        m = rp->block < rest ? rp->block - beyond : rest;
-        const mylib_call *last = run_block(rp, m, data);
-        for (int64_t done = 0, part; done < m; done += part) {
-            part = most < m - done ? most - beyond : m - done;
-            run_call(rp, last, part, result, data, done);
-            rp->cpu->stream_copy(data[0] + done * size, result, (size_t)(part * size));
-            beyond = 0;
+    for (int64_t m; rest > 0; rest -= m, beyond = 0) {
+        m = block < rest ? block - beyond : rest;
+        const mylib_call *last = is_single ? rp->calls : run_block_ahead(rp, m, data);
+        if (lines != NULL) {
+            run_call_in_lines(rp, last, lines, m, data);
+        } else {
+            run_call(rp, last, m, result, data, 0);
+            rp->cpu->stream_copy(data[0], result, (size_t)(m * size));
         }
         move_operands(rp, m, data);
     }

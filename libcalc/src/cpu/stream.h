@@ -1,0 +1,190 @@
+/*
+ * stream.h - stores past the cache: they spare the memory the read of each line before it is
+ * overwritten.
+ *
+ * Part of kernels.c.  Operations that take no longer than their memory have loops that store from
+ * registers; run_row.c computes the others into a block and copies it.  Other threads may read what
+ * is stored only after stream_fence().
+ */
+#ifndef MYLIB_STREAM_H
+#define MYLIB_STREAM_H
+
+#include "cpu/avx512.h"
+
+/* STREAM_VECTOR stores to an aligned address. */
+#if defined(__AVX512F__)
+typedef __m512i stream_vector;
+#define LOAD_VECTOR(p) _mm512_loadu_si512(p)
+#define STREAM_VECTOR(p, v) _mm512_stream_si512((stream_vector *)(p), v)
+#elif defined(__AVX__)
+typedef __m256i stream_vector;
+#define LOAD_VECTOR(p) _mm256_loadu_si256((const stream_vector *)(p))
+#define STREAM_VECTOR(p, v) _mm256_stream_si256((stream_vector *)(p), v)
+#elif defined(__SSE2__)
+typedef __m128i stream_vector;
+#define LOAD_VECTOR(p) _mm_loadu_si128((const stream_vector *)(p))
+#define STREAM_VECTOR(p, v) _mm_stream_si128((stream_vector *)(p), v)
+#endif
+
+/* Copies; the head and tail that do not fill an aligned vector are stored as usual. */
+static void stream_copy(char *dst, const char *src, size_t nbytes)
+{
+#if defined(STREAM_VECTOR)
+    size_t head = (size_t)(-(uintptr_t)dst % sizeof(stream_vector));
+    if (head > nbytes)
+        head = nbytes;
+    memcpy(dst, src, head);
+    size_t i = head;
+    for (; i + sizeof(stream_vector) <= nbytes; i += sizeof(stream_vector))
+        STREAM_VECTOR(dst + i, LOAD_VECTOR(src + i));
+    memcpy(dst + i, src + i, nbytes - i);
+#else
+    memcpy(dst, src, nbytes);
+#endif
+}
+
+static void stream_fence(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/* ---- From registers ------------------------------------------------------------------------ */
+
+#if defined(__AVX2__)
+#define LINE MYLIB_LINE_NBYTES
+
+static inline void stream_line(char *dst, const char *src)
+{
+    for (size_t i = 0; i < LINE; i += sizeof(stream_vector))
+        STREAM_VECTOR(dst + i, LOAD_VECTOR(src + i));
+}
+
+#define LINES(op, s, store_line)                                                                   \
+    static void op##_lines_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b, \
+                               ptrdiff_t sb)                                                       \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s), m = LINE / w;                                           \
+        for (; n > 0; n--, out += LINE, a += sa, b += sb) {                                        \
+            store_line;                                                                            \
+        }                                                                                          \
+    }
+
+/* The compiler keeps `line` in registers: the loop that computes it is expanded for its length. */
+#define LOOP(op, s, loop) LINES(op, s, _Alignas(LINE) char line[LINE]; loop; stream_line(out, line))
+#define BINARY(op, s) LOOP(op, s, binary_loops_##s(op##_##s, 0, m, line, w, a, w, b, w))
+#define UNARY(op, s) LOOP(op, s, unary_loops_##s(op##_##s, 0, m, line, w, a, w))
+#define UNSIGNED_AND_FLOATS(X, op) X(op, u8) X(op, u16) X(op, u32) X(op, u64) X(op, f32) X(op, f64)
+UNSIGNED_AND_FLOATS(BINARY, add)
+UNSIGNED_AND_FLOATS(BINARY, subtract)
+UNSIGNED_AND_FLOATS(BINARY, multiply)
+UNSIGNED_AND_FLOATS(UNARY, negative)
+UNSIGNED_AND_FLOATS(UNARY, square)
+BINARY(divide, f32)
+BINARY(divide, f64)
+UNARY(absolute, f32)
+UNARY(absolute, f64)
+UNARY(sqrt, f32)
+UNARY(sqrt, f64)
+MYLIB_SET_INT(BINARY, minimum)
+MYLIB_SET_INT(BINARY, maximum)
+BINARY(bitwise_and, u64)
+BINARY(bitwise_or, u64)
+BINARY(bitwise_xor, u64)
+UNARY(invert, u64)
+#undef UNSIGNED_AND_FLOATS
+#undef UNARY
+#undef BINARY
+#if defined(__AVX512F__)
+
+/* Two vectors of f16 make a line. */
+static inline void stream_lanes_f16(char *p, __m512 x)
+{
+    _mm256_stream_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline void stream_lanes_f32(char *p, __m512 x) { _mm512_stream_ps((float *)p, x); }
+static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((double *)p, x); }
+
+#define LANES(op, s, lanes)                                                                        \
+    LINES(op, s,                                                                                   \
+          for (ptrdiff_t i = 0; i < m; i += LANES_##s)                                             \
+              stream_lanes_##s(out + i * w, lanes(load_lanes_##s(0xffff, a + i * w),               \
+                                                  load_lanes_##s(0xffff, b + i * w))))
+LANES(add, f16, add_lanes)
+LANES(subtract, f16, subtract_lanes)
+LANES(multiply, f16, multiply_lanes)
+LANES(divide, f16, divide_lanes)
+LANES(minimum, f32, minimum_lanes_f32)
+LANES(minimum, f64, minimum_lanes_f64)
+LANES(maximum, f32, maximum_lanes_f32)
+LANES(maximum, f64, maximum_lanes_f64)
+#undef LANES
+#endif
+#undef LINES
+#undef LINE
+#endif
+
+static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
+{
+    switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
+#if defined(__AVX2__)
+#define CASE(op, s, t)                                                                             \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+        return op##_lines_##t;
+#define SAME(op, s) CASE(op, s, s)
+#define INTEGERS(op, t8, t16, t32, t64)                                                            \
+    CASE(op, i8, t8)                                                                               \
+    CASE(op, u8, t8)                                                                               \
+    CASE(op, i16, t16)                                                                             \
+    CASE(op, u16, t16)                                                                             \
+    CASE(op, i32, t32)                                                                             \
+    CASE(op, u32, t32)                                                                             \
+    CASE(op, i64, t64)                                                                             \
+    CASE(op, u64, t64)
+#define NUMBERS(op) INTEGERS(op, u8, u16, u32, u64) SAME(op, f32) SAME(op, f64)
+#define BY_PARTS(op) CASE(op, c64, f32) CASE(op, c128, f64)
+#define BITS(op) INTEGERS(op, u64, u64, u64, u64)
+        NUMBERS(add)
+        NUMBERS(subtract)
+        NUMBERS(multiply)
+        NUMBERS(negative)
+        NUMBERS(square)
+        BY_PARTS(add)
+        BY_PARTS(subtract)
+        BY_PARTS(negative)
+        SAME(divide, f32)
+        SAME(divide, f64)
+        SAME(absolute, f32)
+        SAME(absolute, f64)
+        SAME(sqrt, f32)
+        SAME(sqrt, f64)
+        MYLIB_SET_INT(SAME, minimum)
+        MYLIB_SET_INT(SAME, maximum)
+        BITS(bitwise_and)
+        BITS(bitwise_or)
+        BITS(bitwise_xor)
+        BITS(invert)
+#if defined(__AVX512F__)
+        SAME(add, f16)
+        SAME(subtract, f16)
+        SAME(multiply, f16)
+        SAME(divide, f16)
+        SAME(minimum, f32)
+        SAME(minimum, f64)
+        SAME(maximum, f32)
+        SAME(maximum, f64)
+#endif
+#undef BITS
+#undef BY_PARTS
+#undef NUMBERS
+#undef INTEGERS
+#undef SAME
+#undef CASE
+#endif
+    default:
+        return NULL;
+    }
+}
+
+#endif /* MYLIB_STREAM_H */
