@@ -4,7 +4,7 @@
  * src/cuda runs as it does with a GPU.  A launch is done as its arguments say, which the tests so
  * test too.
  *
- * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions and functions themselves are
+ * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions and functions are themselves
  * compiled for the CPU instead (on_cpu.h).
  */
 #include <stdlib.h>
