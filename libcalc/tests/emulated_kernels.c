@@ -4,8 +4,8 @@
  * src/cuda runs as it does with a GPU.  A launch is done as its arguments say, which the tests so
  * test too.
  *
- * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions and functions are themselves
- * compiled for the CPU instead (on_cpu.h).
+ * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions and functions are
+ * compiled for the CPU themselves (on_cpu.h).
  */
 #include <stdlib.h>
 #include <string.h>
