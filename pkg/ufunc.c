@@ -48,7 +48,7 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     }
 }
 
-/* One for each type, two more for long long, two for comparisons of i64 with u64 and u64 with i64. */
+/* One for each type, two more for long long, and two for comparisons of i64 with u64. */
 #define MAX_LOOPS (MYLIB_TYPE_COUNT + 4)
 
 /* NumPy keeps pointers to these arrays for as long as the ufunc lives. */
