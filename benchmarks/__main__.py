@@ -83,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--peers", metavar="NAMES", help="only these peers: numpy,numexpr,pytorch,cupy"
     )
+    parser.add_argument(
+        "--cpu-level", metavar="NAME", help="such as x86-64-v3, instead of this processor's best"
+    )
     parser.add_argument("--repeats", type=int, metavar="N", help="samples of each case")
     parser.add_argument(
         "--quick", action="store_true", help="tiny sizes and few samples, to try the runner"
@@ -138,6 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.repeats is not None and options.repeats < 1:
         parser.error("--repeats: expected 1 or more")
+    try:
+        pcd.core.set_cpu_level(options.cpu_level)
+    except TypeError as error:
+        parser.error(f"--cpu-level: {error}")
     has_gpu = pcd.cuda_is_available()
     if options.device == "cuda" and not has_gpu:
         parser.error(f"--device cuda: {pcd.config()['cuda_reason']}")
