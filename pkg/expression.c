@@ -134,7 +134,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     for (Py_ssize_t k = 0; k < step_count; k++) {
         if (take_step(PyTuple_GET_ITEM(steps, k), &step[k]) < 0)
             goto out;
-        refuses |= step[k].op == MYLIB_OP_power && kind_of_type(step[k].type) == KIND_INT;
+        refuses |= may_refuse((mylib_op)step[k].op, step[k].type);
     }
     mylib_status status = mylib_program_create(self->inputs, self->input_types, (int)constant_count,
                                                constant, (int)step_count, step, &self->program);
@@ -149,7 +149,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
                                       .result_type = result_type,
                                       .result_num = num_of_type(result_type),
                                       .steps = (int)step_count,
-                                      .refuses = refuses,
+                                      .may_refuse = refuses,
                                       .flags_ufunc = core_state_of(type)->program_flags};
     result = (program_object *)Py_NewRef(self);
 out:

@@ -54,6 +54,13 @@ static inline kind kind_of_type(mylib_type type)
                                : KIND_COMPLEX;
 }
 
+/* Returns whether an operation refuses some elements of a type: negative exponents of integers. */
+static inline int may_refuse(mylib_op op, mylib_type type)
+{
+    return op == MYLIB_OP_power &&
+           (type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64);
+}
+
 /* Returns whether only the truth of an operation's operands counts. */
 static inline int is_logical(mylib_op op)
 {

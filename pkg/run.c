@@ -114,7 +114,7 @@ static int compute(const call *c, const computation *what, int64_t count, int is
             result = -1;
         }
     } else {
-        if (what->refuses && !is_new) {
+        if (what->may_refuse && !is_new) {
             r.most = INT64_MAX; /* a later piece would be refused too late */
         } else if (!c->on_gpu && c->device.kind == MYLIB_CPU) {
             r.most = PIECE_WORK / what->steps;
@@ -356,7 +356,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
         return OTHER_PLACE;
     if ((done = choose_type(&c, is_true_division, &what)) != DONE)
         return done;
-    what.refuses = op == MYLIB_OP_power && kind_of_type(what.type) == KIND_INT;
+    what.may_refuse = may_refuse(op, what.type);
     for (int k = 0; k < inputs && c.has_number; k++) {
         if (!c.operands[k].is_weak || is_logical(op))
             continue;
@@ -376,9 +376,9 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     if (done != OTHER_OUT || !c.on_gpu || !is_array(state, out))
         return done;
     /* The slow path converts and broadcasts the result. */
-    if (run_call(&c, &what, 'K', NULL, result_ret) == DONE)
-        *result_ret =
-            PyObject_CallFunction(state->finish, "sNO", mylib_op_name(op), *result_ret, out);
+    if ((done = run_call(&c, &what, 'K', NULL, result_ret)) != DONE)
+        return done;
+    *result_ret = PyObject_CallFunction(state->finish, "sNO", mylib_op_name(op), *result_ret, out);
     return *result_ret != NULL ? DONE : FAILED;
 }
 

@@ -18,7 +18,7 @@ typedef struct computation {
     mylib_type result_type;
     int result_num; /* NumPy's number of the type of a new host array */
     int steps;
-    int refuses;           /* integers to negative powers, before it writes anything */
+    int may_refuse;        /* some elements, before it writes any */
     PyObject *flags_ufunc; /* reports the floating-point flags of host arrays */
 } computation;
 
