@@ -8,10 +8,10 @@
 
 #include "internal.h"
 
-/* Neither count is negative; the divisor is not 0. */
-static inline int64_t mylib_divide_up(int64_t count, int64_t divisor)
+/* Neither number is negative; `unit` is not 0. */
+static inline int64_t mylib_divide_up(int64_t count, int64_t unit)
 {
-    return (count + divisor - 1) / divisor;
+    return (count + unit - 1) / unit;
 }
 
 static inline int64_t mylib_round_up(int64_t count, int64_t multiple)

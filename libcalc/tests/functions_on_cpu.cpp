@@ -1,5 +1,6 @@
 /*
- * functions_on_cpu.cpp - the kernels of functions (functions.cu) compiled for the CPU; see on_cpu.h.
+ * functions_on_cpu.cpp - the kernels of functions (functions.cu) compiled for the CPU: see
+ * on_cpu.h.
  */
 #include "on_cpu.h"
 

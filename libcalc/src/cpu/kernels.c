@@ -16,7 +16,6 @@
  *   select.h        selections by a mask
  *   block_reduce.h  reductions of a block
  */
-#include "counting.h"
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
 #include "cpu/convert.h"

@@ -9,6 +9,7 @@
 #ifndef MYLIB_STREAM_H
 #define MYLIB_STREAM_H
 
+#include "counting.h"
 #include "cpu/avx512.h"
 
 /* STREAM_VECTOR stores to an aligned address. */
@@ -96,6 +97,7 @@ UNARY(invert, u64)
 #undef UNSIGNED_AND_FLOATS
 #undef UNARY
 #undef BINARY
+#undef LOOP
 #if defined(__AVX512F__)
 
 /* Two vectors of f16 make a line. */
@@ -124,6 +126,8 @@ LANES(maximum, f64, maximum_lanes_f64)
 #undef LINES
 #undef LINE
 #endif
+#undef STREAM_VECTOR
+#undef LOAD_VECTOR
 
 static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
 {

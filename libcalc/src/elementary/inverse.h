@@ -65,8 +65,7 @@ MYLIB_FN t_dd angle_dd(double eighths, t_dd n, t_dd d)
     return fast_two_sum(sum.hi, sum.lo + rest);
 }
 MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d) { return angle_dd(eighths, n, d).hi; }
-/* The same for f32 and f16, where n and d are exact: a relative error below
- * 2^-51. */
+/* The same for f32 and f16, where n and d are exact: a relative error below 2^-51. */
 MYLIB_FN double angle_near(double eighths, double n, double d)
 {
     const double t = quotient_near(n, d), z = t * t;
@@ -95,8 +94,7 @@ MYLIB_FN float arctan_f32(float x)
 }
 DEFINE_F16(arctan)
 
-/* From the angle of (|x|, |y|) to that of (x, y): pi minus it where x is
- * negative. */
+/* From the angle of (|x|, |y|) to that of (x, y): pi minus it where x is negative. */
 MYLIB_FN uint64_t arctan2_turns(double x) { return bits_of_f64(x) & SIGN_BIT_F64; }
 MYLIB_FN double arctan2_eighths(double eighths, double x)
 {
