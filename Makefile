@@ -115,8 +115,8 @@ test-exhaustive: $(stamps)/package $(stamps)/test-deps
 coverage: export COVERAGE_FILE := build/coverage
 coverage: $(stamps)/package $(stamps)/test-deps
 	$(python) -m coverage run --branch --source=pkg -m pytest -m "not packaging" $(PYTEST_ARGS)
-	@# Without a GPU three cases of each test run 71 per cent of lines and branches; GPUs add more.
-	$(python) -m coverage report --show-missing --fail-under=70
+	@# Without a GPU the sample runs 77 per cent of lines and branches; with one more.
+	$(python) -m coverage report --show-missing --fail-under=75
 
 test-gpu: export MYLIB_TEST_ALL := 1
 test-gpu: $(stamps)/package $(stamps)/test-deps
