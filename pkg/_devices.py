@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import core
-from ._operands import integer
+from ._operands import device_name, integer
 
 #: The number of the legacy default stream for CUDA's runtime and DLPack; `core` says 0.
 LEGACY = 1
@@ -43,8 +43,8 @@ class default_device(Setting):
     """Makes operations in a `with` block compute on `device` unless they are told otherwise.
 
     `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  The setting belongs to the context: other
-    threads and other asyncio tasks do not see it.  Raises ValueError for an unknown device and
-    CudaError for one that is not there.
+    threads and other asyncio tasks do not see it; `set_default_device` is for all of them.  Raises
+    ValueError for an unknown device and CudaError for one that is not there.
 
     >>> with default_device("cpu"):
     ...     core.operations[0](1, 2)
@@ -54,14 +54,46 @@ class default_device(Setting):
     def __init__(self, device: str) -> None:
         if device is None:
             raise TypeError('device must be a string ("cpu", "cuda", "cuda:N"), not None')
-        ordinal = core.parse_device(device)
-        if ordinal >= 0:
-            core.check_device(ordinal)
-        self.device = "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+        self.device = device_name(_usable_ordinal(device))
 
     def __enter__(self) -> str:
         self._enter(core.default_device, self.device)
         return self.device
+
+
+def _usable_ordinal(device: str) -> int:
+    """Returns the ordinal of a device; ValueError for a bad name, CudaError for a missing GPU."""
+    ordinal = core.parse_device(device)
+    if ordinal >= 0:
+        core.check_device(ordinal)
+    return ordinal
+
+
+def set_default_device(device: str | None) -> None:
+    """Makes the operations of all threads compute on `device` unless they are told otherwise.
+
+    `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  None is the device at the start again: that
+    of the environment variable ``MYLIB_DEFAULT_DEVICE`` as the package was imported, else the CPU.
+    The setting belongs to the process; a ``device=`` and a block of `default_device` win over it.
+    Threads and tasks see it at once, and children by fork keep it.
+
+    Raises ValueError for an unknown device and CudaError for one that is not there.  The variable
+    is tried when a call first needs it, and the same errors then name it.
+
+    >>> set_default_device("cpu")
+    >>> get_default_device()
+    'cpu'
+    """
+    core.set_process_device(None if device is None else _usable_ordinal(device))
+
+
+def get_default_device() -> str:
+    """Returns the device of calls that name none, here and now: ``"cpu"`` or ``"cuda:N"``.
+
+    That is the device of the innermost block of `default_device`, or else the one that
+    `set_default_device` or the environment variable ``MYLIB_DEFAULT_DEVICE`` has set.
+    """
+    return device_name(core.parse_device(None))
 
 
 # ---- Streams and memory --------------------------------------------------------------------------

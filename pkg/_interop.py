@@ -20,7 +20,7 @@ import numpy as np
 
 from . import core
 from ._devices import LEGACY, gpu_ordinal
-from ._operands import NUMBERS, has_own_rules, refusal
+from ._operands import NUMBERS, device_name, has_own_rules, refusal
 
 #: DLPack's kinds of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
@@ -296,7 +296,7 @@ def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
     if ordinal == array._ordinal:
         return _to_gpu(array, ordinal) if copy else array
     if copy is False:
-        place = "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+        place = device_name(ordinal)
         raise BufferError(f"the array is on {array.device}: moving it to {place} makes a copy")
     return _to_host(array) if ordinal < 0 else _to_gpu(array, ordinal)
 

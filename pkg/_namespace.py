@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._operands import has_own_rules, refusal
+from ._operands import device_name, has_own_rules, refusal
 from ._table import DTYPES
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -86,8 +86,7 @@ class _Info:
 
     def default_device(self) -> str:
         """Returns the device on which functions make arrays unless they are told otherwise."""
-        ordinal = core.parse_device(None)
-        return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+        return device_name(core.parse_device(None))
 
     def devices(self) -> list[str]:
         """Returns the CPU and all GPUs."""

@@ -275,6 +275,11 @@ def gpu_of(x: Any) -> int:
     return ordinal
 
 
+def device_name(ordinal: int) -> str:
+    """Returns the name of the device with a number of `core`, in which -1 is the CPU."""
+    return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+
+
 def place_error(name: str, where: str) -> ValueError:
     """Returns the error for arrays on two devices, or on another than `device` names."""
     return ValueError(

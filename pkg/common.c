@@ -124,22 +124,13 @@ int add_types(PyObject *module)
     return result;
 }
 
-int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
+/* Takes "cpu", "cuda" or "cuda:N" as a device. */
+static int parse_name(PyObject *object, mylib_device *device_ret)
 {
-    PyObject *value = NULL;
+    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
     int result = -1;
 
     *device_ret = (mylib_device){MYLIB_CPU, 0};
-    if (object == NULL || object == Py_None) {
-        if (PyContextVar_Get(state->default_device, Py_None, &value) < 0)
-            return -1;
-        object = value;
-        if (object == Py_None) {
-            Py_DECREF(value);
-            return 0;
-        }
-    }
-    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
     if (text == NULL) {
         if (!PyErr_Occurred())
             PyErr_Format(
@@ -160,7 +151,66 @@ int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
         PyErr_Format(PyExc_ValueError,
                      "unknown device %R: expected \"cpu\", \"cuda\" or \"cuda:N\"", object);
     }
-    Py_XDECREF(value);
+    return result;
+}
+
+/* Reads and tries the device of the environment, which the errors name. */
+static int check_environment(core_state *state, mylib_device *device_ret)
+{
+    mylib_status status = MYLIB_OK;
+    PyObject *name = state->environment_device;
+
+    if (parse_name(name, device_ret) < 0) {
+        if (PyErr_ExceptionMatches(PyExc_ValueError))
+            PyErr_Format(PyExc_ValueError,
+                         "the environment variable MYLIB_DEFAULT_DEVICE is %R, which is no device: "
+                         "expected \"cpu\", \"cuda\" or \"cuda:N\"; correct it, or call "
+                         "pkg.set_default_device()",
+                         name);
+        return -1;
+    }
+    if (device_ret->kind == MYLIB_CUDA) {
+        Py_BEGIN_ALLOW_THREADS
+            status = mylib_cuda_check_device(device_ret->index);
+        Py_END_ALLOW_THREADS
+    }
+    if (status == MYLIB_ERR_NO_MEMORY)
+        raise_status(state, status);
+    else if (status != MYLIB_OK)
+        PyErr_Format(state->cuda_error,
+                     "the environment variable MYLIB_DEFAULT_DEVICE is %R, which cannot be used: "
+                     "%s",
+                     name, mylib_last_message());
+    return status == MYLIB_OK ? 0 : -1;
+}
+
+/* Gives the device of the process, which calls outside all blocks of `default_device` use. */
+static int process_device(core_state *state, mylib_device *device_ret)
+{
+    int ordinal = atomic_load_explicit(&state->process_device, memory_order_relaxed);
+
+    *device_ret = device_of_ordinal(ordinal);
+    if (ordinal != UNCHECKED)
+        return 0;
+    if (check_environment(state, device_ret) < 0)
+        return -1;
+    /* Another thread may have set the device meanwhile: that one stays for later calls. */
+    atomic_compare_exchange_strong(&state->process_device, &ordinal,
+                                   device_ret->kind == MYLIB_CPU ? -1 : device_ret->index);
+    return 0;
+}
+
+int parse_device(core_state *state, PyObject *object, mylib_device *device_ret)
+{
+    PyObject *value;
+
+    if (object != NULL && object != Py_None)
+        return parse_name(object, device_ret);
+    if (PyContextVar_Get(state->default_device, Py_None, &value) < 0)
+        return -1;
+    int result =
+        value == Py_None ? process_device(state, device_ret) : parse_name(value, device_ret);
+    Py_DECREF(value);
     return result;
 }
 

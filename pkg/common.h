@@ -21,6 +21,8 @@
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
 
+#include <stdatomic.h>
+
 #include <mylib.h>
 
 #include "../libcalc/src/flags.h"
@@ -67,16 +69,21 @@ typedef enum outcome {
 
 /* ---- The module ---------------------------------------------------------------------------- */
 
+/* The device of the environment, whose name has not been read and tried yet. */
+enum { UNCHECKED = -2 };
+
 typedef struct core_state {
-    PyObject *cuda_error;     /* the exception CudaError */
-    PyObject *out_of_range;   /* raised when an int does not fit its element type */
-    PyTypeObject *operation;  /* the type of pcd.add and its sisters */
-    PyObject *operations;     /* all of them, a tuple */
-    PyObject *default_device; /* a ContextVar; its values are None or strings */
-    PyObject *out_name;       /* the interned string "out" */
-    PyObject *call_general;   /* pkg._call.call, set when the package is imported */
-    PyObject *explain;        /* pkg._call.explain */
-    PyObject *finish;         /* pkg._call.finish */
+    PyObject *cuda_error;         /* the exception CudaError */
+    PyObject *out_of_range;       /* raised when an int does not fit its element type */
+    PyTypeObject *operation;      /* the type of pcd.add and its sisters */
+    PyObject *operations;         /* all of them, a tuple */
+    PyObject *default_device;     /* a ContextVar; its values are None or strings */
+    _Atomic int process_device;   /* where it has none: an ordinal, -1 for the CPU, or UNCHECKED */
+    PyObject *environment_device; /* MYLIB_DEFAULT_DEVICE, a string, or None if it is not set */
+    PyObject *out_name;           /* the interned string "out" */
+    PyObject *call_general;       /* pkg._call.call, set when the package is imported */
+    PyObject *explain;            /* pkg._call.explain */
+    PyObject *finish;             /* pkg._call.finish */
     PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
     PyObject *array_call;     /* pkg._call.call_operator */
@@ -164,8 +171,10 @@ static inline int default_is_cpu(const core_state *state)
     PyObject *device;
     if (PyContextVar_Get(state->default_device, Py_None, &device) < 0)
         return -1;
-    int is_cpu = device == Py_None ||
-                 (PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0);
+    int is_cpu =
+        device == Py_None
+            ? atomic_load_explicit(&state->process_device, memory_order_relaxed) == -1
+            : PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0;
     Py_DECREF(device);
     return is_cpu;
 }

@@ -57,6 +57,10 @@ static int core_exec(PyObject *module)
                                                   PyExc_RuntimeError, NULL);
     state->out_of_range = PyErr_NewException("pkg.core.OutOfRange", PyExc_OverflowError, NULL);
     state->default_device = PyContextVar_New("pkg.default_device", NULL);
+    const char *device = getenv("MYLIB_DEFAULT_DEVICE");
+    int is_set = device != NULL && *device != '\0';
+    state->environment_device = is_set ? PyUnicode_DecodeFSDefault(device) : Py_NewRef(Py_None);
+    atomic_store(&state->process_device, is_set ? UNCHECKED : -1);
     state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
     state->program_flags = new_flags_ufunc("evaluate");
     state->out_name = PyUnicode_InternFromString("out");
@@ -104,7 +108,7 @@ static int core_exec(PyObject *module)
 /* clang-format off */
 #define EACH_REFERENCE(X) \
     X(cuda_error) X(out_of_range) X(operation) X(operations) \
-    X(default_device) X(out_name) X(call_general) X(explain) X(finish) \
+    X(default_device) X(environment_device) X(out_name) X(call_general) X(explain) X(finish) \
     X(array_base) X(memory_type) X(stream_type) X(array_type) \
     X(array_call) X(reduce) X(current_stream) X(program_type) X(expression_base) \
     X(program_flags)

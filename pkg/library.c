@@ -17,6 +17,28 @@ static PyObject *parse_device_function(PyObject *module, PyObject *object)
     return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
 }
 
+/* Takes a GPU's number as an int, which the library checks. */
+static int take_ordinal(PyObject *object, int *ordinal_ret)
+{
+    long ordinal = PyLong_AsLong(object);
+    *ordinal_ret = ordinal < 0 || ordinal > INT32_MAX ? -1 : (int)ordinal;
+    return ordinal == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+PyDoc_STRVAR(set_process_device_doc,
+             "set_process_device(ordinal, /)\n--\n\n"
+             "Sets the device of calls that name none, outside all blocks of `default_device`.\n"
+             "-1 is the CPU; None is what the environment says.");
+static PyObject *set_process_device_function(PyObject *module, PyObject *object)
+{
+    core_state *state = PyModule_GetState(module);
+    int ordinal = state->environment_device == Py_None ? -1 : UNCHECKED;
+    if (object != Py_None && take_ordinal(object, &ordinal) < 0)
+        return NULL;
+    atomic_store(&state->process_device, ordinal);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(device_count_doc,
              "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
 static PyObject *device_count_function(PyObject *module, PyObject *unused)
@@ -29,14 +51,6 @@ static PyObject *device_count_function(PyObject *module, PyObject *unused)
     Py_END_ALLOW_THREADS
     return status == MYLIB_OK ? Py_BuildValue("(iO)", count, Py_None)
                               : Py_BuildValue("(is)", 0, mylib_last_message());
-}
-
-/* Takes a GPU's number as an int, which the library checks. */
-static int take_ordinal(PyObject *object, int *ordinal_ret)
-{
-    long ordinal = PyLong_AsLong(object);
-    *ordinal_ret = ordinal < 0 || ordinal > INT32_MAX ? -1 : (int)ordinal;
-    return ordinal == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
 PyDoc_STRVAR(device_info_doc, "device_info(ordinal, /)\n--\n\nDescribes a CUDA GPU, as a dict.");
@@ -248,6 +262,7 @@ static PyObject *fib_function(PyObject *module, PyObject *n)
 
 PyMethodDef library_functions[] = {
     {"parse_device", parse_device_function, METH_O, parse_device_doc},
+    {"set_process_device", set_process_device_function, METH_O, set_process_device_doc},
     {"device_count", device_count_function, METH_NOARGS, device_count_doc},
     {"device_info", device_info_function, METH_O, device_info_doc},
     {"check_device", check_device_function, METH_O, check_device_doc},

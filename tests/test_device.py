@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import cases
 import generators
@@ -160,6 +160,137 @@ def test_methods_are_the_cpus(method: str, any_gpu: None) -> None:
         assert pcd.add.types == pcd.add.ufunc.types
 
 
+# ---- The device of the process -------------------------------------------------------------------
+
+
+@pytest.fixture
+def process_device() -> Iterator[None]:
+    """Undoes what a test sets."""
+    yield
+    pcd.set_default_device(None)
+
+
+@pytest.mark.usefixtures("process_device")
+def test_default_of_the_process(any_gpu: None) -> None:
+    assert pcd.get_default_device() == "cpu"
+    pcd.set_default_device("cuda:2")
+    assert (_current(), pcd.get_default_device()) == (2, "cuda:2")
+    with pcd.default_device("cpu"):  # a block wins
+        assert pcd.add(1, 2) == 3 and pcd.get_default_device() == "cpu"
+        pcd.set_default_device("cuda:4")
+        assert pcd.get_default_device() == "cpu"
+    assert pcd.get_default_device() == "cuda:4"
+    assert pcd.add(np.arange(3), 1, device="cpu").tolist() == [1, 2, 3]
+    with pytest.raises(NotImplementedError, match="default device is a GPU"):
+        pcd.add.reduce  # noqa: B018
+    pcd.set_default_device("cpu")
+    assert pcd.get_default_device() == "cpu" and pcd.add(1, 2) == 3
+    pcd.set_default_device(None)
+    assert pcd.get_default_device() == "cpu"
+
+
+@pytest.mark.usefixtures("process_device")
+def test_default_of_the_process_is_every_threads(any_gpu: None) -> None:
+    seen: list[str] = []
+    asked, set_ = threading.Event(), threading.Event()
+
+    def look() -> None:
+        seen.append(pcd.get_default_device())
+        asked.set()
+        assert set_.wait(10)
+        seen.append(pcd.get_default_device())
+
+    early = threading.Thread(target=look)
+    early.start()
+    assert asked.wait(10)
+    pcd.set_default_device("cuda:3")
+    set_.set()
+    late = threading.Thread(target=look)
+    with pcd.default_device("cpu"):
+        late.start()
+        for thread in (early, late):
+            thread.join()
+    # Threads may inherit the block from Python 3.14 on.
+    assert seen[:2] == ["cpu", "cuda:3"] and set(seen[2:]) <= {"cuda:3", "cpu"}
+
+
+@pytest.mark.usefixtures("process_device")
+def test_wrong_devices_of_the_process_change_nothing(any_gpu: None) -> None:
+    pcd.set_default_device("cuda:1")
+    for device, kind in (("gpu", ValueError), ("", ValueError), (1, TypeError)):
+        with pytest.raises(kind, match="expected|must be a string"):
+            pcd.set_default_device(device)  # type: ignore[arg-type]
+    assert pcd.get_default_device() == "cuda:1"
+
+
+@pytest.mark.usefixtures("process_device")
+def test_a_missing_gpu_is_no_default_of_the_process() -> None:
+    with pytest.raises(pcd.CudaError):
+        pcd.set_default_device("cuda:9999")
+    assert pcd.get_default_device() == "cpu"
+
+
+_ENVIRONMENT = """
+import threading
+import numpy as np
+import pkg as pcd
+
+a = np.arange(4.0)
+seen = []
+
+def tell(call):
+    try:
+        print(call())
+    except (ValueError, NotImplementedError, pcd.CudaError) as error:
+        print(type(error).__name__, error)
+
+for call in (pcd.get_default_device, lambda: pcd.add(1, 2), lambda: pcd.add(a, a).tolist(),
+             lambda: pcd.sum(a), lambda: pcd.evaluate("a + 1").tolist(), lambda: repr(pcd.zeros(2)),
+             lambda: pcd.add.reduce(a)):
+    tell(call)
+thread = threading.Thread(target=tell, args=(pcd.get_default_device,))
+thread.start()
+thread.join()
+assert pcd.add(1, 2, device="cpu") == 3
+with pcd.default_device("cpu"):
+    assert pcd.add(1, 2) == 3
+pcd.set_default_device("cpu")
+assert pcd.add(1, 2) == 3 and pcd.get_default_device() == "cpu"
+pcd.set_default_device(None)
+tell(pcd.get_default_device)
+"""
+
+
+@pytest.mark.parametrize("text", ["gpu", "cuda:", "CUDA", "cpu ", "cuda:-1"])
+def test_a_bad_name_in_the_environment(text: str, python: Python) -> None:
+    """Import succeeds; each call that needs the device names the variable and its value."""
+    lines = python(_ENVIRONMENT, MYLIB_DEFAULT_DEVICE=text).splitlines()
+    assert len(lines) == 9
+    for line in lines:
+        assert line.startswith("ValueError")
+        assert f"MYLIB_DEFAULT_DEVICE is {text!r}" in line and '"cuda:N"' in line, line
+
+
+def test_a_missing_gpu_in_the_environment(python: Python) -> None:
+    lines = python(_ENVIRONMENT, MYLIB_DEFAULT_DEVICE="cuda:9999").splitlines()
+    assert len(lines) == 9
+    for line in lines:
+        assert line.startswith("CudaError") and "MYLIB_DEFAULT_DEVICE is 'cuda:9999'" in line, line
+
+
+@pytest.mark.parametrize("text", ["cpu", ""])
+def test_the_cpu_in_the_environment(text: str, python: Python) -> None:
+    lines = python(_ENVIRONMENT, MYLIB_DEFAULT_DEVICE=text).splitlines()
+    assert [lines[0], lines[1], lines[-2], lines[-1]] == ["cpu", "3", "cpu", "cpu"]
+
+
+@pytest.mark.gpu
+def test_a_gpu_in_the_environment(python: Python) -> None:
+    lines = python(_ENVIRONMENT, MYLIB_DEFAULT_DEVICE="cuda").splitlines()
+    assert [lines[0], lines[1], lines[-2], lines[-1]] == ["cuda:0", "3", "cuda:0", "cuda:0"]
+    assert "device='cuda:0'" in lines[5]
+
+
 # ---- Without a GPU -------------------------------------------------------------------------------
 
 _WITHOUT_GPU = """
@@ -248,7 +379,7 @@ assert threads() == before, f"{threads() - before} threads were started"
 assert not nvidia(), nvidia()
 a = numpy.ones(10)
 pkg.add(a, a), pkg.add(1, 2), pkg.trace(numpy.eye(2)), pkg.fib(10)
-pkg.get_include(), pkg.default_device("cpu")
+pkg.get_include(), pkg.default_device("cpu"), pkg.set_default_device("cpu")
 assert not nvidia(), nvidia()
 assert threads() == before, "small arrays need no threads"
 heavy = {"pandas", "dask", "xarray", "matplotlib", "subprocess", "asyncio"}

@@ -204,6 +204,7 @@ def settings() -> Calls:
 
     made: Calls = {
         "default_device": lambda: pcd.default_device("cpu").device,
+        "get_default_device": pcd.get_default_device,
     }
     if GPUS:
         made |= {

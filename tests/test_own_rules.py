@@ -36,8 +36,9 @@ PLAIN = {"fill_value": 2.0, "start": 0, "stop": 3, "n": 3}
 
 #: Functions without operands: of devices, streams and memory, texts and types.
 WITHOUT = frozenset(
-    "config cuda_is_available default_device device_count free_cached_memory get_include "
-    "get_library_dir get_num_threads helloworld memory_info set_memory_limit set_num_threads "
+    "config cuda_is_available default_device device_count free_cached_memory get_default_device "
+    "get_include get_library_dir get_num_threads helloworld memory_info set_default_device "
+    "set_memory_limit set_num_threads "
     "show_config stream synchronize "
     "empty ones zeros Expression MemoryInfo Stream CudaError Array finfo iinfo isdtype "
     "__array_namespace_info__ fuse evaluate".split()
