@@ -6,6 +6,7 @@
 #   make test-exhaustive   every float32 argument of the elementary functions: about a minute each
 #   make coverage   lines and branches of the Python package that `make test` runs; fails below a floor
 #   make test-gpu   all that needs a GPU; fails without one.  LONG=1: more cases, for minutes more
+#   make docs       the documentation, in build/docs
 #   make bench      against NumPy and what else is installed
 #   make lint       formatting, static analysis, types
 #   make check      lint, sanitizers, other builds, vectorization: what CI runs besides the tests
@@ -49,7 +50,7 @@ sources := $(shell find libcalc pkg -name '*.c' -o -name '*.h' -o -name '*.cu') 
     $(wildcard libcalc/cmake/*) CMakeLists.txt libcalc/CMakeLists.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-c test-py test-exhaustive coverage test-gpu bench lint check \
+.PHONY: help demo test test-all test-c test-py test-exhaustive coverage test-gpu docs bench lint check \
     prepare clean
 .DELETE_ON_ERROR:
 
@@ -130,6 +131,10 @@ test-gpu: $(stamps)/package $(stamps)/test-deps
 	MYLIB_REQUIRE_GPU=1 $(python) -m pytest -m "gpu and exhaustive" $(PYTEST_ARGS)
 	$(python) scripts/compute_sanitizer.py $(cbuild) --jobs $(JOBS)
 
+docs: $(stamps)/package $(stamps)/docs-deps
+	$(python) -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -d build/doctrees docs build/docs
+	@echo "build/docs/index.html"
+
 bench: $(stamps)/package $(stamps)/bench-deps
 	$(python) -m benchmarks $(BENCH_ARGS)
 
@@ -137,7 +142,7 @@ lint: prepare
 	$(python) -m pytest scripts/checks/test_lint.py $(PYTEST_ARGS)
 
 check: export MYLIB_TEST_ALL := 1
-check: prepare
+check: prepare $(stamps)/docs-deps
 	$(python) -m pytest scripts/checks $(PYTEST_ARGS)
 
 # All that a run of pytest over everything needs.

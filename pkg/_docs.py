@@ -65,7 +65,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         ">>> pcd.negative([1, -2])\narray([-1,  2])",
     ),
     "absolute": (
-        "|a|",
+        "the absolute value of a",
         "Of complex numbers the modulus, of the real type.",
         ">>> pcd.absolute([3 + 4j])\narray([5.])",
     ),

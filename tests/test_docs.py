@@ -1,4 +1,4 @@
-"""The examples in the docstrings and in README.md run, and show what they say."""
+"""The examples in the docstrings, in README.md and in docs/ run, and show what they say."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import doctest
 import importlib
 import importlib.util
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cases
 import pytest
@@ -71,37 +74,66 @@ def test_functions_have_examples(name: str) -> None:
     )
 
 
-def _readme_blocks() -> list[tuple[int, str, bool, bool]]:
-    """Of each block of README.md that is Python: line, code, if a session, if it needs a GPU."""
-    text = (ROOT / "README.md").read_text()
-    return [
-        (text[: found.start()].count("\n") + 2, found[3], found[1] == "pycon", "gpu" in found[2])
-        for found in re.finditer(
-            r"^```(python|pycon)\b([^\n]*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+class Block(NamedTuple):
+    """A block of a page that runs: ```LANGUAGE WORDS, CODE, ```."""
+
+    line: int
+    language: str
+    words: list[str]
+    code: str
+
+    def can_run(self, device: str) -> bool:
+        """Tells if what the block needs is there: a GPU, and the libraries that its words name."""
+        libraries = [word for word in self.words if word != "gpu"]
+        return ("gpu" not in self.words or device != "cpu") and all(
+            importlib.util.find_spec(name) for name in libraries
         )
+
+
+def _blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    blocks = re.finditer(r"^```(python|pycon|sh run)\b([^\n]*)\n(.*?)^```", text, re.M | re.S)
+    return [
+        Block(text[: found.start()].count("\n") + 2, found[1], found[2].split(), found[3])
+        for found in blocks
     ]
 
 
-@cases.each_device()
-def test_readme(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks run, in order, as a reader would type them; those for a GPU where there is one.
+PAGES = [
+    page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if _blocks(page)
+]
 
-    Sessions show what they say.
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@cases.each_device()
+def test_pages(page: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run, in order, as a reader would type them, in an empty folder.
+
+    Sessions show what they say.  Blocks that need a GPU or a library run where it is.
     """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     names: dict[str, Any] = {}
-    ran = 0
-    for line, code, is_session, needs_gpu in _readme_blocks():
-        if needs_gpu and device == "cpu":
-            continue
-        if is_session:
-            parser = doctest.DocTestParser()
-            _run(parser.get_doctest(code, names, "README.md", "README.md", line - 1))
-        else:
+    name = str(page.relative_to(ROOT))
+    for line, language, _, code in (block for block in _blocks(page) if block.can_run(device)):
+        if language == "pycon":
+            _run(doctest.DocTestParser().get_doctest(code, names, name, name, line - 1))
+        elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile("\n" * (line - 1) + code, "README.md", "exec"), names)
-        ran += 1
-    assert ran >= 3 and any(needs_gpu for *_, needs_gpu in _readme_blocks())
+                exec(compile("\n" * (line - 1) + code, name, "exec"), names)
+        else:
+            done = subprocess.run(["sh", "-ec", code], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, f"{name}:{line}: {done.stdout}{done.stderr}"
+
+
+def test_every_page_is_read() -> None:
+    """A mark of a block that no test knows would leave the block out."""
+    assert ROOT / "README.md" in PAGES and len(PAGES) > 1
+    known = {"c", "sh", "py", "python", "pycon", "ini", "text", "floors", "library", ""}
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        marks = re.findall(r"^```(?!\{)(\S*)[^\n]*\n.*?^```", page.read_text(), re.M | re.S)
+        assert set(marks) <= known, page
 
 
 def test_nothing_recommends_the_name_alone() -> None:
