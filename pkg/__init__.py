@@ -56,6 +56,7 @@ from ._devices import (
 )
 from ._docs import SIGNATURES as _SIGNATURES, document as _document
 from ._elementwise import clip as clip, round as round, true_divide as true_divide
+from ._fingerprint import fingerprint as fingerprint
 from ._functions import (
     fib as fib,
     helloworld as helloworld,

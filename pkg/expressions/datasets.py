@@ -31,7 +31,7 @@ def is_dataset(x: Any) -> bool:
     )
 
 
-def _step(out: Any) -> tuple[int, ...]:
+def whole_chunks(out: Any) -> tuple[int, ...]:
     """Returns the shape of the pieces: whole chunks of `out`, as many as they may be large."""
     limit = max(1, _PIECE_NBYTES // out.dtype.itemsize)
     shape: tuple[int, ...] = tuple(out.shape)
@@ -73,7 +73,7 @@ def fill(out: Any, inputs: Sequence[Any], compute: Callable[[list[Any], Any], An
             f"evaluate(): out has shape {shape}, but the result has {result}, which does not "
             "broadcast into it"
         )
-    step = _step(out)
+    step = whole_chunks(out)
     room = np.empty(math.prod(step), dtype)
     for begin, piece in pieces(shape, step) if 0 not in shape else [((0,) * len(shape), shape)]:
         target = room[: math.prod(piece)].reshape(piece)
