@@ -314,7 +314,8 @@ _FUNCTIONS = {
 TEXTS |= {
     "power": (
         "a to the power b",
-        "Integers wrap; a negative exponent of integers raises ValueError.  float16 and float32\n"
+        "Integers wrap; a negative exponent of integers raises ValueError before anything is\n"
+        "written (`at`, `reduce` and `accumulate` write what is before it).  float16 and float32\n"
         "are correctly rounded, float64 is within 0.67 units in the last place, and with b = 2 it\n"
         "is a * a; the bits are the same on every processor and GPU.  Each part of a complex\n"
         "result is within 1 unit in the last place of the modulus, up to abs(b * log(a)) = 2**24;\n"

@@ -91,6 +91,26 @@ def test_pieces_are_small(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_a_refused_element_writes_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative exponent in the last piece is found before the first is written."""
+    monkeypatch.setattr(datasets, "_PIECE_NBYTES", 80)
+    exponents = make("n", (100,), "i4", (10,))
+    exponents[...] = np.arange(100) % 5
+    out = make("out", (100,), "i8", (10,))
+    out[...] = 77
+    given = {"x": np.arange(100), "n": exponents, "k": np.int8(3)}
+    assert evaluate("x ** n + k", given, out=out) is out
+    assert np.array_equal(out[...], np.arange(100) ** (np.arange(100) % 5) + 3)
+    out[...] = 77
+    exponents[99] = -1
+    for text in ("x ** n", "k ** n", "x + 2 ** n", "where(x > 0, x, k) ** n"):
+        with pytest.raises(ValueError, match="exponent -1 is negative"):
+            evaluate(text, given, out=out)
+        assert (out[...] == 77).all()
+    evaluate("k ** m", {"k": 2, "m": 5}, out=out)
+    assert (out[...] == 32).all()
+
+
 def test_types_and_shapes(make: Make) -> None:
     x = np.arange(6.0).reshape(2, 3)
     out = make("out", (2, 3), "f4")

@@ -59,10 +59,16 @@ def _part(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
     ]
 
 
-def fill(out: Any, inputs: Sequence[Any], compute: Callable[[list[Any], Any], Any]) -> None:
+def fill(
+    out: Any,
+    inputs: Sequence[Any],
+    compute: Callable[[list[Any], Any], Any],
+    may_refuse: bool,
+) -> None:
     """Computes the parts of the inputs piece by piece, and writes the results to `out`.
 
-    `compute` stores the result for parts of the inputs in a host array.  Raises ValueError if the
+    `compute` stores the result for parts of the inputs in a host array.  If it `may_refuse`
+    elements, all pieces are computed before the first is written.  Raises ValueError if the
     result does not broadcast into `out`, and TypeError for a type that the library does not have.
     """
     shape: tuple[int, ...] = tuple(out.shape)
@@ -75,8 +81,9 @@ def fill(out: Any, inputs: Sequence[Any], compute: Callable[[list[Any], Any], An
         )
     step = whole_chunks(out)
     room = np.empty(math.prod(step), dtype)
-    for begin, piece in pieces(shape, step) if 0 not in shape else [((0,) * len(shape), shape)]:
-        target = room[: math.prod(piece)].reshape(piece)
-        compute([_part(x, begin, piece) for x in inputs], target)
-        if target.size:
-            out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target
+    for writes in (False, True) if may_refuse else (True,):
+        for begin, piece in pieces(shape, step) if 0 not in shape else [((0,) * len(shape), shape)]:
+            target = room[: math.prod(piece)].reshape(piece)
+            compute([_part(x, begin, piece) for x in inputs], target)
+            if target.size and writes:
+                out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import _reductions, core
 from .._array import Array
-from .._call import check_out, finish, is_by_products, open_out, store, unwrap_out
+from .._call import check_out, empty_like_all, finish, is_by_products, open_out, store, unwrap_out
 from .._interop import as_array
 from .._mode import in_default_mode
 from .._operands import (
@@ -30,7 +30,7 @@ from .._operands import (
     plain,
     type_number,
 )
-from .._table import ELEMENTS, ELEMENTS_TEXT, OPERATIONS, REDUCTIONS, check_dtype, reduction_type
+from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
 from .columns import values_of
 from .datasets import fill, is_dataset
@@ -63,8 +63,6 @@ _GPU_PIECE = 1 << 18
 #: The rules of `numpy.can_cast` that the outputs of calls take.
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
-_POWER: int = OPERATIONS["power"].index
-
 _lock = threading.Lock()
 
 
@@ -96,16 +94,6 @@ def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, 
     except ValueError:
         shapes = ", ".join(f"{n} {np.shape(x)}" for n, x in zip(names, values, strict=True))
         raise ValueError(f"the shapes of the inputs do not broadcast: {shapes}") from None
-
-
-def _empty_like_all(values: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> Any:
-    """Returns a new array whose axes lie in memory in the order that NumPy's "K" chooses."""
-    hosts = [x for x in values if isinstance(x, np.ndarray)]
-    given: Any = [None, *hosts]
-    op_flags: Any = [["writeonly", "allocate"], *[["readonly"]] * len(hosts)]
-    op_dtypes: Any = [dtype, *[None] * len(hosts)]
-    iterator = np.nditer(given, ["zerosize_ok"], op_flags, op_dtypes, itershape=shape)
-    return iterator.operands[0]
 
 
 def _choose_order(name: str, order: str, values: Iterable[Any]) -> str:
@@ -211,7 +199,7 @@ class _Pair(NamedTuple):
         shape = _broadcast_shape([names[i] for i in used], [values[i] for i in used])
         place = next((x._ordinal for x in values if isinstance(x, Array)), None)
         if place is None:
-            result = _empty_like_all([values[i] for i in used], shape, dtype)
+            result = empty_like_all([values[i] for i in used], shape, dtype)
         else:
             is_fortran = _choose_order("evaluate", "A", values) == "F"
             result = core.empty(shape, dtype, place, is_fortran)
@@ -338,7 +326,7 @@ def _run_converting(
     target: Any,
 ) -> Any:
     """Calls a program for arrays in the other byte order, which it converts piece by piece."""
-    if any(op == _POWER and dtype.kind == "i" for op, dtype, _ in lowered.steps):
+    if lowered.may_refuse:
         # A negative exponent has to be found before any piece is written.
         given = tuple(
             x.astype(x.dtype.newbyteorder("=")) if isinstance(x, np.ndarray) else x for x in inputs
@@ -589,12 +577,22 @@ class Expression(core.ExpressionBase):
                 x if is_dataset(x) else _take(name, x)
                 for name, x in zip(self.inputs, inputs, strict=True)
             ]
-            fill(out, values, compute)
+            fill(out, values, compute, self._may_refuse(values))
         else:
             target = np.empty(out.shape, check_dtype("evaluate", np.dtype(out.dtype)))
             compute(inputs, target)
             out[...] = target
         return out
+
+    def _may_refuse(self, values: Sequence[Any]) -> bool:
+        """Tells whether elements of arrays like these may be refused."""
+        if _is_of_numbers(self._graph, values):
+            return False
+        samples = [
+            _take(name, x) if np.ndim(x) == 0 else np.ones(1, x.dtype)
+            for name, x in zip(self.inputs, values, strict=True)
+        ]
+        return _Call(self, samples).lower()[0].may_refuse
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         """Lets `core` compute further calls like this one."""

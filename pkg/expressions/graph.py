@@ -112,8 +112,18 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return chosen if type(a) is type(b) else int(chosen)
 
 
+def _minimum(a: Any, b: Any) -> Any:
+    is_of_ints = isinstance(a, int) and isinstance(b, int)
+    return int(min(a, b)) if is_of_ints else OPERATIONS["minimum"](a, b)
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    is_of_ints = isinstance(a, int) and isinstance(b, int)
+    return int(max(a, b)) if is_of_ints else OPERATIONS["maximum"](a, b)
+
+
 def _clip(x: Any, lowest: Any, highest: Any) -> Any:
-    return OPERATIONS["minimum"](OPERATIONS["maximum"](x, lowest), highest)
+    return _minimum(_maximum(x, lowest), highest)
 
 
 def _one_like(x: Any) -> Any:
@@ -139,6 +149,8 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "ones_like": _one_like,
     "round": _round,
     "clip": _clip,
+    "minimum": _minimum,
+    "maximum": _maximum,
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,

@@ -30,6 +30,7 @@ SELECT: int = core.STEP_SELECT
 BOOL = np.dtype(np.bool_)
 
 _LESS: int = OPERATIONS["less"].index
+_POWER: int = OPERATIONS["power"].index
 
 
 class Static(NamedTuple):
@@ -53,6 +54,11 @@ class Lowered(NamedTuple):
     #: (operation, CONVERT or SELECT; type; operands), as `core.Program` takes them.
     steps: tuple[tuple[int, np.dtype[Any], tuple[int, ...]], ...]
     dtype: np.dtype[Any]
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether the program may refuse elements: negative exponents of integers."""
+        return any(op == _POWER and dtype.kind == "i" for op, dtype, _ in self.steps)
 
     def program(self) -> core.Program:
         """Returns the program for the library."""
