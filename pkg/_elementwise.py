@@ -23,6 +23,7 @@ from ._operands import (
 from ._table import OPERATIONS
 from .expressions.expression import named
 
+_COPY = named("clip", "copy(x)")
 _CLIP = named("clip", "clip(x, lowest, highest)")
 _AT_LEAST = named("clip", "maximum(x, lowest)")
 _AT_MOST = named("clip", "minimum(x, highest)")
@@ -110,7 +111,7 @@ def clip(
     lowest, highest = _bound(x, lowest, True), _bound(x, highest, False)
     how = {"out": out, "casting": "same_kind", "device": device}
     if lowest is None and highest is None:
-        return OPERATIONS["positive"](x, **how)
+        return _COPY(x, **how)
     if highest is None:
         return _AT_LEAST(x, lowest, **how)
     if lowest is None:
@@ -135,6 +136,9 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
     if has_own_rules(x):
         ordinal = core.parse_device(device)
         given = (decimals,) if decimals else ()
+        kinds = [x.dtype.kind if isinstance(x, np.ndarray) else "" for x in (x, out)]
+        if kinds[0] == "c" and kinds[1] in tuple("biuf"):  # NumPy writes the real parts first
+            raise TypeError(f"round(): out must have a complex type, not {out.dtype}")
         return call_numpy(np.round, x, *given, out=out, operands=[x], ordinal=ordinal)
     x = python_number(x) if is_number(x) else x
     kind = np.dtype(type(x)).kind if type(x) in NUMBERS else x.dtype.kind

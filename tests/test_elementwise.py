@@ -264,6 +264,28 @@ def test_operands_with_rules_of_their_own() -> None:
     assert pcd.round(series, -1).to_dict() == {"a": 0, "b": 0, "c": 10}
 
 
+def test_clip_of_ints_of_any_size() -> None:
+    """Exact, as what expressions compute of Python numbers."""
+    big = 2**70
+    assert pcd.clip(big, 1, 5) == 5
+    assert pcd.clip(1, big, 2 * big) == big
+    assert pcd.clip(-big, max=0) == -big
+    assert pcd.clip(big) == big
+    with pytest.raises(OverflowError):
+        pcd.clip(10**400, 1.5, 2)
+
+
+def test_complex_round_by_rules_into_reals_writes_nothing() -> None:
+    class Own(np.ndarray):
+        pass
+
+    out = np.full(3, 9, np.uint8)
+    for x in (np.array([1.5, 2.5, 3.5j]), np.array([1.5, 2.5, 3.5j]).view(Own)):
+        with pytest.raises(TypeError, match=r"round\(\): .*complex"):
+            pcd.round(x, out=out)
+        assert (out == 9).all()
+
+
 def test_in_fused_functions() -> None:
     """The package's functions, too, may stand in a fused function."""
     fused = pcd.fuse(lambda x, y: pcd.clip(pcd.round(x), -2, y) + pcd.true_divide(x, 3))
