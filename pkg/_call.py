@@ -61,6 +61,9 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 _BOOL = np.dtype(np.bool_)
 
+#: NumPy's words for an operation that lacks a type.
+_NO_LOOP = ("not supported for the input types", "did not contain a loop with signature")
+
 #: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
 
@@ -195,7 +198,6 @@ def explain(
     operation: Any, error: TypeError, args: Sequence[Any] = (), kinds: Sequence[Any] = ()
 ) -> TypeError:
     """Returns a TypeError that names the operands, or their types, if an operation lacks them."""
-    no_loop = type(error).__name__ == "_UFuncNoLoopError"
     # A ufunc may have a name of its own, so that pandas does not take it for NumPy's.
     text = str(error).replace(operation.ufunc.__name__, operation.__name__)
     supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
@@ -203,7 +205,7 @@ def explain(
         better = TypeError(f"{operation.__name__}(): dtype must be one of {supported} ({text})")
         better.__cause__ = error
         return better
-    if not no_loop and "not supported for the input types" not in text:
+    if not any(part in text for part in _NO_LOOP):
         return error if text == str(error) else TypeError(text)
     names = map(describe, args[: operation.nin]) if args else map(_name_of, kinds)
     given = " and ".join(names)
@@ -221,12 +223,12 @@ def _name_of(kind: Any) -> str:
 
 
 def _call_ufunc(
-    operation: Any, ufunc: np.ufunc, args: tuple[Any, ...], keywords: dict[str, Any]
+    operation: Any, ufunc: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     try:
         return ufunc(*args, **keywords)
     except TypeError as error:
-        raise explain(operation, error, args) from error.__cause__
+        raise explain(operation, error, args[-operation.nin :]) from error.__cause__
 
 
 def resolve(
@@ -276,7 +278,7 @@ def _check_mask(name: str, where: Any) -> Any:
     return mask
 
 
-# ---- Comparisons ---------------------------------------------------------------------------------
+# ---- Predicates ----------------------------------------------------------------------------------
 
 
 def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
@@ -292,23 +294,24 @@ def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
     }[name]
 
 
-def _check_comparison(
+def _check_predicate(
     operation: Any, inputs: Sequence[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns the keywords of a comparison without `casting`, if NumPy's comparison allows it.
+    """Returns the keywords of a predicate without `casting`, if NumPy's predicate allows it.
 
-    The types that a comparison is computed in are not always NumPy's, and NumPy compares bool and
-    Python ints under any rule.  So NumPy judges, on arrays without elements.
+    The types that a predicate is computed in are not always NumPy's, and NumPy compares bool and
+    Python ints, and takes the truth of anything, under any rule.  So NumPy judges, on arrays
+    without elements.
     """
-    if operation.__name__ not in COMPARISONS or "casting" not in keywords:
+    if operation.__name__ not in PREDICATES or "casting" not in keywords:
         return keywords
 
     def empty(x: Any) -> Any:
         return x if x is None or type(x) in NUMBERS else np.empty(0, _dtype(x))
 
     checked = {name: x for name, x in keywords.items() if name in ("dtype", "casting", "signature")}
-    comparison = getattr(np, operation.__name__)
-    comparison(*map(empty, inputs), out=empty(keywords.get("out")), **checked)
+    predicate = getattr(np, operation.__name__)
+    predicate(*map(empty, inputs), out=empty(keywords.get("out")), **checked)
     return {name: x for name, x in keywords.items() if name != "casting"}
 
 
@@ -367,7 +370,8 @@ def normalize(
     if "out" in keywords:
         keywords["out"] = unwrap_out(name, keywords["out"])
     signature = keywords.get("signature")
-    if type(signature) is tuple and len(signature) == nin + 1 and not any(signature[:nin]):
+    is_dtype = type(signature) is tuple and len(signature) == nin + 1 and not any(signature[:nin])
+    if is_dtype and "dtype" not in keywords:
         keywords["dtype"] = keywords.pop("signature")[nin]
 
     def is_default(name: str, x: Any) -> bool:
@@ -435,7 +439,7 @@ def _call_host(
 ) -> Any:
     """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
     out = keywords.get("out")
-    keywords = _check_comparison(operation, inputs, keywords)
+    keywords = _check_predicate(operation, inputs, keywords)
     is_regular = keywords.keys() <= _KNOWN and (out is None or isinstance(out, np.ndarray))
     if "dtype" not in keywords and keywords.keys() <= _KNOWN:
         answer = _known_answer(operation, inputs)
@@ -445,7 +449,7 @@ def _call_host(
     if is_regular and (ordinal >= 0 or _is_for_the_library(operation, inputs, keywords)):
         return _map(operation, ordinal, inputs, keywords)
     ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
-    return _call_ufunc(operation, ufunc, inputs, keywords)
+    return _call_ufunc(operation, operation.call_ufunc, (ufunc, *inputs), keywords)
 
 
 def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -539,6 +543,17 @@ def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
     )
 
 
+def empty_like_all(values: Iterable[Any], shape: Shape, dtype: Any, order: Any = "K") -> Any:
+    """Returns a new array whose axes lie in memory as NumPy's ufuncs choose for these operands."""
+    hosts = [x for x in values if isinstance(x, np.ndarray)]
+    given: Any = [None, *hosts]
+    op_flags: Any = [["writeonly", "allocate"], *[["readonly"]] * len(hosts)]
+    op_dtypes: Any = [dtype, *[None] * len(hosts)]
+    return np.nditer(
+        given, ["zerosize_ok", "refs_ok"], op_flags, op_dtypes, order=order, itershape=shape
+    ).operands[0]
+
+
 def _map_where(
     operation: Any,
     ordinal: int,
@@ -556,7 +571,7 @@ def _map_where(
     shape = broadcast_shapes(mask.shape, *(x.shape for x in arrays))
     out: Any = given
     if given is None:
-        out = np.empty(shape, dtypes[-1])
+        out = empty_like_all([mask, *arrays], shape, dtypes[-1], keywords.get("order", "K"))
     else:
         casting = keywords.get("casting", "same_kind")
         out = check_out(name, given, shape, dtypes[-1], -1, casting)
@@ -600,7 +615,7 @@ def call_arrays(
     for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
         raise refusal(f"{name}(): one operand is an Array and another", x)
     return _compute(
-        operation, is_true_division, inputs, _check_comparison(operation, inputs, keywords)
+        operation, is_true_division, inputs, _check_predicate(operation, inputs, keywords)
     )
 
 

@@ -270,16 +270,28 @@ static int may_be_beyond(operation *self, PyObject *const *args)
     return 0;
 }
 
+/* Calls a ufunc of the operation; warnings name the operation, not the ufunc. */
+static PyObject *call_named(operation *self, PyObject *ufunc, PyObject *const *args,
+                            Py_ssize_t nargs, PyObject *kwnames)
+{
+    int flags = 0, *before = collect_flags(&flags);
+    PyObject *result = PyObject_Vectorcall(ufunc, args, (size_t)nargs, kwnames);
+    collect_flags(before);
+    if (result != NULL && flags != 0 && report_flags(self->flags_ufunc, flags) < 0)
+        Py_CLEAR(result);
+    return result;
+}
+
 /*
  * Calls the ufunc.  Its TypeErrors say little, so that pkg._call.explain names the supported types.
  */
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    if ((self->compares || is_logical(self->op)) && nargs >= self->nin && may_be_beyond(self, args))
+    if (self->compares && nargs >= self->nin && may_be_beyond(self, args))
         return call_general(self, args, nargs, kwnames);
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = PyObject_Vectorcall(self->ufunc, args, (size_t)nargs, kwnames);
+    PyObject *result = call_named(self, self->ufunc, args, nargs, kwnames);
     mylib_leave_mode(mode);
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
         return result;
@@ -405,6 +417,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must write nothing */
+    for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)
+        is_general |= is_number(args[k]); /* of which the ufunc would convert more than the truth */
     for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
         is_general = may_have_rules(args[k], 0);
     /* The general path knows the default keywords of numbers, and the casting of comparisons. */
@@ -540,6 +554,16 @@ static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static PyObject *operation_call_ufunc(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *kwnames)
+{
+    if (nargs == 0) {
+        PyErr_SetString(PyExc_TypeError, "call_ufunc() takes a ufunc and its arguments");
+        return NULL;
+    }
+    return call_named((operation *)object, args[0], args + 1, nargs - 1, kwnames);
+}
+
 static PyObject *get_name(PyObject *object, void *unused)
 {
     (void)unused;
@@ -607,6 +631,9 @@ static PyMethodDef operation_methods[] = {
     {"describe", operation_describe, METH_VARARGS,
      "describe($self, doc, signature, /)\n--\n\nSets what help() and inspect.signature() show; "
      "called when the package is imported."},
+    {"call_ufunc", (PyCFunction)(void (*)(void))operation_call_ufunc, METH_FASTCALL | METH_KEYWORDS,
+     "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
+     "warnings name the operation."},
     {"report_flags", operation_report_flags, METH_O,
      "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the "
      "operation raised."},

@@ -13,6 +13,15 @@ typedef struct loop_info {
     mylib_device device;
 } loop_info;
 
+static _Thread_local int *collected; /* see collect_flags() */
+
+int *collect_flags(int *flags)
+{
+    int *before = collected;
+    collected = flags;
+    return before;
+}
+
 /*
  * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension;
  * reduce and accumulate let the output overlap the first input, which mylib_map1() understands.
@@ -45,6 +54,10 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
         PyGILState_STATE gil = PyGILState_Ensure();
         raise_status(info->state, status);
         PyGILState_Release(gil);
+    }
+    if (collected != NULL) {
+        *collected |= mylib_test_flags();
+        mylib_clear_flags();
     }
 }
 

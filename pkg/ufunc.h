@@ -22,6 +22,12 @@ PyObject *new_flags_ufunc(const char *name);
  */
 int report_flags(PyObject *ufunc, int flags);
 
+/*
+ * From now on the loops of this thread add the floating-point flags to `*flags`; for NULL they
+ * leave them to NumPy, which reports under the ufunc's name.  Returns what was set before.
+ */
+int *collect_flags(int *flags);
+
 extern PyMethodDef ufunc_functions[];
 
 #endif /* PKG_UFUNC_H */

@@ -211,12 +211,13 @@ _KINDS: dict[str, Any] = {
         "f4 s": np.float32(1),
     },
 }
+_PREDICATES = ["less", "not_equal", "logical_and", "logical_xor", "logical_not", "isnan", "isinf"]
 CASTINGS = ["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("casting", CASTINGS)
-@pytest.mark.parametrize("name", ["less", "not_equal", "add", "maximum", "subtract", "negative"])
+@pytest.mark.parametrize("name", [*_PREDICATES, "add", "maximum", "subtract", "negative"])
 def test_casting_rules(name: str, casting: str, place: str) -> None:
     """`casting` allows and refuses what NumPy's does, for each pair of kinds of operands."""
     function, numpys = getattr(pcd, name), getattr(np, name)
@@ -225,7 +226,7 @@ def test_casting_rules(name: str, casting: str, place: str) -> None:
         args = (_KINDS[a], _KINDS[b])[: function.nin]
         if not any(isinstance(x, np.ndarray) for x in args):
             continue
-        if name not in COMPARISONS and any(x.dtype == "?" for x in map(np.asarray, args)):
+        if name not in _PREDICATES and any(x.dtype == "?" for x in map(np.asarray, args)):
             continue  # arithmetic of bool has types of its own
         for out_dtype in (None, "?", "i1", "f8"):
             out = {} if out_dtype is None else {"out": np.zeros(3, out_dtype)}

@@ -92,3 +92,26 @@ def test_comparisons_with_ints_beyond_the_type(dtype: str, k: int) -> None:
     for _ in range(2):
         assert (e(a, k) == (a < k)).all()
         assert (e(a, 2) == (a < 2)).all()
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_name_the_operation() -> None:
+    """On every path: the ufuncs of divide and power have names of their own."""
+    single = np.full(3, 1e30, "f4")
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("power", lambda: pcd.power(_HUGE, _HUGE)),
+        ("power", lambda: pcd.power(_HUGE.tolist(), 2)),
+        ("power", lambda: pcd.power(single, _HUGE)),
+        ("power", lambda: pcd.power(single, 2.0, dtype="f4")),
+        ("power", lambda: pcd.power(single, 2, order="F", signature="ff->f")),
+        ("divide", lambda: pcd.divide([1.0], 0)),
+        ("divide", lambda: pcd.divide(np.float32(1), np.arange(3))),
+        ("divide", lambda: pcd.divide(np.arange(3), np.int8(0), where=True, dtype="f8")),
+        ("multiply", lambda: pcd.multiply(single, single, dtype="f4")),
+    ]
+    for name, call in calls:
+        with pytest.warns(RuntimeWarning) as caught:
+            call()
+        assert {str(one.message).rpartition(" in ")[2] for one in caught} == {name}
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match=f"in {name}$"):
+            call()

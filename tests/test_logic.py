@@ -140,6 +140,24 @@ def test_truths_of_numbers(place: str) -> None:
             oracle.assert_same(cases.call(getattr(pcd, name), place, number, a), wanted)
 
 
+@cases.each_place()
+def test_truths_of_numbers_on_all_paths(place: str) -> None:
+    """Keywords, lists and scalars take other paths to the same truths."""
+    a, mask = np.array([0, 1, 2], np.float32), np.array([True, False, True])
+    for name, number in itertools.product(
+        ("logical_and", "logical_or", "logical_xor"), [1e-300, 2**40, 10**400, 0.0, 1e300j, -0.0]
+    ):
+        function, numpys = getattr(pcd, name), getattr(np, name)
+        for x in (a, a.astype(np.float16), a[1]):
+            wanted = numpys(x, bool(number))
+            oracle.assert_same(cases.call(function, place, number, x, order="C"), wanted)
+        out = np.zeros(3, bool)
+        wanted = np.where(mask, numpys(a, bool(number)), False)
+        oracle.assert_same(cases.call(function, place, a, number, out=out, where=mask), wanted)
+        if place == "cpu":
+            oracle.assert_same(function([np.float32(1)], number), numpys([1], bool(number)))
+
+
 EXPRESSIONS = [
     "(a > 0) & (b < 1)",
     "~(a > 0) | (b < 1) ^ (a == b)",
