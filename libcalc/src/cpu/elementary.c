@@ -154,10 +154,8 @@ DEFINE_COMPLEX_FLAGS(c128)
 #define GROUP(s, r)                                                                                \
     (VECTOR_NBYTES / (sizeof(t_##s) < sizeof(t_##r) ? sizeof(t_##s) : sizeof(t_##r)))
 
-#define LOOP(s, r, value)                                                                          \
-    for (ptrdiff_t i = 0; i < n; i++)                                                              \
-    store_##r(out + i * (ptrdiff_t)sizeof(t_##r), value)
 #define ELEMENT(s, p) load_##s((p) + i * (ptrdiff_t)sizeof(t_##s))
+#define STORE(s, value) store_##s(out + i * (ptrdiff_t)sizeof(t_##s), value)
 
 /*
  * gcc stops inlining a long function that is called from several places, and leaves the loop
@@ -175,7 +173,7 @@ DEFINE_COMPLEX_FLAGS(c128)
     {                                                                                              \
         const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, r);                                       \
         (void)b;                                                                                   \
-        NO_DEPENDENCE LOOP(s, r, value);                                                           \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) STORE(r, value);                           \
     }
 #define FUNCTION_KERNEL(op, s, r, is_binary, group, loop)                                          \
     KERNEL(op##_kernel_##s)                                                                        \
@@ -296,6 +294,31 @@ KERNEL(nextafter_own_f16)
 
 #if !defined(MYLIB_ELEMENTARY_OF)
 
+/*
+ * Elements that are computed at once: four vectors of f64, in which most functions compute, whatever
+ * their type is.  A function is a chain of operations that wait for each other, and a processor
+ * looks ahead for others to do meanwhile, but not as far as the next vector.  So the compiler mixes
+ * the four: `restrict` lets it, and CMakeLists.txt has its flags.
+ */
+#if defined(__FMA__) || defined(__aarch64__)
+#define AT_ONCE (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(double))
+#define MIXED FOUR_TIMES
+#else
+#define AT_ONCE 1
+#define MIXED
+#endif
+#define FOR_GROUPS(i, n)                                                                           \
+    for (ptrdiff_t first = 0; first < (n); first += AT_ONCE)                                       \
+        NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + AT_ONCE; i++)
+
+#define ELEMENTARY_LOOP(op, s, value)                                                              \
+    NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *restrict out,             \
+                                                 const char *restrict a, const char *restrict b)   \
+    {                                                                                              \
+        (void)b;                                                                                   \
+        FOR_GROUPS(i, groups *AT_ONCE) STORE(s, value);                                            \
+    }
+
 /* An integer of the size of a float. */
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
@@ -305,28 +328,29 @@ KERNEL(nextafter_own_f16)
  * easy values and looks for hard arguments, since both may have the same beginning.
  */
 #define HARD_LOOP(op, s, arguments)                                                                \
-    NOINLINE FLATTENED static int op##_easy_loop_##s(ptrdiff_t n, char *out, const char *a,        \
-                                                     const char *b)                                \
+    NOINLINE FLATTENED static int op##_easy_loop_##s(ptrdiff_t n, char *restrict out,              \
+                                                     const char *restrict a,                       \
+                                                     const char *restrict b)                       \
     {                                                                                              \
         WORD_##s is_any_hard = 0;                                                                  \
         (void)b;                                                                                   \
-        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
+        FOR_GROUPS(i, n)                                                                           \
         {                                                                                          \
             is_any_hard |= (WORD_##s)op##_is_hard_##s arguments;                                   \
-            store_##s(out + i * (ptrdiff_t)sizeof(t_##s), op##_easy_##s arguments);                \
+            STORE(s, op##_easy_##s arguments);                                                     \
         }                                                                                          \
         return is_any_hard != 0;                                                                   \
     }                                                                                              \
     NOINLINE static void op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,            \
                                             const char *b)                                         \
     {                                                                                              \
-        const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, s);                                       \
+        const ptrdiff_t n = groups * AT_ONCE;                                                      \
         if (!op##_easy_loop_##s(n, out, a, b))                                                     \
             return;                                                                                \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             STAYS_SCALAR;                                                                          \
             if (op##_is_hard_##s arguments)                                                        \
-                store_##s(out + i * (ptrdiff_t)sizeof(t_##s), op##_hard_##s arguments);            \
+                STORE(s, op##_hard_##s arguments);                                                 \
         }                                                                                          \
     }
 #define HARD(op, s) HARD_LOOP(op, s, (ELEMENT(s, a)))
@@ -344,39 +368,46 @@ MYLIB_HARD_BINARY(HARD_BINARY)
  * elements of a short loop in flight.  A chunk with rare arguments is computed once more.
  */
 #define TWO_STEPS(op, s)                                                                           \
-    static void op##_loop_##s(ptrdiff_t groups, char *out, const char *a, const char *b);          \
-    NOINLINE FLATTENED static void op##_first_loop_##s(ptrdiff_t n, double *restrict hi,           \
-                                                       double *restrict lo, const char *a)         \
+    NOINLINE FLATTENED static void op##_rare_loop_##s(ptrdiff_t n, char *out, const char *a,       \
+                                                      const char *b)                               \
     {                                                                                              \
         NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
+            STORE(s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)));                                      \
+    }                                                                                              \
+    NOINLINE FLATTENED static void op##_first_loop_##s(ptrdiff_t n, double *restrict hi,           \
+                                                       double *restrict lo,                        \
+                                                       const char *restrict a)                     \
+    {                                                                                              \
+        FOR_GROUPS(i, n)                                                                           \
         {                                                                                          \
-            const t_dd first = op##_first_##s(ELEMENT(s, a));                                      \
-            hi[i] = first.hi;                                                                      \
-            lo[i] = first.lo;                                                                      \
+            const t_dd value = op##_first_##s(ELEMENT(s, a));                                      \
+            hi[i] = value.hi;                                                                      \
+            lo[i] = value.lo;                                                                      \
         }                                                                                          \
     }                                                                                              \
     NOINLINE FLATTENED static int op##_second_loop_##s(                                            \
-        ptrdiff_t n, char *out, const char *a, const char *b, const double *hi, const double *lo)  \
+        ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b,           \
+        const double *restrict hi, const double *restrict lo)                                      \
     {                                                                                              \
         WORD_##s is_any_rare = 0;                                                                  \
-        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
+        FOR_GROUPS(i, n)                                                                           \
         {                                                                                          \
             const t_##s x = ELEMENT(s, a), y = ELEMENT(s, b);                                      \
-            const t_dd first = make_dd(hi[i], lo[i]);                                              \
-            is_any_rare |= op##_is_rare_##s(x, y, first);                                          \
-            store_##s(out + i * (ptrdiff_t)sizeof(t_##s), op##_second_##s(x, y, first));           \
+            const t_dd value = make_dd(hi[i], lo[i]);                                              \
+            is_any_rare |= op##_is_rare_##s(x, y, value);                                          \
+            STORE(s, op##_second_##s(x, y, value));                                                \
         }                                                                                          \
         return is_any_rare != 0;                                                                   \
     }                                                                                              \
     NOINLINE static void op##_steps_##s(ptrdiff_t groups, char *out, const char *a, const char *b) \
     {                                                                                              \
         double hi[CHUNK], lo[CHUNK];                                                               \
-        ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, s), size = sizeof(t_##s);                       \
+        ptrdiff_t n = groups * AT_ONCE, size = sizeof(t_##s);                                      \
         for (ptrdiff_t m; n > 0; n -= m, out += m * size, a += m * size, b += m * size) {          \
             m = n < CHUNK ? n : CHUNK;                                                             \
             op##_first_loop_##s(m, hi, lo, a);                                                     \
             if (op##_second_loop_##s(m, out, a, b, hi, lo))                                        \
-                op##_loop_##s(m / (ptrdiff_t)GROUP(s, s), out, a, b);                              \
+                op##_rare_loop_##s(m, out, a, b);                                                  \
         }                                                                                          \
     }
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
@@ -403,22 +434,23 @@ static ALWAYS_INLINE function_loop *find_own_loop(mylib_op op, int type)
 }
 
 #define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
-    FUNCTION_KERNEL(op, s, s, is_binary, GROUP(s, s),                                              \
+    FUNCTION_KERNEL(op, s, s, is_binary, AT_ONCE,                                                  \
                     find_own_loop(MYLIB_OP_##op, type_##s) != NULL                                 \
                         ? find_own_loop(MYLIB_OP_##op, type_##s)                                   \
                         : op##_loop_##s)
 #define FLOAT_UNARY(op, s)                                                                         \
-    FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a)))                                               \
+    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a)))                                                \
     ELEMENTARY_KERNEL(op, s, 0)
 #define FLOAT_BINARY(op, s)                                                                        \
-    FUNCTION_LOOP(op, s, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                \
+    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                 \
     ELEMENTARY_KERNEL(op, s, 1)
 /* One element at a time, by a call. */
 #define COMPLEX(op, s, is_binary, value)                                                           \
     NOINLINE static void op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)       \
     {                                                                                              \
         (void)b;                                                                                   \
-        LOOP(s, s, value);                                                                         \
+        for (ptrdiff_t i = 0; i < n; i++)                                                          \
+            STORE(s, value);                                                                       \
     }                                                                                              \
     FUNCTION_KERNEL(op, s, s, is_binary, 1, op##_loop_##s)
 #define COMPLEX_UNARY(op, s) COMPLEX(op, s, 0, op##_##s(ELEMENT(s, a)))

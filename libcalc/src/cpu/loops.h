@@ -49,16 +49,22 @@ enum { MYLIB_STORED_TYPES(DT) };
 /* Keeps one copy of a loop over blocks. */
 #define NOINLINE __attribute__((noinline))
 
-/* NO_DEPENDENCE: iterations may run in any order.  NOT_UNROLLED: keeps short loops rolled. */
+/*
+ * NO_DEPENDENCE: iterations may run in any order.  NOT_UNROLLED: keeps short loops rolled.
+ * FOUR_TIMES: unrolls a loop of four vectors.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #define NO_DEPENDENCE _Pragma("GCC ivdep")
 #define NOT_UNROLLED _Pragma("GCC unroll 1")
+#define FOUR_TIMES _Pragma("GCC unroll 4")
 #elif defined(__clang__)
 #define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
 #define NOT_UNROLLED _Pragma("clang loop unroll(disable)")
+#define FOUR_TIMES _Pragma("clang loop interleave_count(4)")
 #else
 #define NO_DEPENDENCE
 #define NOT_UNROLLED
+#define FOUR_TIMES
 #endif
 
 /* Keeps a loop from being vectorized where that is not worth its code. */
