@@ -302,14 +302,14 @@ KERNEL(nextafter_own_f16)
  */
 #if defined(__FMA__) || defined(__aarch64__)
 #define AT_ONCE (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(double))
-#define MIXED FOUR_TIMES
+#define MIXED VECTORS_MIXED
 #else
 #define AT_ONCE 1
 #define MIXED
 #endif
 #define FOR_GROUPS(i, n)                                                                           \
     for (ptrdiff_t first = 0; first < (n); first += AT_ONCE)                                       \
-        NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + AT_ONCE; i++)
+    NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + AT_ONCE; i++)
 
 #define ELEMENTARY_LOOP(op, s, value)                                                              \
     NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *restrict out,             \
@@ -328,9 +328,8 @@ KERNEL(nextafter_own_f16)
  * easy values and looks for hard arguments, since both may have the same beginning.
  */
 #define HARD_LOOP(op, s, arguments)                                                                \
-    NOINLINE FLATTENED static int op##_easy_loop_##s(ptrdiff_t n, char *restrict out,              \
-                                                     const char *restrict a,                       \
-                                                     const char *restrict b)                       \
+    NOINLINE FLATTENED static int op##_easy_loop_##s(                                              \
+        ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b)           \
     {                                                                                              \
         WORD_##s is_any_hard = 0;                                                                  \
         (void)b;                                                                                   \
@@ -374,9 +373,8 @@ MYLIB_HARD_BINARY(HARD_BINARY)
         NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
             STORE(s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)));                                      \
     }                                                                                              \
-    NOINLINE FLATTENED static void op##_first_loop_##s(ptrdiff_t n, double *restrict hi,           \
-                                                       double *restrict lo,                        \
-                                                       const char *restrict a)                     \
+    NOINLINE FLATTENED static void op##_first_loop_##s(                                            \
+        ptrdiff_t n, double *restrict hi, double *restrict lo, const char *restrict a)             \
     {                                                                                              \
         FOR_GROUPS(i, n)                                                                           \
         {                                                                                          \
