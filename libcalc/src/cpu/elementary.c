@@ -295,8 +295,8 @@ KERNEL(nextafter_own_f16)
 #if !defined(MYLIB_ELEMENTARY_OF)
 
 /*
- * Elements that are computed at once: four vectors of f64, in which most functions compute, whatever
- * their type is.  A function is a chain of operations that wait for each other, and a processor
+ * Elements that are computed at once: four vectors of f64, in which functions of all types are
+ * mostly computed.  A function is a chain of operations that wait for each other, and a processor
  * looks ahead for others to do meanwhile, but not as far as the next vector.  So the compiler mixes
  * the four: `restrict` lets it, and CMakeLists.txt has its flags.
  */
