@@ -146,7 +146,9 @@ class Writer:
     def lines(self) -> Iterator[str]:
         for item in self.items:
             if item.kind == "section":
-                yield from (item.declarations[0], "-" * len(item.declarations[0]), "")
+                title = item.declarations[0]
+                label = re.sub(r"\W+", "-", title.lower())
+                yield from (f".. _c-{label}:", "", title, "-" * len(title), "")
                 continue
             indent = ""
             if item.declarations:
