@@ -1,4 +1,4 @@
-"""``python -m pkg``: the configuration, and the commands."""
+"""``python -m pkg``, or ``pcd``: the configuration, and the commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
         return _files.main(arguments[1:])
     parser = argparse.ArgumentParser(
         prog="pkg",
-        usage="python -m pkg [-h] [--version] [eval ...]",
+        usage=f"{_files.program()} [-h] [--version] [eval ...]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Without arguments: the version, how the package was built, the CPU and the\n"
         "GPUs, and why there is none if so.",
@@ -28,12 +28,17 @@ def main(arguments: Sequence[str]) -> int:
         nargs="?",
         choices=["eval"],
         metavar="eval",
-        help="evaluates an expression over .npy files; see python -m pkg eval --help",
+        help=f"evaluates an expression over arrays in files; see {_files.program()} eval --help",
     )
     parser.parse_args(arguments)
     show_config()
     return 0
 
 
+def script() -> int:
+    """Runs the command ``pcd``."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(script())

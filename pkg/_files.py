@@ -1,7 +1,8 @@
-"""``python -m pkg eval``: an expression over ``.npy`` files, which may be larger than memory.
+"""``python -m pkg eval``: an expression over arrays in files, which may be larger than memory.
 
 The command reads the inputs in pieces, computes each piece of the result in memory and writes it to
 a temporary file beside the output.  This file takes the output's name when it is on the disk.
+Here are ``.npy`` files; `_stores` has the other formats.
 """
 
 from __future__ import annotations
@@ -9,22 +10,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import errno
-import functools
-import io
 import math
 import os
 import re
-import secrets
-import shutil
 import signal
 import stat
 import sys
+import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from types import FrameType, TracebackType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -33,9 +29,13 @@ from numpy.lib import format as npy
 from . import core
 from ._convert import convert
 from ._operands import broadcast_shapes
-from ._pieces import piece_shape, pieces
+from ._outputs import Failure, Output, reason, runs, size_text, usage
+from ._pieces import piece_shape, pieces, whole_chunks
+from ._stores import StoreInput, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
+from .expressions.graph import REDUCTIONS
+from .expressions.parsing import FUNCTIONS
 
 #: Bytes read and written of a piece: many times what a call costs, little beside the memory.
 _CHUNK = "64M"
@@ -43,13 +43,30 @@ _CHUNK = "64M"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _EPILOG = """\
+A file is a .npy file, or one of
+
+  file.h5:/group/name          a dataset in an HDF5 file (.h5, .hdf5, .he5); needs h5py
+  store.zarr, store.zarr:/name an array of Zarr in a folder; needs zarr
+  file.nc:name                 a variable in a netCDF file (.nc, .nc4, .cdf); needs xarray, and
+                               one of the packages with which it reads netCDF; dask for OUTPUT
+
+and formats may mix.  A dataset is added to an HDF5 file that exists by writing all of the file
+anew; a netCDF file is written with OUTPUT alone, and with the coordinates of an input that has
+the shape of the result.  xarray unpacks variables as their attributes say.
+
 The expression is Python's, of arithmetic, comparisons and functions, as in pkg.evaluate; files
 are broadcast against each other and promoted as NumPy does it, and the bits are NumPy's.  Quote
 it for the shell, and put it in parentheses if it begins with a minus sign.
 
-A reduction at the top, as in "sum(a * b)", has its value printed where there is no -o.  It is
-computed in one call over the memory maps, and shows no progress; files in the other byte order
-are converted in memory for it.
+functions:
+{functions}
+
+reductions, outermost, with axis= and keepdims=:
+{reductions}
+
+The value of a reduction is printed where there is no -o.  It is computed in one call over memory
+maps, and shows no progress; .npy files in the other byte order are converted in memory for it,
+and other files are copied to a temporary one.
 
 OUTPUT appears when it is complete.  A run that fails or is interrupted leaves nothing behind.
 A file that is replaced hands on its mode and its owner.  The inputs must not change meanwhile.
@@ -58,34 +75,11 @@ exit status: 0; 1 when something failed; 2 for invalid arguments; 130, 143 and 1
 SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
 examples:
-  python -m pkg eval "(nir - red) / (nir + red)" nir=nir.npy red=red.npy -o ndvi.npy
-  python -m pkg eval "where(x > limit, limit, x)" x=x.npy limit=2.5 -o clipped.npy --dtype f4
-  python -m pkg eval "sum(a * b)" a=a.npy b=b.npy
+  {prog} "(nir - red) / (nir + red)" nir=nir.npy red=red.npy -o ndvi.npy
+  {prog} "(nir - red) / (nir + red)" nir=scene.h5:/nir red=scene.h5:/red -o ndvi.zarr
+  {prog} "where(x > limit, limit, x)" x=x.npy limit=2.5 -o clipped.npy --dtype f4
+  {prog} "sum(a * b)" a=a.npy b=b.npy
 """
-
-
-class Failure(Exception):
-    """An error message for the user, and the exit status."""
-
-    def __init__(self, text: str, status: int = 1) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-def _usage(text: str) -> Failure:
-    return Failure(text, 2)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
-
-
-def _size_text(nbytes: float) -> str:
-    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while nbytes >= 1000 and len(units) > 1:
-        nbytes /= 1024
-        del units[0]
-    return f"{nbytes:.3g} {units[0]}"
 
 
 # ---- Signals -------------------------------------------------------------------------------------
@@ -132,6 +126,22 @@ class Signals:
             for number, _ in self._previous:
                 signal.signal(number, self._receive)
 
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Lets a signal that comes during work end the run after it."""
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self.received = self.received or number
+
+        for number, _ in self._previous:
+            signal.signal(number, note)
+        try:
+            yield
+        finally:
+            for number, _ in self._previous:
+                signal.signal(number, self._receive)
+        self.check()
+
     def check(self) -> None:
         """Raises Interrupted if the first one was swallowed, as in a destructor."""
         if self.received:
@@ -177,7 +187,7 @@ class Progress:
             self._bar.update(nbytes)
         elif self._title:
             percent = 100 * self._done // self._total if self._total else 100
-            line = f"{self._title}: {percent} % of {_size_text(self._total)}"
+            line = f"{self._title}: {percent} % of {size_text(self._total)}"
             if line != self._line:
                 self._line = line
                 print(f"\r{line}", end="", file=sys.stderr, flush=True)
@@ -219,7 +229,7 @@ def _open(path: str) -> np.memmap[Any, Any]:
                 )
         array = npy.open_memmap(path, mode="r")
     except OSError as error:
-        raise Failure(f"cannot read {path}: {_reason(error)}") from None
+        raise Failure(f"cannot read {path}: {reason(error)}") from None
     except (ValueError, EOFError) as error:
         if "mmap length" in str(error):
             text = "it ends before the array does that its header describes"
@@ -245,6 +255,30 @@ class Input:
         self.array = np.asarray(memory)
         self._file = open(path, "rb", buffering=0)
         self._buffer = np.empty(0, np.uint8)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def is_c_contiguous(self) -> bool:
+        return self.array.flags.c_contiguous
+
+    @property
+    def is_f_contiguous(self) -> bool:
+        return self.array.flags.f_contiguous
+
+    def whole(self) -> np.ndarray[Any, Any]:
+        """Returns all of the array, as a memory map."""
+        return self.array
 
     def close(self) -> None:
         self._file.close()
@@ -282,7 +316,7 @@ class Input:
             try:
                 count = os.preadv(self._file.fileno(), [room], offset)
             except OSError as error:
-                raise Failure(f"cannot read {self.path}: {_reason(error)}") from None
+                raise Failure(f"cannot read {self.path}: {reason(error)}") from None
             if count == 0:
                 raise self.truncation()
             room, offset = room[count:], offset + count
@@ -296,7 +330,7 @@ class Input:
 
 
 @contextlib.contextmanager
-def guarded_maps(files: Sequence[Input]) -> Iterator[None]:
+def guarded_maps(files: Sequence[Input | StoreInput]) -> Iterator[None]:
     """Ends the process with a message and status 1 if it cannot read a memory map.
 
     The system sends SIGBUS to the thread that reads beyond the end of a truncated file, or from a
@@ -322,206 +356,33 @@ def guarded_maps(files: Sequence[Input]) -> Iterator[None]:
         libc.signal(signal.SIGBUS, previous)
 
 
+def _input(path: str) -> Input | StoreInput:
+    """Opens a file, of whatever format."""
+    place = None if os.path.isfile(path) and path.endswith(".npy") else place_of(path)
+    return Input(path) if place is None else StoreInput(path, place)
+
+
 def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, Any]:
     """Returns a number or the path of a file for each name of the expression, in its order."""
     given: dict[str, int | float | complex | str] = {}
     for definition in definitions:
         name, equals, value = definition.partition("=")
         if not equals or not name.isidentifier() or not value:
-            raise _usage(f"{definition!r}: expected NAME=FILE or NAME=NUMBER")
+            raise usage(f"{definition!r}: expected NAME=FILE or NAME=NUMBER")
         if name in given:
-            raise _usage(f"{name} is given twice")
+            raise usage(f"{name} is given twice")
         number = _number(value)
         given[name] = value if number is None else number
     names = expression.inputs
     missing = [name for name in names if name not in given]
     if missing:
         wanted = " ".join(f"{name}=FILE" for name in missing)
-        raise _usage(f"the expression uses {', '.join(missing)}: add {wanted} (or a number)")
+        raise usage(f"the expression uses {', '.join(missing)}: add {wanted} (or a number)")
     superfluous = [name for name in given if name not in names]
     if superfluous:
         used = f"only {', '.join(names)}" if names else "no names"
-        raise _usage(f"{', '.join(superfluous)}: not in the expression, which uses {used}")
+        raise usage(f"{', '.join(superfluous)}: not in the expression, which uses {used}")
     return {name: given[name] for name in names}
-
-
-# ---- The output ----------------------------------------------------------------------------------
-
-
-class Output:
-    """A ``.npy`` file that gets its name when `commit` is called, and not before."""
-
-    def __init__(self, path: str, is_overwriting: bool, inputs: dict[str, Input]) -> None:
-        self.path, self.is_overwriting = path, is_overwriting
-        # A link stays one, and what it points to is replaced.
-        self._target = Path(os.path.realpath(path))
-        self._temporary = self._target.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
-        self._file = -1
-        self._check(inputs)
-
-    def _check(self, inputs: dict[str, Input]) -> None:
-        """Checks what can be checked before the computation."""
-        try:
-            if self._target.exists():
-                for name, file in inputs.items():
-                    if os.path.samefile(file.path, self._target):
-                        raise Failure(f"the output {self.path} is the input {name}: name another")
-                if not self._target.is_file():
-                    raise Failure(f"cannot write {self.path}: it is not a regular file")
-            elif not self._target.parent.is_dir():
-                raise Failure(f"cannot write {self.path}: no folder {self._target.parent}")
-        except OSError as error:
-            raise self._failure(error) from None
-        if not self.is_overwriting and os.path.lexists(self._target):
-            raise self._existing()
-
-    def _existing(self) -> Failure:
-        return Failure(f"{self.path} exists; --overwrite replaces it")
-
-    def _failure(self, error: OSError, nbytes: int = 0) -> Failure:
-        text = f"cannot write {self.path}: {_reason(error)}"
-        if error.errno == errno.ENOSPC and nbytes:
-            free = shutil.disk_usage(self._target.parent).free
-            text += f" ({_size_text(nbytes)} are needed, {_size_text(free)} are free)"
-        elif error.errno == errno.EFBIG and nbytes:
-            text += f" ({_size_text(nbytes)}; see ulimit -f, and the file system's limit)"
-        return Failure(text)
-
-    def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool) -> None:
-        """Reserves disk space for the array, before the computation starts."""
-        header = io.BytesIO()
-        described = {
-            "descr": npy.dtype_to_descr(dtype),
-            "fortran_order": is_fortran,
-            "shape": shape,
-        }
-        npy.write_array_header_1_0(header, described)
-        self._start = len(header.getvalue())
-        self._nbytes = self._start + math.prod(shape) * dtype.itemsize
-        try:
-            replaced = os.stat(self._target) if self._target.exists() else None
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._file = os.open(self._temporary, flags, 0o600 if replaced else 0o666)
-            if replaced:
-                self._inherit(replaced)
-            try:
-                os.posix_fallocate(self._file, 0, self._nbytes)
-            except OSError as error:
-                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                    raise
-        except OSError as error:
-            raise self._failure(error, self._nbytes) from None
-        self._write(memoryview(header.getvalue()), 0)
-
-    def _inherit(self, replaced: os.stat_result) -> None:
-        """Gives the temporary file the owner and the mode of the file that it replaces."""
-        own = os.fstat(self._file)
-        if (own.st_uid, own.st_gid) != (replaced.st_uid, replaced.st_gid):
-            try:
-                os.fchown(self._file, replaced.st_uid, replaced.st_gid)
-            except OSError as error:
-                raise Failure(
-                    f"cannot write {self.path}: it belongs to user {replaced.st_uid} and group"
-                    f" {replaced.st_gid}, which could not be kept ({_reason(error)}); remove it, or"
-                    " name another output"
-                ) from None
-        os.fchmod(self._file, stat.S_IMODE(replaced.st_mode))
-
-    def write(self, data: memoryview, offset: int) -> None:
-        """Writes bytes at an offset in the array."""
-        self._write(data, self._start + offset)
-
-    def _write(self, data: memoryview, offset: int) -> None:
-        try:
-            while data:
-                count = os.pwrite(self._file, data, offset)
-                data, offset = data[count:], offset + count
-        except OSError as error:
-            raise self._failure(error, self._nbytes) from None
-
-    def commit(self, signals: Signals) -> None:
-        """Waits until the file is on the disk, and gives it its name."""
-        try:
-            os.fsync(self._file)
-            with signals.held():
-                if self.is_overwriting:
-                    os.replace(self._temporary, self._target)
-                else:
-                    rename_new(self._temporary, self._target)
-                self._temporary = self._target  # nothing is left to remove
-        except FileExistsError:
-            raise self._existing() from None
-        except OSError as error:
-            raise self._failure(error, self._nbytes) from None
-        # From here on the output is there, whatever happens.
-        with signals.held():
-            try:
-                folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
-            except OSError as error:
-                warnings.warn(
-                    f"{self.path} is complete, but its name may not be on the disk yet:"
-                    f" {self._target.parent} could not be synchronized ({_reason(error)})",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-
-    def __enter__(self) -> Output:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._temporary != self._target:
-            self._temporary.unlink(missing_ok=True)
-        if self._file >= 0:
-            os.close(self._file)
-
-
-def rename_new(source: Path, target: Path) -> None:
-    """Renames a file; raises FileExistsError if the target exists, even since a moment ago.
-
-    A second link to the file refuses that.  On file systems without links an empty file takes the
-    name first; between that and the renaming, others see the empty file.
-    """
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        try:
-            os.replace(source, target)
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
-    else:
-        source.unlink()
-
-
-# ---- Pieces --------------------------------------------------------------------------------------
-
-
-def runs(
-    shape: tuple[int, ...], begin: tuple[int, ...], piece: tuple[int, ...]
-) -> Iterator[tuple[int, int]]:
-    """Yields offset and length, in elements, of each contiguous run of a piece in C order."""
-    inner = len(shape)
-    while inner > 0 and piece[inner - 1] == shape[inner - 1]:
-        inner -= 1
-    inner = max(inner - 1, 0)
-    steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
-    first = sum(i * step for i, step in zip(begin, steps, strict=True))
-    length = math.prod(piece[inner:])
-    for index in np.ndindex(*piece[:inner]):
-        # The product is of the leading dimensions only.
-        yield first + sum(i * step for i, step in zip(index, steps, strict=False)), length
 
 
 # ---- Evaluation ----------------------------------------------------------------------------------
@@ -540,7 +401,7 @@ class Evaluation:
         self.expression = Expression(options.words[0].strip())
         given = _operands(self.expression, options.words[1:])
         self.files = {
-            name: files.enter_context(contextlib.closing(Input(x)))
+            name: files.enter_context(contextlib.closing(_input(x)))
             for name, x in given.items()
             if isinstance(x, str)
         }
@@ -556,27 +417,27 @@ class Evaluation:
                 f" convert to {self.dtype}; see --casting"
             )
         if options.output is None and (sample.ndim if self.is_reduction else self.shape):
-            raise _usage("the result is an array: add -o OUTPUT")
+            raise usage("the result is an array: add -o OUTPUT")
 
     def _broadcast(self) -> tuple[int, ...]:
-        arrays = {name: file.array.shape for name, file in self.files.items()}
+        arrays = {name: file.shape for name, file in self.files.items()}
         try:
             return broadcast_shapes(*arrays.values())
         except ValueError:
             shapes = ", ".join(f"{name} {shape}" for name, shape in arrays.items())
             raise Failure(f"the shapes of the files do not agree: {shapes}") from None
 
-    def _call(self, part: Callable[[Input], Any], **more: Any) -> Any:
+    def _call(self, part: Callable[[Any], Any], **more: Any) -> Any:
         """Calls the expression with the numbers and, for each file, the result of `part`."""
         return self.expression(
-            *(part(x) if isinstance(x, Input) else x for x in self.operands), **more
+            *(part(x) if isinstance(x, Input | StoreInput) else x for x in self.operands), **more
         )
 
     def _sample(self) -> np.ndarray[Any, Any]:
         """Returns the result for one element of each file, which shows its type and dimensions."""
 
-        def one(file: Input) -> np.ndarray[Any, Any]:
-            return np.ones((1,) * file.array.ndim, file.array.dtype.newbyteorder("="))
+        def one(file: Input | StoreInput) -> np.ndarray[Any, Any]:
+            return np.ones((1,) * file.ndim, file.dtype.newbyteorder("="))
 
         with np.errstate(all="ignore"):
             return np.asarray(self._call(one))
@@ -585,66 +446,126 @@ class Evaluation:
         if self.options.output is None:
             print(self._whole()[()])
             return
-        with Output(self.options.output, self.options.overwrite, self.files) as output:
+        path, is_overwriting = self.options.output, self.options.overwrite
+        place = place_of(path)
+        output: Any
+        if place is None:
+            taken = {name: file.path for name, file in self.files.items()}
+            output = Output(path, is_overwriting, taken)
+        else:
+            output = open_output(path, place, is_overwriting, self.files, self.signals.deferred)
+        with output:
             if self.is_reduction:
-                self._store(self._whole(), output)
-            else:
+                self._store(self._whole(), output, place is None)
+            elif place is None:
                 self._map(output)
-            output.commit(self.signals)
+            else:
+                self._map_chunks(output)
+            output.commit(self.signals.held)
 
     def _whole(self) -> np.ndarray[Any, Any]:
         """Returns the result of one call, for reductions; only ending the process stops it."""
-        with self.signals.ending_at_once(), guarded_maps([*self.files.values()]):
-            result = np.asarray(self._call(lambda file: file.array, device=self.options.device))
+        arrays = {file: file.whole() for file in self.files.values()}
+        with self.signals.ending_at_once(), guarded_maps([*arrays]):
+            result = np.asarray(self._call(arrays.__getitem__, device=self.options.device))
         converted: np.ndarray[Any, Any] = convert(result, self.dtype, copy=False)
         return converted
 
-    def _store(self, result: np.ndarray[Any, Any], output: Output) -> None:
-        output.create(result.shape, result.dtype, False)
-        data = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
-        output.write(data.data, 0)
+    def _store(self, result: np.ndarray[Any, Any], output: Any, is_npy: bool) -> None:
+        data = np.ascontiguousarray(result).reshape(result.shape)
+        if is_npy:
+            output.create(data.shape, data.dtype, False)
+            output.put((0,) * data.ndim, data)
+        else:
+            output.create(data.shape, data.dtype, None)
+            output.fill(data.shape, lambda begin, piece: data)
+
+    def _width(self) -> int:
+        return self.dtype.itemsize + sum(file.dtype.itemsize for file in self.files.values())
+
+    def _chunks(self) -> tuple[int, ...] | None:
+        """Returns the chunks of the first file in chunks that has the shape of the result."""
+        for file in self.files.values():
+            if isinstance(file, StoreInput) and file.chunks and file.shape == self.shape:
+                return file.chunks
+        return None
 
     def _map(self, output: Output) -> None:
         """Computes piece by piece, in C order; files in Fortran order are transposed first."""
-        files, options = list(self.files.values()), self.options
         is_fortran = self._is_fortran()
         shape = self.shape[::-1] if is_fortran else self.shape
+        is_mixed = self._arrange(is_fortran)
+        limit = self.options.chunk // self._width()
+        chunks = self._chunks()
+        step = (
+            piece_shape(shape, limit, is_mixed)
+            if chunks is None
+            else whole_chunks(shape, chunks, limit)
+        )
+        output.create(self.shape, self.dtype, is_fortran)
+        with self._computing(shape, step, output.path) as compute:
+            for begin, piece in pieces(shape, step):
+                output.put(begin, compute(begin, piece))
+
+    def _map_chunks(self, output: Any) -> None:
+        """Computes pieces of whole chunks, and lets the output write them."""
+        self._arrange(False)
+        chunks = self._chunks()
+        output.create(self.shape, self.dtype, chunks)
+        written = getattr(output, "chunks", None) or chunks
+        limit = self.options.chunk // self._width()
+        step = (
+            piece_shape(self.shape, limit, False)
+            if written is None
+            else whole_chunks(self.shape, written, limit)
+        )
+        with self._computing(self.shape, step, output.path) as compute:
+            output.fill(step, compute)
+
+    def _arrange(self, is_fortran: bool) -> bool:
+        """Gives the files the dimensions of the result; tells whether their orders are mixed."""
+        files = list(self.files.values())
         for file in files:
-            file.arrange(len(shape), is_fortran)
-        is_mixed = not all(file.array.flags.c_contiguous for file in files)
-        width = self.dtype.itemsize + sum(file.array.itemsize for file in files)
-        step = piece_shape(shape, options.chunk // width, is_mixed)
+            file.arrange(len(self.shape), is_fortran)
+        is_mixed = not all(file.is_c_contiguous for file in files)
         if is_mixed:
             for file in files:
                 file.read_in_runs()
+        return is_mixed
 
-        output.create(self.shape, self.dtype, is_fortran)
+    @contextlib.contextmanager
+    def _computing(
+        self, shape: tuple[int, ...], step: tuple[int, ...], path: str
+    ) -> Iterator[Callable[[tuple[int, ...], tuple[int, ...]], np.ndarray[Any, Any]]]:
+        """Gives what computes a piece of the result; the next call overwrites it."""
+        width, options = self._width(), self.options
         room = np.empty(math.prod(step) * self.dtype.itemsize, np.uint8)
-        title = os.path.basename(output.path)
+        title = os.path.basename(path)
         with Progress(math.prod(shape) * width, title, options.quiet) as progress:
-            for begin, piece in pieces(shape, step):
+
+            def compute(begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:
                 self.signals.check()
                 nbytes = math.prod(piece) * self.dtype.itemsize
+                out = room[:nbytes].view(self.dtype).reshape(piece)
                 self._call(
-                    functools.partial(Input.part, begin=begin, piece=piece),
-                    out=room[:nbytes].view(self.dtype).reshape(piece),
+                    lambda file: file.part(begin=begin, piece=piece),
+                    out=out,
                     casting=options.casting,
                     device=options.device,
                 )
-                at = 0
-                for offset, length in runs(shape, begin, piece):
-                    count = length * self.dtype.itemsize
-                    output.write(room.data[at : at + count], offset * self.dtype.itemsize)
-                    at += count
                 progress.advance(math.prod(piece) * width)
+                return out
+
+            yield compute
 
     def _is_fortran(self) -> bool:
         """Tells whether the files that have all dimensions are all in Fortran order."""
-        full = [file.array for file in self.files.values() if file.array.ndim == len(self.shape)]
+        full = [file for file in self.files.values() if file.ndim == len(self.shape)]
         return (
             bool(full)
-            and all(x.flags.f_contiguous for x in full)
-            and not all(x.flags.c_contiguous for x in full)
+            and all(x.is_f_contiguous for x in full)
+            and not all(x.is_c_contiguous for x in full)
+            and all(isinstance(x, Input) for x in self.files.values())
         )
 
 
@@ -682,19 +603,32 @@ def _device(text: str) -> str:
     return text
 
 
+def program() -> str:
+    """Returns what the user has called: the script or the module."""
+    return "pcd" if os.path.basename(sys.argv[0]) == "pcd" else "python -m pkg"
+
+
+def _columns(names: Iterable[str]) -> str:
+    return textwrap.fill(" ".join(names), 96, initial_indent="  ", subsequent_indent="  ")
+
+
 def _parser() -> argparse.ArgumentParser:
+    prog = f"{program()} eval"
+    epilog = _EPILOG.format(
+        prog=prog, functions=_columns(sorted(FUNCTIONS)), reductions=_columns(REDUCTIONS)
+    )
     parser = argparse.ArgumentParser(
         prog="pkg eval",
-        usage="python -m pkg eval [options] EXPRESSION [NAME=FILE | NAME=NUMBER ...] [-o OUTPUT]",
+        usage=f"{prog} [options] EXPRESSION [NAME=FILE | NAME=NUMBER ...] [-o OUTPUT]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description='Evaluates EXPRESSION, such as "(a * b + c) / 2", over .npy files, which may\n'
-        "be larger than memory, in one pass.  Each of its names stands for a file or a number:\n"
-        "NAME=FILE or NAME=NUMBER (./1 is a file).",
-        epilog=_EPILOG,
+        description='Evaluates EXPRESSION, such as "(a * b + c) / 2", over arrays in files, which\n'
+        "may be larger than memory, in one pass.  Each of its names stands for a file or a\n"
+        "number: NAME=FILE or NAME=NUMBER (./1 is a file).",
+        epilog=epilog,
     )
     # EXPRESSION and the names, which may stand between the options.
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("-o", "--output", metavar="OUTPUT", help="the .npy file to write")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", help="the file to write")
     parser.add_argument(
         "--overwrite", "--force", action="store_true", help="replace an OUTPUT that exists"
     )
@@ -708,7 +642,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what --dtype may do, as in NumPy; default: same_kind",
     )
     parser.add_argument(
-        "--device", type=_device, default="cpu", help="cpu (default), cuda or cuda:N"
+        "--device", type=_device, help="cpu, cuda or cuda:N; default: MYLIB_DEFAULT_DEVICE, or cpu"
     )
     parser.add_argument(
         "--chunk",

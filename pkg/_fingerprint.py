@@ -197,7 +197,7 @@ def _add(sums: list[int], x: Any, shape: tuple[int, ...], is_dataset: bool) -> N
     """Adds the sums of all elements, piece by piece in the order of memory."""
     axes = list(range(len(shape)))
     if is_dataset:
-        step = datasets.whole_chunks(x)
+        step = datasets.step_of(x)
     else:
         axes.sort(key=lambda axis: -abs(x.strides[axis]))
         x = x.transpose(axes)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._operands import broadcast_shapes, broadcasts
-from .._pieces import piece_shape, pieces
+from .._pieces import piece_shape, pieces, whole_chunks
 from .._table import check_dtype
 
 #: Bytes computed of a piece: many times what a call costs, little beside the memory.
@@ -31,21 +31,20 @@ def is_dataset(x: Any) -> bool:
     )
 
 
-def whole_chunks(out: Any) -> tuple[int, ...]:
-    """Returns the shape of the pieces: whole chunks of `out`, as many as they may be large."""
-    limit = max(1, _PIECE_NBYTES // out.dtype.itemsize)
-    shape: tuple[int, ...] = tuple(out.shape)
-    chunk = getattr(out, "shards", None) or out.chunks
-    if chunk is None:
-        return piece_shape(shape, limit, False)
-    counts = tuple(-(-n // max(k, 1)) for n, k in zip(shape, chunk, strict=True))
-    counts = piece_shape(counts, max(1, limit // math.prod(chunk)), False)
-    return tuple(
-        min(n, max(1, count * k)) for n, count, k in zip(shape, counts, chunk, strict=True)
-    )
+def chunk_of(x: Any) -> Any:
+    """Returns the shape of what is read and written as one: of shards or chunks, or None."""
+    return getattr(x, "shards", None) or x.chunks
 
 
-def _part(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
+def step_of(x: Any) -> tuple[int, ...]:
+    """Returns the shape of the pieces: whole chunks of `x`, as many as they may be large."""
+    limit = max(1, _PIECE_NBYTES // x.dtype.itemsize)
+    shape: tuple[int, ...] = tuple(x.shape)
+    chunk = chunk_of(x)
+    return piece_shape(shape, limit, False) if chunk is None else whole_chunks(shape, chunk, limit)
+
+
+def part_of(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
     """Returns the part of an input for a piece of the output."""
     shape = np.shape(x)
     if not shape:
@@ -79,11 +78,11 @@ def fill(
             f"evaluate(): out has shape {shape}, but the result has {result}, which does not "
             "broadcast into it"
         )
-    step = whole_chunks(out)
+    step = step_of(out)
     room = np.empty(math.prod(step), dtype)
     for writes in (False, True) if may_refuse else (True,):
         for begin, piece in pieces(shape, step) if 0 not in shape else [((0,) * len(shape), shape)]:
             target = room[: math.prod(piece)].reshape(piece)
-            compute([_part(x, begin, piece) for x in inputs], target)
+            compute([part_of(x, begin, piece) for x in inputs], target)
             if target.size and writes:
                 out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target

@@ -51,7 +51,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 }
 
 #: Name in the text -> function of the graph, and its number of operands.
-_FUNCTIONS: dict[str, tuple[str, int]] = {
+FUNCTIONS: dict[str, tuple[str, int]] = {
     **{name: (name, operation.nin) for name, operation in OPERATIONS.items()},
     **{name: (name, count) for name, count in FURTHER.items() if name != "raised"},
     **{alias: (name, OPERATIONS[name].nin) for alias, name in ALIASES.items()},
@@ -287,10 +287,10 @@ class _Parser:
         name = tree.func.id
         if name in REDUCTIONS:
             raise self.error(f"{name}() can only be the outermost function of an expression", tree)
-        if name not in _FUNCTIONS:
-            known = ", ".join((*_FUNCTIONS, *REDUCTIONS))
+        if name not in FUNCTIONS:
+            known = ", ".join((*FUNCTIONS, *REDUCTIONS))
             raise self.error(f"unknown function {name!r}; known are {known}", tree.func)
-        function, count = _FUNCTIONS[name]
+        function, count = FUNCTIONS[name]
         for odd in (*tree.keywords, *(x for x in tree.args if isinstance(x, ast.Starred))):
             raise self.error(f"{name}() takes its operands by position only", odd)
         if len(tree.args) != count:

@@ -1,0 +1,253 @@
+"""The ``.npy`` files that ``pkg eval`` writes; how a file of it appears when it is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import math
+import os
+import secrets
+import shutil
+import stat
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.lib import format as npy
+
+_File = TypeVar("_File", bound="WholeFile")
+
+#: A context manager in which no signal ends the work.
+Held = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+class Failure(Exception):
+    """An error message for the user, and the exit status."""
+
+    def __init__(self, text: str, status: int = 1) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def usage(text: str) -> Failure:
+    return Failure(text, 2)
+
+
+def reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def size_text(nbytes: float) -> str:
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while nbytes >= 1000 and len(units) > 1:
+        nbytes /= 1024
+        del units[0]
+    return f"{nbytes:.3g} {units[0]}"
+
+
+# ---- Whole files ---------------------------------------------------------------------------------
+
+
+class WholeFile:
+    """A file that gets its name when `commit` is called, and not before.
+
+    `taken` are the files of the inputs, by the names of these.
+    """
+
+    def __init__(self, path: str, is_overwriting: bool, taken: Mapping[str, str]) -> None:
+        self.path, self.is_overwriting = path, is_overwriting
+        # A link stays one, and what it points to is replaced.
+        self._target = Path(os.path.realpath(path))
+        self._temporary = self._target.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
+        self._file = -1
+        self._nbytes = 0
+        self._check(taken)
+
+    def _check(self, taken: Mapping[str, str]) -> None:
+        """Checks what can be checked before the computation."""
+        try:
+            if self._target.exists():
+                for name, path in taken.items():
+                    if os.path.samefile(path, self._target):
+                        raise Failure(f"the output {self.path} is the input {name}: name another")
+                if not self._target.is_file():
+                    raise Failure(f"cannot write {self.path}: it is not a regular file")
+            elif not self._target.parent.is_dir():
+                raise Failure(f"cannot write {self.path}: no folder {self._target.parent}")
+        except OSError as error:
+            raise self._failure(error) from None
+        if not self.is_overwriting and os.path.lexists(self._target):
+            raise self._existing()
+
+    def _existing(self) -> Failure:
+        return Failure(f"{self.path} exists; --overwrite replaces it")
+
+    def _failure(self, error: OSError, nbytes: int = 0) -> Failure:
+        text = f"cannot write {self.path}: {reason(error)}"
+        if error.errno == errno.ENOSPC and nbytes:
+            free = shutil.disk_usage(self._target.parent).free
+            text += f" ({size_text(nbytes)} are needed, {size_text(free)} are free)"
+        elif error.errno == errno.EFBIG and nbytes:
+            text += f" ({size_text(nbytes)}; see ulimit -f, and the file system's limit)"
+        return Failure(text)
+
+    def _open(self) -> None:
+        """Creates the temporary file."""
+        replaced = os.stat(self._target) if self._target.exists() else None
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._file = os.open(self._temporary, flags, 0o600 if replaced else 0o666)
+        if replaced:
+            self._inherit(replaced)
+
+    def _inherit(self, replaced: os.stat_result) -> None:
+        """Gives the temporary file the owner and the mode of the file that it replaces."""
+        own = os.fstat(self._file)
+        if (own.st_uid, own.st_gid) != (replaced.st_uid, replaced.st_gid):
+            try:
+                os.fchown(self._file, replaced.st_uid, replaced.st_gid)
+            except OSError as error:
+                raise Failure(
+                    f"cannot write {self.path}: it belongs to user {replaced.st_uid} and group"
+                    f" {replaced.st_gid}, which could not be kept ({reason(error)}); remove it, or"
+                    " name another output"
+                ) from None
+        os.fchmod(self._file, stat.S_IMODE(replaced.st_mode))
+
+    def commit(self, held: Held) -> None:
+        """Waits until the file is on the disk, and gives it its name."""
+        try:
+            os.fsync(self._file)
+            with held():
+                if self.is_overwriting:
+                    os.replace(self._temporary, self._target)
+                else:
+                    rename_new(self._temporary, self._target)
+                self._temporary = self._target  # nothing is left to remove
+        except FileExistsError:
+            raise self._existing() from None
+        except OSError as error:
+            raise self._failure(error, self._nbytes) from None
+        # From here on the output is there, whatever happens.
+        with held():
+            try:
+                folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+            except OSError as error:
+                warnings.warn(
+                    f"{self.path} is complete, but its name may not be on the disk yet:"
+                    f" {self._target.parent} could not be synchronized ({reason(error)})",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+    def __enter__(self: _File) -> _File:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._temporary != self._target:
+            self._temporary.unlink(missing_ok=True)
+        if self._file >= 0:
+            os.close(self._file)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Renames a file; raises FileExistsError if the target exists, even since a moment ago.
+
+    A second link to the file refuses that.  On file systems without links an empty file takes the
+    name first; between that and the renaming, others see the empty file.
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            os.replace(source, target)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+    else:
+        source.unlink()
+
+
+# ---- Pieces --------------------------------------------------------------------------------------
+
+
+def runs(
+    shape: tuple[int, ...], begin: tuple[int, ...], piece: tuple[int, ...]
+) -> Iterator[tuple[int, int]]:
+    """Yields offset and length, in elements, of each contiguous run of a piece in C order."""
+    inner = len(shape)
+    while inner > 0 and piece[inner - 1] == shape[inner - 1]:
+        inner -= 1
+    inner = max(inner - 1, 0)
+    steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    first = sum(i * step for i, step in zip(begin, steps, strict=True))
+    length = math.prod(piece[inner:])
+    for index in np.ndindex(*piece[:inner]):
+        # The product is of the leading dimensions only.
+        yield first + sum(i * step for i, step in zip(index, steps, strict=False)), length
+
+
+# ---- NumPy's files -------------------------------------------------------------------------------
+
+
+class Output(WholeFile):
+    """A ``.npy`` file."""
+
+    def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool) -> None:
+        """Reserves disk space for the array, before the computation starts."""
+        self._shape = shape[::-1] if is_fortran else shape
+        header = io.BytesIO()
+        described = {
+            "descr": npy.dtype_to_descr(dtype),
+            "fortran_order": is_fortran,
+            "shape": shape,
+        }
+        npy.write_array_header_1_0(header, described)
+        self._start = len(header.getvalue())
+        self._nbytes = self._start + math.prod(shape) * dtype.itemsize
+        try:
+            self._open()
+            try:
+                os.posix_fallocate(self._file, 0, self._nbytes)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                    raise
+        except OSError as error:
+            raise self._failure(error, self._nbytes) from None
+        self._write(memoryview(header.getvalue()), 0)
+
+    def put(self, begin: tuple[int, ...], part: np.ndarray[Any, Any]) -> None:
+        """Writes a part in C order, whose place counts the dimensions in the order of the file."""
+        data = part.reshape(-1).view(np.uint8).data
+        at = 0
+        for offset, length in runs(self._shape, begin, part.shape):
+            count = length * part.itemsize
+            self.write(data[at : at + count], offset * part.itemsize)
+            at += count
+
+    def write(self, data: memoryview, offset: int) -> None:
+        """Writes bytes at an offset in the array."""
+        self._write(data, self._start + offset)
+
+    def _write(self, data: memoryview, offset: int) -> None:
+        try:
+            while data:
+                count = os.pwrite(self._file, data, offset)
+                data, offset = data[count:], offset + count
+        except OSError as error:
+            raise self._failure(error, self._nbytes) from None

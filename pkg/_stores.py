@@ -1,0 +1,519 @@
+"""Arrays in HDF5, Zarr and netCDF files, for ``pkg eval``: read in parts, and written whole or not.
+
+Each library is imported when a file of its format is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._outputs import Failure, Held, WholeFile, reason, usage
+from ._pieces import piece_shape, pieces, whole_chunks
+from ._table import ELEMENTS, ELEMENTS_TEXT
+from .expressions.datasets import chunk_of, part_of
+
+Shape = tuple[int, ...]
+
+_NAMED = re.compile(r"(.*?\.(h5|hdf5|he5|zarr|nc|nc4|cdf))(?::/?(.*))?", re.DOTALL)
+
+_KINDS = {"zarr": "Zarr", "nc": "netCDF", "nc4": "netCDF", "cdf": "netCDF"}
+
+_LIBRARIES = {"HDF5": "h5py", "Zarr": "zarr", "netCDF": "xarray"}
+
+#: What the libraries raise for files that are damaged, missing, full or of another format.
+_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, NotImplementedError)
+
+#: Elements of a chunk of a new array of Zarr.
+_CHUNK_COUNT = 1 << 20
+
+#: Bytes copied at once of what a reduction needs in one piece.
+_SPOOL_NBYTES = 1 << 26
+
+
+class Place(NamedTuple):
+    """Where an array lies: ``FILE:/INNER``."""
+
+    kind: str
+    file: str
+    inner: str
+
+
+def place_of(path: str) -> Place | None:
+    """Returns the place that a path names, or None for a ``.npy`` file."""
+    found = _NAMED.fullmatch(path)
+    return found and Place(_KINDS.get(found[2], "HDF5"), found[1], (found[3] or "").strip("/"))
+
+
+def _library(what: str, path: str, place: Place) -> Any:
+    name = _LIBRARIES[place.kind]
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise Failure(
+            f"cannot {what} {path}: {place.kind} needs the package {name}, which cannot be"
+            f" imported ({error}); pip install {name}"
+        ) from None
+
+
+def _text(error: BaseException) -> str:
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+# ---- Inputs --------------------------------------------------------------------------------------
+
+
+def _names_in(file: Any, prefix: str = "") -> Iterator[str]:
+    """Yields the paths of the arrays in a group of h5py or Zarr."""
+    for name in sorted(file):
+        x = file[name]
+        if hasattr(x, "dtype"):
+            yield f"{prefix}{name}"
+        elif hasattr(x, "keys"):
+            yield from _names_in(x, f"{prefix}{name}/")
+
+
+def _array_in(path: str, place: Place, group: Any) -> Any:
+    """Returns the array that a place names in its file."""
+    x: Any = group
+    if place.inner:
+        x = group[place.inner] if place.inner in group else None
+    if x is None or not hasattr(x, "dtype"):
+        names = ", ".join(f"{place.file}:/{name}" for name in _names_in(group)) or "none"
+        what = "no array of that name" if x is None else "a group, not an array"
+        raise Failure(f"cannot read {path}: it is {what}; the arrays in the file: {names}")
+    return x
+
+
+class _Lazy:
+    """A variable of xarray as an array of which parts can be read."""
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+        self.shape, self.dtype = variable.shape, variable.dtype
+        self.chunks = variable.encoding.get("chunksizes")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.variable[key].values
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("a variable that is read only")
+
+
+def _open(path: str, place: Place, closing: contextlib.ExitStack) -> Any:
+    library = _library("read", path, place)
+    os.stat(place.file)
+    if place.kind == "HDF5":
+        return _array_in(path, place, closing.enter_context(library.File(place.file, "r")))
+    if place.kind == "Zarr":
+        return _array_in(path, place, library.open(place.file, mode="r"))
+    group, _, name = place.inner.rpartition("/")
+    dataset = library.open_dataset(place.file, group=group or None, cache=False)
+    closing.enter_context(dataset)
+    if name not in dataset.variables:
+        names = ", ".join(f"{place.file}:{one}" for one in dataset.variables) or "none"
+        raise Failure(f"cannot read {path}: it names no variable; those in the file: {names}")
+    return _Lazy(dataset[name])
+
+
+def _step(shape: Shape, chunk: Shape | None, limit: int) -> Shape:
+    if chunk is None:
+        return piece_shape(shape, limit, False)
+    return whole_chunks(shape, chunk, limit)
+
+
+class StoreInput:
+    """An array in a file, of which parts are read."""
+
+    def __init__(self, path: str, place: Place) -> None:
+        self.path, self.place = path, place
+        self._closing = contextlib.ExitStack()
+        self._missing = 0
+        try:
+            self.data = _open(path, place, self._closing)
+        except Failure:
+            self.close()
+            raise
+        except _ERRORS as error:
+            self.close()
+            text = reason(error) if isinstance(error, OSError) else _text(error)
+            raise Failure(f"cannot read {path}: {' '.join(text.split())}") from None
+        self.shape: Shape = tuple(self.data.shape)
+        self.ndim = len(self.shape)
+        self.dtype = np.dtype(self.data.dtype)
+        self.chunks: Shape | None = chunk_of(self.data)
+        self.is_c_contiguous, self.is_f_contiguous = True, False
+        if self.dtype.char not in ELEMENTS:
+            self.close()
+            raise Failure(f"cannot read {path}: its type {self.dtype} is none of {ELEMENTS_TEXT}")
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def arrange(self, ndim: int, is_transposed: bool) -> None:
+        """Gives the array `ndim` dimensions, the new ones first."""
+        self._missing = ndim - self.ndim
+
+    def read_in_runs(self) -> None:
+        pass
+
+    def part(self, begin: Sequence[int], piece: Sequence[int]) -> np.ndarray[Any, Any]:
+        """Reads the part for a piece of the result."""
+        try:
+            part = np.asarray(part_of(self.data, begin, piece))
+        except _ERRORS as error:
+            raise Failure(f"cannot read {self.path}: {_text(error)}") from None
+        return part.reshape((1,) * self._missing + part.shape)
+
+    def whole(self) -> np.ndarray[Any, Any]:
+        """Returns all of the array, from a temporary file that needs no name."""
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        with tempfile.TemporaryFile() as file:
+            os.posix_fallocate(file.fileno(), 0, int(np.prod(self.shape)) * self.dtype.itemsize)
+            result = np.memmap(file, self.dtype, "r+", shape=self.shape)
+        limit = _SPOOL_NBYTES // self.dtype.itemsize
+        step = _step(self.shape, self.chunks, limit)
+        for begin, piece in pieces(self.shape, step):
+            region = tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))
+            result[region] = self.part(begin, piece)
+        return np.asarray(result)
+
+    def is_truncated(self) -> bool:
+        return False
+
+    def truncation(self) -> Failure:
+        return Failure(f"cannot read {self.path}")
+
+
+# ---- Outputs -------------------------------------------------------------------------------------
+
+
+def _region(begin: Sequence[int], part: Any) -> tuple[slice, ...]:
+    return tuple(slice(i, i + k) for i, k in zip(begin, part.shape, strict=True))
+
+
+class HDF5Output(WholeFile):
+    """A dataset in a new HDF5 file, or in a copy of one that then takes its place."""
+
+    def __init__(
+        self, path: str, place: Place, is_overwriting: bool, inputs: Mapping[str, Any]
+    ) -> None:
+        self._library = _library("write", path, place)
+        if not place.inner:
+            raise usage(f"{path}: name the dataset, as in {place.file}:/result")
+        self.place = place
+        self._h5: Any = None
+        self._is_replacing = is_overwriting
+        taken = {
+            name: x.path
+            for name, x in inputs.items()
+            if not isinstance(x, StoreInput) or x.place.kind != "HDF5"
+        }
+        for name, x in inputs.items():
+            if isinstance(x, StoreInput) and x.place.inner == place.inner:
+                if os.path.exists(place.file) and os.path.samefile(x.place.file, place.file):
+                    raise Failure(f"the output {path} is the input {name}: name another")
+        # A dataset may be added to a file; `_check_inner` knows whether it is there.
+        super().__init__(place.file, True, taken)
+        self.path = path
+        self.is_overwriting = self._target.exists()
+        if self.is_overwriting:
+            self._check_inner()
+
+    def _check_inner(self) -> None:
+        try:
+            with self._library.File(self._target, "r") as file:
+                if self.place.inner in file:
+                    if not hasattr(file[self.place.inner], "dtype"):
+                        raise Failure(f"cannot write {self.path}: it is a group")
+                    if not self._is_replacing:
+                        raise self._existing()
+        except OSError as error:
+            raise Failure(f"cannot write {self.path}: {_text(error)}") from None
+
+    def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
+        """Creates the dataset in the temporary file."""
+        self._shape = shape
+        try:
+            self._open()
+            if self.is_overwriting:
+                with open(self._target, "rb") as old, open(self._temporary, "wb") as new:
+                    shutil.copyfileobj(old, new, 1 << 24)
+            self._h5 = self._library.File(self._temporary, "r+" if self.is_overwriting else "w")
+            if self.place.inner in self._h5:
+                del self._h5[self.place.inner]
+            self._data = self._h5.create_dataset(self.place.inner, shape, dtype, chunks=chunks)
+        except _ERRORS as error:
+            raise self._store_failure(error) from None
+
+    def _store_failure(self, error: Exception) -> Failure:
+        return Failure(f"cannot write {self.path}: {_text(error)}")
+
+    def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
+        """Computes and writes the array, piece by piece."""
+        for begin, piece in pieces(self._shape, step):
+            part = compute(begin, piece)
+            try:
+                self._data[_region(begin, part)] = part
+            except _ERRORS as error:
+                raise self._store_failure(error) from None
+
+    def commit(self, held: Held) -> None:
+        try:
+            self._h5.close()
+        except _ERRORS as error:
+            raise self._store_failure(error) from None
+        super().commit(held)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._h5 is not None:
+            with contextlib.suppress(*_ERRORS):
+                self._h5.close()
+        super().__exit__(kind, error, trace)
+
+
+class _Computed:
+    """What Dask takes for an array: each part is computed when it is asked for."""
+
+    def __init__(
+        self, shape: Shape, dtype: np.dtype[Any], compute: Callable[[Shape, Shape], Any]
+    ) -> None:
+        self.shape, self.dtype, self.ndim, self._compute = shape, dtype, len(shape), compute
+
+    def __getitem__(self, key: tuple[slice, ...]) -> Any:
+        begin = tuple(one.start for one in key)
+        return self._compute(begin, tuple(one.stop - one.start for one in key)).copy()
+
+
+class NetcdfOutput(WholeFile):
+    """A netCDF file of one variable, which xarray writes."""
+
+    def __init__(
+        self, path: str, place: Place, is_overwriting: bool, inputs: Mapping[str, Any]
+    ) -> None:
+        self._library = _library("write", path, place)
+        if not place.inner or "/" in place.inner:
+            raise usage(f"{path}: name the variable, as in {place.file}:result")
+        try:
+            importlib.import_module("dask.array")
+        except ImportError:
+            raise Failure(
+                f"cannot write {path}: xarray writes netCDF files in pieces with the package dask,"
+                " which cannot be imported; pip install 'dask[array]'"
+            ) from None
+        super().__init__(place.file, is_overwriting, {k: _file_of(x) for k, x in inputs.items()})
+        self.path, self.place, self._inputs = path, place, inputs
+
+    def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
+        """Creates the temporary file."""
+        self._shape, self._dtype = shape, dtype
+        try:
+            self._open()
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def _variable(self, data: Any) -> Any:
+        """Returns a DataArray, with the coordinates of an input of the same shape."""
+        for x in self._inputs.values():
+            if isinstance(x, StoreInput) and x.place.kind == "netCDF" and x.shape == self._shape:
+                like = x.data.variable
+                return self._library.DataArray(data, like.coords, like.dims)
+        return self._library.DataArray(data)
+
+    def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
+        """Computes and writes the variable, piece by piece in this thread."""
+        import dask
+        import dask.array
+
+        computed = _Computed(self._shape, self._dtype, compute)
+        meta = np.empty((0,) * len(self._shape), self._dtype)
+        from_array: Any = dask.array.from_array
+        lazy = from_array(computed, step, asarray=False, name=False, meta=meta)
+        dataset = self._variable(lazy).to_dataset(name=self.place.inner)
+        encoding = {name: {"_FillValue": None} for name in dataset.variables}
+        try:
+            with dask.config.set(scheduler="synchronous"):
+                dataset.to_netcdf(self._temporary, mode="w", encoding=encoding)
+        except _ERRORS as error:
+            raise Failure(f"cannot write {self.path}: {_text(error)}") from None
+
+
+def _file_of(x: Any) -> str:
+    return str(x.place.file) if isinstance(x, StoreInput) else str(x.path)
+
+
+def _is_array_of_zarr(folder: Path) -> bool:
+    metadata = folder / "zarr.json"
+    if metadata.is_file():
+        return '"array"' in metadata.read_text()
+    return (folder / ".zarray").is_file()
+
+
+class ZarrOutput:
+    """An array of Zarr: a folder that gets its name when `commit` is called, and not before.
+
+    If the array is to lie in groups that do not exist, the outermost of them is that folder.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        place: Place,
+        is_overwriting: bool,
+        inputs: Mapping[str, Any],
+        deferred: Held,
+    ) -> None:
+        self._library = _library("write", path, place)
+        self.path, self.is_overwriting, self._deferred = path, is_overwriting, deferred
+        self._store = Path(os.path.realpath(place.file))
+        parts = [part for part in place.inner.split("/") if part]
+        folders = [self._store.joinpath(*parts[:k]) for k in range(len(parts) + 1)]
+        missing = [k for k, folder in enumerate(folders) if not os.path.lexists(folder)]
+        level = missing[0] if missing else len(parts)
+        self._target, self._rest = folders[level], parts[level:]
+        self._temporary = self._store.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
+        self._check(folders[:level], inputs)
+
+    def _check(self, parents: list[Path], inputs: Mapping[str, Any]) -> None:
+        if not self._store.parent.is_dir():
+            raise Failure(f"cannot write {self.path}: no folder {self._store.parent}")
+        for folder in parents:
+            if not folder.is_dir() or _is_array_of_zarr(folder):
+                raise Failure(f"cannot write {self.path}: {folder} is not a group of Zarr")
+        self._format = None
+        if parents:
+            try:
+                group = self._library.open_group(str(parents[0]), mode="r")
+            except _ERRORS as error:
+                text = f"{parents[0]} is not a group of Zarr ({_text(error)})"
+                raise Failure(f"cannot write {self.path}: {text}") from None
+            self._format = group.metadata.zarr_format
+        if not os.path.lexists(self._target):
+            return
+        for name, x in inputs.items():
+            inner = x.place.inner if isinstance(x, StoreInput) else ""
+            if Path(os.path.realpath(Path(_file_of(x), inner))) == self._target:
+                raise Failure(f"the output {self.path} is the input {name}: name another")
+        if not self.is_overwriting:
+            raise Failure(f"{self.path} exists; --overwrite replaces it")
+        if not self._target.is_dir() or not _is_array_of_zarr(self._target):
+            raise Failure(f"cannot write {self.path}: it exists, and is not an array of Zarr")
+
+    def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
+        """Creates the array in the temporary folder."""
+        self._shape = shape
+        self.chunks = chunk = chunks or tuple(
+            max(1, n) for n in piece_shape(shape, _CHUNK_COUNT, False)
+        )
+        more = {"shape": shape, "dtype": dtype, "chunks": chunk}
+        try:
+            if self._rest:
+                group = self._library.open_group(
+                    str(self._temporary), mode="w", zarr_format=self._format
+                )
+                self._array = group.create_array("/".join(self._rest), **more)
+            else:
+                self._array = self._library.create_array(
+                    store=str(self._temporary), zarr_format=self._format, **more
+                )
+        except _ERRORS as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: BaseException) -> Failure:
+        return Failure(f"cannot write {self.path}: {_text(error)}")
+
+    def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
+        """Computes and writes the array, piece by piece."""
+        for begin, piece in pieces(self._shape, step):
+            part = compute(begin, piece)
+            try:
+                # Threads of Zarr's own go on writing when a signal ends the call.
+                with self._deferred():
+                    self._array[_region(begin, part)] = part
+            except _ERRORS as error:
+                raise self._failure(error) from None
+
+    def commit(self, held: Held) -> None:
+        """Waits until the files are on the disk, and gives the folder its name."""
+        try:
+            for folder, _, names in os.walk(self._temporary):
+                for name in [*names, "."]:
+                    _synchronize(os.path.join(folder, name))
+            with held():
+                self._rename()
+                _synchronize(str(self._target.parent))
+        except FileExistsError:
+            raise Failure(f"{self.path} exists; --overwrite replaces it") from None
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def _rename(self) -> None:
+        """Moves the folder to its name; a folder without anything in it may be there."""
+        old = self._temporary.with_suffix(".old.tmp")
+        is_replacing = self.is_overwriting and self._target.is_dir()
+        if is_replacing:
+            os.rename(self._target, old)
+        try:
+            os.rename(self._temporary, self._target)
+        except OSError:
+            if is_replacing:
+                os.rename(old, self._target)
+            elif os.path.lexists(self._target):
+                raise FileExistsError(str(self._target)) from None
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+        if self._target != self._store:
+            root = self._library.open_group(str(self._store), mode="r")
+            if getattr(root.metadata, "consolidated_metadata", None) is not None:
+                self._library.consolidate_metadata(str(self._store))
+
+    def __enter__(self) -> ZarrOutput:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _synchronize(path: str) -> None:
+    """Waits until a file or a folder is on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def open_output(
+    path: str, place: Place, is_overwriting: bool, inputs: Mapping[str, Any], deferred: Held
+) -> HDF5Output | NetcdfOutput | ZarrOutput:
+    """Returns the output that a place names; Failure where it cannot be written.
+
+    Within `deferred` signals wait.
+    """
+    if place.kind == "Zarr":
+        return ZarrOutput(path, place, is_overwriting, inputs, deferred)
+    kind = HDF5Output if place.kind == "HDF5" else NetcdfOutput
+    return kind(path, place, is_overwriting, inputs)

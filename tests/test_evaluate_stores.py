@@ -1,0 +1,410 @@
+"""``pkg eval`` over HDF5, Zarr and netCDF: the bits, and no array that only looks whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from generators import values
+
+import pkg as pcd
+from pkg import _stores
+from pkg._files import main
+
+KINDS = ("h5", "zarr", "zarr group", "nc")
+
+MODULES = {"h5": "h5py", "zarr": "zarr", "nc": "h5netcdf"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def place(kind: str, name: str) -> str:
+    """How the command is told of an array."""
+    return {
+        "h5": f"{name}.h5:/deep/er/{name}",
+        "zarr": f"{name}.zarr",
+        "zarr group": f"group.zarr:/{name}",
+        "nc": f"{name}.nc:{name}",
+        "npy": f"{name}.npy",
+    }[kind]
+
+
+def save(kind: str, name: str, x: Any, chunks: Any = None) -> str:
+    """Saves an array; the argument that names it."""
+    if kind == "npy":
+        np.save(f"{name}.npy", x)
+    else:
+        module = pytest.importorskip(MODULES[kind.split()[0]])
+    if kind == "h5":
+        with module.File(f"{name}.h5", "a") as file:
+            file.create_dataset(f"deep/er/{name}", data=x, chunks=chunks)
+    elif kind.startswith("zarr"):
+        chunks = chunks or tuple(max(1, -(-n // 3)) for n in x.shape)
+        if kind == "zarr":
+            made = module.create_array(f"{name}.zarr", shape=x.shape, dtype=x.dtype, chunks=chunks)
+        else:
+            group = module.open_group("group.zarr", mode="a")
+            made = group.create_array(name, shape=x.shape, dtype=x.dtype, chunks=chunks)
+        made[...] = x
+    elif kind == "nc":
+        import xarray
+
+        dims = [f"d{k}" for k in range(x.ndim)]
+        coords = {"d0": np.arange(len(x)) * 10} if x.ndim else {}
+        array = xarray.DataArray(x, coords, dims, name=name)
+        encoding = {name: {"_FillValue": None, "chunksizes": chunks}}
+        array.to_dataset().to_netcdf(f"{name}.nc", engine="h5netcdf", encoding=encoding)
+    return f"{name}={place(kind, name)}"
+
+
+def load(kind: str, name: str = "out") -> Any:
+    if kind == "npy":
+        return np.load(f"{name}.npy")
+    module = pytest.importorskip(MODULES[kind.split()[0]])
+    if kind == "h5":
+        with module.File(f"{name}.h5") as file:
+            return file[f"deep/er/{name}"][...]
+    if kind.startswith("zarr"):
+        return (
+            module.open_array(f"{name}.zarr") if kind == "zarr" else module.open("group.zarr")[name]
+        )[...]
+    import xarray
+
+    with xarray.open_dataset(f"{name}.nc") as dataset:
+        return dataset[name].values
+
+
+def assert_same_bits(got: Any, want: Any) -> None:
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    assert got.tobytes() == want.tobytes()
+
+
+def names() -> list[str]:
+    return sorted(os.listdir())
+
+
+# ---- Results -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", ["1", "3K", "64M"])
+@pytest.mark.parametrize("target", [*KINDS, "npy"])
+@pytest.mark.parametrize("source", [*KINDS, "npy"])
+def test_from_each_to_each(source: str, target: str, chunk: str) -> None:
+    a, b = (np.arange(30 * 41.0).reshape(30, 41) + k for k in (1, 2))
+    files = [save(source, "a", a), save(source, "b", b, (7, 9) if source != "npy" else None)]
+    arguments = ["(a - b) / (a + b) * k", *files, "k=3", "-o", place(target, "out"), "--quiet"]
+    assert main([*arguments, "--chunk", chunk]) == 0
+    assert_same_bits(load(target), (a - b) / (a + b) * 3)
+    assert not [name for name in names() if name.startswith(".pkg-eval")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["i1", "u8", "f4", "f8"])
+def test_types(kind: str, dtype: str) -> None:
+    a = values(np.dtype(dtype), 1000, 3).reshape(10, 100)
+    if kind == "nc":
+        a = np.nan_to_num(a) if dtype[0] == "f" else a
+    assert main(["a", save(kind, "a", a), "-o", place(kind, "out")]) == 0
+    assert_same_bits(load(kind), a)
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+@pytest.mark.parametrize("dtype", ["?", "f2", "c8", "c16"])
+def test_types_that_netcdf_lacks(kind: str, dtype: str) -> None:
+    test_types(kind, dtype) if dtype != "?" else None
+    a = np.arange(20).reshape(4, 5) % 3 == 0
+    arguments = ["a < 5", save(kind, "b", a.astype("f4")).replace("b=", "a=")]
+    assert main([*arguments, "-o", f"mask{place(kind, 'out')}"]) == 0
+    assert (load(kind, "maskout") if kind == "zarr" else 1) is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_broadcasting_and_orders(kind: str) -> None:
+    a, b = np.arange(24.0).reshape(2, 3, 4), np.arange(4.0)
+    np.save("c.npy", np.asfortranarray(np.arange(12.0).reshape(3, 4)))
+    files = [save(kind, "a", a), save(kind, "b", b), "c=c.npy"]
+    assert main(["a * b + c", *files, "-o", place(kind, "out"), "--chunk", "100"]) == 0
+    assert_same_bits(load(kind), a * b + np.load("c.npy"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(0, 4), (1,)])
+def test_shapes_with_little_in_them(kind: str, shape: tuple[int, ...]) -> None:
+    a = np.ones(shape)
+    assert main(["a + 1", save(kind, "a", a), "-o", place(kind, "out")]) == 0
+    assert_same_bits(load(kind), a + 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reductions(
+    kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the bits of the array in memory; the copy in a file is made in pieces."""
+    monkeypatch.setattr(_stores, "_SPOOL_NBYTES", 1000)
+    a = np.random.default_rng(5).normal(size=(77, 60)).astype("f4")
+    file = save(kind, "a", a, (10, 20))
+    assert main(["sum(a * a)", file]) == 0
+    assert capsys.readouterr().out == str(pcd.sum(a * a)) + "\n"
+    assert main(["sum(a * a, axis=0)", file, "-o", place(kind, "out")]) == 0
+    assert_same_bits(load(kind), pcd.sum(a * a, axis=0))
+
+
+def test_netcdf_keeps_coordinates_and_unpacks() -> None:
+    pytest.importorskip("h5netcdf")
+    import xarray
+
+    packed = xarray.Dataset(
+        {"t": (("y", "x"), [[1.0, 2], [3, np.nan]], {"units": "K"})}, {"y": [5, 6]}
+    )
+    packed["t"].encoding = {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -9}
+    packed.to_netcdf("t.nc", engine="h5netcdf")
+    assert main(["t * 2", "t=t.nc:t", "-o", "out.nc:double"]) == 0
+    with xarray.open_dataset("out.nc") as out:
+        assert out["double"].dims == ("y", "x") and out["y"].values.tolist() == [5, 6]
+        np.testing.assert_array_equal(out["double"].values, [[2, 4], [6, np.nan]])
+
+
+def test_a_dataset_joins_a_file() -> None:
+    """All of the file is written anew: what was there stays, and so do links to the file."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("f.h5", "w") as file:
+        file["a"] = np.arange(5.0)
+        file["a"].attrs["unit"] = "m"
+    os.chmod("f.h5", 0o640)
+    assert main(["a + 1", "a=f.h5:/a", "-o", "f.h5:/b"]) == 0
+    assert main(["a + 2", "a=f.h5:a", "-o", "f.h5:/b"]) == 1
+    with h5py.File("f.h5") as file:
+        assert sorted(file) == ["a", "b"] and file["a"].attrs["unit"] == "m"
+        assert file["b"][...].tolist() == [1, 2, 3, 4, 5]
+    assert main(["a + 2", "a=f.h5:/a", "-o", "f.h5:/b", "--overwrite"]) == 0
+    with h5py.File("f.h5") as file:
+        assert file["b"][...].tolist() == [2, 3, 4, 5, 6]
+    assert os.stat("f.h5").st_mode & 0o777 == 0o640 and names() == ["f.h5"]
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_array_joins_a_group(zarr_format: int) -> None:
+    """Of the group's format, with the groups between; consolidated metadata name it too."""
+    zarr = pytest.importorskip("zarr", "3")
+    group = zarr.open_group("g.zarr", mode="w", zarr_format=zarr_format)
+    group.create_array("a", shape=(4,), dtype="f8")[...] = np.arange(4)
+    if zarr_format == 2:
+        zarr.consolidate_metadata("g.zarr")
+    assert main(["a + 1", "a=g.zarr:/a", "-o", "g.zarr:/deep/er/b"]) == 0
+    found = zarr.open_group("g.zarr", mode="r")
+    assert found["deep/er/b"][...].tolist() == [1, 2, 3, 4]
+    assert found["deep/er/b"].metadata.zarr_format == zarr_format
+    assert main(["a + 2", "a=g.zarr:/a", "-o", "g.zarr:/deep/er/b", "--overwrite"]) == 0
+    assert zarr.open_group("g.zarr", mode="r")["deep/er/b"][...].tolist() == [2, 3, 4, 5]
+    assert names() == ["g.zarr"]
+
+
+# ---- Errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_existing_output(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = save(kind, "a", np.arange(4.0))
+    save(kind, "out", np.zeros(3))
+    before = names()
+    assert main(["a + 1", file, "-o", place(kind, "out")]) == 1
+    assert "exists; --overwrite replaces it" in capsys.readouterr().err
+    assert load(kind).tolist() == [0, 0, 0] and names() == before
+    assert main(["a + 1", file, "-o", place(kind, "out"), "--overwrite"]) == 0
+    assert load(kind).tolist() == [1, 2, 3, 4] and names() == before
+    assert main(["a", file, "-o", file[2:], "--overwrite"]) == 1
+    assert "is the input a: name another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("library", ["h5py", "zarr", "xarray", "dask.array"])
+def test_a_library_that_is_missing(
+    library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save("a.npy", np.ones(3))
+    target = {"h5py": "out.h5:/a", "zarr": "out.zarr"}.get(library, "out.nc:a")
+    monkeypatch.setitem(sys.modules, library, None)
+    assert main(["a", "a=a.npy", "-o", target]) == 1
+    assert f"pip install {library.split('.')[0]}" in capsys.readouterr().err.replace("'", "")
+    if library != "dask.array":
+        assert main(["a", f"a={target}", "-o", "out.npy"]) == 1
+        assert f"the package {library}" in capsys.readouterr().err
+    assert names() == ["a.npy"]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("no.h5:/a", "cannot read no.h5:/a: No such file"),
+        ("no.zarr", "cannot read no.zarr: No such file"),
+        ("no.nc:a", "cannot read no.nc:a: No such file"),
+        ("f.h5:/b", "no array of that name; the arrays in the file: f.h5:/deep/a"),
+        ("f.h5", "a group, not an array; the arrays in the file: f.h5:/deep/a"),
+        ("f.h5:/deep", "a group, not an array"),
+        ("f.h5:/text", "type object is none of"),
+        ("g.zarr", "a group, not an array; the arrays in the file: g.zarr:/a"),
+        ("g.zarr:/b", "no array of that name"),
+        ("x.nc:b", "it names no variable; those in the file: x.nc:"),
+        ("x.nc", "it names no variable"),
+        ("bad.h5:/a", "cannot read bad.h5:/a"),
+        ("bad.nc:a", "cannot read bad.nc:a"),
+    ],
+)
+def test_inputs_that_cannot_be_read(
+    source: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    with h5py.File("f.h5", "w") as file:
+        file["deep/a"], file["text"] = np.ones(3), "text"
+    zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
+    save("nc", "a", np.ones(3))
+    os.rename("a.nc", "x.nc")
+    for name in ("bad.h5", "bad.nc"):
+        Path(name).write_bytes(b"\x89HDF\r\n\x1a\n" + b"nothing" * 99)
+    assert main(["a", f"a={source}", "-o", "out.npy"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("pkg eval: error: cannot read") and text in said
+    assert said.count("\n") == 1 and not os.path.exists("out.npy")
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "text"),
+    [
+        ("out.h5", 2, "name the dataset, as in out.h5:/result"),
+        ("out.nc", 2, "name the variable, as in out.nc:result"),
+        ("no/out.h5:/a", 1, "no folder"),
+        ("no/out.zarr", 1, "no folder"),
+        ("no/out.nc:a", 1, "no folder"),
+        ("f.h5:/deep", 1, "it is a group"),
+        ("g.zarr", 1, "it exists, and is not an array of Zarr"),
+        ("g.zarr:/a/b", 1, "g.zarr/a is not a group of Zarr"),
+        ("plain.zarr:/a", 1, "plain.zarr is not a group of Zarr"),
+    ],
+)
+def test_outputs_that_cannot_be_written(
+    target: str, status: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    with h5py.File("f.h5", "w") as file:
+        file["deep/a"] = np.ones(3)
+    zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
+    os.mkdir("plain.zarr")
+    np.save("x.npy", np.ones(3, "c8"))
+    before = names()
+    assert main(["x", "x=x.npy", "-o", target, "--overwrite"]) == status
+    said = capsys.readouterr().err
+    assert text in said and said.count("\n") == 1
+    assert names() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failure_in_the_middle_leaves_nothing(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does it touch the array that was to be replaced."""
+    pytest.importorskip(MODULES[kind.split()[0]])
+    monkeypatch.setattr(_stores, "_CHUNK_COUNT", 100)
+    np.save("a.npy", np.arange(1000.0))
+    for is_there in (False, True):
+        if is_there:
+            save(kind, "out", np.zeros(3))
+        before = names()
+        calls = 0
+
+        def call(self: Any, *args: Any, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 5:
+                raise MemoryError("as planned")
+            return self(*args, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "pkg._files.Evaluation._call",
+                lambda s, part, **more: call(
+                    s.expression,
+                    *(part(x) if hasattr(x, "part") else x for x in s.operands),
+                    **more,
+                ),
+            )
+            arguments = ["a + 1", "a=a.npy", "-o", place(kind, "out"), "--chunk", "1K"]
+            assert main([*arguments, "--overwrite"]) == 1
+        assert "as planned" in capsys.readouterr().err
+        assert names() == before
+    assert load(kind).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing(kind: str, number: signal.Signals) -> None:
+    pytest.importorskip(MODULES[kind.split()[0]])
+    a = np.lib.format.open_memmap("a.npy", mode="w+", dtype="f4", shape=(1 << 28,))
+    a.flush()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pkg", "eval", "a + 1", "a=a.npy", "-o", place(kind, "out")]
+        + ["--chunk", "4K"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while process.poll() is None and not any(name.startswith(".pkg-eval") for name in names()):
+            pass
+        process.send_signal(number)
+        said = process.communicate(timeout=120)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number, said
+    assert f"interrupted ({number.name})" in said
+    assert names() == ["a.npy"]
+
+
+_PEAK = """
+import resource, sys
+from pkg._files import main
+assert main(["a + 1", f"a={sys.argv[1]}", "-o", sys.argv[2], "--chunk", "1M"]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr", "nc"])
+def test_memory_is_bounded(kind: str, python: Callable[..., str]) -> None:
+    """Ten times as much data takes about as much memory."""
+    peaks = []
+    for n in (1 << 20, 20 << 20):
+        for name in ("a", "out"):
+            subprocess.run(["rm", "-rf", place(kind, name).split(":")[0]], check=True)
+        source = save(kind, "a", np.zeros((n >> 10, 1 << 10), "f4"), (1 << 6, 1 << 10)).partition(
+            "="
+        )[2]
+        peaks.append(int(python(_PEAK, source, place(kind, "out"))))
+    assert peaks[1] < peaks[0] + 40_000, peaks  # in KiB; the data are 80 MiB
+
+
+# ---- The command ---------------------------------------------------------------------------------
+
+
+def test_the_script() -> None:
+    """``pcd`` is what pyproject.toml says, and names itself."""
+    code = "import sys; sys.argv = ['/usr/bin/pcd', *sys.argv[1:]]; from pkg.__main__ import script"
+    run = [sys.executable, "-c", f"{code}; sys.exit(script())"]
+    shown = subprocess.run([*run, "eval", "--help"], capture_output=True, text=True, check=True)
+    assert "usage: pcd eval" in shown.stdout and 'pcd eval "sum(a * b)"' in shown.stdout
+    for name in (*pcd.operations, *("where", "clip", "count_nonzero", "arcsinh", "logaddexp")):
+        assert f" {name}" in shown.stdout or name in ("round",), name
+    assert (
+        "usage: pcd [-h]"
+        in subprocess.run([*run, "--help"], capture_output=True, text=True, check=True).stdout
+    )
+    project = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text()
+    assert 'pcd = "pkg.__main__:script"' in project
