@@ -40,8 +40,6 @@ nb_merge_streams = True
 
 html_theme = "furo"
 html_title = f"pipcudemo {version}"
-html_static_path = ["static"]
-html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

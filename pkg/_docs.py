@@ -350,19 +350,22 @@ order='K', subok=True, device=None)
 
 Parameters
 ----------
-{inputs} : number or array_like
-    Broadcast against each other.  Python numbers alone give a Python number or bool.
-out : ndarray, optional
+{inputs} : number, array_like or Array
+    Broadcast against each other.  A `pkg.Array`, or another library's array on a GPU, is computed
+    on its GPU, and goes with numbers and arrays of that GPU only.
+out : ndarray or Array, optional
     Where the result goes; of the shape of the result.
 where, dtype, casting, order
     As for NumPy's ufuncs.
 device : "cpu", "cuda" or "cuda:N", optional
-    Where to compute; the results are the same.  Otherwise the `pkg.default_device`, else the CPU.
+    Where to compute host arrays; the results are the same.  Otherwise `pkg.default_device`, else
+    the CPU.
 
 Returns
 -------
-A Python number, a NumPy scalar or an ndarray of the broadcast shape, of the type that NumPy gives;
-pandas, xarray and Dask objects come back as their own kind.
+number, ndarray or Array
+    Of the broadcast shape and the type that NumPy gives.  Python numbers alone give a Python number
+    or bool; arrays on a GPU an Array; pandas, xarray and Dask objects their own kind.
 
 Raises
 ------
@@ -414,6 +417,50 @@ def _signature(nin: int) -> Signature:
         + [Parameter(name, Parameter.KEYWORD_ONLY, default=x) for name, x in options.items()]
     )
 
+
+_REDUCE = """reduce(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)
+
+Combines the elements along one axis, several, or all (None) by the operation.
+
+``add.reduce`` sums them, floats in an order that depends on their number only.  So do `pkg.sum` and
+its sisters, which use all threads and take `device`.  Computes on the CPU; an Array is reduced on
+its GPU if there is such a function.
+"""
+
+_ACCUMULATE = """accumulate(array, /, axis=0, dtype=None, out=None)
+
+Combines the elements along an axis from left to right and returns each result on the way.
+
+``add.accumulate`` gives the running sums.  Computes on the CPU.
+"""
+
+_REDUCEAT = """reduceat(array, /, indices, axis=0, dtype=None, out=None)
+
+Reduces slices of an axis: each begins at one of the indices and ends before the next.
+
+Computes on the CPU.
+"""
+
+_OUTER = """outer(a, b, /, **keywords)
+
+Computes the operation for each pair of an element of `a` and an element of `b`.
+
+The result has the shape ``a.shape + b.shape``.  Computes on the CPU.
+"""
+
+_AT = """at(a, indices, b=None, /)
+
+Computes the operation in place for the elements of `a` at some indices, one after the other.
+
+An index that occurs twice counts twice.  Computes on the CPU.
+"""
+
+#: The texts of the methods that operations have from their ufuncs, by their names.
+METHODS = {
+    name: f"{text}\nThe arguments are those of `numpy.ufunc.{name}`.\n"
+    for text in (_REDUCE, _ACCUMULATE, _REDUCEAT, _OUTER, _AT)
+    for name in [text.partition("(")[0]]
+}
 
 #: How operations of one and of two inputs are called.
 SIGNATURES = {nin: _signature(nin) for nin in (1, 2)}

@@ -507,18 +507,26 @@ static PyObject *get_of_ufunc(PyObject *object, void *name)
     return PyObject_GetAttrString(((operation *)object)->ufunc, name);
 }
 
-/* Returns functools.partial(method, dtype=bool): no loop takes a bool, the result so far, and x. */
-static PyObject *repeat_in_bool(PyObject *method)
+/*
+ * Returns functools.partial(method), with the text that `describe` was given for it.  With in_bool
+ * the partial sets dtype=bool: no loop takes a bool, the result so far, and x.
+ */
+static PyObject *describe_method(operation *self, PyObject *method, const char *which, int in_bool)
 {
     PyObject *args[] = {PyImport_ImportModule("functools"), method, (PyObject *)&PyBool_Type};
     PyObject *name = PyUnicode_FromString("partial"), *keywords = Py_BuildValue("(s)", "dtype");
-    PyObject *result = args[0] != NULL && name != NULL && keywords != NULL
-                           ? PyObject_VectorcallMethod(name, args, 2, keywords)
+    PyObject *texts = PyMapping_GetItemString(self->dict, "_methods");
+    PyObject *text = texts != NULL ? PyMapping_GetItemString(texts, which) : NULL;
+    PyObject *result = args[0] != NULL && name != NULL && keywords != NULL && text != NULL
+                           ? PyObject_VectorcallMethod(name, args, 2, in_bool ? keywords : NULL)
                            : NULL;
+    if (result != NULL && PyObject_SetAttrString(result, "__doc__", text) < 0)
+        Py_CLEAR(result);
     Py_XDECREF(args[0]);
     Py_XDECREF(name);
     Py_XDECREF(keywords);
-    Py_DECREF(method);
+    Py_XDECREF(texts);
+    Py_XDECREF(text);
     return result;
 }
 
@@ -540,9 +548,10 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
             self->name, (const char *)name);
     PyObject *method = PyObject_GetAttrString(self->ufunc, name);
     const int repeats = strcmp(name, "outer") != 0 && strcmp(name, "at") != 0;
-    return method != NULL && repeats && self->nin == 2 && is_logical(self->op)
-               ? repeat_in_bool(method)
-               : method;
+    const int in_bool = repeats && self->nin == 2 && is_logical(self->op);
+    PyObject *described = method != NULL ? describe_method(self, method, name, in_bool) : NULL;
+    Py_XDECREF(method);
+    return described;
 }
 
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
@@ -588,10 +597,11 @@ static int operation_setattro(PyObject *object, PyObject *name, PyObject *value)
 static PyObject *operation_describe(PyObject *object, PyObject *args)
 {
     operation *self = (operation *)object;
-    PyObject *doc, *signature;
-    if (!PyArg_ParseTuple(args, "OO:describe", &doc, &signature) ||
+    PyObject *doc, *signature, *methods;
+    if (!PyArg_ParseTuple(args, "OOO!:describe", &doc, &signature, &PyDict_Type, &methods) ||
         PyDict_SetItemString(self->dict, "__doc__", doc) < 0 ||
-        PyDict_SetItemString(self->dict, "__signature__", signature) < 0)
+        PyDict_SetItemString(self->dict, "__signature__", signature) < 0 ||
+        PyDict_SetItemString(self->dict, "_methods", methods) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -629,8 +639,8 @@ static PyGetSetDef operation_getset[] = {
 static PyMethodDef operation_methods[] = {
     {"__reduce__", operation_reduce, METH_NOARGS, NULL},
     {"describe", operation_describe, METH_VARARGS,
-     "describe($self, doc, signature, /)\n--\n\nSets what help() and inspect.signature() show; "
-     "called when the package is imported."},
+     "describe($self, doc, signature, methods, /)\n--\n\nSets what help() and inspect.signature() "
+     "show, and the texts of reduce and the other methods; called when the package is imported."},
     {"call_ufunc", (PyCFunction)(void (*)(void))operation_call_ufunc, METH_FASTCALL | METH_KEYWORDS,
      "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
      "warnings name the operation."},

@@ -71,3 +71,19 @@ def test_names_and_texts(operation: Any) -> None:
     assert operation.__name__ in operation.__doc__
     assert isinstance(type(operation).__doc__, str)
     assert operation.__name__ in pydoc.render_doc(operation)
+
+
+@EACH
+def test_operations_say_that_they_take_arrays_on_a_gpu(operation: Any) -> None:
+    text = pydoc.plain(pydoc.render_doc(operation))
+    assert "array_like or Array" in text and "ndarray or Array" in text
+
+
+@pytest.mark.parametrize("name", ["reduce", "accumulate", "reduceat", "outer", "at"])
+@pytest.mark.parametrize("operation", [pcd.add, pcd.logical_or], ids=lambda x: x.__name__)
+def test_methods_of_the_ufunc_have_texts_of_their_own(operation: Any, name: str) -> None:
+    """The ufunc's text would promise NumPy's order of sums."""
+    method = getattr(operation, name)
+    assert method.__doc__.startswith(f"{name}(") and method.__doc__ in pcd._docs.METHODS.values()
+    assert method.__doc__ != getattr(np.add, name).__doc__
+    assert method.__doc__.split("\n")[2] in pydoc.plain(pydoc.render_doc(method))

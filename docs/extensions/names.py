@@ -54,9 +54,9 @@ def summary(name: str) -> str:
     if name in pkg.operations:  # the signature comes before
         text = text.partition("\n\n")[2].replace(", element by element.", ".").replace("*", r"\*")
         text = text.replace("|", r"\|")
-    sentence = re.match(r".*?[.:;](?=\s|$)", text, re.DOTALL)
+    sentence = re.match(r".*?\.(?=\s|$)", text, re.DOTALL)
     assert sentence, f"{name} has no documentation"
-    return " ".join(sentence[0].split()).rstrip(":;.") + "."
+    return " ".join(sentence[0].split())
 
 
 def described(name: str) -> Iterator[str]:
@@ -82,7 +82,7 @@ class Names(Directive):
 
     def run(self) -> list[nodes.Node]:
         names = " ".join(self.content).split()
-        lines = [".. list-table::", "   :widths: auto", ""]
+        lines = [".. list-table::", "   :align: left", "   :widths: auto", ""]
         for name in names:
             others = ", ".join(f"``{other}``" for other in further_names(name))
             lines.append(f"   * - :py:obj:`~pkg.{name}`")
