@@ -423,19 +423,18 @@ class ZarrOutput:
         self.chunks = chunk = chunks or tuple(
             max(1, n) for n in piece_shape(shape, _CHUNK_COUNT, False)
         )
-        more = {"shape": shape, "dtype": dtype, "chunks": chunk}
         try:
-            if self._rest:
-                group = self._library.open_group(
-                    str(self._temporary), mode="w", zarr_format=self._format
-                )
-                self._array = group.create_array("/".join(self._rest), **more)
-            else:
-                self._array = self._library.create_array(
-                    store=str(self._temporary), zarr_format=self._format, **more
-                )
+            with self._deferred():  # as in `fill`
+                self._array = self._create({"shape": shape, "dtype": dtype, "chunks": chunk})
         except _ERRORS as error:
             raise self._failure(error) from None
+
+    def _create(self, described: dict[str, Any]) -> Any:
+        folder = str(self._temporary)
+        if not self._rest:
+            return self._library.create_array(store=folder, zarr_format=self._format, **described)
+        group = self._library.open_group(folder, mode="w", zarr_format=self._format)
+        return group.create_array("/".join(self._rest), **described)
 
     def _failure(self, error: BaseException) -> Failure:
         return Failure(f"cannot write {self.path}: {_text(error)}")
@@ -445,7 +444,7 @@ class ZarrOutput:
         for begin, piece in pieces(self._shape, step):
             part = compute(begin, piece)
             try:
-                # Threads of Zarr's own go on writing when a signal ends the call.
+                # Zarr's own threads go on writing when a signal ends the call.
                 with self._deferred():
                     self._array[_region(begin, part)] = part
             except _ERRORS as error:
