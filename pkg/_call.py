@@ -41,6 +41,7 @@ from ._operands import (
     python_number,
     refusal,
     share_domain,
+    share_units,
     type_number,
 )
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
@@ -419,13 +420,16 @@ def _call_with_rules(
     check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
     ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
     share_domain(operation.__name__, ufunc, inputs)
+    share_units(operation.__name__, ufunc, inputs)
     try:
         return _call_ufunc(operation, ufunc, inputs, keywords)
     except TypeError as error:
-        if not str(error).startswith("unknown ufunc"):  # as astropy says
-            raise
         arguments = (*inputs, keywords.get("out"), keywords.get("where"))
-        found = next(filter(own_ufuncs, arguments))
+        found = next(filter(own_ufuncs, arguments), None)
+        is_pints = type(found).__module__.split(".")[0] == "pint"
+        unknown = "operand type(s) all returned" if is_pints else "unknown ufunc"  # astropy
+        if not str(error).startswith(unknown):
+            raise
         raise refusal(f"an operand of {operation.__name__}()", found) from error
     except OverflowError:
         # Integers and a number beyond their type: NumPy knows the answer, but crashes with `where`.

@@ -21,7 +21,8 @@ from ._manipulation import concatenate
 from ._operands import describe, device_name, gpu_of, has_own_rules, refusal
 from ._pieces import piece_shape, pieces
 from ._table import ELEMENTS, ELEMENTS_TEXT
-from .expressions import Expression, datasets
+from .expressions import datasets
+from .expressions.expression import Expression
 
 #: Elements computed at once: on the CPU they fit its caches, on a GPU they are worth a launch.
 _CPU_COUNT, _GPU_COUNT = 1 << 20, 1 << 24

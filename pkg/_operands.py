@@ -39,6 +39,8 @@ _ADVICE = {
     "dask": "use dask.array.map_blocks(function, ...)",
     "xarray": "use xarray.apply_ufunc(function, ...)",
     "pandas": "pass its values: x.to_numpy()",
+    "astropy": "pass its values in a unit: x.to_value(unit)",
+    "pint": "pass its values in a unit: x.to(unit).magnitude",
 }
 
 
@@ -131,6 +133,17 @@ def share_domain(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
         numpys = getattr(np, name, None)
         if domains.get(numpys) is not None:
             domains[ufunc], fills[ufunc] = domains[numpys], fills[numpys]
+
+
+def share_units(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
+    """Lets astropy's quantities compute with `ufunc`, with the units of NumPy's of a name."""
+    if "astropy.units" in sys.modules:
+        units: Any = sys.modules["astropy.units"]
+        if any(isinstance(x, units.Quantity) for x in operands):
+            rules = getattr(units.quantity_helper, "UFUNC_HELPERS", {})
+            rule = rules.get(getattr(np, name, None))
+            if rule is not None:
+                rules.setdefault(ufunc, rule)
 
 
 def plain(what: str, x: Any) -> np.ndarray[Any, Any]:

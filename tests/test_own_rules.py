@@ -445,7 +445,48 @@ def test_nothing_is_written_where_a_reduction_is_refused(name: str) -> None:
     assert out == getattr(np, name)([1.0, 2.0])
 
 
-def test_quantities_are_refused_by_name() -> None:
-    units = pytest.importorskip("astropy.units")
-    with pytest.raises(TypeError, match=r"add\(\) is a .*Quantity, .*: pass a plain array"):
-        pcd.add(np.ones(2) * units.m, np.ones(2) * units.m)
+def _quantities(library: str) -> tuple[Any, Any]:
+    """Returns a unit of length and one of time."""
+    if library == "astropy":
+        units = pytest.importorskip("astropy.units")
+        return units.m, units.s
+    registry = pytest.importorskip("pint").UnitRegistry()
+    return registry.m, registry.s
+
+
+@pytest.mark.parametrize("library", ["astropy", "pint"])
+def test_quantities_keep_their_units(library: str) -> None:
+    """The results are those of NumPy's functions, of large arrays too, and so are the errors."""
+    metre, second = _quantities(library)
+    for n in (3, 100_000):
+        x, t = np.arange(1.0, n + 1) * metre, np.full(n, 2.0) * second
+        for name in ("add", "subtract", "multiply", "sqrt", "less", "maximum", "floor", "hypot"):
+            operands = [x, x][: getattr(pcd, name).nin]
+            got, want = getattr(pcd, name)(*operands), getattr(np, name)(*operands)
+            assert type(got) is type(want) and str(got) == str(want), name
+        assert str(pcd.multiply(x, t)) == str(x * t)
+        assert str(pcd.add(x, 1000 * x)) == str(x + 1000 * x)
+        for refused in (lambda x=x, t=t: pcd.add(x, t), lambda x=x: pcd.exp(x)):
+            with pytest.raises(Exception, match="(?i)dimension|convert"):
+                refused()
+
+
+@pytest.mark.parametrize("library", ["astropy", "pint"])
+def test_quantities_are_refused_by_name(library: str) -> None:
+    """Where no rule says which unit the result has."""
+    advice = {"astropy": r"x\.to_value\(unit\)", "pint": r"x\.to\(unit\)\.magnitude"}[library]
+    metre, _ = _quantities(library)
+    x = np.ones(2) * metre
+    for call in (
+        lambda: pcd.erf(x),
+        lambda: pcd.asarray(x),
+        lambda: pcd.evaluate("x + 1", {"x": x}),
+        lambda: pcd.fingerprint(x),
+    ):
+        with pytest.raises(TypeError, match=rf"is an? .*Quantity, .*: .*{advice}"):
+            call()
+    if library == "pint":
+        with pytest.raises(TypeError, match=rf"power\(\) is .*{advice}"):
+            pcd.power(x, 2)
+    else:
+        assert str(pcd.power(x, 2)) == str(x**2) and str(pcd.divide(x, x)) == str(x / x)

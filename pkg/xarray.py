@@ -1,0 +1,168 @@
+"""Expressions, reductions and fingerprints of xarray's objects: ``import pkg.xarray``.
+
+The import gives DataArrays and Datasets an attribute ``pcd``.  Results keep dimensions and
+coordinates; chunks of Dask stay lazy, and Arrays stay on their GPU.
+
+>>> import xarray as xr
+>>> import pkg.xarray
+>>> scene = xr.Dataset({"nir": ("x", [3.0, 5.0]), "red": ("x", [1.0, 3.0])}, {"x": [10, 20]})
+>>> scene.pcd.evaluate("(nir - red) / (nir + red)").values
+array([0.5 , 0.25])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import xarray as xr
+
+from . import _reductions
+from ._creation import asarray
+from ._fingerprint import fingerprint as _fingerprint
+from .expressions import Expression
+
+_for_arrays: Any = xr.register_dataarray_accessor
+_for_datasets: Any = xr.register_dataset_accessor
+
+
+def _elements(expression: Any) -> Expression:
+    """Returns an Expression of elements; TypeError for one that ends in a reduction."""
+    given: Any = getattr(expression, "expression", expression)  # of a fused function
+    e = Expression(given) if isinstance(given, str) else given
+    if not isinstance(e, Expression):
+        raise TypeError(f"apply() takes an Expression or its text, not {type(e).__name__}")
+    reduction = e._graph.reduction
+    if reduction is not None:
+        raise TypeError(
+            f"the expression ends in {reduction.name}(), whose axis= has no dimensions' names: "
+            f"evaluate its elements, and then call .pcd.{reduction.name}(dim)"
+        )
+    return e
+
+
+def _bind(e: Expression, operands: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+    """Returns the operands in the order of the inputs; TypeError if they do not fit."""
+    given = dict(zip(e.inputs, operands, strict=False))
+    both = [name for name in named if name in given]
+    missing = [name for name in e.inputs if name not in given and name not in named]
+    unknown = [name for name in named if name not in e.inputs]
+    if len(operands) > len(e.inputs) or both or missing or unknown:
+        text = f"got {len(operands)} by position and {', '.join(named) or 'none'} by name"
+        raise TypeError(f"the expression takes {', '.join(e.inputs) or 'no inputs'}: {text}")
+    given.update(named)
+    return [given[name] for name in e.inputs]
+
+
+def apply(
+    expression: Any,
+    *operands: Any,
+    join: Any = "exact",
+    keep_attrs: Any = None,
+    **named: Any,
+) -> Any:
+    """Computes an expression of DataArrays, Datasets and numbers, by `xarray.apply_ufunc`.
+
+    `expression` is a text, an Expression or what `pkg.fuse` makes; operands are given by position
+    or by name.  They are broadcast by the names of their dimensions, and `join` says, as in
+    xarray, what happens to coordinates that differ: by default they are an error.  Arrays are
+    computed in one pass where they are, chunks of Dask when they are asked for.
+    """
+    e = _elements(expression)
+
+    def compute(*arrays: Any) -> Any:
+        if not any(hasattr(x, "__dask_graph__") for x in arrays):
+            return e(*arrays)
+        import dask.array
+
+        map_blocks: Any = dask.array.map_blocks
+        return map_blocks(e, *arrays)
+
+    bound = _bind(e, operands, named)
+    return xr.apply_ufunc(compute, *bound, join=join, dask="allowed", keep_attrs=keep_attrs)
+
+
+class _Accessor:
+    """What DataArrays and Datasets have in common."""
+
+    def __init__(self, obj: Any) -> None:
+        self._obj = obj
+
+    def to_device(self, device: str) -> Any:
+        """Returns a copy with the elements on a device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+
+        Coordinates stay in host memory.
+        """
+
+        def move(x: Any) -> Any:
+            return x.copy(data=asarray(x.data, device=device))
+
+        if isinstance(self._obj, xr.Dataset):
+            return self._obj.map(move, keep_attrs=True)
+        return move(self._obj)
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdims: bool) -> Any:
+        return self._obj.reduce(function, dim, keepdims=keepdims)
+
+    def sum(self, dim: Any = None, keepdims: bool = False) -> Any:
+        """Sums over dimensions, None for all, in the order of `pkg.sum`."""
+        return self._reduce(_reductions.sum, dim, keepdims)
+
+    def prod(self, dim: Any = None, keepdims: bool = False) -> Any:
+        """Multiplies over dimensions, None for all, in the order of `pkg.prod`."""
+        return self._reduce(_reductions.prod, dim, keepdims)
+
+    def min(self, dim: Any = None, keepdims: bool = False) -> Any:
+        """Returns minima over dimensions, None for all; NaN if one is."""
+        return self._reduce(_reductions.min, dim, keepdims)
+
+    def max(self, dim: Any = None, keepdims: bool = False) -> Any:
+        """Returns maxima over dimensions, None for all; NaN if one is."""
+        return self._reduce(_reductions.max, dim, keepdims)
+
+    def mean(self, dim: Any = None, keepdims: bool = False) -> Any:
+        """Returns means over dimensions, None for all, summed in the order of `pkg.sum`."""
+        return self._reduce(_reductions.mean, dim, keepdims)
+
+
+@_for_arrays("pcd")
+class DataArrayAccessor(_Accessor):
+    """``x.pcd`` of a DataArray."""
+
+    def evaluate(self, expression: Any, **named: Any) -> Any:
+        """Evaluates an expression; its one name that is not given stands for the DataArray.
+
+        ``x.pcd.evaluate("(x - low) / (high - low)", low=2, high=3)``; see `apply`.
+        """
+        e = _elements(expression)
+        free = [name for name in e.inputs if name not in named]
+        if len(free) != 1:
+            raise TypeError(
+                f"one name of the expression must stand for the DataArray, and the others be "
+                f"given; not given: {', '.join(free) or 'none'}"
+            )
+        return apply(e, **{free[0]: self._obj}, **named)
+
+    def fingerprint(self) -> str:
+        """Returns `pkg.fingerprint` of the elements, computed where they are.
+
+        Chunks of Dask are a TypeError: compute them first.
+        """
+        return _fingerprint(self._obj.data)
+
+
+@_for_datasets("pcd")
+class DatasetAccessor(_Accessor):
+    """``x.pcd`` of a Dataset."""
+
+    def evaluate(self, expression: Any, **named: Any) -> Any:
+        """Evaluates an expression of the Dataset's variables, and of `named`; see `apply`."""
+        e = _elements(expression)
+        missing = [name for name in e.inputs if name not in named and name not in self._obj]
+        if missing:
+            raise KeyError(
+                f"the expression uses {', '.join(missing)}; the Dataset has "
+                f"{', '.join(map(str, self._obj.variables))}"
+            )
+        variables = {name: self._obj[name] for name in e.inputs if name not in named}
+        return apply(e, **variables, **named)

@@ -1,0 +1,134 @@
+"""pkg.xarray: dimensions, coordinates and laziness that get lost; an import that nobody wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pkg as pcd
+
+xr = pytest.importorskip("xarray")
+
+import pkg.xarray  # noqa: E402
+
+NDVI = "(nir - red) / (nir + red)"
+
+
+@pytest.fixture
+def scene() -> Any:
+    rng = np.random.default_rng(1)
+    return xr.Dataset(
+        {
+            "nir": (("y", "x"), rng.random((20, 30), "f4"), {"unit": "W"}),
+            "red": (("x", "y"), rng.random((30, 20), "f4")),
+            "row": ("x", rng.random(30)),
+            "mask": (("y", "x"), rng.random((20, 30)) > 0.5),
+        },
+        {"x": np.arange(30) * 10, "y": np.arange(20.0)},
+    )
+
+
+def assert_same(got: Any, want: Any) -> None:
+    xr.testing.assert_identical(got.drop_attrs().rename(None), want.drop_attrs().rename(None))
+    assert got.dtype == want.dtype and got.values.tobytes() == want.values.tobytes()
+
+
+def wanted(scene: Any) -> Any:
+    return (scene.nir - scene.red) / (scene.nir + scene.red)
+
+
+def test_evaluate_on_a_dataset(scene: Any) -> None:
+    assert_same(scene.pcd.evaluate(NDVI), wanted(scene))
+    assert_same(scene.pcd.evaluate("nir + row * k", k=2), scene.nir + scene.row * 2)
+    assert_same(scene.pcd.evaluate("x + nir"), scene.x + scene.nir)
+    assert_same(scene.pcd.evaluate(pcd.Expression("nir * z"), z=scene.row), scene.nir * scene.row)
+    assert_same(scene.pcd.evaluate("where(mask, nir, 0)"), scene.nir.where(scene["mask"], 0))
+    with pytest.raises(KeyError, match="the expression uses blue, green; the Dataset has nir, red"):
+        scene.pcd.evaluate("blue + green + nir")
+
+
+def test_evaluate_on_a_dataarray(scene: Any) -> None:
+    assert_same(scene.nir.pcd.evaluate("x * 2 + 1"), scene.nir * 2 + 1)
+    got = scene.nir.pcd.evaluate("(x - low) / (high - low)", low=0.5, high=scene.row)
+    assert_same(got, (scene.nir - 0.5) / (scene.row - 0.5))
+    for text, more in (("x + y", {}), ("x + 1", {"x": 2})):
+        with pytest.raises(TypeError, match="one name of the expression must stand for the Data"):
+            scene.nir.pcd.evaluate(text, **more)
+
+
+def test_apply(scene: Any) -> None:
+    """To DataArrays by position and by name, and to whole Datasets, variable by variable."""
+    ndvi = pcd.Expression(NDVI)
+    assert_same(pkg.xarray.apply(ndvi, scene.nir, scene.red), wanted(scene))
+    assert_same(pkg.xarray.apply(NDVI, red=scene.red, nir=scene.nir), wanted(scene))
+    double = pkg.xarray.apply(pcd.fuse(lambda v: v * 2), scene[["nir", "row"]])
+    xr.testing.assert_identical(double.drop_attrs(), (scene[["nir", "row"]] * 2).drop_attrs())
+    assert double.nir.dtype == "f4" and double.row.dtype == "f8"
+    assert pkg.xarray.apply("a + 1", 2) == 3
+    kept = pkg.xarray.apply("a * 2", scene.nir, keep_attrs=True)
+    assert kept.attrs == {"unit": "W"}
+    for operands, named in (((1,), {}), ((1, 2, 3), {}), ((1, 2), {"red": 3}), ((1, 2), {"k": 3})):
+        with pytest.raises(TypeError, match="the expression takes nir, red: got"):
+            pkg.xarray.apply(ndvi, *operands, **named)
+    with pytest.raises(TypeError, match="takes an Expression or its text, not int"):
+        pkg.xarray.apply(3)  # type: ignore[arg-type]
+
+
+def test_coordinates_that_differ_are_an_error(scene: Any) -> None:
+    moved = scene.red.assign_coords(x=scene.x + 10)
+    with pytest.raises(ValueError, match="exact|not equal"):
+        pkg.xarray.apply(NDVI, scene.nir, moved)
+    got = pkg.xarray.apply(NDVI, scene.nir, moved, join="inner")
+    with xr.set_options(arithmetic_join="inner"):
+        assert_same(got, (scene.nir - moved) / (scene.nir + moved))
+
+
+def test_reductions_have_names_of_dimensions(scene: Any) -> None:
+    with pytest.raises(TypeError, match=r"ends in sum\(\).*\.pcd\.sum\(dim\)"):
+        scene.pcd.evaluate("sum(nir * red)")
+    nir = scene.nir
+    for name in ("sum", "prod", "min", "max", "mean"):
+        for dim, axis in (("x", 1), (None, None), (["y", "x"], (0, 1))):
+            got = getattr(nir.pcd, name)(dim)
+            want = getattr(pcd, name)(nir.values, axis=axis)
+            assert got.values.tobytes() == want.tobytes(), (name, dim)
+        assert getattr(nir.pcd, name)("x", keepdims=True).shape == (20, 1)
+    assert scene[["nir", "row"]].pcd.sum("x").nir.dims == ("y",)
+
+
+def test_chunks_stay_lazy(scene: Any) -> None:
+    pytest.importorskip("dask.array")
+    lazy = scene.chunk({"x": 7, "y": 6})
+    got = lazy.pcd.evaluate(NDVI)
+    assert got.chunks is not None and got.dtype == "f4"
+    assert_same(got.compute(), wanted(scene))
+    assert_same(lazy.pcd.evaluate("nir + row").compute(), scene.nir + scene.row)
+    both = pkg.xarray.apply("v + 1", lazy[["nir", "row"]])
+    assert (both.nir.dtype, both.row.dtype) == ("f4", "f8")
+    assert_same(both.row.compute(), scene.row + 1)
+    assert lazy.nir.pcd.sum("x").chunks is not None
+    with pytest.raises(TypeError, match="fingerprint.*dask"):
+        lazy.nir.pcd.fingerprint()
+    assert got.compute().pcd.fingerprint() == wanted(scene).pcd.fingerprint()
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(scene: Any) -> None:
+    there = scene.pcd.to_device("cuda")
+    assert isinstance(there.nir.data, pcd.Array) and there.nir.attrs == {"unit": "W"}
+    got = there[["nir", "row"]].pcd.evaluate("nir * 2 + row")
+    assert isinstance(got.data, pcd.Array)
+    assert_same(got.pcd.to_device("cpu"), scene.nir * 2 + scene.row)
+    assert got.pcd.fingerprint() == (scene.nir * 2 + scene.row).pcd.fingerprint()
+    total = there.nir.pcd.sum("x")
+    assert isinstance(total.data, pcd.Array)
+    assert pcd.asnumpy(total.data).tobytes() == pcd.sum(scene.nir.values, axis=1).tobytes()
+
+
+def test_nothing_imports_xarray_unasked(python: Callable[..., str]) -> None:
+    python("import sys, pkg; assert 'xarray' not in sys.modules and not hasattr(pkg, 'xarray')")
+    python("import xarray, pkg; assert not hasattr(xarray.DataArray, 'pcd')")
+    python("import pkg.xarray, xarray; assert hasattr(xarray.DataArray, 'pcd')")
