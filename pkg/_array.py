@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from . import _interop, _reductions, core
 from ._call import (
     assign,
+    assign_where,
     call_arrays,
     call_operator,
     check_out,
@@ -200,6 +202,7 @@ class Array(core.ArrayBase):
         return _call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        tell_dask()
         known = NUMPY_FUNCTIONS.get(function)
         return NotImplemented if known is None else known(*args, **kwargs)
 
@@ -230,7 +233,10 @@ class Array(core.ArrayBase):
     # ---- Views -----------------------------------------------------------------------------------
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        assign(self[key], value)
+        if isinstance(key, core.ArrayBase) and key.dtype == np.bool_:
+            assign_where(self, key, value)
+        else:
+            assign(self[key], value)
 
     @property
     def T(self) -> Array:
@@ -456,7 +462,34 @@ _reshape: Any = np.ndarray.reshape if np.lib.NumpyVersion(np.__version__) >= "2.
 _real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 
+def _count(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, **more: Any) -> Any:
+    """Returns how many elements of an Array each result of a reduction counts, for Dask."""
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    reduced = {d % x.ndim for d in axes}
+    number = np.asarray(math.prod(x.shape[d] for d in reduced), dtype or np.float64)
+    if axis is None and not keepdims:
+        return number[()]
+    shape = [
+        1 if d in reduced else n for d, n in enumerate(x.shape) if keepdims or d not in reduced
+    ]
+    result = core.empty(shape, number.dtype, x._ordinal, False)
+    core.copy(result, number)
+    return result
+
+
+def tell_dask() -> None:
+    """Tells Dask, if it is there, that counts of Arrays are Arrays: NumPy's are in host memory.
+
+    Whatever makes an Array for Dask calls this, in each process of its workers.
+    """
+    dispatch = sys.modules.get("dask.array.dispatch")
+    lookup = getattr(dispatch, "numel_lookup", None)
+    if lookup is not None and lookup.dispatch(Array) is not _count:
+        lookup.register(Array, _count)
+
+
 def _unpickle(host: Any, device: str) -> Any:
+    tell_dask()
     ordinal = core.parse_device(device)
     core.check_device(ordinal)
     return copy_to_gpu(host, ordinal)

@@ -33,6 +33,7 @@ from ._operands import (
     find_place,
     gpu_of,
     has_own_rules,
+    host_error,
     is_fortran,
     is_number,
     is_scalar,
@@ -758,6 +759,32 @@ def assign(view: Any, value: Any) -> None:
     if value._memory is view._memory and not _is_same(view, value):
         value = value.copy()
     core.copy(view, value)
+
+
+def assign_where(array: Any, mask: Any, value: Any) -> None:
+    """Sets those elements of an Array to a number for which a mask of its shape is true."""
+    if array._is_readonly:
+        raise ValueError("assignment to a read-only array")
+    find_place("assignment", (array, mask))
+    if mask.shape != array.shape:
+        raise IndexError(
+            f"the mask has the shape {mask.shape} and the array {array.shape}: they must be equal"
+        )
+    value = as_array(value)
+    if np.ndim(value) != 0:
+        raise TypeError(
+            "the elements that a mask selects are set to one number, not to an array: use "
+            "pkg.where(mask, values, x)"
+        )
+    if isinstance(value, core.ArrayBase):
+        find_place("assignment", (array, value))
+        number: Any = value
+    elif is_scalar(value):
+        number = np.asarray(value, array.dtype if type(value) in NUMBERS else None)
+    else:
+        raise host_error(value, array.device)
+    warn_of_complex(number.dtype, array.dtype)
+    core.select(array, mask, number, array)
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, asnumpy, copy_to_gpu
+from ._array import Array, asnumpy, copy_to_gpu, tell_dask
 from ._convert import array_of, convert
 from ._interop import as_array
 from ._mode import in_default_mode
@@ -64,6 +64,7 @@ def asarray(
     >>> asarray([1, 2, 3], dtype="float32")
     array([1., 2., 3.], dtype=float32)
     """
+    tell_dask()
     obj = as_array(obj)
     dtype = None if dtype is None else dtype_of("asarray", dtype)
     if isinstance(obj, Array):

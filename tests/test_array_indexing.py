@@ -243,3 +243,42 @@ def test_fill() -> None:
     _same(x, host)
     with pytest.raises(OverflowError):
         pcd.zeros(3, "i1", "cuda").fill(1000)
+
+
+# ---- Masks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "c16", "?"])
+def test_assignment_through_a_mask(dtype: str) -> None:
+    host = (np.arange(24).reshape(4, 6) % 7).astype(dtype)
+    mask = np.arange(24).reshape(4, 6) % 3 == 0
+    for value in (True, np.float32(5), np.array(3)):
+        for part in (np.s_[:], np.s_[::2, 1:]):
+            x, want = pcd.asarray(host, device="cuda"), host.copy()
+            x[part][pcd.asarray(mask[part], device="cuda")] = value
+            want[part][mask[part]] = value
+            assert np.array_equal(pcd.asnumpy(x), want)
+    x = pcd.asarray(host, device="cuda")
+    x[x == 0] = pcd.asarray(1, device="cuda")
+    assert np.array_equal(pcd.asnumpy(x), np.where(host == 0, 1, host))
+    scalar = pcd.asarray(2.5, device="cuda")
+    scalar[scalar > 2] = 1
+    assert scalar.item() == 1
+
+
+def test_masks_that_do_not_fit() -> None:
+    x = pcd.zeros((2, 3), device="cuda")
+    mask = x == 0
+    with pytest.raises(IndexError, match=r"the mask has the shape \(3,\) and the array \(2, 3\)"):
+        x[mask[0]] = 1
+    with pytest.raises(TypeError, match="set to one number, not to an array: use pkg.where"):
+        x[mask] = x
+    with pytest.raises(TypeError, match="neither an array of numbers nor a number"):
+        x[mask] = "text"
+    with pytest.raises(OverflowError):
+        pcd.zeros(2, "i1", device="cuda")[pcd.ones(2, "?", device="cuda")] = 1000
+    with pytest.raises(IndexError, match="not by Array"):
+        x[mask]
+    with pytest.raises(ValueError, match="read-only"):
+        pcd.broadcast_to(x, (2, 2, 3))[pcd.broadcast_to(mask, (2, 2, 3))] = 1
+    assert pcd.asnumpy(x).tolist() == [[0] * 3] * 2

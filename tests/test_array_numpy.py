@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import cases
@@ -277,6 +278,43 @@ def test_dask() -> None:
     _same(compute(x.rechunk((10, 10)) + 1), host + 1)
     _same(compute(x.reshape(600)), host.reshape(600))
     _same(compute(x.astype("f4")), host.astype("f4"))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "c16"])
+def test_dask_reductions(kind: str, axis: Any) -> None:
+    """Along axes, of chunks of unequal sizes, made in both ways; counts are on the GPU too."""
+    da = pytest.importorskip("dask.array")
+    host = np.random.default_rng(7).uniform(1, 3, (7, 9, 5)).astype(kind)
+    host[0, :, 1] = 0
+    chunks = (3, 4, 2)
+    given = da.from_array(_on_gpu(host), chunks=chunks, asarray=False)
+    moved = da.from_array(host, chunks=chunks).map_blocks(pcd.asarray, device="cuda")
+    names = ["sum", "mean", "std", "var", "any", "all"]
+    for x in (given, moved):
+        for name in names + (["min", "max", "prod"] if kind != "c16" else []):
+            result = getattr(x, name)(axis=axis).compute(scheduler="synchronous")
+            wanted = getattr(host, name)(axis=axis)
+            assert isinstance(result, pcd.Array) and result.shape == np.shape(wanted), name
+            np.testing.assert_allclose(pcd.asnumpy(result), wanted, 1e-4 if kind == "f4" else 1e-9)
+    spread = da.std(given, axis=axis, ddof=1, keepdims=True).compute(scheduler="synchronous")
+    np.testing.assert_allclose(
+        pcd.asnumpy(spread), np.std(host, axis=axis, ddof=1, keepdims=True), 1e-3
+    )
+
+
+_DASK_LATER = """
+import numpy as np, pkg as pcd
+x = pcd.ones((6, 4), device="cuda") * 3
+import dask.array as da
+lazy = da.from_array(x, chunks=(4, 3), asarray=False)
+print(lazy.mean(axis=0).compute(scheduler="synchronous"))
+"""
+
+
+def test_dask_may_be_imported_later(python: Callable[..., str]) -> None:
+    pytest.importorskip("dask.array")
+    assert python(_DASK_LATER).strip() == "[3. 3. 3. 3.]"
 
 
 def test_dask_moves_chunks() -> None:
