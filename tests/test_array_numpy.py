@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cases
@@ -326,6 +328,22 @@ def test_dask_moves_chunks() -> None:
 
 
 # ---- The array API -------------------------------------------------------------------------------
+
+
+def test_missing_names_are_listed() -> None:
+    """In docs/array_api.md: no more, and no fewer."""
+    strict = pytest.importorskip("array_api_strict")
+    assert strict.__array_api_version__ >= "2024.12"
+    page = (Path(__file__).resolve().parents[1] / "docs" / "array_api.md").read_text()
+    listed = set(page.split("```text\n")[1].split("```")[0].split())
+    own = re.compile(
+        "ArrayAPIStrictFlags|Device|ModuleType|.*_array_api_strict_flags|_.*|fft|linalg"
+    )
+    standard = {name for name in dir(strict) if not own.fullmatch(name)}
+    missing = {name for name in standard if not hasattr(pcd, name)}
+    assert missing <= listed and not any(hasattr(pcd, name) for name in listed)
+    if strict.__array_api_version__ >= "2025.12":
+        assert missing == listed
 
 
 def test_namespace() -> None:
