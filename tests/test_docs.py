@@ -155,6 +155,15 @@ def test_every_block_is_known() -> None:
             assert set(block.words) <= libraries | {"gpu", "gpus", "real"}, f"{page}:{block.line}"
 
 
+def test_uv_builds_again_when_a_variable_changes() -> None:
+    """Those of the table in install.md that change what is built, and the places of CUDA."""
+    page, settings = ROOT / "docs" / "install.md", (ROOT / "pyproject.toml").read_text()
+    variables = set(re.findall(r"^\| `([A-Z_]+)[=`]", page.read_text(), re.M))
+    variables |= {"CUDACXX", "CUDA_HOME", "CUDA_PATH"}
+    known = set(re.findall(r'env = "(\w+)"', settings))
+    assert variables - known == {"CMAKE_BUILD_PARALLEL_LEVEL"} and known <= variables
+
+
 def test_nothing_recommends_the_name_alone() -> None:
     """The package index has another project, an older one, of this name."""
     by_name = re.compile(r"pip3? install[^`'\"\n]*\bpipcudemo\b(?!-\d|-%s)")
