@@ -14,12 +14,13 @@ import pytest
 from commands import ROOT, run
 
 import pkg as pcd
+import pkg.numexpr
 
 HEADER = ROOT / "libcalc" / "include" / "mylib.h"
 
 missing = [
     name
-    for name in ("sphinx", "furo", "myst_nb", "numpydoc", "ipykernel", "matplotlib")
+    for name in "sphinx furo myst_nb numpydoc ipykernel matplotlib xarray".split()
     if importlib.util.find_spec(name) is None
 ]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
@@ -47,6 +48,7 @@ def documented(site: Path) -> set[str]:
 
 def test_every_public_name_has_a_reference(documented: set[str]) -> None:
     names = {f"py:pkg.{name}" for name in pcd.__all__}
+    names |= {f"py:pkg.numexpr.{name}" for name in pcd.numexpr.__all__}
     assert names - documented == set()
 
 
