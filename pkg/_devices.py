@@ -46,8 +46,9 @@ class default_device(Setting):
     threads and other asyncio tasks do not see it; `set_default_device` is for all of them.  Raises
     ValueError for an unknown device and CudaError for one that is not there.
 
-    >>> with default_device("cpu"):
-    ...     core.operations[0](1, 2)
+    >>> import pkg as pcd
+    >>> with pcd.default_device("cpu"):
+    ...     pcd.add(1, 2)
     3
     """
 

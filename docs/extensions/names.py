@@ -31,6 +31,8 @@ VALUES = {
     "__version__": "The version of the package and of the library, as a string.",
     "operations": "The names of the element-wise operations, as a tuple of strings.",
     "ufuncs": "The module that holds the NumPy ufunc of each operation.",
+    "finfo": "NumPy's ``finfo``: the limits of floating-point types.",
+    "iinfo": "NumPy's ``iinfo``: the limits of integer types.",
     "e": "The base of the natural logarithm.",
     "inf": "Infinity.",
     "nan": "Not a number.",
@@ -83,11 +85,11 @@ class Names(Directive):
     def run(self) -> list[nodes.Node]:
         names = " ".join(self.content).split()
         lines = [".. list-table::", "   :align: left", "   :widths: auto", ""]
-        for name in names:
+        for name in names if len(names) > 1 else ():
             others = ", ".join(f"``{other}``" for other in further_names(name))
             lines.append(f"   * - :py:obj:`~pkg.{name}`")
             lines.append(f"     - {summary(name)}{f'  Also {others}.' if others else ''}")
-        lines.append("")
+        lines = [*lines, ""] if len(names) > 1 else []
         for name in names:
             lines += described(name)
         node = nodes.Element()
