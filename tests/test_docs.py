@@ -115,6 +115,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:numba")  # when it is imported
 @cases.each_device()
 def test_pages(page: Path, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run, in order, as a reader would type them, in an empty folder.
