@@ -176,8 +176,21 @@ def test_nothing_recommends_the_name_alone() -> None:
         for found in by_name.finditer(path.read_text(errors="replace"))
     ]
     assert by_name.search("pip install -U pipcudemo") and not told
-    version = pcd.__version__
-    assert f"pip install ./pipcudemo-{version}.tar.gz" in (ROOT / "README.md").read_text()
+    pages = [(ROOT / "README.md").read_text(), (ROOT / "docs" / "install.md").read_text()]
+    for page in pages:
+        assert f"pip install ./pipcudemo-{pcd.__version__}.tar.gz" in page
+        assert set(re.findall(r"pipcudemo-([\d.]+)\.tar", page)) == {pcd.__version__}
+
+
+def test_readme_is_short_and_links_to_what_is_shipped() -> None:
+    """On the package index, and in the source distribution, there is no docs/."""
+    text = (ROOT / "README.md").read_text()
+    assert text.count("\n") <= 200
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    local = [link for link in links if not link.startswith("https://")]
+    shipped = r"examples/|libcalc/(?!tests)|pkg/|[A-Z]+\.md$|LICENSE$|CITATION\.cff$"
+    assert local and all(re.match(shipped, link) and (ROOT / link).is_file() for link in local)
+    assert "](CONTRIBUTING.md)" not in text
 
 
 def test_texts_and_operations_agree() -> None:
