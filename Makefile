@@ -115,9 +115,9 @@ test-exhaustive: $(stamps)/package $(stamps)/test-deps
 
 coverage: export COVERAGE_FILE := build/coverage
 coverage: $(stamps)/package $(stamps)/test-deps
-	$(python) -m coverage run --branch --source=pkg -m pytest -m "not packaging" $(PYTEST_ARGS)
 	@# Without a GPU the sample runs 77 per cent of lines and branches; with one more.
-	$(python) -m coverage report --show-missing --fail-under=75
+	$(python) -m pytest -m "not packaging" --cov=pkg --cov-branch \
+	    --cov-report=term-missing --cov-fail-under=75 $(PYTEST_ARGS)
 
 test-gpu: export MYLIB_TEST_ALL := 1
 test-gpu: $(stamps)/package $(stamps)/test-deps

@@ -174,14 +174,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     destination = axes_of("moveaxis", "destination", destination)
     if not isinstance(x, Array):
         return call_numpy(np.moveaxis, x, source, destination, operands=[x])
-    sources = normalize_axes("moveaxis", source, x.ndim, "source")
-    targets = normalize_axes("moveaxis", destination, x.ndim, "destination")
-    if len(sources) != len(targets):
-        raise ValueError("moveaxis(): source and destination must have as many axes")
-    order = [d for d in range(x.ndim) if d not in sources]
-    for target, axis in sorted(zip(targets, sources, strict=True)):
-        order.insert(target, axis)
-    return x.transpose(order)
+    return core.view(x, np.moveaxis, source, destination)
 
 
 def expand_dims(x: Any, /, axis: Any) -> Any:
@@ -190,8 +183,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
     axes = axes_of("expand_dims", "axis", axis)
     if not isinstance(x, Array):
         return call_numpy(np.expand_dims, x, axes, operands=[x])
-    new = normalize_axes("expand_dims", axes, x.ndim + len(axes))
-    return x[tuple(None if d in new else slice(None) for d in range(x.ndim + len(axes)))]
+    return core.view(x, np.expand_dims, axes)
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Any:
@@ -210,6 +202,7 @@ def flip(x: Any, /, axis: Any = None) -> Any:
     if not isinstance(x, Array):
         return call_numpy(np.flip, x, axis=axis, operands=[x])
     axes = range(x.ndim) if axis is None else normalize_axes("flip", axis, x.ndim)
+    # Not np.flip, which reads the element of an array without axes.
     return x[tuple(slice(None, None, -1 if d in axes else 1) for d in range(x.ndim))]
 
 
