@@ -1,4 +1,5 @@
-"""Every argument: all 2^32 float32 numbers, for each elementary function of one argument.
+"""Every argument: all 2^32 float32 numbers, for each elementary function of one argument; and a
+hundred million float64 numbers.
 
 `make test-exhaustive` runs these.  All float16 numbers are tried every day.
 
@@ -6,6 +7,9 @@ The risk: a float32 result that is not the correctly rounded one, for a few argu
 result is checked against the float64 function, which has code and tests of its own: where both
 ends of its bound of error round to the same float32, that is the right one.  MPFR decides the few
 others.
+
+And a float64 result beyond the bound of its error.  The C library's functions of 64 bits judge it,
+and where they find an error near the bound, MPFR.
 """
 
 from __future__ import annotations
@@ -82,6 +86,51 @@ def test_every_float32_is_the_same_on_the_gpu(name: str) -> None:
             x = _numbers(first, last)
             on_gpu = pcd.asnumpy(function(pcd.asarray(x, device="cuda")))
             assert _same(function(x), on_gpu).all()
+
+
+#: Float64 arguments of a function that are tried, a multiple of CHUNK.
+FLOAT64_COUNT = 25 * CHUNK
+
+#: What the C library's functions of 64 bits may be wrong by, in ulps of float64.
+JUDGES_ERROR = 2.0**-8
+
+
+def _is_judged(name: str) -> bool:
+    """Tells whether NumPy has the function, with as many bits; its logaddexp loses them."""
+    return hasattr(np, name) and name != "logaddexp"
+
+
+def _errors(name: str, results: Any, arguments: Any) -> np.ndarray[Any, Any]:
+    """Returns errors in ulps of float64, found in numbers of 64 bits."""
+    true = getattr(np, name)(*(x.astype(np.longdouble) for x in arguments))
+    nearest = true.astype(np.float64)
+    exponents = np.maximum(np.frexp(true)[1] - 53, -1074)
+    errors = np.abs(results - true) / np.ldexp(np.longdouble(1), exponents)
+    is_same = (nearest == results) | ((nearest != nearest) & (results != results))
+    is_finite = np.isfinite(nearest) & np.isfinite(results)
+    return np.where(is_finite, errors, np.where(is_same, 0, np.inf)).astype(np.float64)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant != 63, reason="long double has not 64 bits on this processor"
+)
+@pytest.mark.parametrize("name", list(filter(_is_judged, elementary.FUNCTIONS)))
+def test_float64_is_within_its_bound(name: str) -> None:
+    row, largest = elementary.FUNCTIONS[name], 0.0
+    for seed in range(FLOAT64_COUNT // CHUNK):
+        arguments = row.arguments(np.random.default_rng(seed), CHUNK, np.dtype(np.float64))
+        with np.errstate(all="ignore"):
+            results = getattr(pcd, name)(*arguments)
+            errors = _errors(name, results, arguments)
+        doubtful = np.flatnonzero(errors > row.bound - JUDGES_ERROR)
+        assert doubtful.size < CHUNK >> 10, "the judge is wrong more often than it may be"
+        chosen = [x[doubtful] for x in arguments]
+        errors[doubtful] = elementary.ulps(name, results[doubtful], *chosen)
+        worst = int(errors.argmax())
+        assert errors[worst] <= row.bound, f"{name} of {[x[worst] for x in arguments]}, {seed=}"
+        largest = max(largest, float(errors[worst]))
+    print(f"{name}: largest error {largest:.3f} ulps of {FLOAT64_COUNT:,} arguments")
 
 
 @pytest.mark.parametrize("name", _functions())
