@@ -54,7 +54,7 @@ from ._devices import (
     stream as stream,
     synchronize as synchronize,
 )
-from ._docs import METHODS as _METHODS, SIGNATURES as _SIGNATURES, document as _document
+from ._docs import SIGNATURES as _SIGNATURES, document as _document, methods as _methods
 from ._elementwise import clip as clip, round as round, true_divide as true_divide
 from ._fingerprint import fingerprint as fingerprint
 from ._functions import (
@@ -109,7 +109,7 @@ from .expressions import Expression as Expression, evaluate as evaluate, fuse as
 operations: tuple[str, ...] = tuple(operation.__name__ for operation in core.operations)
 
 for _operation in core.operations:
-    _operation.describe(_document(_operation), _SIGNATURES[_operation.nin], _METHODS)
+    _operation.describe(_document(_operation), _SIGNATURES[_operation.nin], _methods(_operation))
 
 # Further names of the array API standard.
 concat = concatenate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -461,6 +462,21 @@ METHODS = {
     for text in (_REDUCE, _ACCUMULATE, _REDUCEAT, _OUTER, _AT)
     for name in [text.partition("(")[0]]
 }
+
+
+def methods(operation: Any) -> dict[str, Any]:
+    """Returns the methods that an operation has from its ufunc, with texts of their own."""
+    result = {}
+    is_predicate = all(types[-1] == "?" for types in operation.types)
+    is_logic = operation.nin == 2 and is_predicate and not operation.compares
+    for name, text in METHODS.items():
+        # Logic has no loop of a bool, which is the result so far, and an element.
+        is_in_bool = is_logic and name in ("reduce", "accumulate", "reduceat")
+        keywords = {"dtype": bool} if is_in_bool else {}
+        result[name] = partial(getattr(operation.ufunc, name), **keywords)
+        result[name].__doc__ = text
+    return result
+
 
 #: How operations of one and of two inputs are called.
 SIGNATURES = {nin: _signature(nin) for nin in (1, 2)}

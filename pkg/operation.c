@@ -508,31 +508,8 @@ static PyObject *get_of_ufunc(PyObject *object, void *name)
 }
 
 /*
- * Returns functools.partial(method), with the text that `describe` was given for it.  With in_bool
- * the partial sets dtype=bool: no loop takes a bool, the result so far, and x.
- */
-static PyObject *describe_method(operation *self, PyObject *method, const char *which, int in_bool)
-{
-    PyObject *args[] = {PyImport_ImportModule("functools"), method, (PyObject *)&PyBool_Type};
-    PyObject *name = PyUnicode_FromString("partial"), *keywords = Py_BuildValue("(s)", "dtype");
-    PyObject *texts = PyMapping_GetItemString(self->dict, "_methods");
-    PyObject *text = texts != NULL ? PyMapping_GetItemString(texts, which) : NULL;
-    PyObject *result = args[0] != NULL && name != NULL && keywords != NULL && text != NULL
-                           ? PyObject_VectorcallMethod(name, args, 2, in_bool ? keywords : NULL)
-                           : NULL;
-    if (result != NULL && PyObject_SetAttrString(result, "__doc__", text) < 0)
-        Py_CLEAR(result);
-    Py_XDECREF(args[0]);
-    Py_XDECREF(name);
-    Py_XDECREF(keywords);
-    Py_XDECREF(texts);
-    Py_XDECREF(text);
-    return result;
-}
-
-/*
- * Gets a method of the ufunc (reduce, accumulate, ...).  They compute on the CPU, so that they are
- * refused if the default device is a GPU.
+ * Gets a method of the ufunc (reduce, accumulate, ...) as `describe` was given it.  They compute on
+ * the CPU, so that they are refused if the default device is a GPU.
  */
 static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 {
@@ -546,12 +523,10 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
             "%U.%s computes on the CPU, and the default device is a GPU: call it under "
             "pkg.default_device(\"cpu\")",
             self->name, (const char *)name);
-    PyObject *method = PyObject_GetAttrString(self->ufunc, name);
-    const int repeats = strcmp(name, "outer") != 0 && strcmp(name, "at") != 0;
-    const int in_bool = repeats && self->nin == 2 && is_logical(self->op);
-    PyObject *described = method != NULL ? describe_method(self, method, name, in_bool) : NULL;
-    Py_XDECREF(method);
-    return described;
+    PyObject *methods = PyMapping_GetItemString(self->dict, "_methods");
+    PyObject *method = methods != NULL ? PyMapping_GetItemString(methods, name) : NULL;
+    Py_XDECREF(methods);
+    return method;
 }
 
 static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
@@ -640,7 +615,7 @@ static PyMethodDef operation_methods[] = {
     {"__reduce__", operation_reduce, METH_NOARGS, NULL},
     {"describe", operation_describe, METH_VARARGS,
      "describe($self, doc, signature, methods, /)\n--\n\nSets what help() and inspect.signature() "
-     "show, and the texts of reduce and the other methods; called when the package is imported."},
+     "show, and reduce and the other methods; called when the package is imported."},
     {"call_ufunc", (PyCFunction)(void (*)(void))operation_call_ufunc, METH_FASTCALL | METH_KEYWORDS,
      "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
      "warnings name the operation."},
