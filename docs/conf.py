@@ -36,6 +36,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds a cell; machines may be busy
 nb_merge_streams = True
 
 html_theme = "furo"
