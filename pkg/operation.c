@@ -258,8 +258,11 @@ static int may_be_beyond(operation *self, PyObject *const *args)
         int64_t value;
         if (!PyLong_CheckExact(number) || PyFloat_Check(other) || PyBool_Check(other))
             continue;
-        if (PyArray_Check(other) && (!find_type(PyArray_TYPE((PyArrayObject *)other), &type) ||
-                                     !PyTypeNum_ISINTEGER(num_of_type(type))))
+        if (PyArray_Check(other) && !find_type(PyArray_TYPE((PyArrayObject *)other), &type))
+            continue;
+        if (type == MYLIB_BOOL) /* an int64 beside an int */
+            type = MYLIB_I64;
+        else if (!PyTypeNum_ISINTEGER(num_of_type(type)))
             continue;
         if (!find_exact(number, type, &value))
             return 1;

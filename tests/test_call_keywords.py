@@ -200,6 +200,22 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
             oracle.assert_same(pcd.asnumpy(given["out"]), wanted)
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_bools_and_ints_of_any_size(name: str, place: str) -> None:
+    """NumPy refuses them; the answer is known here, as beside integers."""
+    mask = np.array([True, False])
+    device = {"device": "cuda"} if place == "device" else {}
+    for number, args in itertools.product((2**63, -(2**70)), ((0, 1), (1, 0))):
+        operands = [(_placed(place, mask), number)[k] for k in args]
+        actual = pcd.asnumpy(getattr(pcd, name)(*operands, **device))
+        numbers = [[(int(x), number)[k] for k in args] for x in mask]
+        wanted = np.array([getattr(pcd, name)(*pair) for pair in numbers])
+        oracle.assert_same(actual, wanted)
+        expression = pcd.Expression(f"{name}(a, b)")
+        oracle.assert_same(pcd.asnumpy(expression(*operands, **device)), wanted)
+
+
 _KINDS: dict[str, Any] = {
     **{dtype: np.array([0, 1, 1], dtype) for dtype in ("?", "i1", "i8", "u8", "f4", "f8", "c8")},
     **{

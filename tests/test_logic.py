@@ -156,6 +156,12 @@ def test_truths_of_numbers_on_all_paths(place: str) -> None:
         oracle.assert_same(cases.call(function, place, a, number, out=out, where=mask), wanted)
         if place == "cpu":
             oracle.assert_same(function([np.float32(1)], number), numpys([1], bool(number)))
+        for text, given in ((f"{name}(a, n)", {"n": number}), (f"{name}({number!r}, a)", {})):
+            if len(text) < 100:
+                expression = pcd.Expression(text)
+                args = [{"a": a, **given}[one] for one in expression.inputs]
+                wanted = numpys(a, bool(number))
+                oracle.assert_same(cases.call(expression, place, *args), wanted, text)
 
 
 EXPRESSIONS = [

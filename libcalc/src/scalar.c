@@ -195,6 +195,7 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
                                                           const double a[2], const double b[2],
                                                           double result_ret[2])
 {
+    const double *second = mylib_op_arity(op) == 2 ? b : a; /* otherwise 'b' may be NULL */
     double result[2];
     mylib_status st;
     MYLIB_TRY(check(op, device, MYLIB_C128, a, b, result_ret));
@@ -202,10 +203,10 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
     if (is_for_cpu(op, device))
         run_kernel(op, MYLIB_C128, a, b, result);
     else
-        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_C128, a, b, result));
+        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_C128, a, second, result));
     if (can_warn(op)) {
         const t_c128 x = make_c128(a[0], a[1]);
-        const t_c128 y = mylib_op_arity(op) == 2 ? make_c128(b[0], b[1]) : x;
+        const t_c128 y = make_c128(second[0], second[1]);
         MYLIB_TRY(status_of_warning(op, warning_of_complex(op, x, y, result[0])));
         MYLIB_TRY(status_of_warning(op, warning_of_complex(op, x, y, result[1])));
     }
@@ -215,8 +216,8 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
 out:
     if (st != MYLIB_ERR_DOMAIN) /* which leaves arguments unread: they may be NULL */
         return explain(st, op);
-    const double *y = mylib_op_arity(op) == 2 ? b : a;
-    return explain_floats(st, op, (const double[]){a[0], y[0]}, (const double[]){a[1], y[1]});
+    return explain_floats(st, op, (const double[]){a[0], second[0]},
+                          (const double[]){a[1], second[1]});
 }
 
 mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],

@@ -168,9 +168,7 @@ class _Lowering:
     def operation(self, name: str, *values: Any) -> _Typed:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
         if name in LOGIC:  # of a Python number, only the truth counts
-            values = tuple(
-                self.convert(self.default(x), BOOL) if isinstance(x, _Weak) else x for x in values
-            )
+            values = tuple(self.truth(x) if isinstance(x, _Weak) else x for x in values)
         *dtypes, result = resolve(operation, [getattr(x, "dtype", None) or x.kind for x in values])
         if len(set(dtypes)) == 2:
             return self.mixed_comparison(operation, *values)
@@ -186,6 +184,12 @@ class _Lowering:
                     raise
                 return self.constant(compare_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
+
+    def truth(self, x: _Weak) -> _Typed:
+        """Returns the truth of a Python number; a known one may be an int of any size."""
+        if x.node is None:
+            return self.constant(bool(x.number), BOOL)
+        return self.convert(self.default(x), BOOL)
 
     def mixed_comparison(self, operation: Any, a: _Typed, b: _Typed) -> _Typed:
         """Compares a signed integer with a uint64, exactly: the answer for negatives is known."""
