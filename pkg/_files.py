@@ -230,13 +230,15 @@ def _open(path: str) -> np.memmap[Any, Any]:
         array = npy.open_memmap(path, mode="r")
     except OSError as error:
         raise Failure(f"cannot read {path}: {reason(error)}") from None
-    except (ValueError, EOFError) as error:
+    except (Failure, MemoryError):
+        raise
+    except Exception as error:  # NumPy lets all errors of Python's parser out of a damaged header
         if "mmap length" in str(error):
             text = "it ends before the array does that its header describes"
         elif "Python objects" in str(error):
             text = f"it holds Python objects (pickles), which are not read, only {ELEMENTS_TEXT}"
         else:
-            text = f"it is not a .npy file of numbers ({error})"
+            text = f"it is not a .npy file of numbers ({error})".replace("\n", " ")
         raise Failure(f"cannot read {path}: {text}") from None
     if array.dtype.char not in ELEMENTS:
         raise Failure(f"cannot read {path}: its type {array.dtype} is none of {ELEMENTS_TEXT}")

@@ -491,6 +491,32 @@ def files(folder: Path) -> list[str]:
     return names()
 
 
+@pytest.mark.parametrize(
+    ("part", "instead"),
+    [
+        (b"False", b"(alse"),
+        (b"False", b"Fa\nse"),
+        (b"}", b"+"),
+        (b"{", b"\n"),
+        (b"(4, 5)", b"(4,*5)"),
+        (b"(4, 5)", b"(4,-5)"),
+        (b"(4, 5), ", b"(2**70,)"),
+        (b"'descr'", b"b'decr'"),
+        (b"'<f8'", b"{'a'}"),
+    ],
+)
+def test_damaged_headers(
+    part: bytes, instead: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error names the file, whatever Python's parser says of the header."""
+    save(a=np.ones((4, 5)))
+    whole = Path("a.npy").read_bytes()
+    assert part in whole
+    Path("a.npy").write_bytes(whole.replace(part, instead, 1))
+    assert main(["sum(a)", "a=a.npy"]) == 1
+    assert capsys.readouterr().err.startswith("pkg eval: error: cannot read a.npy: it is not a")
+
+
 @pytest.mark.parametrize("name", FAILURES)
 def test_failures(name: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Each says what is wrong, by name, with its exit status; no file appears or changes."""
