@@ -109,7 +109,7 @@ def _compute(
     expression: Expression, values: Iterable[Any], out: Any, order: str, casting: str
 ) -> Any:
     """Returns the result as an array, 0-d for a number, as numexpr does."""
-    if out is None and order == "K":
+    if out is None and order == "K" and casting == "same_kind":
         result = expression(*values)
     else:
         result = expression(*values, out=out, order=order, casting=casting)
@@ -134,7 +134,11 @@ _last: ContextVar[_Last | None] = ContextVar("pkg.numexpr", default=None)
 
 
 def _remember(expression: Expression, out: Any, order: str, casting: str) -> None:
-    _last.set(_Last(expression, None if out is None else weakref.ref(out), order, casting))
+    try:
+        kept = None if out is None else weakref.ref(out)
+    except TypeError:  # a list, or what else is no array: the call says so
+        kept = None
+    _last.set(_Last(expression, kept, order, casting))
 
 
 # ---- numexpr's functions -------------------------------------------------------------------------

@@ -61,6 +61,16 @@ def test_out_order_and_casting() -> None:
     assert ne.evaluate("x * 2", order="F").flags.f_contiguous
 
 
+def test_wrong_out_and_casting() -> None:
+    x = np.arange(3.0)
+    with pytest.raises(ValueError, match="casting must be one of"):
+        ne.evaluate("x * 2", casting="bogus")
+    for out in ([1, 2, 3], 3):
+        with pytest.raises(TypeError, match="out must be an array, not"):
+            ne.evaluate("x * 2", out=out)
+    assert np.array_equal(ne.evaluate("x * 2"), 2 * x)
+
+
 def test_keywords_that_change_nothing() -> None:
     x = np.arange(5, dtype="i4")
     for optimization in ("none", "moderate", "aggressive"):
