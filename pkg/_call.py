@@ -739,6 +739,8 @@ def assign(view: Any, value: Any) -> None:
     if view._is_readonly:
         raise ValueError("assignment to a read-only array")
     value = as_array(value)
+    if isinstance(value, np.integer) and view.dtype.kind == "i":
+        value = int(value)  # which has to fit, as in NumPy; into unsigned ones it wraps
     if is_scalar(value):
         if type(value) in NUMBERS:
             host = np.asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's

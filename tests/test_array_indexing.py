@@ -201,6 +201,15 @@ def test_types_of_values(dtype: str) -> None:
         for value in (-129, 2**64):
             with pytest.raises(OverflowError):
                 x[0] = value
+        for value in (np.int16(-129), np.uint64(300)):  # NumPy lets only unsigned ones wrap
+            try:
+                host[0] = value
+            except OverflowError:
+                with pytest.raises(OverflowError):
+                    x[0] = value
+            else:
+                x[0] = value
+                _same(x, host)
         with pytest.raises(TypeError):
             x[0] = 1j
     if dtype == "f4":
