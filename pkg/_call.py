@@ -252,8 +252,8 @@ def resolve(
         {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
     )
     try:
-        # Numbers alone have no type to be weak against.
-        if all(isinstance(kind, type) for kind in kinds):
+        # Numbers alone have no type to be weak against, unless two are given one.
+        if (dtype is None or ufunc.nin == 1) and all(isinstance(kind, type) for kind in kinds):
             kinds = [np.dtype(kind) for kind in kinds]
         if casting == "equiv":  # which crashes NumPy's resolve_dtypes for a Python number
             samples = (k(1) if isinstance(k, type) else np.empty(0, k) for k in kinds)

@@ -312,6 +312,24 @@ def test_positive_and_power_of_arrays() -> None:
         np.add.reduce(x, initial=3)
 
 
+@pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", ["u1", "u4", "i1", "f2", "f4", "c8"])
+def test_a_type_for_numbers(dtype: str, device: str | None) -> None:
+    """Two Python numbers take the type that is given; a single one must cast to it."""
+    for name, *args in (("add", 2, 7), ("add", 2.5, 1), ("multiply", -1, 1), ("add", 300, 1)):
+        for casting in ("same_kind", "safe"):
+            wanted = _outcome(getattr(np, name), *args, dtype=dtype, casting=casting)
+            actual = _outcome(
+                getattr(pcd, name), *args, dtype=dtype, casting=casting, device=device
+            )
+            assert actual[0] is wanted[0], f"{name}{args} {dtype} {casting}: {actual}"
+            assert actual[0].__name__.endswith("Error") or actual[1] == wanted[1]
+    for casting in ("same_kind", "safe"):
+        wanted = _outcome(np.sqrt, 4.0, dtype=dtype, casting=casting)
+        actual = _outcome(pcd.sqrt, 4.0, dtype=dtype, casting=casting, device=device)
+        assert actual[0] is wanted[0] or dtype[0] in "iu"
+
+
 @pytest.mark.gpu
 def test_equiv_and_numbers_on_a_gpu() -> None:
     """NumPy crashes when asked for the types of such a call."""
