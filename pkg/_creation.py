@@ -266,6 +266,13 @@ def ones_like(
     return _like(np.ones_like, x, shape, dtype, device, order, 1)
 
 
+def _element(x: Any, dtype: Any) -> Any:
+    """Returns a number as an element of a type; OverflowError for an int beyond integers."""
+    if type(x) is int and dtype.kind in "iu":
+        return np.asarray(x, dtype)
+    return np.asarray(x).astype(dtype)
+
+
 @in_default_mode
 def arange(
     start: Any,
@@ -305,9 +312,9 @@ def arange(
     # As NumPy does: the step is the difference of the first two elements, in the type.
     carrier = np.dtype(np.float32) if target == np.float16 else target
     with np.errstate(all="ignore"):
-        first = np.asarray(start).astype(target).astype(carrier)
-        second = np.asarray(start + step).astype(target).astype(carrier)
-        delta = np.asarray(second - first, carrier)
+        first = _element(start, target).astype(carrier) if count else None
+        second = _element(start + step, target).astype(carrier) if count > 1 else first
+        delta = None if first is None else np.asarray(second - first, carrier)
     if count:
         if carrier == target:
             core.arange(out, first, delta)
@@ -321,6 +328,8 @@ def arange(
 def _check_end(what: str, x: Any, ordinal: int) -> None:
     """Raises TypeError if `x` cannot be an end of `linspace`: on a GPU it must be a number."""
     kind = "V" if isinstance(x, Array) or x is None else np.asarray(x).dtype.kind
+    if type(x) is int and kind == "O":
+        raise OverflowError(f"linspace(): {what} must have 64 bits at most; use a float")
     if kind in "SUV" or (ordinal >= 0 and not (is_scalar(x) and kind in "biufc")):
         raise TypeError(f"linspace(): {what} must be a number, not {describe(x)}")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._convert import convert
 from ._interop import as_array
 from ._operands import (
     NUMBERS,
@@ -151,11 +152,18 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
         )
     if kind == "b":
         raise TypeError(f"round(): decimals must be 0 for {describe(x)}")
+    if kind in "iu":  # of which the largest power of ten leaves 0, not infinity's NaN
+        decimals = max(decimals, -_MAX_DECIMALS)
     scale = 10.0 ** abs(decimals) if abs(decimals) <= _MAX_DECIMALS else math.inf
     if decimals > 0:
         return _ROUND_DIGITS(x, scale, **how)
     if kind == "f":
         return _ROUND_TENS(x, scale, **how)
     tens = _ROUND_TENS(x, scale, device=device)
-    result = int(tens) if is_number(x) else tens.astype(x.dtype)
+    if is_number(x):
+        result: Any = int(tens)
+    elif isinstance(tens, core.ArrayBase):
+        result = tens.astype(x.dtype)  # type: ignore[attr-defined]
+    else:
+        result = convert(np.asarray(tens), x.dtype)[()]
     return result if out is None else OPERATIONS["positive"](result, out=out)

@@ -243,6 +243,14 @@ def test_arange_that_fails() -> None:
         pcd.arange(3, dtype=bool, device="cuda")
     with pytest.raises((MemoryError, ValueError)):
         pcd.arange(10**15, device="cuda")
+    for args, dtype in (((-3, 7), "u8"), ((1, -9, -3), "u4"), ((300, 302), "i1"), ((-3, -9), "u1")):
+        try:
+            wanted = np.arange(*args, dtype=dtype)
+        except OverflowError:
+            with pytest.raises(OverflowError):
+                pcd.arange(*args, dtype=dtype, device="cuda")
+        else:
+            _same(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
 
 
 @given(

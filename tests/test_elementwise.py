@@ -204,6 +204,22 @@ def test_round(code: str, place: str) -> None:
         oracle.assert_same(_host(out), wanted, note, [a])
 
 
+@cases.each_place()
+@pytest.mark.parametrize("code", "bBhHiIlL")
+def test_round_of_integers_to_tens(code: str, place: str) -> None:
+    """A result beyond the type is its nearest number, on every device; 10**400 leaves 0."""
+    info = np.iinfo(code)
+    x = np.array([info.max, info.min, info.max - 3, 5, 15, 25], code)
+    for decimals in (-1, -2, -5, -20, -400):
+        tens = 10 ** min(-decimals, 30)
+        wanted = [int(np.rint(float(v) / tens) * float(tens)) for v in x.tolist()]
+        limited = np.array([min(max(v, info.min), info.max) for v in wanted], code)
+        for given in (x, x[:, None], x.astype(x.dtype.newbyteorder())):
+            actual = cases.call(pcd.round, place, given, decimals=decimals)
+            oracle.assert_same(actual, limited.reshape(given.shape), str(decimals))
+    assert pcd.round(5, -400) == 0
+
+
 def test_round_of_numbers_and_what_it_cannot() -> None:
     assert pcd.round(2.5) == 2 and pcd.round(2.675, 2) == 2.68 and pcd.round(1234, -2) == 1200
     assert type(pcd.round(7)) is int and pcd.round(2**60 + 1) == 2**60 + 1
