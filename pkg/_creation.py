@@ -361,20 +361,18 @@ def linspace(
         if dtype is None or dtype.kind not in "iu":
             return np.linspace(start, stop, num, endpoint, dtype=dtype)
         return convert(np.floor(np.linspace(start, stop, num, endpoint)), dtype)
-    target = np.result_type(start, stop, float(num)) if dtype is None else dtype
-    carrier = np.result_type(np.float64, start, stop)
+    # NumPy's types and order of operations, so that the bits are NumPy's.
+    carrier = np.result_type(start, stop, float(num))
     intervals = num - 1 if endpoint else num
     result: Any = arange(num, dtype=carrier, device=f"cuda:{ordinal}")
-    # NumPy's order of operations, so that the bits are NumPy's.
-    delta = stop * 1.0 - start * 1.0
-    if intervals > 0:
-        step = delta / intervals
-        result = result * step if step != 0 else result / intervals * delta
-    else:
-        result = result * delta
-    result = result + start
+    with np.errstate(all="ignore"):
+        first, last = (np.asarray(x).astype(carrier)[()] for x in ends)
+        delta = last - first
+        step = delta / intervals if intervals > 0 else delta
+    result = result / intervals * delta if step == 0 and intervals > 0 else result * step
+    result = result + first
     if endpoint and num > 1:
-        result[-1] = stop
-    if target.kind in "iu":
-        result = result // 1
-    return result.astype(target, copy=False)
+        result[-1] = last
+    if dtype is None:
+        return result
+    return (np.floor(result) if dtype.kind in "iu" else result).astype(dtype, copy=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import warnings
 from typing import Any
 
 import cases
@@ -261,6 +263,34 @@ def test_linspace(start: float, stop: float, num: int, end: bool) -> None:
         pcd.linspace(start, stop, num, endpoint=end, device="cuda"),
         np.linspace(start, stop, num, endpoint=end),
     )
+
+
+_ENDS = [
+    0,
+    7.5,
+    True,
+    2 + 1j,
+    2**40,
+    np.float32(0.3),
+    np.float16(-3),
+    np.int8(3),
+    np.float32(1e-44),
+]
+
+
+@pytest.mark.parametrize("dtype", [None, "f4", "f2", "f8", "c16"])
+@pytest.mark.parametrize("num", [1, 2, 50])
+def test_linspace_computes_in_numpys_type(num: int, dtype: Any) -> None:
+    """That of the ends: of a float32 and a number of Python it is float32."""
+    for start, stop in itertools.product(_ENDS, _ENDS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            wanted = np.linspace(start, stop, num, dtype=dtype)
+            _same(pcd.linspace(start, stop, num, dtype=dtype, device="cuda"), wanted)
+    for dtype_of_integers in ("i2", "u8"):
+        for stop in (np.inf, -np.inf, 1e300):
+            wanted = pcd.linspace(1, stop, num, dtype=dtype_of_integers, device="cpu")
+            _same(pcd.linspace(1, stop, num, dtype=dtype_of_integers, device="cuda"), wanted)
 
 
 @pytest.mark.parametrize("dtype", [None, "f4", "f2", "i4", "u1", "c8"])

@@ -339,6 +339,7 @@ def test_on_the_host() -> None:
         assert type(result) is np.ndarray
         oracle.assert_same(result, wanted)
     assert pcd.reshape(host, (120,), copy=False).base is not None
+    assert pcd.reshape(host[:0].T, (0, 2), copy=False).shape == (0, 2)  # nothing to copy
     with pytest.raises(ValueError, match="copy"):
         pcd.reshape(host.T, (120,), copy=False)
     assert not np.may_share_memory(pcd.reshape(host, (120,), copy=True), host)
