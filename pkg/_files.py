@@ -14,7 +14,6 @@ import math
 import os
 import re
 import signal
-import stat
 import sys
 import textwrap
 import threading
@@ -24,14 +23,15 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from . import core
+from ._cluster import Work, run_on_workers
 from ._convert import convert
+from ._inputs import Input, open_input
 from ._operands import broadcast_shapes
-from ._outputs import Failure, Output, reason, runs, size_text, usage
+from ._outputs import Failure, Output, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
-from ._stores import StoreInput, open_output, place_of
+from ._stores import StoreInput, ZarrOutput, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
 from .expressions.graph import REDUCTIONS
@@ -215,122 +215,6 @@ def _number(text: str) -> int | float | complex | None:
     return None
 
 
-def _open(path: str) -> np.memmap[Any, Any]:
-    """Maps the array of a ``.npy`` file into memory, read-only; Failure says what is wrong."""
-    try:
-        # A pipe would block, and cannot be mapped.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise Failure(f"cannot read {path}: it is not a regular file")
-        with open(path, "rb") as file:
-            if file.read(4) == b"PK\x03\x04":
-                raise Failure(
-                    f"cannot read {path}: it is an archive (.npz); unpack it, and name one of its"
-                    " .npy files"
-                )
-        array = npy.open_memmap(path, mode="r")
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {reason(error)}") from None
-    except (Failure, MemoryError):
-        raise
-    except Exception as error:  # NumPy lets all errors of Python's parser out of a damaged header
-        if "mmap length" in str(error):
-            text = "it ends before the array does that its header describes"
-        elif "Python objects" in str(error):
-            text = f"it holds Python objects (pickles), which are not read, only {ELEMENTS_TEXT}"
-        else:
-            text = f"it is not a .npy file of numbers ({error})".replace("\n", " ")
-        raise Failure(f"cannot read {path}: {text}") from None
-    if array.dtype.char not in ELEMENTS:
-        raise Failure(f"cannot read {path}: its type {array.dtype} is none of {ELEMENTS_TEXT}")
-    return array
-
-
-class Input:
-    """The array in a file: a memory map for reductions, and reads of parts for the rest."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        memory = _open(path)
-        #: Where the array begins in the file, and where it ends.
-        self._start = memory.offset
-        self._end = memory.offset + memory.nbytes
-        self.array = np.asarray(memory)
-        self._file = open(path, "rb", buffering=0)
-        self._buffer = np.empty(0, np.uint8)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    @property
-    def is_c_contiguous(self) -> bool:
-        return self.array.flags.c_contiguous
-
-    @property
-    def is_f_contiguous(self) -> bool:
-        return self.array.flags.f_contiguous
-
-    def whole(self) -> np.ndarray[Any, Any]:
-        """Returns all of the array, as a memory map."""
-        return self.array
-
-    def close(self) -> None:
-        self._file.close()
-
-    def arrange(self, ndim: int, is_transposed: bool) -> None:
-        """Gives the array `ndim` dimensions, the new ones first; then reverses them if asked."""
-        array = self.array.reshape((1,) * (ndim - self.array.ndim) + self.array.shape)
-        self.array = array.T if is_transposed else array
-
-    def read_in_runs(self) -> None:
-        """Tells the system not to read ahead of `part`."""
-        os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-
-    def part(self, begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        """Reads the part for a piece of the result; the next call overwrites it."""
-        shape = self.array.shape
-        begin = tuple(0 if n == 1 else i for i, n in zip(begin, shape, strict=True))
-        piece = tuple(1 if n == 1 else k for k, n in zip(piece, shape, strict=True))
-        dtype = self.array.dtype
-        nbytes = math.prod(piece) * dtype.itemsize
-        if self._buffer.nbytes < nbytes:
-            self._buffer = np.empty(nbytes, np.uint8)
-        turn = 1 if self.array.flags.c_contiguous else -1
-        at = 0
-        for offset, length in runs(shape[::turn], begin[::turn], piece[::turn]):
-            end = at + length * dtype.itemsize
-            self._read(self._buffer.data[at:end], self._start + offset * dtype.itemsize)
-            at = end
-        part = self._buffer[:nbytes].view(dtype).reshape(piece[::turn])
-        return part if turn == 1 else part.T
-
-    def _read(self, room: memoryview, offset: int) -> None:
-        """Fills `room` with bytes from an offset of the file on."""
-        while room:
-            try:
-                count = os.preadv(self._file.fileno(), [room], offset)
-            except OSError as error:
-                raise Failure(f"cannot read {self.path}: {reason(error)}") from None
-            if count == 0:
-                raise self.truncation()
-            room, offset = room[count:], offset + count
-
-    def is_truncated(self) -> bool:
-        """Tells whether the file has become shorter than its array."""
-        return os.fstat(self._file.fileno()).st_size < self._end
-
-    def truncation(self) -> Failure:
-        return Failure(f"cannot read {self.path}: it was truncated while it was read")
-
-
 @contextlib.contextmanager
 def guarded_maps(files: Sequence[Input | StoreInput]) -> Iterator[None]:
     """Ends the process with a message and status 1 if it cannot read a memory map.
@@ -356,12 +240,6 @@ def guarded_maps(files: Sequence[Input | StoreInput]) -> Iterator[None]:
         yield
     finally:
         libc.signal(signal.SIGBUS, previous)
-
-
-def _input(path: str) -> Input | StoreInput:
-    """Opens a file, of whatever format."""
-    place = None if os.path.isfile(path) and path.endswith(".npy") else place_of(path)
-    return Input(path) if place is None else StoreInput(path, place)
 
 
 def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, Any]:
@@ -403,7 +281,7 @@ class Evaluation:
         self.expression = Expression(options.words[0].strip())
         given = _operands(self.expression, options.words[1:])
         self.files = {
-            name: files.enter_context(contextlib.closing(_input(x)))
+            name: files.enter_context(contextlib.closing(open_input(x)))
             for name, x in given.items()
             if isinstance(x, str)
         }
@@ -418,8 +296,19 @@ class Evaluation:
                 f"the result is of type {sample.dtype}, which casting {options.casting!r} does not"
                 f" convert to {self.dtype}; see --casting"
             )
+        self._check_scheduler()
         if options.output is None and (sample.ndim if self.is_reduction else self.shape):
             raise usage("the result is an array: add -o OUTPUT")
+
+    def _check_scheduler(self) -> None:
+        """Raises Failure where workers cannot compute what the user wants."""
+        if self.options.scheduler is None:
+            return
+        place = place_of(self.options.output or "")
+        if self.is_reduction:
+            raise usage("--scheduler: a reduction is computed in one call, without workers")
+        if place is None or place.kind != "Zarr":
+            raise usage("--scheduler: workers write chunks of Zarr: add -o OUTPUT.zarr")
 
     def _broadcast(self) -> tuple[int, ...]:
         arrays = {name: file.shape for name, file in self.files.items()}
@@ -459,6 +348,8 @@ class Evaluation:
         with output:
             if self.is_reduction:
                 self._store(self._whole(), output, place is None)
+            elif self.options.scheduler is not None:
+                self._map_on_workers(output)
             elif place is None:
                 self._map(output)
             else:
@@ -523,6 +414,23 @@ class Evaluation:
         )
         with self._computing(self.shape, step, output.path) as compute:
             output.fill(step, compute)
+
+    def _map_on_workers(self, output: ZarrOutput) -> None:
+        """Lets Dask's workers compute and write pieces of whole chunks."""
+        output.create(self.shape, self.dtype, self._chunks())
+        step = whole_chunks(self.shape, output.chunks, self.options.chunk // self._width())
+        work = Work(
+            text=self.options.words[0].strip(),
+            operands=[
+                os.path.abspath(x.path) if isinstance(x, Input | StoreInput) else x
+                for x in self.operands
+            ],
+            ndim=len(self.shape),
+            output=output.location(),
+            casting=self.options.casting,
+            device=self.options.device,
+        )
+        run_on_workers(self.options.scheduler, work, pieces(self.shape, step), self.options.quiet)
 
     def _arrange(self, is_fortran: bool) -> bool:
         """Gives the files the dimensions of the result; tells whether their orders are mixed."""
@@ -652,6 +560,12 @@ def _parser() -> argparse.ArgumentParser:
         default=_CHUNK,
         metavar="SIZE",
         help="how much to read and write in one piece, such as 500K, 2G (of 1024); default: 64M",
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="let the workers of a Dask scheduler compute, as tcp://HOST:8786; OUTPUT is of Zarr, "
+        "and the workers see the files by the same names",
     )
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="show neither progress nor warnings"

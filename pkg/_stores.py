@@ -436,6 +436,10 @@ class ZarrOutput:
         group = self._library.open_group(folder, mode="w", zarr_format=self._format)
         return group.create_array("/".join(self._rest), **described)
 
+    def location(self) -> tuple[str, str]:
+        """Returns the folder in which the array is being written, and its path in there."""
+        return str(self._temporary), "/".join(self._rest)
+
     def _failure(self, error: BaseException) -> Failure:
         return Failure(f"cannot write {self.path}: {_text(error)}")
 
@@ -503,6 +507,13 @@ def _synchronize(path: str) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def open_array(folder: str, inner: str) -> Any:
+    """Opens an array of Zarr to write parts of it."""
+    zarr = importlib.import_module("zarr")
+    array = zarr.open(folder, mode="r+")
+    return array[inner] if inner else array
 
 
 def open_output(

@@ -31,7 +31,8 @@ from numpy.lib import format as npy
 
 import pkg as pcd
 from pkg import _files
-from pkg._files import main, runs
+from pkg._files import main
+from pkg._outputs import runs
 from pkg._pieces import piece_shape, pieces
 
 NDVI = "(nir - red) / (nir + red)"

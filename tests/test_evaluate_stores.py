@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from generators import values
 
 import pkg as pcd
-from pkg import _stores
+from pkg import _cluster, _stores
 from pkg._files import main
 
 KINDS = ("h5", "zarr", "zarr group", "nc")
@@ -389,6 +389,73 @@ def test_memory_is_bounded(kind: str, python: Callable[..., str]) -> None:
         )[2]
         peaks.append(int(python(_PEAK, source, place(kind, "out"))))
     assert peaks[1] < peaks[0] + 40_000, peaks  # in KiB; the data are 80 MiB
+
+
+# ---- Workers of Dask -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler of two workers, which are processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_workers_compute(
+    scheduler: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("zarr")
+    monkeypatch.setattr(_stores, "_CHUNK_COUNT", 100)
+    a, b = np.arange(30 * 41.0).reshape(30, 41) + 1, np.arange(41.0)
+    files = [save("npy", "a", np.asfortranarray(a)), save("h5", "b", b)]
+    command = ["a / (b + k)", *files, "k=0.5", "--scheduler", scheduler, "--chunk", "2K"]
+    for target in ("zarr", "zarr group"):
+        assert main([*command, "-o", place(target, "out")]) == 0, capsys.readouterr().err
+        assert_same_bits(load(target), a / (b + 0.5))
+    assert main([*command, "-o", "out.zarr"]) == 1
+    assert "exists; --overwrite" in capsys.readouterr().err
+    # What a worker raises is the command's error, and nothing is left of the output.
+    bad = [save("npy", "e", np.full(4, -1)), "--scheduler", scheduler, "-o", "bad.zarr"]
+    assert main(["2 ** e", *bad]) == 1
+    assert "negative" in capsys.readouterr().err
+    os.remove("b.h5")
+    assert not [name for name in names() if "bad" in name or name.startswith(".pkg")]
+
+
+def test_what_workers_do_not_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("zarr")
+    file = save("npy", "a", np.ones(3))
+    for arguments, status, text in (
+        (["sum(a)", file], 2, "a reduction is computed in one call"),
+        (["a + 1", file, "-o", "out.npy"], 2, "workers write chunks of Zarr"),
+        (["a + 1", file], 2, "workers write chunks of Zarr"),
+    ):
+        assert main([*arguments, "--scheduler", "tcp://127.0.0.1:1"]) == status
+        assert text in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    command = ["a + 1", file, "-o", "out.zarr", "--scheduler", "tcp://127.0.0.1:1"]
+    assert main(command) == 1
+    assert "pip install 'dask[distributed]'" in capsys.readouterr().err
+    assert names() == ["a.npy"]
+
+
+def test_a_scheduler_that_does_not_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed"), pytest.importorskip("zarr")
+    monkeypatch.setattr(_cluster, "_PATIENCE", 1)
+    file = save("npy", "a", np.ones(3))
+    for address in ("tcp://127.0.0.1:1", "nonsense"):
+        assert main(["a + 1", file, "-o", "out.zarr", "--scheduler", address]) == 1
+        said = capsys.readouterr().err
+        assert f"no scheduler of Dask answers at {address}" in said and "tcp://HOST:8786" in said
+    assert names() == ["a.npy"]
 
 
 # ---- The command ---------------------------------------------------------------------------------

@@ -24,7 +24,14 @@ def _run(*command: str | Path) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"demo.py", "ctypes_add.py", "quickstart.ipynb", "c_consumer", "torch_tensors.py"}
+    tested = {
+        "cluster.py",
+        "demo.py",
+        "ctypes_add.py",
+        "quickstart.ipynb",
+        "c_consumer",
+        "torch_tensors.py",
+    }
     there = {path.name for path in EXAMPLES.iterdir() if path.name[0] not in "_."}
     assert there == tested
 
@@ -37,6 +44,17 @@ def test_demo(device: str, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
     place = "the CPU" if device == "cpu" else pcd.config()["gpus"][0]["name"]
     assert place in shown
+
+
+def test_cluster() -> None:
+    """Two workers, whose memory is smaller than the data; one is killed in the middle."""
+    for library in ("distributed", "zarr"):
+        pytest.importorskip(library)
+    sizes = ["--memory", "280MiB", "--rows", "6144", "--columns", "6400"]
+    shown = _run(EXAMPLES / "cluster.py", "--kill", "--workers", "2", *sizes)
+    for text in ("300 MiB\nmore than a worker's memory", "2 workers, on", "killed worker tcp"):
+        assert text in shown, shown
+    assert shown.endswith("the same bits\n")
 
 
 def test_ctypes() -> None:

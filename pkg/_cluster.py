@@ -1,0 +1,105 @@
+"""``pkg eval --scheduler``: workers of Dask compute and write the pieces of an array of Zarr."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._inputs import Input, open_input
+from ._outputs import Failure
+from ._stores import Shape, StoreInput, open_array
+from .expressions.expression import Expression
+
+#: Seconds for a scheduler to answer, and for tasks that run to end after an interruption.
+_PATIENCE = 30
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker needs to compute pieces: all of it is short, and files go by their names."""
+
+    text: str
+    #: Numbers, and the absolute paths of files, in the order of the expression.
+    operands: list[Any]
+    ndim: int
+    #: The folder of the array of Zarr, and its path in there.
+    output: tuple[str, str]
+    casting: str
+    device: str | None
+
+
+def compute_piece(work: Work, begin: Shape, piece: Shape) -> None:
+    """Computes one piece and writes it, on a worker; repeated, it writes the same."""
+    with contextlib.ExitStack() as files:
+        operands: list[Any] = []
+        for x in work.operands:
+            if isinstance(x, str):
+                file: Input | StoreInput = files.enter_context(contextlib.closing(open_input(x)))
+                file.arrange(work.ndim, False)
+                operands.append(file.part(begin, piece))
+            else:
+                operands.append(x)
+        output = open_array(*work.output)
+        out = np.empty(piece, output.dtype)
+        with np.errstate(all="ignore"):
+            Expression(work.text)(*operands, out=out, casting=work.casting, device=work.device)
+        output[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = out
+
+
+def _connect(address: str) -> tuple[Any, Any]:
+    """Returns the module `distributed` and a client of a scheduler; Failure where it has none."""
+    try:
+        distributed = importlib.import_module("distributed")
+    except ImportError as error:
+        raise Failure(
+            f"--scheduler needs the package distributed, which cannot be imported ({error});"
+            " pip install 'dask[distributed]'"
+        ) from None
+    try:
+        return distributed, distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise Failure(
+            f"no scheduler of Dask answers at {address} ({error}); expected an address such as"
+            " tcp://HOST:8786, which `dask scheduler` shows"
+        ) from None
+
+
+def _stop(client: Any, futures: list[Any]) -> None:
+    """Cancels tasks, and waits for those that run: they would write to a folder that is gone."""
+    client.cancel(futures)
+    end = time.monotonic() + _PATIENCE
+    while any(client.processing().values()) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def run_on_workers(
+    address: str, work: Work, pieces: Iterable[tuple[Shape, Shape]], is_quiet: bool
+) -> None:
+    """Computes all pieces on the workers of a scheduler, which repeats those of lost workers."""
+    distributed, client = _connect(address)
+    with client:
+        cut = list(pieces)
+        if cut and not client.scheduler_info()["workers"]:
+            raise Failure(f"the scheduler at {address} has no workers: start some (dask worker)")
+        futures = (
+            client.map(compute_piece, [work] * len(cut), *zip(*cut, strict=True), pure=False)
+            if cut
+            else []
+        )
+        try:
+            if not is_quiet and sys.stderr.isatty():
+                distributed.progress(futures)
+            client.gather(futures)
+        except BaseException as error:
+            _stop(client, futures)
+            name = type(error).__name__
+            if name in ("KilledWorker", "FutureCancelledError", "CommClosedError"):
+                raise Failure(f"the workers at {address} have failed: {name}: {error}") from None
+            raise
