@@ -102,6 +102,20 @@ def missing_tools() -> dict[str, str]:
     return missing
 
 
+def without_version(library: Path) -> None:
+    """Shortens the name libmylib.so.N that a library has in itself, and its users note.
+
+    In the package its file is LIBRARY, beside which there is no link of another name.
+    """
+    content = library.read_bytes()
+    name = re.escape(f"\0{LIBRARY}".encode()) + rb"(\.\d+)\0"
+    found = re.findall(name, content)
+    if len(found) > 1:
+        raise SetupError(f"MYLIB_ROOT: {library} holds its name {len(found)} times, expected once")
+    shorter = re.sub(name, lambda m: m[0].replace(m[1], b"\0" * len(m[1])), content)
+    library.write_bytes(shorter)
+
+
 class BuildExt(build_ext):
     """Puts libmylib and what C users of it need into the package, then builds the extension."""
 
@@ -164,6 +178,7 @@ class BuildExt(build_ext):
             f"-B{build}",
             f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
             "-DMYLIB_BUILD_TESTS=OFF",
+            "-DMYLIB_SOVERSION=OFF",  # a wheel holds no links
             f"-DMYLIB_CUDA={os.environ.get('MYLIB_CUDA') or 'AUTO'}",
             # The package folder is the prefix: the library lies in it, beside the extension.
             "-DCMAKE_INSTALL_LIBDIR=.",
@@ -239,6 +254,7 @@ class BuildExt(build_ext):
         (package / "include").mkdir(exist_ok=True)
         shutil.copy2(header, package / "include")
         shutil.copy2(library, package / LIBRARY)
+        without_version(package / LIBRARY)
         self.write_metadata(package, wanted)
 
     def write_metadata(self, package: Path, version: str) -> None:
@@ -248,7 +264,10 @@ class BuildExt(build_ext):
             "CMAKE_INSTALL_LIBDIR": ".",
             "MYLIB_CMAKEDIR_TO_PREFIX": "../../..",
             "MYLIB_LIBRARY": LIBRARY,
+            "MYLIB_NEEDS": "",
+            "MYLIB_NEEDS_FLAGS": "",
             "MYLIB_PKGCONFIGDIR_TO_PREFIX": "../..",
+            "MYLIB_TYPE": "SHARED",
             "PROJECT_VERSION": version,
             "PROJECT_VERSION_MAJOR": version.split(".")[0],
         }

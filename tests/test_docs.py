@@ -147,7 +147,7 @@ def test_pages(page: Path, device: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_every_block_is_known() -> None:
     """A language or a word that is misspelt would leave a block out."""
-    languages = {"c", "sh", "py", "python", "pycon", "text", ""}
+    languages = {"c", "cmake", "sh", "py", "python", "pycon", "text", ""}
     libraries = {"cupy", "dask", "h5py", "jax", "numba", "pandas", "torch", "xarray", "zarr"}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         fences = re.findall(r"^```(?!\{)(\S*)[^\n]*\n.*?^```", page.read_text(), re.M | re.S)

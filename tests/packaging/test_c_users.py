@@ -83,6 +83,85 @@ def test_version_of_the_cmake_package(
         assert "compatible with requested version" in log.words
 
 
+def test_names_of_the_shared_library(prefix: Path) -> None:
+    """A program asks for the major version; the name without one is for the linker."""
+    names = {path.name: path.is_symlink() for path in (prefix / "lib").glob("libmylib*")}
+    assert names == {"libmylib.so": True, "libmylib.so.2": True, "libmylib.so.2.0.0": False}
+    command = ["readelf", "--dynamic", "--wide", prefix / "lib" / "libmylib.so"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "Library soname: [libmylib.so.2]" in shown
+
+
+_OF_ANOTHER_PROJECT = """\
+cmake_minimum_required(VERSION 3.24)
+project(other LANGUAGES C)
+include(FetchContent)
+FetchContent_Declare(mylib SOURCE_DIR "{source}")
+FetchContent_MakeAvailable(mylib)
+add_executable(consumer "{source}/{example}/consumer.c")
+target_link_libraries(consumer PRIVATE mylib::mylib)
+install(TARGETS consumer)
+"""
+
+
+@pytest.mark.parametrize("kind", ["static", "shared"])
+def test_fetch_content(
+    kind: str, unpacked: Path, shallow: Path, machine: Machine, tmp_path: Path
+) -> None:
+    """As part of another project the library is built, and not installed with it."""
+    env = machine.env()
+    shutil.copytree(unpacked, shallow, dirs_exist_ok=True)
+    (tmp_path / "CMakeLists.txt").write_text(
+        _OF_ANOTHER_PROJECT.format(source=shallow, example=EXAMPLE)
+    )
+    build = shallow / "build" / kind
+    options = ["-DMYLIB_CUDA=OFF", f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}"]
+    options += ["-GNinja"] if shutil.which("ninja") else []
+    run(["cmake", "-S", tmp_path, "-B", build, *options], env)
+    assert "CMAKE_BUILD_TYPE:STRING=\n" in (build / "CMakeCache.txt").read_text()
+    run(["cmake", "--build", build, "--parallel", "2"], env)
+    check_consumer(build / "consumer", machine)
+    run(["cmake", "--install", build, "--prefix", tmp_path / "prefix"], env)
+    found = [path for path in (tmp_path / "prefix").rglob("*") if path.is_file()]
+    assert [path.name for path in found] == ["consumer"]
+    run(["cmake", "-S", tmp_path, "-B", build, "-DMYLIB_INSTALL=ON"], env)
+    run(["cmake", "--build", build, "--parallel", "2"], env)
+    run(["cmake", "--install", build, "--prefix", tmp_path / "asked"], env)
+    names = {path.name for path in (tmp_path / "asked").rglob("*") if path.is_file()}
+    library = "libmylib.so.2.0.0" if kind == "shared" else "libmylib.a"
+    assert {"consumer", "mylib.h", "mylib.pc", "mylibConfig.cmake", library} <= names
+
+
+def test_static_library(unpacked: Path, shallow: Path, machine: Machine, tmp_path: Path) -> None:
+    """Programs link it by CMake and by pkg-config, and need no file of ours to run."""
+    env = machine.env()
+    shutil.copytree(unpacked, shallow, dirs_exist_ok=True)
+    build, static = shallow / "build" / "static", tmp_path / "static"
+    options = ["-DMYLIB_CUDA=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib"]
+    options += ["-GNinja"] if shutil.which("ninja") else []
+    run(["cmake", "-S", shallow, "-B", build, *options], env)
+    run(["cmake", "--build", build, "--parallel", "2"], env)
+    run([build / "libcalc" / "tests" / "test_mylib"], env)
+    run(["cmake", "--install", build, "--prefix", static], env)
+    assert [path.name for path in (static / "lib").glob("libmylib*")] == ["libmylib.a"]
+    example = tmp_path / "example"
+    run(
+        ["cmake", "-S", unpacked / EXAMPLE, "-B", example, f"-DCMAKE_PREFIX_PATH={static}"],
+        env,
+    )
+    run(["cmake", "--build", example], env)
+    programs = [example / "consumer"]
+    if shutil.which("pkg-config"):
+        env = machine.env(PKG_CONFIG_PATH=static / "lib" / "pkgconfig")
+        flags = run(["pkg-config", "--cflags", "--libs", "mylib"], env).output.split()
+        source = unpacked / EXAMPLE / "consumer.c"
+        run(["cc", source, *flags, "-o", tmp_path / "consumer"], env)
+        programs.append(tmp_path / "consumer")
+    shutil.rmtree(static)
+    for program in programs:
+        check_consumer(program, machine)
+
+
 def exported(library: Path) -> list[str]:
     command = ["nm", "-D", "--defined-only", "--format=posix", library]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -243,7 +243,11 @@ def test_mylib_root(
     made.install("--no-deps", wheel.path)
     assert made.run(WORKS).startswith("3 111 ")
     installed = made.site / "pkg" / "libmylib.so"
-    assert installed.read_bytes() == (prefix / "lib" / "libmylib.so").read_bytes()
+    # But for its own name, which ends without a version: nothing else is beside it in a wheel.
+    given = (prefix / "lib" / "libmylib.so").read_bytes()
+    assert given.count(b"\0libmylib.so.2\0") == 1
+    assert installed.read_bytes() == given.replace(b"libmylib.so.2\0", b"libmylib.so\0\0\0")
+    assert "[libmylib.so]" in dynamic_section(installed)
 
 
 def build_ext_fails(source: Path, folder: Path, env: dict[str, str]) -> str:
