@@ -33,7 +33,6 @@ from ._operands import (
     find_place,
     gpu_of,
     has_own_rules,
-    host_error,
     is_fortran,
     is_number,
     is_scalar,
@@ -778,14 +777,8 @@ def assign_where(array: Any, mask: Any, value: Any) -> None:
             "the elements that a mask selects are set to one number, not to an array: use "
             "pkg.where(mask, values, x)"
         )
-    if isinstance(value, core.ArrayBase):
-        find_place("assignment", (array, value))
-        number: Any = value
-    elif is_scalar(value):
-        number = np.asarray(value, array.dtype if type(value) in NUMBERS else None)
-    else:
-        raise host_error(value, array.device)
-    warn_of_complex(number.dtype, array.dtype)
+    number = core.empty((), array.dtype, array._ordinal, False)
+    assign(number, value)
     core.select(array, mask, number, array)
 
 
