@@ -292,3 +292,16 @@ def test_results_without_dimensions_have_the_type_of_the_operands(char: str) -> 
                 (pcd.absolute(x), np.absolute(x)),
             ):
                 assert type(got) is type(wanted) and got == wanted
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nans_of_large_arrays_warn_of_nothing(dtype: str) -> None:
+    """Stores past the cache have loops of their own, and some of a processor's comparisons raise
+    a flag for NaN."""
+    a, b = np.full((2, (1 << 25) // np.dtype(dtype).itemsize), 1.5, dtype)
+    a[::7] = b[::5] = np.nan
+    for name in "add subtract multiply divide minimum maximum less equal absolute sqrt".split():
+        operands = (a, b)[: getattr(pcd, name).nin]
+        with np.errstate(all="raise"):
+            result = getattr(pcd, name)(*operands)
+        assert np.array_equal(result, getattr(np, name)(*operands), equal_nan=result.dtype != bool)

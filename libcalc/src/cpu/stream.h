@@ -98,13 +98,47 @@ UNARY(invert, u64)
 #undef UNARY
 #undef BINARY
 #undef LOOP
+
+/* Lines of f16 are f32 in between, in registers too. */
+#if defined(__AVX512F__)
+#define WIDEN(dst, src) _mm512_store_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256(src)))
+#define NARROW(src) _mm512_cvtps_ph(_mm512_load_ps(src), _MM_FROUND_TO_NEAREST_INT)
+#define STREAM_HALVES(dst, v) _mm256_stream_si256(dst, v)
+typedef __m256i vector_of_halves;
+#else
+#define WIDEN(dst, src) _mm256_store_ps(dst, _mm256_cvtph_ps(_mm_loadu_si128(src)))
+#define NARROW(src) _mm256_cvtps_ph(_mm256_load_ps(src), _MM_FROUND_TO_NEAREST_INT)
+#define STREAM_HALVES(dst, v) _mm_stream_si128(dst, v)
+typedef __m128i vector_of_halves;
+#endif
+#define HALVES (sizeof(vector_of_halves) / sizeof(t_f16))
+static ALWAYS_INLINE void widen_line(float *dst, const char *src)
+{
+    for (size_t i = 0; i < LINE / sizeof(t_f16); i += HALVES)
+        WIDEN(dst + i, (const vector_of_halves *)src + i / HALVES);
+}
+static ALWAYS_INLINE void stream_narrow_line(char *dst, const float *src)
+{
+    for (size_t i = 0; i < LINE / sizeof(t_f16); i += HALVES)
+        STREAM_HALVES((vector_of_halves *)dst + i / HALVES, NARROW(src + i));
+}
+#undef HALVES
+#undef STREAM_HALVES
+#undef NARROW
+#undef WIDEN
+#define HALF(op)                                                                                   \
+    LINES(op, f16, _Alignas(LINE) float x[LINE / sizeof(t_f16)];                                   \
+          _Alignas(LINE) float y[LINE / sizeof(t_f16)]; const ptrdiff_t size = sizeof(float);      \
+          (void)w; widen_line(x, a); widen_line(y, b);                                             \
+          binary_loops_f32(op##_f32, 0, m, (char *)x, size, (char *)x, size, (char *)y, size);     \
+          stream_narrow_line(out, x))
+HALF(add)
+HALF(subtract)
+HALF(multiply)
+HALF(divide)
+#undef HALF
 #if defined(__AVX512F__)
 
-/* Two vectors of f16 make a line. */
-static inline void stream_lanes_f16(char *p, __m512 x)
-{
-    _mm256_stream_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
-}
 static inline void stream_lanes_f32(char *p, __m512 x) { _mm512_stream_ps((float *)p, x); }
 static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((double *)p, x); }
 
@@ -113,10 +147,6 @@ static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((doub
           for (ptrdiff_t i = 0; i < m; i += LANES_##s)                                             \
               stream_lanes_##s(out + i * w, lanes(load_lanes_##s(0xffff, a + i * w),               \
                                                   load_lanes_##s(0xffff, b + i * w))))
-LANES(add, f16, add_lanes)
-LANES(subtract, f16, subtract_lanes)
-LANES(multiply, f16, multiply_lanes)
-LANES(divide, f16, divide_lanes)
 LANES(minimum, f32, minimum_lanes_f32)
 LANES(minimum, f64, minimum_lanes_f64)
 LANES(maximum, f32, maximum_lanes_f32)
@@ -169,11 +199,11 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
         BITS(bitwise_or)
         BITS(bitwise_xor)
         BITS(invert)
-#if defined(__AVX512F__)
         SAME(add, f16)
         SAME(subtract, f16)
         SAME(multiply, f16)
         SAME(divide, f16)
+#if defined(__AVX512F__)
         SAME(minimum, f32)
         SAME(minimum, f64)
         SAME(maximum, f32)
