@@ -11,6 +11,7 @@
 #ifndef MYLIB_BLOCK_REDUCE_H
 #define MYLIB_BLOCK_REDUCE_H
 
+#include "counting.h"
 #include "cpu/half.h"
 #include "cpu/loops.h"
 
@@ -50,10 +51,21 @@
     }
 
 /*
- * Reduces n terms in the carrying type C; TERM(s, i) is term i.  Where complex numbers are added
- * part by part, a term is PARTS of C.
+ * Asks the memory for what the block after the next one holds in this place.  The spans of a block
+ * are not read in the order of memory, which is all that a processor's own prefetching follows.
  */
-#define BLOCK(name, s, C, PARTS, TERM, COMBINE, fold)                                              \
+static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t size)
+{
+    for (ptrdiff_t i = 0; i < nbytes; i += MYLIB_LINE_NBYTES)
+        __builtin_prefetch(p + (ptrdiff_t)(2 * MYLIB_BLOCK_TERMS * size) + i, 0, 2);
+}
+
+/*
+ * Reduces n terms in the carrying type C; TERM(s, i) is term i, FETCH(s, i, m) asks for those that
+ * come long after term i and the next ones, m in all.  Where complex numbers are added part by part,
+ * a term is PARTS of C.
+ */
+#define BLOCK(name, s, C, PARTS, TERM, FETCH, COMBINE, fold)                                       \
     static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
     {                                                                                              \
         enum { LANES = MYLIB_BLOCK_LANES * (PARTS), SPAN = SPAN_NBYTES / sizeof(C) };              \
@@ -67,11 +79,15 @@
             NOT_UNROLLED for (ptrdiff_t l = 0; l < LANES; l += SPAN)                               \
             {                                                                                      \
                 C part[SPAN];                                                                      \
+                FETCH(s, l, SPAN);                                                                 \
                 for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
                     part[k] = TERM(s, l + k);                                                      \
-                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++) for (ptrdiff_t k = 0; k < SPAN;  \
-                                                                       k++) part[k] =              \
-                    COMBINE(part[k], TERM(s, r * LANES + l + k));                                  \
+                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++)                                  \
+                {                                                                                  \
+                    FETCH(s, r *LANES + l, SPAN);                                                  \
+                    for (ptrdiff_t k = 0; k < SPAN; k++)                                           \
+                        part[k] = COMBINE(part[k], TERM(s, r * LANES + l + k));                    \
+                }                                                                                  \
                 memcpy(lane + l, part, sizeof part);                                               \
             }                                                                                      \
             IN_CHUNKS(rest, lane[i] = COMBINE(lane[i], TERM(s, rows * LANES + i)));                \
@@ -82,6 +98,11 @@
 
 #define TERM_WIDENED(s, i) ((sum_##s)load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s)))
 #define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
+#define FETCH_1(s, i, m)                                                                           \
+    fetch_ahead(a + (i) * (ptrdiff_t)sizeof(t_##s), (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s))
+#define FETCH_2(s, i, m)                                                                           \
+    (FETCH_1(s, i, m), fetch_ahead(b + (i) * (ptrdiff_t)sizeof(t_##s),                             \
+                                   (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s)))
 #define TERM_PRODUCT(s, i) (TERM_SAME(s, i) * load_##s(b + (i) * (ptrdiff_t)sizeof(t_##s)))
 
 /* Sums of every type. */
@@ -90,13 +111,13 @@ FOLD(fold_add_f32, t_f32, 1, add_f32)
 FOLD(fold_add_f64, t_f64, 1, add_f64)
 FOLD(fold_pairs_f32, t_f32, 2, add_f32)
 FOLD(fold_pairs_f64, t_f64, 2, add_f64)
-#define SUM(op, s) BLOCK(sum_block_##s, s, t_u64, 1, TERM_WIDENED, add_u64, fold_add_u64)
+#define SUM(op, s) BLOCK(sum_block_##s, s, t_u64, 1, TERM_WIDENED, FETCH_1, add_u64, fold_add_u64)
 MYLIB_SET_INT(SUM, )
 #undef SUM
-BLOCK(sum_block_f32, f32, t_f32, 1, TERM_SAME, add_f32, fold_add_f32)
-BLOCK(sum_block_f64, f64, t_f64, 1, TERM_SAME, add_f64, fold_add_f64)
-BLOCK(sum_block_c64, f32, t_f32, 2, TERM_SAME, add_f32, fold_pairs_f32)
-BLOCK(sum_block_c128, f64, t_f64, 2, TERM_SAME, add_f64, fold_pairs_f64)
+BLOCK(sum_block_f32, f32, t_f32, 1, TERM_SAME, FETCH_1, add_f32, fold_add_f32)
+BLOCK(sum_block_f64, f64, t_f64, 1, TERM_SAME, FETCH_1, add_f64, fold_add_f64)
+BLOCK(sum_block_c64, f32, t_f32, 2, TERM_SAME, FETCH_1, add_f32, fold_pairs_f32)
+BLOCK(sum_block_c128, f64, t_f64, 2, TERM_SAME, FETCH_1, add_f64, fold_pairs_f64)
 
 static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *b)
 {
@@ -108,20 +129,20 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
 /* Products of the types that carry them; sums of products where one pass pays. */
 #define PRODUCT(s)                                                                                 \
     FOLD(fold_multiply_##s, t_##s, 1, multiply_##s)                                                \
-    BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, multiply_##s, fold_multiply_##s)
+    BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, FETCH_1, multiply_##s, fold_multiply_##s)
 PRODUCT(u64)
 PRODUCT(f32)
 PRODUCT(f64)
 PRODUCT(c64)
 PRODUCT(c128)
 #undef PRODUCT
-BLOCK(dot_block_f32, f32, t_f32, 1, TERM_PRODUCT, add_f32, fold_add_f32)
-BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, add_f64, fold_add_f64)
+BLOCK(dot_block_f32, f32, t_f32, 1, TERM_PRODUCT, FETCH_2, add_f32, fold_add_f32)
+BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, FETCH_2, add_f64, fold_add_f64)
 
 /* Minima and maxima of all but f16.  Comparisons of floats must leave no flags (variants.h). */
 #define EXTREME(name, op, s)                                                                       \
     FOLD(fold_##op##_##s, t_##s, 1, op##_##s)                                                      \
-    BLOCK(name, s, t_##s, 1, TERM_SAME, op##_##s, fold_##op##_##s)
+    BLOCK(name, s, t_##s, 1, TERM_SAME, FETCH_1, op##_##s, fold_##op##_##s)
 #define EXTREME_PLAIN(op, s) EXTREME(op##_block_##s, op, s)
 #define EXTREME_QUIET(op, s)                                                                       \
     EXTREME(op##_any_block_##s, op, s)                                                             \
@@ -145,6 +166,8 @@ MYLIB_TYPES(DT)
 #undef TERM_PRODUCT
 #undef TERM_SAME
 #undef TERM_WIDENED
+#undef FETCH_2
+#undef FETCH_1
 #undef BLOCK
 #undef FOLD
 #undef IN_CHUNKS
