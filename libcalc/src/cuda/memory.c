@@ -300,6 +300,8 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
     }
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
+        count_out(device, nbytes); /* before the message tells what is used */
+        is_counted = 0;
         MYLIB_TRY(out_of_memory(device, nbytes));
     }
     CUDA_TRY(error);
