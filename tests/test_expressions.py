@@ -101,10 +101,13 @@ def test_promotion_is_numpys(place: str) -> None:
     oracle.assert_same(trees.call("u + i", place, {"u": u, "i": i}), u + i)
 
 
-@pytest.mark.parametrize("number", [300, -1, 2**63, 2**70])
-def test_numbers_beyond_a_type(number: int) -> None:
+@pytest.mark.parametrize("dtype", ["u1", ">u2", ">i4"])
+@pytest.mark.parametrize("number", [300, -1, 2**40, 2**63, 2**70])
+def test_numbers_beyond_a_type(number: int, dtype: str) -> None:
     """As operands they are NumPy's OverflowError, in comparisons NumPy's answer."""
-    a = np.arange(5, dtype="u1")
+    a = np.arange(5).astype(dtype)
+    if np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
+        return
     for text in (f"a + {number}", "a + n"):
         with pytest.raises(OverflowError):
             evaluate(text, {"a": a, "n": number})

@@ -335,10 +335,13 @@ def _run_converting(
         if target is not None:
             store(target, result)
         return result if target is None else target
-    arrays = [
-        x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
-        for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
-    ]
+    try:
+        arrays = [
+            x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
+            for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
+        ]
+    except OverflowError as error:
+        raise core.OutOfRange(str(error)) from None
     op_flags: Any = [["writeonly", "allocate", "no_broadcast"], *([["readonly"]] * len(arrays))]
     kind: Any = order
     iterator = np.nditer(
