@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import cases
 import generators
@@ -59,6 +60,31 @@ def test_operations(case: Case, level: str) -> None:
     oracle.assert_same(out, specials, case, inputs, f"{level}, strided", name="")
     pcd.core.set_cpu_level("generic")
     oracle.assert_same(specials, case(*inputs), case, inputs, f"{level} against generic", name="")
+
+
+def _flags(operation: Any, inputs: list[np.ndarray[Any, Any]], code: str) -> list[int]:
+    """The flags of each pair of special values, but for underflow and inexact results."""
+    out = np.empty(1, code)
+    mask = ~(16 | 32)
+    return [
+        pcd.core.map(operation.index, -1, out, *(x[k : k + 1] for x in inputs)) & mask
+        for k in range(inputs[0].size)
+    ]
+
+
+@pytest.mark.parametrize("code", "efd")
+def test_flags(code: str, level: str) -> None:
+    """No level raises a flag that the best one does not, whatever its compiler computes ahead."""
+    dtype = np.dtype(code)
+    for operation in pcd.core.operations:
+        types = [one for one in operation.types if one[: operation.nin] == code * operation.nin]
+        if types:
+            inputs = generators.special_pairs(dtype, operation.nin)
+            inputs = [np.ascontiguousarray(x).reshape(-1) for x in inputs]
+            found = _flags(operation, inputs, types[0][-1])
+            pcd.core.set_cpu_level(None)
+            assert found == _flags(operation, inputs, types[0][-1]), operation.__name__
+            pcd.core.set_cpu_level(level)
 
 
 @cases.each(cuda=False, where=lambda case: case.dtype.kind == "c")

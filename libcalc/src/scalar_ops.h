@@ -160,9 +160,9 @@ DEFINE_UNSIGNED(u64, t_u64)
 /* ---- f32 and f64 --------------------------------------------------------------------------- */
 
 /*
- * divmod: quotient and remainder as Python defines them for floats (CPython's float_divmod, which
- * NumPy follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the
- * integer nearest to (a - remainder) / b.  b is not 0.
+ * Remainder and quotient as Python defines them for floats (CPython's float_divmod, which NumPy
+ * follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the integer
+ * nearest to (a - remainder) / b.  The remainder divides nothing, which might overflow.
  *
  * Plain arithmetic raises the flag for an invalid fmod: some C libraries raise it where only
  * <fenv.h> looks, some not at all.
@@ -186,34 +186,25 @@ DEFINE_UNSIGNED(u64, t_u64)
     {                                                                                              \
         return b == 0 || fabs##f(a) == INFINITY ? (a * b) / (a * b) : fmod##f(a, b);               \
     }                                                                                              \
-    MYLIB_FN T divmod_##s(T a, T b, T *remainder_ret)                                              \
+    MYLIB_FN T remainder_##s(T a, T b)                                                             \
     {                                                                                              \
         T mod = fmod_##s(a, b);                                                                    \
+        if (mod == 0)                                                                              \
+            return copysign##f((T)0, b);                                                           \
+        return QUIET_LESS(b, 0) != QUIET_LESS(mod, 0) ? mod + b : mod;                             \
+    }                                                                                              \
+    MYLIB_FN T floor_divide_##s(T a, T b)                                                          \
+    {                                                                                              \
+        if (b == 0)                                                                                \
+            return a / b;                                                                          \
+        T mod = fmod_##s(a, b);                                                                    \
         T div = (a - mod) / b;                                                                     \
-        if (mod == 0) {                                                                            \
-            mod = copysign##f((T)0, b);                                                            \
-        } else if (QUIET_LESS(b, 0) != QUIET_LESS(mod, 0)) {                                       \
-            mod += b;                                                                              \
+        if (mod != 0 && QUIET_LESS(b, 0) != QUIET_LESS(mod, 0))                                    \
             div -= 1;                                                                              \
-        }                                                                                          \
-        *remainder_ret = mod;                                                                      \
         if (div == 0)                                                                              \
             return copysign##f((T)0, a / b);                                                       \
         T rounded = floor##f(div);                                                                 \
         return QUIET_LESS((T)0.5, div - rounded) ? rounded + 1 : rounded;                          \
-    }                                                                                              \
-    MYLIB_FN T floor_divide_##s(T a, T b)                                                          \
-    {                                                                                              \
-        T mod;                                                                                     \
-        return b == 0 ? a / b : divmod_##s(a, b, &mod);                                            \
-    }                                                                                              \
-    MYLIB_FN T remainder_##s(T a, T b)                                                             \
-    {                                                                                              \
-        T mod;                                                                                     \
-        if (b == 0)                                                                                \
-            return fmod_##s(a, b);                                                                 \
-        divmod_##s(a, b, &mod);                                                                    \
-        return mod;                                                                                \
     }
 
 DEFINE_FLOAT(f32, t_f32, f)
