@@ -388,7 +388,7 @@ def test_texts_that_are_too_long_for_the_parser() -> None:
     """The error names both reasons: depth and length look the same to Python's parser."""
     # Newer Pythons have room for the chain; the program does not.
     with pytest.raises((SyntaxError, ValueError), match="chain of operators is too long|4096"):
-        pcd.evaluate("a" + " + a" * 9000, {"a": 1.0})
+        pcd.evaluate("a" + " + a" * 9000, {"a": np.ones(1)})
     with pytest.raises(SyntaxError, match="too deeply"):
         pcd.evaluate("-" * 9000 + "a", {"a": 1.0})
 
