@@ -74,7 +74,8 @@ def make_scene(folder: Path, rows: int, columns: int) -> Any:
         for row in range(0, rows, CHUNK):
             north = np.arange(row, min(row + CHUNK, rows), dtype=np.float32)[:, None] / 700
             waves = "1 + seed + sin(east + seed) * cos(north) + sin(east * north)"
-            band[row : row + CHUNK] = pcd.evaluate(waves)
+            names = {"seed": seed, "east": east, "north": north}
+            band[row : row + CHUNK] = pcd.evaluate(waves, names)
     return scene
 
 
