@@ -1,6 +1,6 @@
 # Each target prepares all it needs in build/, without root.
 #
-#   make demo       elevations of a real landscape, computed and compared with NumPy
+#   make demo       elevations of a real landscape, computed and compared with NumPy; then a race
 #   make test       the C tests (ctest) and a sample of the Python tests (pytest), in minutes
 #   make test-all   all of them, and those that build and install the package
 #   make test-exhaustive   every float32 argument of the elementary functions: about a minute each
@@ -15,7 +15,7 @@
 # PYTHON=python3.12       which Python to use
 # OFFLINE=1               install nothing: take what that Python has
 # CMAKE_ARGS, CUDA_HOME, MYLIB_CUDA and the like are the same as for pip; after changing them: make clean
-# PYTEST_ARGS, BENCH_ARGS, DEMO_ARGS    further arguments
+# PYTEST_ARGS, BENCH_ARGS, DEMO_ARGS, RACE_ARGS    further arguments
 # JOBS=12                 so many tests at a time on the GPU; more than one needs pytest-xdist
 
 PYTHON ?= python3
@@ -23,6 +23,7 @@ MYLIB_CUDA ?= AUTO
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+RACE_ARGS ?=
 JOBS ?= 1
 
 # Found now: in a recipe the environment's own python comes first.
@@ -93,6 +94,7 @@ $(stamps)/%-deps: pyproject.toml | $(stamps)/package
 
 demo: $(stamps)/package $(stamps)/demo-deps
 	$(python) examples/demo.py $(DEMO_ARGS)
+	$(python) examples/race.py $(RACE_ARGS)
 
 test: test-c test-py
 

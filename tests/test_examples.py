@@ -27,6 +27,7 @@ def test_every_example_is_tested() -> None:
     tested = {
         "cluster.py",
         "demo.py",
+        "race.py",
         "ctypes_add.py",
         "quickstart.ipynb",
         "c_consumer",
@@ -44,6 +45,16 @@ def test_demo(device: str, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
     place = "the CPU" if device == "cpu" else pcd.config()["gpus"][0]["name"]
     assert place in shown
+
+
+def test_race() -> None:
+    """All come out with one fingerprint."""
+    pytest.importorskip("matplotlib")
+    shown = _run(EXAMPLES / "race.py", "--cells", "600k")
+    lines = [line.split() for line in shown.splitlines() if " MiB   " in line]
+    assert [line[0] for line in lines] == ["NumPy", "pkg,", "pkg"][: 2 + (pcd.device_count() > 0)]
+    assert len({line[-1] for line in lines}) == 1 and len(lines[0][-1]) == 32
+    assert shown.endswith("one fingerprint: the same bits from all\n")
 
 
 def test_cluster() -> None:
