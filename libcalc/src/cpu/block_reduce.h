@@ -62,8 +62,8 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
 
 /*
  * Reduces n terms in the carrying type C; TERM(s, i) is term i, FETCH(s, i, m) asks for those that
- * come long after term i and the next ones, m in all.  Where complex numbers are added part by part,
- * a term is PARTS of C.
+ * come long after term i and the next ones, m in all.  Where complex numbers are added part by
+ * part, a term is PARTS of C.
  */
 #define BLOCK(name, s, C, PARTS, TERM, FETCH, COMBINE, fold)                                       \
     static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
