@@ -140,6 +140,7 @@ def test_memory_is_constant(way: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.whole_gpu
 def test_memory_is_constant_on_a_gpu() -> None:
     for call in (
         lambda: pcd.add(A, A, device="cuda"),
