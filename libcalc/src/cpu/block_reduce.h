@@ -112,7 +112,67 @@ FOLD(fold_add_f64, t_f64, 1, add_f64)
 FOLD(fold_pairs_f32, t_f32, 2, add_f32)
 FOLD(fold_pairs_f64, t_f64, 2, add_f64)
 #define SUM(op, s) BLOCK(sum_block_##s, s, t_u64, 1, TERM_WIDENED, FETCH_1, add_u64, fold_add_u64)
-MYLIB_SET_INT(SUM, )
+SUM(, i32)
+SUM(, i64)
+SUM(, u32)
+SUM(, u64)
+#if defined(__AVX2__)
+/*
+ * Sums of integers are exact in any order, and some instructions add neighbours: unsigned bytes, and
+ * signed integers of two bytes.  The others are moved by `bias` for them.
+ */
+#define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits)                                 \
+    static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)             \
+    {                                                                                              \
+        const ptrdiff_t w = sizeof(t_##s), lanes = (ptrdiff_t)sizeof(__m256i) / w;                 \
+        const __m256i bias = bias_bits;                                                            \
+        __m256i sums = _mm256_setzero_si256();                                                     \
+        ptrdiff_t i = 0;                                                                           \
+        int64_t sum = 0;                                                                           \
+        (void)b;                                                                                   \
+        for (; i + lanes <= n; i += lanes) {                                                       \
+            __m256i x = _mm256_loadu_si256((const __m256i *)(a + i * w));                          \
+            sums = _mm256_add_epi##bits(sums, ADD_NEIGHBOURS(_mm256_xor_si256(x, bias)));          \
+        }                                                                                          \
+        sum = sum_of_lanes_##bits(sums) + i * (bias_value);                                        \
+        for (; i < n; i++) {                                                                       \
+            STAYS_SCALAR;                                                                          \
+            sum += load_##s(a + i * w);                                                            \
+        }                                                                                          \
+        memcpy(result, &sum, sizeof sum);                                                          \
+    }
+static inline int64_t sum_of_lanes_64(__m256i sums)
+{
+    int64_t part[4];
+    _mm256_storeu_si256((__m256i *)part, sums);
+    return part[0] + part[1] + part[2] + part[3];
+}
+static inline int64_t sum_of_lanes_32(__m256i sums)
+{
+    int32_t part[8];
+    int64_t sum = 0;
+    _mm256_storeu_si256((__m256i *)part, sums);
+    for (int i = 0; i < 8; i++)
+        sum += part[i];
+    return sum;
+}
+/* A block of two-byte integers has less than 2^31 in each lane. */
+_Static_assert(MYLIB_BLOCK_TERMS < 1 << 16, "the sums of a block fit int32_t");
+#define ADD_BYTES(x) _mm256_sad_epu8(x, _mm256_setzero_si256())
+#define ADD_PAIRS(x) _mm256_madd_epi16(x, _mm256_set1_epi16(1))
+NARROW_SUM(u8, _mm256_setzero_si256(), 0, ADD_BYTES, 64)
+NARROW_SUM(i8, _mm256_set1_epi8(INT8_MIN), INT8_MIN, ADD_BYTES, 64)
+NARROW_SUM(i16, _mm256_setzero_si256(), 0, ADD_PAIRS, 32)
+NARROW_SUM(u16, _mm256_set1_epi16(INT16_MIN), -INT16_MIN, ADD_PAIRS, 32)
+#undef ADD_PAIRS
+#undef ADD_BYTES
+#undef NARROW_SUM
+#else
+SUM(, i8)
+SUM(, i16)
+SUM(, u8)
+SUM(, u16)
+#endif
 #undef SUM
 BLOCK(sum_block_f32, f32, t_f32, 1, TERM_SAME, FETCH_1, add_f32, fold_add_f32)
 BLOCK(sum_block_f64, f64, t_f64, 1, TERM_SAME, FETCH_1, add_f64, fold_add_f64)

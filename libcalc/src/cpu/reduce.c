@@ -103,13 +103,27 @@ static mylib_status bind_terms(mylib_reducer *r)
     return mylib_row_program_init(&r->row_program, &r->terms_of.program, strides);
 }
 
-/* Finds the block kernel, and makes the terms that it takes: a sum's widens them itself. */
+/*
+ * Returns the type of the terms that a sum's block kernel takes, which widens them itself: `type`,
+ * or for a sum in 64 bits the type of the integers that are its terms.
+ */
+static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
+{
+    const mylib_statement *last = &p->statement[p->statements - 1];
+    const mylib_type own = (mylib_type)last->operand[0].type;
+    const int is_input = p->statements == 1 && last->opcode == MYLIB_OPCODE_CONVERT &&
+                         mylib_input_of_operand(p, 0) >= 0;
+    return is_input && own <= MYLIB_U64 && (type == MYLIB_I64 || type == MYLIB_U64) ? own : type;
+}
+
+/* Finds the block kernel, and makes the terms that it takes. */
 static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program, mylib_type type)
 {
-    mylib_type block_type = r->reduction == MYLIB_SUM ? type : r->carrier;
+    mylib_type block_type =
+        r->reduction == MYLIB_SUM ? type_of_summands(program, type) : r->carrier;
     if (block_type != r->carrier) {
         free(r->terms_of.many);
-        mylib_status st = make_terms(&r->terms_of, program, type, block_type);
+        mylib_status st = make_terms(&r->terms_of, program, block_type, block_type);
         if (st != MYLIB_OK)
             return st;
     }
