@@ -118,8 +118,8 @@ SUM(, u32)
 SUM(, u64)
 #if defined(__AVX2__)
 /*
- * Sums of integers are exact in any order, and some instructions add neighbours: unsigned bytes, and
- * signed integers of two bytes.  The others are moved by `bias` for them.
+ * Sums of integers are exact in any order, and some instructions add neighbours: unsigned bytes,
+ * and signed integers of two bytes.  The others are moved by `bias` for them.
  */
 #define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits)                                 \
     static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)             \
