@@ -347,7 +347,7 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
     }
 }
 
-/* Computes a function of all elements of a thread.  In a call of its own it has its own registers. */
+/* Computes a function of all elements of a thread; a call of its own, it has its own registers. */
 template <int OP, typename T> __device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
 {
 #pragma unroll
