@@ -239,6 +239,7 @@ BY_THEIR_OWN_RULES = {
     ("extension", "astype"),
     ("masked", "count_nonzero"),
     ("quantity", "count_nonzero"),
+    *(("quantity", name) for name in "isfinite isinf isnan sign signbit copysign".split()),
     *(("Index", name) for name in "equal not_equal less less_equal greater greater_equal".split()),
 }
 
