@@ -84,10 +84,10 @@ def test_wheel_members(cpu_wheel: Wheel, tree: Path) -> None:
 def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
     check_members(cuda_wheel.path, tree)
     # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.87 MB: 3 MB in all.
-    assert cuda_wheel.path.stat().st_size < 3_000_000
+    assert cuda_wheel.path.stat().st_size < 2_250_000
 
 
-@pytest.mark.parametrize(("made", "limit"), [("cpu_wheel", 1_300_000), ("cuda_wheel", 3_000_000)])
+@pytest.mark.parametrize(("made", "limit"), [("cpu_wheel", 1_300_000), ("cuda_wheel", 2_250_000)])
 def test_wheel_becomes_a_manylinux_wheel(
     made: str,
     limit: int,

@@ -347,19 +347,18 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
     }
 }
 
-/* Computes a function of all elements of a thread; a call of its own, it has its own registers. */
-template <int OP, typename T> __device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
+/* Computes a function of all elements of a thread; returns false if the opcode is none. */
+template <int OP, typename T> __device__ __forceinline__ void call_each(uint4 *x, const uint4 *y)
 {
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < single<T>::N; i++) {
         int v = i / single<T>::G * (int)blockDim.x, j = i % single<T>::G;
         T *a = (T *)(x + v) + j;
         *a = convert<T>(function<OP, T>::apply(*a, ((const T *)(y + v))[j]));
     }
 }
-/* Returns false if the opcode is no function. */
 template <typename T>
-__device__ __forceinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
+__device__ __noinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
 {
     switch (opcode) {
 #define ROW(kind, op, set)                                                                         \
