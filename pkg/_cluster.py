@@ -23,7 +23,7 @@ _PATIENCE = 30
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker needs to compute pieces: all of it is short, and files go by their names."""
+    """The means of a worker to compute pieces: all are short, and files go by their names."""
 
     text: str
     #: Numbers, and the absolute paths of files, in the order of the expression.

@@ -51,7 +51,7 @@ class Input:
     def __init__(self, path: str) -> None:
         self.path = path
         memory = _open(path)
-        #: Where the array begins in the file, and where it ends.
+        #: The beginning and the end of the array in the file.
         self._start = memory.offset
         self._end = memory.offset + memory.nbytes
         self.array = np.asarray(memory)

@@ -32,7 +32,7 @@ _KINDS = {"zarr": "Zarr", "nc": "netCDF", "nc4": "netCDF", "cdf": "netCDF"}
 
 _LIBRARIES = {"HDF5": "h5py", "Zarr": "zarr", "netCDF": "xarray"}
 
-#: What the libraries raise for files that are damaged, missing, full or of another format.
+#: The exceptions of the libraries for files that are damaged, missing, full or of another format.
 _ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, NotImplementedError)
 
 #: Elements of a chunk of a new array of Zarr.
@@ -43,7 +43,7 @@ _SPOOL_NBYTES = 1 << 26
 
 
 class Place(NamedTuple):
-    """Where an array lies: ``FILE:/INNER``."""
+    """The place of an array: ``FILE:/INNER``."""
 
     kind: str
     file: str
@@ -291,7 +291,7 @@ class HDF5Output(WholeFile):
 
 
 class _Computed:
-    """What Dask takes for an array: each part is computed when it is asked for."""
+    """An array for Dask: each part is computed when it is asked for."""
 
     def __init__(
         self, shape: Shape, dtype: np.dtype[Any], compute: Callable[[Shape, Shape], Any]

@@ -83,7 +83,7 @@ def apply(
 
 
 class _Accessor:
-    """What DataArrays and Datasets have in common."""
+    """The part that DataArrays and Datasets have in common."""
 
     def __init__(self, obj: Any) -> None:
         self._obj = obj

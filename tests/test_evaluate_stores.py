@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def place(kind: str, name: str) -> str:
-    """How the command is told of an array."""
+    """Returns the words that tell the command of an array."""
     return {
         "h5": f"{name}.h5:/deep/er/{name}",
         "zarr": f"{name}.zarr",
@@ -418,7 +418,7 @@ def test_workers_compute(
         assert_same_bits(load(target), a / (b + 0.5))
     assert main([*command, "-o", "out.zarr"]) == 1
     assert "exists; --overwrite" in capsys.readouterr().err
-    # What a worker raises is the command's error, and nothing is left of the output.
+    # An error of a worker is the command's, and nothing is left of the output.
     bad = [save("npy", "e", np.full(4, -1)), "--scheduler", scheduler, "-o", "bad.zarr"]
     assert main(["2 ** e", *bad]) == 1
     assert "negative" in capsys.readouterr().err

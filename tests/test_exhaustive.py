@@ -91,7 +91,7 @@ def test_every_float32_is_the_same_on_the_gpu(name: str) -> None:
 #: Float64 arguments of a function that are tried, a multiple of CHUNK.
 FLOAT64_COUNT = 25 * CHUNK
 
-#: What the C library's functions of 64 bits may be wrong by, in ulps of float64.
+#: The largest error of the C library's functions of 64 bits, in ulps of float64.
 JUDGES_ERROR = 2.0**-8
 
 

@@ -474,7 +474,7 @@ def test_quantities_keep_their_units(library: str) -> None:
 
 @pytest.mark.parametrize("library", ["astropy", "pint"])
 def test_quantities_are_refused_by_name(library: str) -> None:
-    """Where no rule says which unit the result has."""
+    """No rule says which unit the result has."""
     advice = {"astropy": r"x\.to_value\(unit\)", "pint": r"x\.to\(unit\)\.magnitude"}[library]
     metre, _ = _quantities(library)
     x = np.ones(2) * metre

@@ -57,7 +57,7 @@ class Lowered(NamedTuple):
 
     @property
     def may_refuse(self) -> bool:
-        """Whether the program may refuse elements: negative exponents of integers."""
+        """Tells whether the program may refuse elements: negative exponents of integers."""
         return any(op == _POWER and dtype.kind == "i" for op, dtype, _ in self.steps)
 
     def program(self) -> core.Program:
