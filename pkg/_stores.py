@@ -205,6 +205,27 @@ def _region(begin: Sequence[int], part: Any) -> tuple[slice, ...]:
     return tuple(slice(i, i + k) for i, k in zip(begin, part.shape, strict=True))
 
 
+def _cannot_write(path: str, error: BaseException) -> Failure:
+    return Failure(f"cannot write {path}: {_text(error)}")
+
+
+def _fill(
+    path: str,
+    data: Any,
+    step: Shape,
+    compute: Callable[[Shape, Shape], Any],
+    writing: Callable[[], contextlib.AbstractContextManager[Any]],
+) -> None:
+    """Computes an array and writes it piece by piece, each in a new context of `writing`."""
+    for begin, piece in pieces(data.shape, step):
+        part = compute(begin, piece)
+        try:
+            with writing():
+                data[_region(begin, part)] = part
+        except _ERRORS as error:
+            raise _cannot_write(path, error) from None
+
+
 class HDF5Output(WholeFile):
     """A dataset in a new HDF5 file, or in a copy of one that then takes its place."""
 
@@ -242,11 +263,10 @@ class HDF5Output(WholeFile):
                     if not self._is_replacing:
                         raise self._existing()
         except OSError as error:
-            raise Failure(f"cannot write {self.path}: {_text(error)}") from None
+            raise _cannot_write(self.path, error) from None
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the dataset in the temporary file."""
-        self._shape = shape
         try:
             self._open()
             if self.is_overwriting:
@@ -257,25 +277,17 @@ class HDF5Output(WholeFile):
                 del self._h5[self.place.inner]
             self._data = self._h5.create_dataset(self.place.inner, shape, dtype, chunks=chunks)
         except _ERRORS as error:
-            raise self._store_failure(error) from None
-
-    def _store_failure(self, error: Exception) -> Failure:
-        return Failure(f"cannot write {self.path}: {_text(error)}")
+            raise _cannot_write(self.path, error) from None
 
     def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
         """Computes and writes the array, piece by piece."""
-        for begin, piece in pieces(self._shape, step):
-            part = compute(begin, piece)
-            try:
-                self._data[_region(begin, part)] = part
-            except _ERRORS as error:
-                raise self._store_failure(error) from None
+        _fill(self.path, self._data, step, compute, contextlib.nullcontext)
 
     def commit(self, held: Held) -> None:
         try:
             self._h5.close()
         except _ERRORS as error:
-            raise self._store_failure(error) from None
+            raise _cannot_write(self.path, error) from None
         super().commit(held)
 
     def __exit__(
@@ -353,7 +365,7 @@ class NetcdfOutput(WholeFile):
             with dask.config.set(scheduler="synchronous"):
                 dataset.to_netcdf(self._temporary, mode="w", encoding=encoding)
         except _ERRORS as error:
-            raise Failure(f"cannot write {self.path}: {_text(error)}") from None
+            raise _cannot_write(self.path, error) from None
 
 
 def _file_of(x: Any) -> str:
@@ -419,7 +431,6 @@ class ZarrOutput:
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the array in the temporary folder."""
-        self._shape = shape
         self.chunks = chunk = chunks or tuple(
             max(1, n) for n in piece_shape(shape, _CHUNK_COUNT, False)
         )
@@ -427,7 +438,7 @@ class ZarrOutput:
             with self._deferred():  # as in `fill`
                 self._array = self._create({"shape": shape, "dtype": dtype, "chunks": chunk})
         except _ERRORS as error:
-            raise self._failure(error) from None
+            raise _cannot_write(self.path, error) from None
 
     def _create(self, described: dict[str, Any]) -> Any:
         folder = str(self._temporary)
@@ -440,19 +451,10 @@ class ZarrOutput:
         """Returns the folder in which the array is being written, and its path in there."""
         return str(self._temporary), "/".join(self._rest)
 
-    def _failure(self, error: BaseException) -> Failure:
-        return Failure(f"cannot write {self.path}: {_text(error)}")
-
     def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
         """Computes and writes the array, piece by piece."""
-        for begin, piece in pieces(self._shape, step):
-            part = compute(begin, piece)
-            try:
-                # Zarr's own threads go on writing when a signal ends the call.
-                with self._deferred():
-                    self._array[_region(begin, part)] = part
-            except _ERRORS as error:
-                raise self._failure(error) from None
+        # Zarr's own threads go on writing when a signal ends the call.
+        _fill(self.path, self._array, step, compute, self._deferred)
 
     def commit(self, held: Held) -> None:
         """Waits until the files are on the disk, and gives the folder its name."""
@@ -466,7 +468,7 @@ class ZarrOutput:
         except FileExistsError:
             raise Failure(f"{self.path} exists; --overwrite replaces it") from None
         except OSError as error:
-            raise self._failure(error) from None
+            raise _cannot_write(self.path, error) from None
 
     def _rename(self) -> None:
         """Moves the folder to its name; a folder without anything in it may be there."""
