@@ -116,6 +116,7 @@ def test_threads_that_share_an_array_on_streams() -> None:
     """The streams that have used a memory are recorded by all threads."""
     shared = pcd.ones(8, device="cuda")
     streams = [pcd.Stream() for _ in range(4)]
+    pcd.synchronize()  # the streams do not wait for the default one, which makes the array
     start = threading.Barrier(4)
 
     def work(number: int) -> None:
