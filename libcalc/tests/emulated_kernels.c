@@ -439,6 +439,7 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 typedef struct thread {
     const mylib_fused_args *args;
     int64_t first;
+    int32_t block, number;
     int group;
     _Alignas(16) char value[MYLIB_FUSED_MAX_REGISTERS][2 * MYLIB_FUSED_REGISTER_NBYTES];
 } thread;
@@ -451,6 +452,12 @@ static char *element_of(const thread *t, int k, int i)
     const mylib_fused_args *args = t->args;
     int32_t row;
     int64_t column, number = t->first + i / t->group * args->threads;
+    if (args->is_spaced) {
+        int count = mylib_fused_spaced(args, t->block, t->number, elements_of(t), &row, &column);
+        char *p = args->data[k] + mylib_fused_row(args, k, row) +
+                  column * args->strides[args->ndim - 1][k];
+        return i < count ? p + i * mylib_fused_step(args, k) : NULL;
+    }
     int n = mylib_fused_group(args, number, t->group, &row, &column);
     if (i % t->group >= n)
         return NULL;
@@ -544,7 +551,9 @@ static void run_fused(const mylib_fused_args *args)
     for (int64_t b = 0; b < mylib_fused_blocks(args); b++) {
         for (int i = 0; i < args->threads; i++) {
             t.first = b * args->threads * MYLIB_FUSED_GROUPS + i;
-            if (t.first < args->groups)
+            t.block = (int32_t)b;
+            t.number = i;
+            if (args->is_spaced || t.first < args->groups)
                 run_fused_thread(&t);
         }
     }
@@ -555,7 +564,7 @@ static void run_terms(const mylib_fused_args *args, int64_t output, char *values
 {
     mylib_fused_args map = *args;
     const int size = (int)mylib_type_size((mylib_type)args->computed_type);
-    map.is_reduced = 0;
+    map.is_reduced = map.is_spaced = 0;
     map.ndim = map.rows = 1;
     map.groups = (args->columns - 1) / MYLIB_FUSED_GROUP(size) + 1;
     for (int k = 1; k <= args->inputs; k++) {

@@ -249,39 +249,84 @@ static void test_limits(void)
 
 /* ---- Which element is whose ---------------------------------------------------------------- */
 
-/* Each element's place in each operand, found the plain way, is some thread's, in order, once. */
+/* Returns the dimension of the layout that is dimension d of the launch: one may have moved in. */
+static int dimension_of(const mylib_fused_args *args, const mylib_layout *l, int d)
+{
+    const int last = l->ndim - 2;
+    for (int moved = last; moved >= 0; moved--) {
+        int is_it = 1;
+        for (int e = 0; e <= last && is_it; e++) {
+            int from = e < moved ? e : e == last ? moved : e + 1;
+            is_it = args->shape[e] == l->shape[from];
+            for (int k = 0; k < l->operands; k++)
+                is_it &= args->strides[e][k] == l->strides[k][from];
+        }
+        if (is_it)
+            return d > last || d < moved ? d : d == last ? moved : d + 1;
+    }
+    return d;
+}
+
+/*
+ * Counts what is wrong with the place of the element at a row and a column in operand k, `found`,
+ * against the plain way; marks the element as seen.
+ */
+static int64_t check_place(const mylib_fused_args *args, const mylib_layout *l, int64_t row,
+                           int64_t column, int k, const char *found, uint8_t *seen)
+{
+    int64_t number = 0, index[MYLIB_MAX_NDIM];
+    const char *right = l->data[k];
+    if (row < 0 || row >= args->rows || column < 0 || column >= args->columns)
+        return 1;
+    index[l->ndim - 1] = column;
+    for (int d = l->ndim - 2; d >= 0; d--) {
+        index[dimension_of(args, l, d)] = row % args->shape[d];
+        row /= args->shape[d];
+    }
+    for (int d = 0; d < l->ndim; d++) {
+        right += index[d] * l->strides[k][d];
+        number = number * l->shape[d] + index[d];
+    }
+    return (found != right) + (k == 0 && seen[number]++ != 0);
+}
+
+/* Each element's place in each operand, found the plain way, is some thread's, once. */
 static void check_places(const mylib_fused_args *args, const mylib_layout *l, int group,
                          const int64_t *size)
 {
     static uint8_t seen[MAX_COUNT];
-    int64_t threads = mylib_fused_blocks(args) * args->threads * MYLIB_FUSED_GROUPS, wrong = 0;
+    const int inner = args->ndim - 1;
+    int64_t wrong = 0;
     memset(seen, 0, (size_t)l->count);
-    for (int64_t g = 0; g < threads; g++) {
-        int32_t row;
-        int64_t column;
-        int n = mylib_fused_group(args, g, group, &row, &column);
-        for (int i = 0; i < n; i++) {
-            int64_t number = row * args->columns + column + i, rest = number;
-            if (number < 0 || number >= l->count || seen[number]++ != 0) {
-                wrong++;
-                continue;
+    for (int64_t t = 0; t < mylib_fused_blocks(args) * args->threads; t++) {
+        const int32_t block = (int32_t)(t / args->threads), thread = (int32_t)(t % args->threads);
+        for (int i = 0; i < group * MYLIB_FUSED_GROUPS; i++) {
+            int32_t row;
+            int64_t column;
+            int n, first = i % group;
+            if (args->is_spaced) {
+                n = mylib_fused_spaced(args, block, thread, group * MYLIB_FUSED_GROUPS, &row,
+                                       &column);
+                first = i;
+            } else {
+                n = mylib_fused_group(args,
+                                      (int64_t)block * args->threads * MYLIB_FUSED_GROUPS + thread +
+                                          i / group * args->threads,
+                                      group, &row, &column);
             }
-            int64_t index[MYLIB_MAX_NDIM];
-            for (int d = l->ndim - 1; d >= 0; d--) {
-                index[d] = rest % l->shape[d];
-                rest /= l->shape[d];
-            }
-            for (int k = 0; k < l->operands; k++) {
-                const char *right = l->data[k];
-                for (int d = 0; d < l->ndim; d++)
-                    right += index[d] * l->strides[k][d];
+            for (int k = 0; k < l->operands && first < n; k++) {
                 const char *found = args->data[k] + mylib_fused_row(args, k, row);
-                if (args->access[k] != MYLIB_FUSED_SINGLE)
-                    found += (column + i) * args->strides[args->ndim - 1][k];
-                wrong += found != right;
-                if (args->access[k] == MYLIB_FUSED_VECTOR && i == 0)
-                    wrong += (uintptr_t)found % (uintptr_t)(group * size[k]) != 0 ||
-                             args->strides[args->ndim - 1][k] != size[k];
+                int64_t stride = args->strides[inner][k];
+                if (args->is_spaced)
+                    found += column * stride + i * mylib_fused_step(args, k);
+                else if (args->access[k] != MYLIB_FUSED_SINGLE)
+                    found += (column + first) * stride;
+                wrong += check_place(args, l, row + (args->is_spaced ? i * args->row_step : 0),
+                                     column + (args->is_spaced ? i * args->column_step : first), k,
+                                     found, seen);
+                if (!args->is_spaced && args->access[k] == MYLIB_FUSED_VECTOR && first == 0)
+                    wrong +=
+                        (uintptr_t)found % (uintptr_t)(group * size[k]) != 0 || stride != size[k];
             }
         }
     }
@@ -296,7 +341,7 @@ static void test_places(void)
     static const mylib_type types[] = {MYLIB_F32, MYLIB_F64, MYLIB_I32, MYLIB_U8};
     static mylib_fused_args args;
     rng r = rng_make(0);
-    int fitted = 0;
+    int fitted = 0, spaced = 0, downwards = 0;
     for (int i = 0; i < 3000; i++) {
         char text[90];
         mylib_type type = types[rng_below(&r, 4)];
@@ -327,12 +372,15 @@ static void test_places(void)
         CHECK((args.computed_type == MYLIB_FUSED_MIXED) == (type == MYLIB_U8),
               "computed in type %d", (int)args.computed_type);
         fitted++;
+        spaced += args.is_spaced;
+        downwards += args.is_spaced && args.row_step != 0;
         check_places(&args, &l,
                      args.computed_type == MYLIB_FUSED_MIXED ? MYLIB_FUSED_MIXED_GROUP
                                                              : MYLIB_FUSED_GROUP(size),
                      sizes);
     }
-    CHECK(fitted > 1000, "only %d layouts fitted", fitted);
+    CHECK(fitted > 1000 && spaced > 500 && spaced < fitted && downwards > 300,
+          "%d layouts fitted, %d spaced, %d of these downwards", fitted, spaced, downwards);
 }
 
 int main(void)

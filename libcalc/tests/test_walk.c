@@ -223,7 +223,7 @@ static void test_choices(void)
     } cases[] = {
         {"a matrix", 0, {4 * N, 4}, MYLIB_ACCESS_VECTOR},
         {"a row", 0, {0, 4}, MYLIB_ACCESS_VECTOR},
-        {"an unaligned row", 4, {0, 4}, MYLIB_ACCESS_SHIFTED},
+        {"an unaligned row", 4, {0, 4}, MYLIB_ACCESS_ELEMENT},
         {"a column", 0, {4, 0}, MYLIB_ACCESS_ROW},
         {"a transpose", 0, {4, 4 * N}, MYLIB_ACCESS_STAGED},
         {"rows backwards", 4 * (N - 1), {4 * N, -4}, MYLIB_ACCESS_VECTOR},

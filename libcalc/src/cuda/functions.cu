@@ -10,15 +10,9 @@ namespace
 
 /* ---- A function and a type ------------------------------------------------------------------- */
 
-/* Functions whose code would be long, were it repeated for as many elements as the others'. */
-constexpr bool is_long(int op)
-{
-    return op == MYLIB_OP_arctan2 || op == MYLIB_OP_power || op == MYLIB_OP_logaddexp;
-}
-
 /* Elements of a thread: 16 bytes, or 4 elements of small types; half as many of a long function. */
 template <int OP, typename T>
-constexpr int ELEMENTS = (sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T)) / (is_long(OP) ? 2 : 1);
+constexpr int ELEMENTS = (sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T)) / (is_long<OP> ? 2 : 1);
 
 template <typename T, int N>
 __device__ __forceinline__ void read_operand(const mylib_function_args &args, int k, int64_t at,

@@ -33,6 +33,10 @@ template <int OP, typename T> struct function {
 MYLIB_FUNCTIONS(ROW)
 #undef ROW
 
+/* Functions whose code would be long, were it repeated for as many elements as the others'. */
+template <int OP>
+constexpr bool is_long = OP == MYLIB_OP_arctan2 || OP == MYLIB_OP_power || OP == MYLIB_OP_logaddexp;
+
 } // namespace
 
 #endif /* MYLIB_FUNCTIONS_CUH */

@@ -323,29 +323,71 @@ static uint8_t access_of(const mylib_layout *l, int k, size_t size, int group)
                : MYLIB_FUSED_ELEMENT;
 }
 
+/* Sets the dimensions, in `order`. */
+static void set_dimensions(mylib_fused_args *args, const mylib_layout *l, const int *order)
+{
+    for (int d = 0; d < l->ndim; d++) {
+        if (d < l->ndim - 1) {
+            args->shape[d] = (int32_t)l->shape[order[d]];
+            args->divider[d] = mylib_divider_of(args->shape[d]);
+        }
+        for (int k = 0; k < l->operands; k++)
+            args->strides[d][k] = l->strides[k][order[d]];
+    }
+}
+
+/*
+ * Lays a thread's elements at equal distances: along a row, or where rows are short, one below the
+ * other in the longest dimension of the rows.
+ */
+static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elements, int *order)
+{
+    const int last = l->ndim - 2; /* of the rows */
+    const int goes_down = last >= 0 && args->columns < (int64_t)MYLIB_CUDA_WARP * elements;
+    int longest = last;
+    for (int d = 0; d < last; d++)
+        longest = l->shape[d] > l->shape[longest] ? d : longest;
+    for (int d = longest; goes_down && d <= last; d++)
+        order[d] = d == last ? longest : d + 1;
+    set_dimensions(args, l, order);
+
+    int64_t units = goes_down ? args->columns : mylib_divide_up(args->columns, elements);
+    int32_t across = args->threads;
+    if (last >= 0)
+        across = mylib_threads_across((int32_t)units, args->rows, args->threads);
+    const int32_t down = args->threads / across;
+    args->is_spaced = 1;
+    args->across = across;
+    args->column_step = goes_down ? 0 : across;
+    args->row_step = goes_down ? down : 0;
+    args->tile_columns = goes_down ? across : across * elements;
+    args->tile_rows = goes_down ? down * elements : down;
+    args->slice_rows = goes_down ? args->shape[last] : args->rows;
+    args->slice_tiles = (int32_t)mylib_divide_up(args->slice_rows, args->tile_rows);
+    const int64_t tiles_across = mylib_divide_up(args->columns, args->tile_columns);
+    args->tiles = args->rows / args->slice_rows * args->slice_tiles * tiles_across;
+    args->tiles_across = (int32_t)tiles_across;
+    args->across_divider = mylib_divider_of(across);
+    args->tiles_across_divider = mylib_divider_of(args->tiles_across);
+    args->slice_tiles_divider = mylib_divider_of(args->slice_tiles);
+}
+
 static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p,
                                   const mylib_layout *l)
 {
-    int group = group_of(args), inner = l->ndim - 1;
+    int order[MYLIB_FUSED_MAX_NDIM] = {0}, group = group_of(args), is_by_vectors = l->ndim <= 2;
     if (l->ndim > MYLIB_FUSED_MAX_NDIM)
         return MYLIB_FUSED_TOO_MANY_DIMENSIONS;
     args->ndim = l->ndim;
-    args->columns = l->shape[inner];
+    args->columns = l->shape[l->ndim - 1];
     int64_t rows = l->count / args->columns;
     args->row_groups = (args->columns - 1) / group + 1;
     if (l->ndim > 1 &&
         (rows > MYLIB_FUSED_MAX_GROUPS || args->row_groups > MYLIB_FUSED_MAX_GROUPS / rows))
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
     args->groups = rows * args->row_groups;
-    if (mylib_fused_blocks(args) > INT32_MAX)
-        return MYLIB_FUSED_TOO_MANY_ELEMENTS;
     args->rows = (int32_t)rows;
-    if (l->ndim > 1)
-        args->row_divider = mylib_divider_of((int32_t)args->row_groups);
-    for (int d = 0; d < inner; d++) {
-        args->shape[d] = (int32_t)l->shape[d];
-        args->divider[d] = mylib_divider_of(args->shape[d]);
-    }
+    args->is_spaced = 0;
     args->is_flat = l->ndim == 1;
     for (int k = 0; k < l->operands; k++) {
         if (l->is_host_scalar[k])
@@ -354,16 +396,24 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
         args->data[k] = l->data[k];
         args->access[k] = access_of(l, k, size, group);
         args->is_flat &= args->access[k] == MYLIB_FUSED_VECTOR;
-        for (int d = 0; d < l->ndim; d++)
-            args->strides[d][k] = l->strides[k][d];
+        is_by_vectors &= args->access[k] != MYLIB_FUSED_ELEMENT;
     }
-    return MYLIB_FUSED_FITS;
+    for (int d = 0; d < l->ndim; d++)
+        order[d] = d;
+    if (is_by_vectors) {
+        set_dimensions(args, l, order);
+        if (l->ndim > 1)
+            args->row_divider = mylib_divider_of((int32_t)args->row_groups);
+    } else {
+        set_spaced(args, l, group * MYLIB_FUSED_GROUPS, order);
+    }
+    return mylib_fused_blocks(args) <= INT32_MAX ? MYLIB_FUSED_FITS : MYLIB_FUSED_TOO_MANY_ELEMENTS;
 }
 
 /* Marks the inputs that full groups read as vectors, without a conversion. */
 static void mark_vector_inputs(mylib_fused_args *args)
 {
-    for (int i = 0; i < args->statements && args->ndim <= 2; i++) {
+    for (int i = 0; i < args->statements && !args->is_spaced; i++) {
         for (int o = 0; o < 2; o++) {
             int input = mylib_fused_input(args->statement[i].operand[o]);
             if (input < 0 || args->access[1 + input] != MYLIB_FUSED_VECTOR)
@@ -435,6 +485,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
 {
     const int inner = l->ndim - 1;
     args->is_reduced = 1;
+    args->is_spaced = 0;
     args->reduction = (int32_t)reduction;
     if (inner != kept_ndim || kept_ndim > 1 || !set_program(args, program, l) ||
         (args->computed_type != MYLIB_F32 && args->computed_type != MYLIB_F64) ||

@@ -35,10 +35,14 @@ __device__ __forceinline__ int64_t first_group()
  */
 enum { ANY, FLAT, REDUCED };
 
-/* Positions of a thread's groups; is_full if all of them are whole. */
+/*
+ * Positions of a thread's groups; is_full if all of them are whole.  Of a spaced launch: the first
+ * element's column, and its row and the number of elements; none is full.
+ */
 template <int WAY> struct position {
     int64_t group[GROUPS]; /* with two dimensions the upper half holds the row */
     bool is_full;
+    __device__ __forceinline__ int count() const { return (int)(uint32_t)group[1]; }
 };
 template <> struct position<FLAT> {
     bool is_full;
@@ -57,6 +61,12 @@ __device__ __forceinline__ position<WAY> position_of(const fused_args &args)
         int full = (first_group() + (GROUPS - 1) * blockDim.x + 1) * G <= args.columns;
         asm volatile("" : "+r"(full));
         at.is_full = full != 0;
+    } else if (args.is_spaced) {
+        int32_t row;
+        int n = mylib_fused_spaced(&args, (int32_t)blockIdx.x, (int32_t)anew(threadIdx.x),
+                                   G * GROUPS, &row, &at.group[0]);
+        at.group[1] = (int64_t)row << 32 | n;
+        at.is_full = false;
     } else {
         at.is_full = true;
 #pragma unroll
@@ -110,7 +120,24 @@ __device__ __forceinline__ void find_groups(const fused_args &args, const positi
 template <int WAY>
 __device__ __forceinline__ bool has_groups(const fused_args &args, const position<WAY> &at, int k)
 {
-    return at.is_full && (WAY == FLAT || (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR));
+    return at.is_full && (WAY == FLAT || args.access[k] == MYLIB_FUSED_VECTOR);
+}
+
+/* Returns the address in operand k of a thread's first element of a spaced launch. */
+__device__ __forceinline__ char *first_of(const fused_args &args, const position<ANY> &at, int k)
+{
+    return args.data[k] + mylib_fused_row(&args, k, (int32_t)(at.group[1] >> 32)) +
+           at.group[0] * args.strides[args.ndim - 1][k];
+}
+
+/* Tells whether the launch has a thread's elements at all. */
+template <int WAY>
+__device__ __forceinline__ bool has_elements(const fused_args &args, const position<WAY> &at)
+{
+    if constexpr (WAY == ANY)
+        if (args.is_spaced)
+            return at.count() != 0;
+    return first_group() < args.groups;
 }
 
 /*
@@ -130,6 +157,92 @@ __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
     uint32_t *first =
         (uint32_t *)place_of(fused_shared, args.registers + MYLIB_FUSED_SPARE_REGISTERS);
     return first + threadIdx.x;
+}
+
+__device__ __forceinline__ int size_of(int type)
+{
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return sizeof(t_##s);
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return 0;
+}
+
+#define EACH_SIZE(CASE) CASE(1) CASE(2) CASE(4) CASE(8) CASE(16)
+
+/*
+ * Loads up to two groups of G elements of `size` bytes, which lie `step` apart, and packs each in a
+ * uint4.  Not inlined, and all parameters are values: so the common path keeps its registers.
+ */
+template <int G>
+__device__ __noinline__ void gather(const char *p, int64_t step, int count, int size, uint4 *place)
+{
+#pragma unroll 1
+    for (; count > 0; count -= G, place += blockDim.x) {
+        switch (size) {
+#define CASE(nbytes)                                                                               \
+    case nbytes:                                                                                   \
+        if constexpr (G * nbytes <= 16) {                                                          \
+            typedef typename bits_of<nbytes>::type element;                                        \
+            alignas(16) element x[G];                                                              \
+            _Pragma("unroll") for (int i = 0; i < G; i++, p += step) if (i < count) x[i] =         \
+                *(const element *)p;                                                               \
+            *(typename bits_of<G * nbytes>::type *)place =                                         \
+                *(const typename bits_of<G * nbytes>::type *)x;                                    \
+        }                                                                                          \
+        break;
+            EACH_SIZE(CASE)
+#undef CASE
+        }
+    }
+}
+
+/* Stores them so. */
+template <int G>
+__device__ __noinline__ void scatter(char *p, int64_t step, int count, int size, const uint4 *place)
+{
+#pragma unroll 1
+    for (; count > 0; count -= G, place += blockDim.x) {
+        switch (size) {
+#define CASE(nbytes)                                                                               \
+    case nbytes:                                                                                   \
+        if constexpr (G * nbytes <= 16) {                                                          \
+            typedef typename bits_of<nbytes>::type element;                                        \
+            _Pragma("unroll") for (int i = 0; i < G; i++, p += step) if (i < count) *              \
+                (element *)p = ((const element *)place)[i];                                        \
+        }                                                                                          \
+        break;
+            EACH_SIZE(CASE)
+#undef CASE
+        }
+    }
+}
+
+/*
+ * Calls f(first, p, step, n) for each part of a thread's elements in operand k: n elements from
+ * number `first` on lie at p, `step` apart.
+ */
+template <int G, int WAY, typename F>
+__device__ __forceinline__ void each_part(const fused_args &args, const position<WAY> &at, int k,
+                                          const F &f)
+{
+    if constexpr (WAY == ANY) {
+        if (args.is_spaced) {
+            f(0, first_of(args, at, k), mylib_fused_step(&args, k), at.count());
+            return;
+        }
+    }
+    const int64_t step = args.strides[args.ndim - 1][k]; /* 0 for a SINGLE */
+#pragma unroll 1
+    for (int v = 0; v < GROUPS; v++) {
+        int32_t row;
+        int64_t column, group = first_group() + v * (int)blockDim.x;
+        const int n = mylib_fused_group(&args, group, G, &row, &column);
+        f(v * G, args.data[k] + mylib_fused_row(&args, k, row) + column * step, step, n);
+    }
 }
 
 /* ---- Programs of one type ------------------------------------------------------------------ */
@@ -183,7 +296,7 @@ __device__ __noinline__ bool convert_groups(int type, const char *p, int step, u
 }
 
 /*
- * Reads and converts an input of any type and layout into the thread's slot.  Not inlined, so that
+ * Reads and converts groups of any type, whole ones or not, into the thread's slot.  Not inlined, so that
  * the common path keeps its registers.
  */
 template <typename T>
@@ -191,7 +304,7 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
 {
     constexpr int G = single<T>::G;
     int k = 1 + input, type = args.input_type[input];
-    if (args.ndim <= 2 && args.access[k] == MYLIB_FUSED_VECTOR) {
+    if (args.access[k] == MYLIB_FUSED_VECTOR) {
         const position<ANY> at = position_of<G, ANY>(args);
         int size = (int)args.strides[args.ndim - 1][k], step = blockDim.x * G * size;
         char *p[GROUPS];
@@ -218,6 +331,24 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
         for (int i = 0; i < n; i++, p += step)
             ((T *)place)[i] = load_as<T>(type, p);
     }
+}
+
+/* Reads a spaced input of any type into the thread's slot. */
+template <typename T>
+__device__ __noinline__ void read_spaced(const char *p, int64_t step, int count, int type,
+                                         uint4 *place)
+{
+    constexpr int G = single<T>::G;
+    const int size = size_of(type);
+    if (G * size <= 16) {
+        gather<G>(p, step, count, size, place);
+        if (type == number_of<T>::value ||
+            convert_groups<T>(type, (const char *)place, 16 * (int)blockDim.x, place))
+            return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < count; i++, p += step)
+        ((T *)(place + i / G * blockDim.x))[i % G] = load_as<T>(type, p);
 }
 
 /* Reads the last terms of a reduction. */
@@ -301,6 +432,12 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
                 int size = (int)args.strides[args.ndim - 1][k];
                 read_terms<T>(terms_of(args, k) + at.term * size, type, size,
                               args.columns - at.term, place);
+            } else if constexpr (WAY == ANY) {
+                if (args.is_spaced)
+                    read_spaced<T>(first_of(args, at, k), mylib_fused_step(&args, k), at.count(),
+                                   type, place);
+                else
+                    read_input<T>(args, input, place);
             } else {
                 read_input<T>(args, input, place);
             }
@@ -347,18 +484,25 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
     }
 }
 
-/* Computes a function of all elements of a thread; returns false if the opcode is none. */
-template <int OP, typename T> __device__ __forceinline__ void call_each(uint4 *x, const uint4 *y)
+/*
+ * Computes a function of all elements of a thread, a group at a time, or one by one if it is long.
+ * In a call of its own it has its own registers.
+ */
+template <int OP, typename T> __device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
 {
+    constexpr int G = single<T>::G, AT_ONCE = is_long<OP> ? 1 : G;
 #pragma unroll 1
-    for (int i = 0; i < single<T>::N; i++) {
-        int v = i / single<T>::G * (int)blockDim.x, j = i % single<T>::G;
-        T *a = (T *)(x + v) + j;
-        *a = convert<T>(function<OP, T>::apply(*a, ((const T *)(y + v))[j]));
+    for (int v = 0; v < GROUPS; v++, x += blockDim.x, y += blockDim.x) {
+        T *a = (T *)x;
+        const T *b = (const T *)y;
+#pragma unroll AT_ONCE
+        for (int i = 0; i < G; i++)
+            a[i] = convert<T>(function<OP, T>::apply(a[i], b[i]));
     }
 }
+/* Returns false if the opcode is no function. */
 template <typename T>
-__device__ __noinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
+__device__ __forceinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
 {
     switch (opcode) {
 #define ROW(kind, op, set)                                                                         \
@@ -394,10 +538,10 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* Stores the results as elements of type R. */
+/* Stores the results as elements of type R; packs spaced ones into a slot, and returns their size. */
 template <typename T, typename R, int WAY>
-__device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
-                                             const T (&x)[single<T>::N])
+__device__ __forceinline__ int write_result(const fused_args &args, const position<WAY> &at,
+                                            uint4 *own, const T (&x)[single<T>::N])
 {
     constexpr int G = single<T>::G;
     typedef typename bits_of<G * sizeof(R)>::type bits;
@@ -405,13 +549,22 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 #pragma unroll
     for (int i = 0; i < single<T>::N; i++)
         r[i] = convert<R>(x[i]);
+    if constexpr (WAY == ANY) {
+        if (args.is_spaced) {
+            uint4 *place = place_of(own, args.registers);
+#pragma unroll
+            for (int v = 0; v < GROUPS; v++)
+                *(bits *)(place + v * blockDim.x) = *(const bits *)&r[v * G];
+            return sizeof(R);
+        }
+    }
     if (has_groups(args, at, 0)) {
         char *p[GROUPS];
         find_groups<G>(args, at, 0, sizeof(R), p);
 #pragma unroll
         for (int v = 0; v < GROUPS; v++)
             __stcs((bits *)p[v], *(const bits *)&r[v * G]);
-        return;
+        return 0;
     }
     int64_t step = args.strides[args.ndim - 1][0];
 #pragma unroll
@@ -425,6 +578,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
             if (i < n)
                 *(R *)(p + i * step) = r[v * G + i];
     }
+    return 0;
 }
 
 /* The asm keeps nvcc from hoisting the copy out of the branch. */
@@ -446,8 +600,8 @@ template <typename T, int WAY>
 constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex                       ? 4
                                           : WAY == FLAT && class_of<T>::value == FLOAT ? 6
                                           : WAY == REDUCED && sizeof(T) == 8           ? 4
-                                                                                       : 5);
-constexpr int MIXED_BLOCKS = most_blocks(5);
+                                                                                       : 4);
+constexpr int MIXED_BLOCKS = most_blocks(4);
 constexpr int FUNCTION_BLOCKS = most_blocks(4);
 
 /* Runs the statements for a thread's elements. */
@@ -506,15 +660,20 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS,
     uint4 *own = fused_shared + threadIdx.x;
     uint32_t *mask = mask_of(args);
     position<WAY> at = position_of<single<T>::G, WAY>(args);
-    if (first_group() >= args.groups)
+    if (!has_elements(args, at))
         return;
     run_statements<T, WAY, FUNCTIONS>(args, at, own, mask, x);
+    int packed = 0;
     if (args.result_type == number_of<T>::value)
-        write_result<T, T>(args, at, x);
+        packed = write_result<T, T>(args, at, own, x);
     else if (args.result_type == MYLIB_BOOL)
-        write_result<T, t_bool>(args, at, x);
+        packed = write_result<T, t_bool>(args, at, own, x);
     else if constexpr (real_of<T>::is_complex)
-        write_result<T, typename real_of<T>::type>(args, at, x);
+        packed = write_result<T, typename real_of<T>::type>(args, at, own, x);
+    if constexpr (WAY == ANY)
+        if (packed != 0)
+            scatter<single<T>::G>(first_of(args, at, 0), mylib_fused_step(&args, 0), at.count(),
+                                  packed, place_of(own, args.registers));
 }
 
 /* ---- Reductions of such programs ----------------------------------------------------------- */
@@ -698,18 +857,6 @@ static_assert(MIXED_N == 4, "a mask is one word of bools");
     DT(c64, C64)                                                                                   \
     DT(bool, BOOL)
 
-__device__ __forceinline__ int size_of(int type)
-{
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return sizeof(t_##s);
-        MIXED_TYPES(DT)
-#undef DT
-    }
-    return 0;
-}
-
 /* Converts one element, held in the low bytes of its bits, to another type. */
 template <typename S> __device__ __forceinline__ uint64_t convert_from(int to, uint64_t bits)
 {
@@ -790,23 +937,27 @@ __device__ __noinline__ void convert_place(int from, int to, uint4 *place)
                    convert_element(from, to, bits[i]));
 }
 
-/* Reads an input of any layout into the thread's slot. */
-__device__ __noinline__ void read_any(const fused_args &args, int input, uint4 *place)
+/* Load n elements into a slot from number `first` on, where they lie without gaps; store them. */
+__device__ __noinline__ void load_any(int first, const char *p, int64_t step, int n, int size,
+                                      uint4 *place)
 {
-    int k = 1 + input, size = size_of(args.input_type[input]);
-    int64_t step = args.strides[args.ndim - 1][k];
-#pragma unroll 1
-    for (int i = 0; i < MIXED_N; i++) {
-        int32_t row;
-        int64_t column, group = first_group() + i / MIXED_G * (int)blockDim.x;
-        int n = mylib_fused_group(&args, group, MIXED_G, &row, &column);
-        const char *p = args.data[k] + mylib_fused_row(&args, k, row);
-        uint64_t bits = 0;
-        if (i % MIXED_G < n)
-            bits = load_bits(
-                size, args.access[k] == MYLIB_FUSED_SINGLE ? p : p + (column + i % MIXED_G) * step);
-        store_bits(size, element_of(place, size, i), bits);
-    }
+    uint64_t bits[MIXED_N];
+#pragma unroll
+    for (int i = 0; i < MIXED_N; i++, p += step)
+        if (i < n)
+            bits[i] = load_bits(size, p);
+#pragma unroll
+    for (int i = 0; i < MIXED_N; i++)
+        if (i < n)
+            store_bits(size, element_of(place, size, first + i), bits[i]);
+}
+__device__ __noinline__ void store_any(int first, char *p, int64_t step, int n, int size,
+                                       uint4 *place)
+{
+#pragma unroll
+    for (int i = 0; i < MIXED_N; i++, p += step)
+        if (i < n)
+            store_bits(size, p, load_bits(size, element_of(place, size, first + i)));
 }
 
 __device__ __forceinline__ void read_words(const uint4 *place, uint32_t (&w)[WORDS])
@@ -893,7 +1044,9 @@ __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, 
     if (is_there)
         write_words(place, w);
     else
-        read_any(args, input, place);
+        each_part<MIXED_G>(args, at, 1 + input, [&](int first, const char *p, int64_t step, int n) {
+            load_any(first, p, step, n, size_of(from), place);
+        });
     if (from != to)
         convert_place(from, to, place);
     read_words(place, w);
@@ -978,7 +1131,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
     uint4 *own = fused_shared + threadIdx.x;
     uint32_t mask = 0;
     const position<ANY> at = position_of<MIXED_G, ANY>(args);
-    if (first_group() >= args.groups)
+    if (!has_elements(args, at))
         return;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
@@ -1042,18 +1195,10 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
         return;
     }
     uint4 *place = place_of(own, args.registers);
-    int64_t step = args.strides[args.ndim - 1][0];
     write_words(place, x);
-#pragma unroll 1
-    for (int j = 0; j < MIXED_N; j++) {
-        int32_t row;
-        int64_t column;
-        int64_t group = first_group() + j / MIXED_G * (int)blockDim.x;
-        int n = mylib_fused_group(&args, group, MIXED_G, &row, &column);
-        char *p = args.data[0] + mylib_fused_row(&args, 0, row) + (column + j % MIXED_G) * step;
-        if (j % MIXED_G < n)
-            store_bits(size, p, load_bits(size, element_of(place, size, j)));
-    }
+    each_part<MIXED_G>(args, at, 0, [&](int first, char *p, int64_t step, int n) {
+        store_any(first, p, step, n, size, place);
+    });
 }
 
 /* Selects the kernel of contiguous vectors for T, or that of any layout where it is as fast. */

@@ -2,7 +2,9 @@
  * fused.h - programs of several statements in one launch: its arguments, and how a program becomes
  * them.  Compiles as C and as CUDA C++; needs no CUDA.
  *
- * A thread computes two groups of elements, 16 bytes each of the widest type.  The result of each
+ * A thread computes two groups of elements, 16 bytes each of the widest type; where vectors are not
+ * aligned, or rows are short, as many elements that lie at equal distances instead.  There the next
+ * thread's elements are neighbours in memory, which is all that fast loads need.  The result of each
  * statement stays in its hardware registers, where the next one finds it; what is needed later goes
  * to the thread's own places in shared memory.  Only in reductions a thread waits for others.
  *
@@ -87,7 +89,7 @@ typedef struct mylib_fused_args {
     int32_t threads;
     int32_t ndim, inputs, rows;
     int32_t is_flat; /* one dimension, and all operands are vectors */
-    int32_t has_functions;
+    int32_t has_functions, is_spaced;
     int64_t columns, row_groups, groups;
     mylib_divider row_divider; /* by row_groups, when there are rows */
     mylib_divider divider[MYLIB_FUSED_MAX_NDIM];
@@ -97,6 +99,15 @@ typedef struct mylib_fused_args {
     uint8_t access[MYLIB_MAX_OPERANDS];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
+    /*
+     * If is_spaced: a thread block takes a tile, `across` threads side by side, one such row of
+     * threads below the other.  A thread's elements are so many columns, or rows, apart.  Tiles do
+     * not cross slices, within which rows lie at equal distances.
+     */
+    int32_t across, column_step, row_step;
+    int32_t tile_columns, tile_rows, tiles_across, slice_rows, slice_tiles;
+    int64_t tiles;
+    mylib_divider across_divider, tiles_across_divider, slice_tiles_divider;
     /*
      * In a reduction the columns are the terms of an output, and strides[0][0] is from one output
      * to the next.  A thread block takes a part: some sets of blocks of terms, where a set has as
@@ -165,6 +176,8 @@ static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
     int64_t block = (int64_t)args->threads * MYLIB_FUSED_GROUPS;
     if (args->is_reduced)
         return args->rows * mylib_fused_parts(args);
+    if (args->is_spaced)
+        return args->tiles;
     return mylib_divide_up(args->groups, block);
 }
 
@@ -215,6 +228,35 @@ MYLIB_DEVICE_FN int mylib_fused_group(const mylib_fused_args *args, int64_t grou
     *column = group * size;
     int64_t left = *row < args->rows ? args->columns - *column : 0;
     return left >= size ? size : left > 0 ? (int)left : 0;
+}
+
+/*
+ * Finds a thread's first element of a spaced launch; returns how many of its `most` elements exist.
+ */
+MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t block, int32_t thread,
+                                       int most, int32_t *row, int64_t *column)
+{
+    const int32_t down = mylib_divide(thread, args->across_divider);
+    const int32_t tile_row = mylib_divide(block, args->tiles_across_divider);
+    const int32_t slice = mylib_divide(tile_row, args->slice_tiles_divider);
+    const int32_t end = (slice + 1) * args->slice_rows;
+    int n = 0;
+    *row =
+        slice * args->slice_rows + (tile_row - slice * args->slice_tiles) * args->tile_rows + down;
+    *column = (int64_t)(block - tile_row * args->tiles_across) * args->tile_columns +
+              (thread - down * args->across);
+    if ((down + 1) * args->across > args->threads) /* too few threads for another row */
+        return 0;
+    for (int i = 0; i < most; i++)
+        n += *row + i * args->row_step < end && *column + i * args->column_step < args->columns;
+    return n;
+}
+
+/* Bytes from one of a thread's elements in operand k to the next, in a spaced launch. */
+MYLIB_DEVICE_FN int64_t mylib_fused_step(const mylib_fused_args *args, int k)
+{
+    return args->row_step != 0 ? args->row_step * args->strides[args->ndim - 2][k]
+                               : args->column_step * args->strides[args->ndim - 1][k];
 }
 
 #ifdef __cplusplus

@@ -41,6 +41,12 @@ typedef struct mylib_divider {
 
 mylib_divider mylib_divider_of(int32_t divisor);
 
+/*
+ * Returns how many of `threads` threads side by side take a row of `units`, so that few of them
+ * idle, where there are `rows`.
+ */
+int32_t mylib_threads_across(int32_t units, int32_t rows, int32_t threads);
+
 MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
 {
     uint32_t high = (uint32_t)(((uint64_t)(uint32_t)x * d.multiplier) >> 32);

@@ -27,13 +27,11 @@ static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 static int32_t tiles_of(int32_t n, int32_t tile) { return (n - 1) / tile + 1; }
 
-/* Returns how many threads side by side take a row of 'units', so that few of them idle. */
-static int32_t threads_across(int32_t units, int32_t rows)
+int32_t mylib_threads_across(int32_t units, int32_t rows, int32_t threads)
 {
-    int32_t usual = rows >= MYLIB_CUDA_THREADS / USUAL_ACROSS ? USUAL_ACROSS
-                                                              : MYLIB_CUDA_THREADS / rows / 8 * 8;
+    int32_t usual = rows >= threads / USUAL_ACROSS ? USUAL_ACROSS : threads / rows / 8 * 8;
     if (units <= usual + usual / 2)
-        return units < MYLIB_CUDA_THREADS ? units : MYLIB_CUDA_THREADS;
+        return units < threads ? units : threads;
     int32_t share = tiles_of(units, tiles_of(units, usual));
     return (share + 7) / 8 * 8;
 }
@@ -105,6 +103,18 @@ static int has_aligned_rows(const mylib_strided_args *p, int vector)
     return (leads & (uintptr_t)(vector - 1)) == 0;
 }
 
+/* Tells whether the rows of the output and the vectors of all inputs are aligned. */
+static int agree_with_output(const mylib_strided_args *p, int size, int vector)
+{
+    for (int k = 1; k <= p->program.inputs; k++) {
+        int64_t stride = p->strides[p->ndim - 1][k];
+        if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && stride != 0 &&
+            !agrees_with_output(p, k, (size_t)size, stride < 0, (uintptr_t)vector))
+            return 0;
+    }
+    return has_aligned_rows(p, vector);
+}
+
 /* Makes groups vectors, and reads the inputs as vectors that lie so. */
 static void set_vectors(mylib_strided_args *p, int size, int vector)
 {
@@ -135,11 +145,14 @@ static int choose_vectors(mylib_strided_args *p, int size, int vector, int vecto
         if (stride != 0 && magnitude(stride) != in_size)
             return 0;
     }
+    if (size >= MYLIB_STRIDED_SHIFTED_BELOW && !agree_with_output(p, size, vector))
+        return 0;
 
     set_vectors(p, size, vector);
     p->has_leads = !is_aligned;
     int32_t units = tiles_of(p->columns + (is_aligned ? 0 : vector - 1), vector);
-    int32_t across = threads_across(units, p->rows), down = MYLIB_CUDA_THREADS / across;
+    int32_t across = mylib_threads_across(units, p->rows, MYLIB_CUDA_THREADS),
+            down = MYLIB_CUDA_THREADS / across;
     /* Down, where a thread takes the same columns again, if few threads are left without rows. */
     int goes_down = p->rows >= 4 * down * vectors || units < across * vectors;
     set_threads(p, across, vector);
@@ -219,15 +232,20 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
 {
     int32_t elements = vector * vectors;
     int goes_down = p->columns < USUAL_ACROSS * elements && p->rows > 1;
-    int32_t across =
-        threads_across(goes_down ? p->columns : tiles_of(p->columns, elements), p->rows);
+    int32_t across = mylib_threads_across(goes_down ? p->columns : tiles_of(p->columns, elements),
+                                          p->rows, MYLIB_CUDA_THREADS);
     int32_t down = MYLIB_CUDA_THREADS / across;
     set_threads(p, across, 1);
     p->column_step[0] = goes_down ? 0 : across;
     p->column_step[1] = goes_down ? 0 : across * vector;
     p->row_step[0] = goes_down ? down : 0;
     p->row_step[1] = goes_down ? down * vector : 0;
-    /* Keep tiles within slices, unless that leaves too many threads idle. */
+    /* Keep tiles within slices, of the longest dimension, unless that leaves too many threads idle. */
+    int longest = p->ndim - 2;
+    for (int d = 0; d < p->ndim - 2; d++)
+        longest = p->shape[d] > p->shape[longest] ? d : longest;
+    if (goes_down && p->shape[p->ndim - 2] < down * elements / 2)
+        move_next_to_columns(p, longest);
     int32_t slice_rows = p->shape[p->ndim - 2];
     p->is_regular = !goes_down || slice_rows == p->rows || slice_rows >= down * elements / 2;
     if (!goes_down || !p->is_regular)
@@ -288,8 +306,7 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
             p->data[k] -= (vector - 1) * size;
     }
     for (int k = 1; k <= program->inputs; k++)
-        if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT &&
-            (size < MYLIB_STRIDED_ELEMENT_MIN || !p->is_regular))
+        if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && !p->is_regular)
             p->access[k - 1] = MYLIB_ACCESS_GATHERED;
     for (int d = 0; d < p->ndim - 1; d++)
         p->divider[d] = mylib_divider_of(p->shape[d]);

@@ -14,6 +14,7 @@ template <typename T> struct strided {
     static constexpr int VECTOR = MYLIB_STRIDED_VECTOR(sizeof(T));
     static constexpr int VECTORS = MYLIB_STRIDED_VECTORS(sizeof(T));
     static constexpr int N = VECTOR * VECTORS;
+    static constexpr bool HAS_LEADS = sizeof(T) < MYLIB_STRIDED_SHIFTED_BELOW;
     static constexpr uint32_t FULL = (1u << VECTOR) - 1, ALL = (1u << N) - 1;
 
     static constexpr int TILE_ROWS = MYLIB_STRIDED_TILE_ROWS(sizeof(T));
@@ -49,7 +50,8 @@ template <typename T> struct position {
 
     __device__ __forceinline__ int32_t column_of(const mylib_strided_args &args, int v) const
     {
-        return column + v * args.column_step[1] - (int32_t)(leads >> (4 * v) & 15);
+        const int32_t lead = S::HAS_LEADS ? (int32_t)(leads >> (4 * v) & 15) : 0;
+        return column + v * args.column_step[1] - lead;
     }
     __device__ __forceinline__ int32_t row_of(const mylib_strided_args &args, int v) const
     {
@@ -83,7 +85,7 @@ __device__ __forceinline__ position<T> position_of(const mylib_strided_args &arg
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++) {
             int32_t row = at.row_of(args, v);
-            if (args.has_leads)
+            if (S::HAS_LEADS && args.has_leads)
                 at.leads |= (uint32_t)mylib_strided_lead(&args, S::VECTOR, row) << (4 * v);
             int32_t column = at.column_of(args, v), left = args.columns - column;
             uint32_t valid = left >= S::VECTOR ? S::FULL : left > 0 ? (1u << left) - 1 : 0;
@@ -168,6 +170,19 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++)
             *(uint4 *)&x[v * S::VECTOR] = *(const uint4 *)p[v];
+    } else if constexpr (!S::HAS_LEADS) {
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++) {
+            uint32_t valid = at.valid_of(v);
+            if (is_reversed)
+                valid = __brev(valid) >> (32 - S::VECTOR);
+            if (valid == S::FULL)
+                *(uint4 *)&x[v * S::VECTOR] = *(const uint4 *)p[v];
+#pragma unroll
+            for (int e = 0; e < S::VECTOR && valid != S::FULL; e++)
+                if (valid >> e & 1)
+                    x[v * S::VECTOR + e] = load_element<T>(p[v] + e * sizeof(T));
+        }
     } else {
         /* Issue all loads before the first use. */
         uint4 low[S::VECTORS], high[S::VECTORS];
@@ -387,8 +402,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
         read_rows(at, p, x);
         break;
     case MYLIB_ACCESS_ELEMENT:
-        if constexpr (sizeof(T) >= MYLIB_STRIDED_ELEMENT_MIN)
-            read_elements(args, k, at, p, x);
+        read_elements(args, k, at, p, x);
         break;
     case MYLIB_ACCESS_UNIFORM:
         read_uniform(args.data[k], x);
@@ -478,15 +492,13 @@ __device__ __forceinline__ void write_strided(const mylib_strided_args &args, co
         }
         return;
     }
-    if constexpr (sizeof(R) == sizeof(T) && sizeof(T) >= MYLIB_STRIDED_ELEMENT_MIN) {
-        if (args.is_regular) {
-            int64_t step = args.element_step[0];
+    if (args.is_regular) {
+        int64_t step = args.element_step[0];
 #pragma unroll
-            for (int i = 0; i < S::N; i++)
-                if (at.valid >> i & 1)
-                    store_element(p[i / S::VECTOR] + i % S::VECTOR * step, acc[i]);
-            return;
-        }
+        for (int i = 0; i < S::N; i++)
+            if (at.valid >> i & 1)
+                store_element(p[i / S::VECTOR] + i % S::VECTOR * step, result_of<R>(acc[i]));
+        return;
     }
     scatter<R>(args, at, shared, acc);
 }

@@ -7,11 +7,13 @@
  * that are the same for all threads.  Tiles may be kept within a slice, the rows of the innermost
  * of their dimensions: then rows lie at equal distances.  strided.c chooses tile and steps:
  *
- * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes.
+ * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes,
+ *   of small elements one that need not be aligned.
  * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
  *   an input is read along its own dimension, and turned round in shared memory.  A group is a
  *   vector if the rows of the output are aligned, else scattered.
- * - scattered: everything else.  Neighbours in a warp take neighbouring elements.
+ * - scattered: everything else, also rows of large elements whose vectors are not aligned.
+ *   Neighbours in a warp take neighbouring elements, which is all that fast loads need.
  *
  * The arithmetic is here, so that the tests can do it without a GPU.  Compiles as C and as CUDA
  * C++.
@@ -43,10 +45,10 @@ extern "C" {
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*
- * Smaller elements are read one by one in a loop that is not unrolled: as gathered ones are.  There
- * are so many of them that the code would be large.
+ * Of smaller elements vectors that are not aligned are put together from two: to load them one by one
+ * would take more instructions than their memory takes time.
  */
-#define MYLIB_STRIDED_ELEMENT_MIN 4
+#define MYLIB_STRIDED_SHIFTED_BELOW 4
 
 /* The ways to read an input. */
 enum {
