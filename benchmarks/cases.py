@@ -18,7 +18,7 @@ import numpy as np
 
 import pkg as pcd
 
-from . import ceilings, contenders, expressions, gpu_arrays, operands
+from . import ceilings, contenders, expressions, gpu_arrays, layouts, operands
 from .case import CEILING, LAUNCH, OURS, Case, Environment, Goal, Prepared, Sizes
 
 OPERATIONS: dict[str, Any] = {name: getattr(pcd, name) for name in pcd.operations}
@@ -471,6 +471,7 @@ def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
                     )
                 )
         cases += gpu_arrays.list_cases(sizes.gpu_nbytes)
+        cases += layouts.list_cases(sizes.gpu_nbytes)
     cases += expressions.list_cases(devices, sizes)
     return cases
 
