@@ -8,7 +8,8 @@
 array([1.5, 2.5])
 
 Every operation takes Python numbers, NumPy arrays and whatever NumPy takes for an array, and
-``device=`` asks for the place where it is computed: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+``device=`` asks for the place where it is computed: ``"cpu"``, ``"cuda"``, ``"cuda:N"``
+or, of host arrays, ``"cuda:all"``.
 """
 
 import numpy as _np

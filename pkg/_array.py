@@ -36,6 +36,7 @@ from ._operands import (
     check_order,
     integers,
     is_fortran,
+    one_device,
     own_ufuncs,
     plain,
 )
@@ -62,7 +63,7 @@ class Array(core.ArrayBase):
         """Returns the array on another device; on ``"cpu"`` as a NumPy array."""
         if stream is not None:
             raise ValueError("to_device(): stream must be None; use pkg.stream() around the call")
-        ordinal = core.parse_device(device)
+        ordinal = one_device(device)
         if ordinal < 0:
             return asnumpy(self)
         if ordinal == self._ordinal:

@@ -30,6 +30,7 @@ from ._operands import (
     check_order,
     check_ufunc,
     describe,
+    device_name,
     find_place,
     gpu_of,
     has_own_rules,
@@ -107,7 +108,8 @@ def _check_place(name: str, found: Any, ordinal: int) -> None:
     if place == ordinal:
         return
     if place >= 0 and ordinal >= 0:
-        raise place_error(name, f"the operands are on cuda:{ordinal} and out is on {found.device}")
+        where = f"the operands are on {device_name(ordinal)} and out is on {found.device}"
+        raise place_error(name, where)
     here, there = ("in host memory" if one < 0 else f"on cuda:{one}" for one in (ordinal, place))
     raise TypeError(
         f"{name}(): out must be an array where the operands are: they are {here} and out is "

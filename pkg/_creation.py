@@ -21,6 +21,7 @@ from ._operands import (
     is_fortran,
     is_scalar,
     number,
+    one_device,
     refusal,
     sizes_of,
 )
@@ -30,7 +31,7 @@ from ._typing import Cpu, Gpu, Host, overload
 
 def _place(device: str | None) -> int:
     """Returns the GPU that `device` names, -1 for the CPU; raises CudaError if it is not there."""
-    ordinal = core.parse_device(device)
+    ordinal = one_device(device)
     if ordinal >= 0:
         core.check_device(ordinal)
     return ordinal
@@ -68,7 +69,7 @@ def asarray(
     obj = as_array(obj)
     dtype = None if dtype is None else dtype_of("asarray", dtype)
     if isinstance(obj, Array):
-        ordinal = obj._ordinal if device is None else core.parse_device(device)
+        ordinal = obj._ordinal if device is None else one_device(device)
         result: Any = obj
         if ordinal != obj._ordinal:
             if copy is False:

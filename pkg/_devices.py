@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import core
-from ._operands import device_name, integer
+from ._operands import device_name, integer, one_device
 
 #: The number of the legacy default stream for CUDA's runtime and DLPack; `core` says 0.
 LEGACY = 1
@@ -42,9 +42,11 @@ class Setting:
 class default_device(Setting):
     """Makes operations in a `with` block compute on `device` unless they are told otherwise.
 
-    `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  The setting belongs to the context: other
-    threads and other asyncio tasks do not see it; `set_default_device` is for all of them.  Raises
-    ValueError for an unknown device and CudaError for one that is not there.
+    `device` is ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"cuda:all"``, which computes host arrays on
+    all GPUs at once; functions that make Arrays then need a `device` of their own.  The setting
+    belongs to the context: other threads and other asyncio tasks do not see it;
+    `set_default_device` is for all of them.  Raises ValueError for an unknown device and CudaError
+    for one that is not there.
 
     >>> import pkg as pcd
     >>> with pcd.default_device("cpu"):
@@ -54,7 +56,7 @@ class default_device(Setting):
 
     def __init__(self, device: str) -> None:
         if device is None:
-            raise TypeError('device must be a string ("cpu", "cuda", "cuda:N"), not None')
+            raise TypeError('device must be a string ("cpu", "cuda", "cuda:N", "cuda:all"), not None')
         self.device = device_name(_usable_ordinal(device))
 
     def __enter__(self) -> str:
@@ -73,8 +75,8 @@ def _usable_ordinal(device: str) -> int:
 def set_default_device(device: str | None) -> None:
     """Makes the operations of all threads compute on `device` unless they are told otherwise.
 
-    `device` is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.  None is the device at the start again: that
-    of the environment variable ``MYLIB_DEFAULT_DEVICE`` as the package was imported, else the CPU.
+    `device` is that of `default_device`.  None is the device at the start again: that of the
+    environment variable ``MYLIB_DEFAULT_DEVICE`` as the package was imported, else the CPU.
     The setting belongs to the process; a ``device=`` and a block of `default_device` win over it.
     Threads and tasks see it at once, and children by fork keep it.
 
@@ -89,7 +91,7 @@ def set_default_device(device: str | None) -> None:
 
 
 def get_default_device() -> str:
-    """Returns the device of calls that name none, here and now: ``"cpu"`` or ``"cuda:N"``.
+    """Returns the device of calls that name none, here and now, such as ``"cuda:0"``.
 
     That is the device of the innermost block of `default_device`, or else the one that
     `set_default_device` or the environment variable ``MYLIB_DEFAULT_DEVICE`` has set.
@@ -102,7 +104,7 @@ def get_default_device() -> str:
 
 def gpu_ordinal(device: str | None) -> int:
     """Returns the number of a GPU; None is the default device, or cuda:0 if that is the CPU."""
-    ordinal = core.parse_device(device)
+    ordinal = one_device(device)
     if ordinal < 0 and device is not None:
         raise ValueError(f'expected a GPU ("cuda", "cuda:N") or None, not "{device}"')
     return max(ordinal, 0)

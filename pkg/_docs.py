@@ -358,8 +358,8 @@ out : ndarray or Array, optional
     Where the result goes; of the shape of the result.
 where, dtype, casting, order
     As for NumPy's ufuncs.
-device : "cpu", "cuda" or "cuda:N", optional
-    Where to compute host arrays; the results are the same.  Otherwise `pkg.default_device`, else
+device : "cpu", "cuda", "cuda:N" or "cuda:all", optional
+    Where to compute host arrays; the results are the same.  "cuda:all" is all GPUs at once.  Otherwise `pkg.default_device`, else
     the CPU.
 
 Returns

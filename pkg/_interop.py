@@ -20,7 +20,7 @@ import numpy as np
 
 from . import core
 from ._devices import LEGACY, gpu_ordinal
-from ._operands import NUMBERS, device_name, has_own_rules, refusal
+from ._operands import NUMBERS, device_name, has_own_rules, one_device, refusal
 
 #: DLPack's kinds of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
@@ -333,7 +333,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     ``"cuda"`` or ``"cuda:N"``) moves it if it is elsewhere.  If `copy` is true, the result is
     always a copy; if it is false, never: then a needed copy raises BufferError.
     """
-    ordinal = None if device is None else core.parse_device(device)
+    ordinal = None if device is None else one_device(device)
     array = x if isinstance(x, core.ArrayBase) else from_foreign(x)
     if array is not None:
         return _move(array, array._ordinal if ordinal is None else ordinal, copy)

@@ -25,6 +25,7 @@ from ._mode import in_default_mode
 from ._operands import (
     Shape,
     call_numpy,
+    device_name,
     find_place,
     gpu_of,
     has_own_rules,
@@ -60,7 +61,7 @@ class Values:
         self.size = math.prod(shape)
         self.dtype = dtype
         self._ordinal = ordinal
-        self.device = f"cuda:{ordinal}"
+        self.device = device_name(ordinal)
 
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         """Does what `core.reduce` does, and reports the floating-point flags."""

@@ -124,7 +124,9 @@ int add_types(PyObject *module)
     return result;
 }
 
-/* Takes "cpu", "cuda" or "cuda:N" as a device. */
+#define NAMES "\"cpu\", \"cuda\", \"cuda:N\" or \"cuda:all\""
+
+/* Takes "cpu", "cuda", "cuda:N" or "cuda:all" as a device. */
 static int parse_name(PyObject *object, mylib_device *device_ret)
 {
     const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
@@ -135,7 +137,7 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
         if (!PyErr_Occurred())
             PyErr_Format(
                 PyExc_TypeError,
-                "device must be a string (\"cpu\", \"cuda\", \"cuda:N\") or None, not %.100s",
+                "device must be a string (" NAMES ") or None, not %.100s",
                 Py_TYPE(object)->tp_name);
     } else if (strcmp(text, "cpu") == 0) {
         result = 0;
@@ -147,9 +149,11 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
         device_ret->kind = MYLIB_CUDA;
         device_ret->index = (int32_t)strtol(text + 5, NULL, 10);
         result = 0;
+    } else if (strcmp(text, "cuda:all") == 0) {
+        *device_ret = (mylib_device){MYLIB_CUDA, MYLIB_ALL_GPUS};
+        result = 0;
     } else {
-        PyErr_Format(PyExc_ValueError,
-                     "unknown device %R: expected \"cpu\", \"cuda\" or \"cuda:N\"", object);
+        PyErr_Format(PyExc_ValueError, "unknown device %R: expected " NAMES, object);
     }
     return result;
 }
@@ -164,8 +168,7 @@ static int check_environment(core_state *state, mylib_device *device_ret)
         if (PyErr_ExceptionMatches(PyExc_ValueError))
             PyErr_Format(PyExc_ValueError,
                          "the environment variable MYLIB_DEFAULT_DEVICE is %R, which is no device: "
-                         "expected \"cpu\", \"cuda\" or \"cuda:N\"; correct it, or call "
-                         "pkg.set_default_device()",
+                         "expected " NAMES "; correct it, or call pkg.set_default_device()",
                          name);
         return -1;
     }

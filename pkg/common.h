@@ -162,7 +162,7 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
     return dims + 2 * ndim;
 }
 
-/* Takes "cpu", "cuda", "cuda:N" or None (the default device) as a device. */
+/* Takes "cpu", "cuda", "cuda:N", "cuda:all" or None (the default device) as a device. */
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
 /* Returns 1 if the context's default device is the CPU, 0 if not, -1 with an exception set. */

@@ -218,6 +218,7 @@ PROGRAM_MAX_INPUTS: Final[int]
 PROGRAM_MAX_CONSTANTS: Final[int]
 PROGRAM_MAX_STEPS: Final[int]
 LARGE_COUNT: Final[int]
+ALL_GPUS: Final[int]
 # The tables: the element types, bool first; the characters of all dtypes that have one of them;
 # what messages call them; the operations by their numbers; the names of those that compare; by
 # their numbers the reductions, each with the operation that it repeats.

@@ -22,16 +22,17 @@ __all__ = list(_operations)
 
 
 def __getattr__(name: str) -> np.ufunc:
-    found = re.fullmatch(r"(\w+)_cuda(\d{1,4})", name)
+    found = re.fullmatch(r"(\w+)_cuda(\d{1,4}|all)", name)
     if found is None or found[1] not in _operations:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    ufunc = core.make_ufunc(_operations[found[1]].index, int(found[2]), name)
+    ordinal = core.ALL_GPUS if found[2] == "all" else int(found[2])
+    ufunc = core.make_ufunc(_operations[found[1]].index, ordinal, name)
     kept: np.ufunc = globals().setdefault(name, ufunc)  # another thread may have been first
     return kept
 
 
 def on_device(operation: Any, ordinal: int) -> np.ufunc:
-    """Returns the ufunc of an operation that computes on cuda:`ordinal`."""
-    name = f"{operation.ufunc.__name__}_cuda{ordinal}"
+    """Returns the ufunc of an operation that computes on the GPU `ordinal`, or on all of them."""
+    name = f"{operation.ufunc.__name__}_cuda{'all' if ordinal == core.ALL_GPUS else ordinal}"
     known: np.ufunc | None = globals().get(name)
     return known if known is not None else __getattr__(name)

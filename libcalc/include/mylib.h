@@ -232,6 +232,18 @@ typedef struct mylib_device {
 } mylib_device;
 
 /*
+ * The index of all CUDA GPUs together.  A call that computes with host arrays streams the elements
+ * of 32 MiB of them or more through every GPU that can be used, each over its own bus, with as many
+ * GPUs as threads at most (mylib_set_num_threads()).  Fewer elements, reductions and scalars go
+ * through the first GPU.  The bits are the same.  The call waits for all GPUs, also after an error
+ * of one.
+ *
+ * Memory, streams and arrays belong to one GPU: where one of them is meant, MYLIB_ALL_GPUS is
+ * MYLIB_ERR_ARGUMENT.
+ */
+#define MYLIB_ALL_GPUS INT32_MAX
+
+/*
  * Counts the CUDA GPUs that can be used.  If there is none, writes 0 and returns
  * MYLIB_ERR_NO_DEVICE; the message says why: built without CUDA, no driver, a driver too old, or no
  * GPU.  The first call loads the driver.
@@ -251,7 +263,8 @@ typedef struct mylib_device_info {
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
 /*
- * Checks that the CUDA GPU 'index' can be used; fails like mylib_cuda_device_info().  No waiting.
+ * Checks that the CUDA GPU 'index' can be used, or one at least if it is MYLIB_ALL_GPUS; fails like
+ * mylib_cuda_device_info().  No waiting.
  */
 MYLIB_API mylib_status mylib_cuda_check_device(int index);
 
@@ -412,9 +425,10 @@ typedef struct mylib_array {
  * MYLIB_ERR_ARGUMENT for anything else:
  * - All in host memory, and device is the CPU.  Large arrays are computed by several threads.
  *   Floating-point flags are raised in the calling thread, as if it had computed alone.
- * - All in host memory, and device is a GPU.  The elements are streamed through the GPU; the call
- *   returns when 'out' is complete, and ignores 'stream'.  After an error the content of 'out' is
- *   undefined.  Flags are raised too, except FE_UNDERFLOW and FE_INEXACT.
+ * - All in host memory, and device is a GPU, or all GPUs (MYLIB_ALL_GPUS).  The elements are
+ *   streamed through it; the call returns when 'out' is complete, and ignores 'stream'.  After an
+ *   error the content of 'out' is undefined.  Flags are raised too, except FE_UNDERFLOW and
+ *   FE_INEXACT.
  * - All on the GPU 'device'.  The work is enqueued on 'stream' (a cudaStream_t; NULL is the legacy
  *   default stream).  The call does not wait; if the kernel fails, the next call that waits says
  *   so. An input without dimensions may be in host memory: the call reads its value before it

@@ -458,6 +458,10 @@ mylib_status mylib_check_places(mylib_device device, const mylib_array *out, con
 
 /* Returns MYLIB_ERR_ARGUMENT if the device is neither the CPU nor a CUDA ordinal >= 0. */
 mylib_status mylib_check_device(mylib_device device);
+/* Does so too, but accepts MYLIB_ALL_GPUS: for the device on which a call computes. */
+mylib_status mylib_check_device_of_call(mylib_device device);
+/* Fails because MYLIB_ALL_GPUS was given in place of one device. */
+mylib_status mylib_refuse_all_gpus(void);
 
 /* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
 
@@ -595,8 +599,8 @@ mylib_status mylib_cuda_synchronize(int device, void *stream);
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout);
 /*
- * Streams a program over a layout of host memory through a GPU.  Raises floating-point flags only
- * for a program that is a single operation.
+ * Streams a program over a layout of host memory through a GPU, or MYLIB_ALL_GPUS.  Raises
+ * floating-point flags only for a program that is a single operation.
  */
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
 /*

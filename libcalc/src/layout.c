@@ -33,11 +33,21 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
 {
     if (device.kind == MYLIB_CPU)
         snprintf(text, MYLIB_DEVICE_TEXT, "cpu");
+    else if (device.kind == MYLIB_CUDA && device.index == MYLIB_ALL_GPUS)
+        snprintf(text, MYLIB_DEVICE_TEXT, "all GPUs");
     else if (device.kind == MYLIB_CUDA)
         snprintf(text, MYLIB_DEVICE_TEXT, "cuda:%d", (int)device.index);
     else
         snprintf(text, MYLIB_DEVICE_TEXT, "unknown device kind %d", (int)device.kind);
     return text;
+}
+
+MYLIB_COLD mylib_status mylib_refuse_all_gpus(void)
+{
+    return mylib_fail(MYLIB_ERR_ARGUMENT,
+                      "the device is all GPUs (\"cuda:all\", MYLIB_ALL_GPUS), which compute with "
+                      "arrays in host memory: an array, a stream and memory belong to one GPU; "
+                      "name it, as \"cuda:0\"");
 }
 
 MYLIB_COLD static mylib_status refuse_device(mylib_device device)
@@ -46,6 +56,8 @@ MYLIB_COLD static mylib_status refuse_device(mylib_device device)
     if (device.kind != MYLIB_CPU && device.kind != MYLIB_CUDA)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s: expected MYLIB_CPU or MYLIB_CUDA",
                           mylib_device_text(text, device));
+    if (device.index == MYLIB_ALL_GPUS && device.kind == MYLIB_CUDA)
+        return mylib_refuse_all_gpus();
     return mylib_fail(MYLIB_ERR_ARGUMENT,
                       "device index %d: expected 0 for the CPU, an ordinal >= 0 for CUDA",
                       (int)device.index);
@@ -55,7 +67,14 @@ mylib_status mylib_check_device(mylib_device device)
 {
     int fits = device.kind == MYLIB_CPU ? device.index == 0
                                         : device.kind == MYLIB_CUDA && device.index >= 0;
+    fits &= device.index != MYLIB_ALL_GPUS;
     return fits ? MYLIB_OK : refuse_device(device);
+}
+
+mylib_status mylib_check_device_of_call(mylib_device device)
+{
+    const int is_all = device.kind == MYLIB_CUDA && device.index == MYLIB_ALL_GPUS;
+    return is_all ? MYLIB_OK : mylib_check_device(device);
 }
 
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,

@@ -84,7 +84,7 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
         mylib_operation_of_mixed_comparison(&operation, op, input_types);
     else
         RETURN_IF_ERROR(mylib_operation_of_op(&operation, op, type, input_types));
-    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(mylib_layout_init(&layout, out, in, inputs));
     for (int k = 0; k < inputs && !converts && !is_mixed; k++)
         if (in[k].type != type)
@@ -137,7 +137,7 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
         in[k] = *given[k];
         types[k] = in[k].type;
     }
-    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(mylib_layout_init_named(&layout, out, in, 3, names));
     mylib_operation_of_select(&operation, out->type, types);
     return map_layout(&operation.program, device, stream, out, in, &layout, names);
@@ -154,7 +154,7 @@ mylib_status mylib_program_run(const mylib_program *program, mylib_device device
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
     if ((st = mylib_take_rows(&layout, few, 1 + program->inputs)) != MYLIB_OK)
         return st;
-    MYLIB_TRY(mylib_check_device(device));
+    MYLIB_TRY(mylib_check_device_of_call(device));
     MYLIB_TRY(mylib_layout_init(&layout, out, in, program->inputs));
     for (int k = 0; k < program->inputs; k++)
         if (in[k].type != program->input_type[k])

@@ -300,7 +300,7 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
 
     RETURN_IF_ERROR(mylib_check_array("out", out));
     RETURN_IF_ERROR(mylib_check_array("in", in));
-    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
     mylib_operation_of_conversion(&copy, in->type, in->type);
     const mylib_code code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
@@ -322,7 +322,7 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     RETURN_IF_ERROR(mylib_check_array("out", out));
     RETURN_IF_ERROR(mylib_check_array("a", a));
     RETURN_IF_ERROR(mylib_check_array("b", b));
-    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(MYLIB_SUM, type, out->type));
     if (out->ndim != 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: a dot product has none",
@@ -359,7 +359,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
     RETURN_IF_ERROR(mylib_check_array("out", out));
     if (in == NULL && program->inputs > 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
-    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
     for (int k = 0; k < program->inputs; k++) {
         RETURN_IF_ERROR(mylib_check_array(names[k], &in[k]));
@@ -394,7 +394,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     mylib_status st = MYLIB_OK;
 
     RETURN_IF_ERROR(mylib_check_array("matrix", matrix));
-    RETURN_IF_ERROR(mylib_check_device(device));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
     if (sum_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_ret is NULL");
     if (matrix->ndim != 2)

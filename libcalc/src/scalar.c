@@ -92,7 +92,7 @@ static mylib_status check(mylib_op op, mylib_device device, mylib_type type, con
 {
     mylib_status st = mylib_op_result_type(op, type, NULL);
     if (st == MYLIB_OK)
-        st = mylib_check_device(device);
+        st = mylib_check_device_of_call(device);
     if (st == MYLIB_OK &&
         (a == NULL || result_ret == NULL || (b == NULL && mylib_op_arity(op) == 2)))
         st = mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",

@@ -25,6 +25,7 @@ from .._operands import (
     WEAK,
     broadcast_shapes,
     check_order,
+    device_name,
     find_place,
     is_number,
     plain,
@@ -388,7 +389,7 @@ def _reduce(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
     assert call.graph.reduction is not None
     name, axis, keepdims = call.graph.reduction
     values = _Values(call, ordinal, np.dtype(np.bool_) if name in TRUTHS else None)
-    device = None if values._ordinal >= 0 else "cpu" if ordinal < 0 else f"cuda:{ordinal}"
+    device = None if values._ordinal >= 0 else device_name(ordinal)
     result = _reduced(name, values, axis, keepdims, device)
     return finish(call.expression._caller, result, target, casting, exact=True)
 

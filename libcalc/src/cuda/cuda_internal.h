@@ -42,6 +42,11 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 
 #define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
 
+/* Returns the number of GPUs that MYLIB_ALL_GPUS means; 0 before mylib_cuda_check_device(). */
+int mylib_cuda_all(void);
+/* Returns the device of a call that uses only the first one of MYLIB_ALL_GPUS. */
+static inline int mylib_cuda_first(int device) { return device == MYLIB_ALL_GPUS ? 0 : device; }
+
 /*
  * Records an event after the work that is on 'stream' now; 'device' is current.  Release it as soon
  * as all streams that are to wait for it have been told so.

@@ -130,6 +130,8 @@ mylib_status mylib_cuda_check_device(int device)
             return st;
         atomic_store(&known_count, count);
     }
+    if (device == MYLIB_ALL_GPUS)
+        return MYLIB_OK;
     if (device < 0 || device >= count)
         return mylib_fail(MYLIB_ERR_NO_DEVICE,
                           "there is no cuda:%d: this machine shows %d CUDA GPU%s, cuda:0%s", device,
@@ -140,10 +142,18 @@ mylib_status mylib_cuda_check_device(int device)
     return MYLIB_OK;
 }
 
+int mylib_cuda_all(void)
+{
+    const int count = atomic_load_explicit(&known_count, memory_order_relaxed);
+    return count < MYLIB_CUDA_MAX_DEVICES ? count : MYLIB_CUDA_MAX_DEVICES;
+}
+
 mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
     int current;
     RETURN_IF_ERROR(mylib_cuda_check_device(device));
+    if (device == MYLIB_ALL_GPUS)
+        return mylib_refuse_all_gpus();
     if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
         return MYLIB_OK; /* an only GPU is always the current one */
     CUDA_RETURN_IF_ERROR(cudaGetDevice(&current));

@@ -7,6 +7,8 @@
  * results.  So the threads' copies, the bus in both directions and the kernels overlap, and the
  * memory does not grow with the arrays.  Operands that are pinned and contiguous skip the packing.
  *
+ * With MYLIB_ALL_GPUS the workers have slots on different GPUs, and take pieces of the same call.
+ *
  * A copy between host and GPU works the same way, with one operand that stays on the GPU.  Its
  * kernel converts, and packs or unpacks the GPU's strides; a copy of mere bytes needs no kernel.
  */
@@ -35,6 +37,11 @@
  */
 #define ZERO_COPY_NBYTES (64 * 1024)
 
+/* From this much traffic on, all GPUs compute a call for MYLIB_ALL_GPUS. */
+#ifndef ALL_GPUS_NBYTES
+#define ALL_GPUS_NBYTES (32 << 20)
+#endif
+
 /* Copies up to this size go through one small pinned buffer; see copy_small(). */
 #define SMALL_NBYTES (64 * 1024)
 
@@ -51,6 +58,7 @@ typedef struct slot {
     char *pinned, *device;
     unsigned *flags; /* MYLIB_FLAG_* of the call, in pinned memory */
     cudaStream_t stream;
+    int gpu;
     int64_t begin, n; /* the piece in flight; n is 0 when there is none */
     int unpacks;      /* its results come to `pinned` */
 } slot;
@@ -75,13 +83,6 @@ static long setting(const char *name, long otherwise, long least, long most)
     return value >= least && value <= most ? value : otherwise;
 }
 
-static int worker_count(void)
-{
-    int threads = mylib_cpu_threads();
-    int most = (int)setting("MYLIB_STREAM_THREADS", DEFAULT_WORKERS, 1, MAX_WORKERS);
-    return threads < most ? threads : most;
-}
-
 static void ring_release(ring *r)
 {
     for (int i = 0; i < r->slots; i++)
@@ -96,12 +97,13 @@ static void ring_release(ring *r)
     memset(r->slot, 0, sizeof r->slot);
 }
 
-/* Makes the slots of the current device, or more of them; the ring is locked. */
-static mylib_status ring_reserve(ring *r, int slots)
+/* Makes the slots of a GPU, or more of them; the ring is locked. */
+static mylib_status ring_reserve(ring *r, int gpu, int slots)
 {
     mylib_status st = MYLIB_OK;
     if (r->slots >= slots)
         return st;
+    ENTER_DEVICE(gpu);
     ring_release(r);
     r->slot_nbytes =
         (size_t)setting("MYLIB_STREAM_SLOT_KIB", DEFAULT_SLOT_KIB, LEAST_SLOT_KIB, 1 << 20) * 1024;
@@ -115,12 +117,13 @@ static mylib_status ring_reserve(ring *r, int slots)
         int on_host = r->pinned == NULL;
         (void)cudaGetLastError();
         MYLIB_TRY(mylib_fail(MYLIB_ERR_NO_MEMORY,
-                             "could not allocate %zu bytes of %s memory for staging", nbytes,
-                             on_host ? "pinned host" : "GPU"));
+                             "could not allocate %zu bytes of %s memory for staging (cuda:%d)",
+                             nbytes, on_host ? "pinned host" : "GPU", gpu));
     }
     CUDA_TRY(error);
     for (r->slots = 0; r->slots < slots; r->slots++) {
         slot *s = &r->slot[r->slots];
+        s->gpu = gpu;
         s->pinned = r->pinned + r->slot_nbytes * (size_t)r->slots;
         s->flags = (unsigned *)(r->pinned + r->slot_nbytes * (size_t)slots) + r->slots;
         s->device = r->device + r->slot_nbytes * (size_t)r->slots;
@@ -242,8 +245,8 @@ typedef struct job {
     int64_t inner; /* ... and have all of those inside it, of so many elements together */
     int zero_copy; /* the GPU uses the pinned memory of the slot itself */
     int can_raise; /* floating-point flags */
-    int device;
-    slot *slots; /* SLOTS_PER_WORKER for each worker */
+    int device, gpus; /* the first GPU, and how many from there on */
+    ring *ring[MYLIB_CUDA_MAX_DEVICES];
     _Atomic int64_t next;
     atomic_int failed;
     pthread_mutex_t lock; /* of what follows */
@@ -408,7 +411,7 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
         }
         mylib_layout_simplify(&piece);
     }
-    return mylib_cuda_map_code(j->device, s->stream, j->code, &piece);
+    return mylib_cuda_map_code(s->gpu, s->stream, j->code, &piece);
 }
 
 /* Finds the floating-point flags that the CPU would raise for the piece of an operation. */
@@ -447,7 +450,7 @@ static mylib_status launch_piece(const job *j, slot *s, int64_t n)
     }
     if (j->program != NULL)
         MYLIB_TRY(
-            mylib_cuda_enqueue(j->device, s->stream, j->program, &piece, MYLIB_TEMPORARY_NBYTES));
+            mylib_cuda_enqueue(s->gpu, s->stream, j->program, &piece, MYLIB_TEMPORARY_NBYTES));
     else
         MYLIB_TRY(mylib_cuda_launch(j->code, &piece, s->stream));
     if (j->can_raise)
@@ -492,7 +495,7 @@ static mylib_status finish_piece(const job *j, slot *s)
 static mylib_status stream_through(job *j, slot *slots)
 {
     int turn = 0;
-    ENTER_DEVICE(j->device);
+    ENTER_DEVICE(slots->gpu);
     for (int i = 0; i < SLOTS_PER_WORKER && j->begins != NULL; i++)
         CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(slots[i].stream, j->begins, 0));
     while (!atomic_load(&j->failed)) {
@@ -513,7 +516,7 @@ static mylib_status stream_through(job *j, slot *slots)
 static void run_worker(void *context, int thread, int64_t worker)
 {
     job *j = context;
-    slot *slots = &j->slots[worker * SLOTS_PER_WORKER];
+    slot *slots = &j->ring[worker % j->gpus]->slot[worker / j->gpus * SLOTS_PER_WORKER];
     (void)thread;
     mylib_status st = stream_through(j, slots);
     if (st != MYLIB_OK) {
@@ -641,36 +644,48 @@ static void begin_job(job *j, int device, const mylib_code *code, const mylib_pr
                                   : (size_t)mylib_program_operand_size(program, k);
     j->layout = layout;
     j->device = device;
+    j->gpus = 1;
     j->on_gpu = NO_OPERAND;
 }
 
-/* Streams all pieces through the ring of the current device, on as many threads as pay. */
+/* Streams all pieces through the rings of the job's GPUs, on as many threads as pay. */
 static mylib_status stream_pieces(job *j, unsigned *flags_ret)
 {
-    int workers = worker_count();
-    ring *r;
-    mylib_status st = ring_of(j->device, &r);
-    if (st != MYLIB_OK)
-        return st;
+    const int threads = mylib_cpu_threads();
+    int held = 0;
+    size_t slot_nbytes = SIZE_MAX;
+    mylib_status st = MYLIB_OK;
 
-    pthread_mutex_lock(&r->lock);
-    MYLIB_TRY(ring_reserve(r, workers * SLOTS_PER_WORKER));
+    j->gpus = threads < j->gpus ? threads : j->gpus;
+    int workers = j->gpus * (int)setting("MYLIB_STREAM_THREADS", DEFAULT_WORKERS, 1, MAX_WORKERS);
+    workers = threads < workers ? threads : workers;
+    const int slots = (workers + j->gpus - 1) / j->gpus * SLOTS_PER_WORKER;
+    while (held < j->gpus) { /* every call takes the locks in this order */
+        const int gpu = j->device + held;
+        ring *r;
+        MYLIB_TRY(ring_of(gpu, &r));
+        pthread_mutex_lock(&r->lock);
+        j->ring[held++] = r;
+        MYLIB_TRY(ring_reserve(r, gpu, slots));
+        slot_nbytes = r->slot_nbytes < slot_nbytes ? r->slot_nbytes : slot_nbytes;
+        for (int i = 0; i < r->slots; i++)
+            *r->slot[i].flags = 0;
+    }
     pthread_mutex_init(&j->lock, NULL);
-    choose_pieces(j, r->slot_nbytes, workers);
-    for (int i = 0; i < r->slots; i++)
-        *r->slot[i].flags = 0;
+    choose_pieces(j, slot_nbytes, workers);
     if (j->pieces < workers)
         workers = (int)j->pieces;
-    j->slots = r->slot;
     mylib_cpu_parallel(workers, workers, run_worker, j);
     pthread_mutex_destroy(&j->lock);
     if (j->st != MYLIB_OK)
         MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
     *flags_ret = 0;
-    for (int i = 0; i < r->slots; i++)
-        *flags_ret |= *r->slot[i].flags;
+    for (int k = 0; k < j->gpus; k++)
+        for (int i = 0; i < j->ring[k]->slots; i++)
+            *flags_ret |= *j->ring[k]->slot[i].flags;
 out:
-    pthread_mutex_unlock(&r->lock);
+    while (held > 0)
+        pthread_mutex_unlock(&j->ring[--held]->lock);
     return st;
 }
 
@@ -679,6 +694,8 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
     unsigned flags;
     mylib_code code;
     job j;
+    const int is_all = device == MYLIB_ALL_GPUS;
+    device = mylib_cuda_first(device);
     ENTER_DEVICE(device);
     if (layout->count == 0)
         return MYLIB_OK;
@@ -686,6 +703,11 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
         begin_job(&j, device, &code, NULL, layout);
     else
         begin_job(&j, device, NULL, program, layout);
+    size_t nbytes = 0;
+    for (int k = 0; k < layout->operands; k++)
+        nbytes += is_constant(layout, k) ? 0 : (size_t)layout->count * j.size[k];
+    if (is_all && nbytes >= ALL_GPUS_NBYTES)
+        j.gpus = mylib_cuda_all();
     RETURN_IF_ERROR(stream_pieces(&j, &flags));
     mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
                       (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
@@ -701,7 +723,7 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
  */
 static mylib_status copy_small(job *j, void *stream)
 {
-    slot s = {.stream = stream};
+    slot s = {.stream = stream, .gpu = j->device};
     mylib_status st = take_buffer(&s.pinned);
     if (st != MYLIB_OK)
         return st;
