@@ -135,10 +135,8 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
     *device_ret = (mylib_device){MYLIB_CPU, 0};
     if (text == NULL) {
         if (!PyErr_Occurred())
-            PyErr_Format(
-                PyExc_TypeError,
-                "device must be a string (" NAMES ") or None, not %.100s",
-                Py_TYPE(object)->tp_name);
+            PyErr_Format(PyExc_TypeError, "device must be a string (" NAMES ") or None, not %.100s",
+                         Py_TYPE(object)->tp_name);
     } else if (strcmp(text, "cpu") == 0) {
         result = 0;
     } else if (strcmp(text, "cuda") == 0) {
@@ -174,7 +172,7 @@ static int check_environment(core_state *state, mylib_device *device_ret)
     }
     if (device_ret->kind == MYLIB_CUDA) {
         Py_BEGIN_ALLOW_THREADS
-            status = mylib_cuda_check_device(device_ret->index);
+            status = check_gpu(device_ret->index);
         Py_END_ALLOW_THREADS
     }
     if (status == MYLIB_ERR_NO_MEMORY)

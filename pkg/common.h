@@ -185,6 +185,12 @@ static inline mylib_device device_of_ordinal(int ordinal)
     return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};
 }
 
+/* Checks that a GPU can be used, and of all GPUs the first one. */
+static inline mylib_status check_gpu(int ordinal)
+{
+    return mylib_cuda_check_device(ordinal == MYLIB_ALL_GPUS ? 0 : ordinal);
+}
+
 /* Takes the element type of a dtype; TypeError if the library has none. */
 int take_dtype(PyObject *object, mylib_type *type_ret);
 

@@ -74,9 +74,8 @@ static PyObject *device_info_function(PyObject *module, PyObject *object)
                          (unsigned long long)info.free_nbytes);
 }
 
-PyDoc_STRVAR(
-    check_device_doc,
-    "check_device(ordinal, /)\n--\n\nRaises CudaError when cuda:`ordinal` cannot be used.");
+PyDoc_STRVAR(check_device_doc, "check_device(ordinal, /)\n--\n\nRaises CudaError if cuda:`ordinal` "
+                               "cannot be used; for ALL_GPUS if none can.");
 static PyObject *check_device_function(PyObject *module, PyObject *object)
 {
     mylib_status status;
@@ -84,7 +83,7 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     if (take_ordinal(object, &ordinal) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_check_device(ordinal);
+        status = check_gpu(ordinal);
     Py_END_ALLOW_THREADS
     return none_or_raise(PyModule_GetState(module), status);
 }

@@ -317,6 +317,13 @@ for call in (
     lambda: pcd.default_device("cuda"),
     lambda: pcd.core.device_info(0),
     lambda: pcd.ufuncs.add_cuda0(a, a),
+    lambda: pcd.add(1, 2, device="cuda:all"),
+    lambda: pcd.add(a, a, device="cuda:all"),
+    lambda: pcd.sum(a, device="cuda:all"),
+    lambda: pcd.sum(a[:, None][:, :0], axis=0, device="cuda:all"),
+    lambda: pcd.evaluate("a + a + 1", device="cuda:all"),
+    lambda: pcd.default_device("cuda:all"),
+    lambda: pcd.ufuncs.add_cudaall(a, a),
 ):
     try:
         call()
@@ -333,7 +340,7 @@ assert pcd.add(a, a).tolist() == [2, 2, 2] and pcd.add(1, 2) == 3
 def test_without_a_gpu(python: Python) -> None:
     """CudaError says whether the build or the machine lacks CUDA; the CPU still computes."""
     lines = python(_WITHOUT_GPU, CUDA_VISIBLE_DEVICES="").splitlines()
-    assert len(lines) == 13
+    assert len(lines) == 20
     for line in lines:
         if pcd.config()["has_cuda"]:
             assert "GPU" in line and ("driver" in line or "CUDA_VISIBLE_DEVICES" in line), line

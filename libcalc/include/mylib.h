@@ -263,8 +263,7 @@ typedef struct mylib_device_info {
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
 /*
- * Checks that the CUDA GPU 'index' can be used, or one at least if it is MYLIB_ALL_GPUS; fails like
- * mylib_cuda_device_info().  No waiting.
+ * Checks that the CUDA GPU 'index' can be used; fails like mylib_cuda_device_info().  No waiting.
  */
 MYLIB_API mylib_status mylib_cuda_check_device(int index);
 

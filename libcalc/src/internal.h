@@ -460,6 +460,8 @@ mylib_status mylib_check_places(mylib_device device, const mylib_array *out, con
 mylib_status mylib_check_device(mylib_device device);
 /* Does so too, but accepts MYLIB_ALL_GPUS: for the device on which a call computes. */
 mylib_status mylib_check_device_of_call(mylib_device device);
+/* Returns the ordinal of a device; for all GPUs that of the first one. */
+static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
 /* Fails because MYLIB_ALL_GPUS was given in place of one device. */
 mylib_status mylib_refuse_all_gpus(void);
 

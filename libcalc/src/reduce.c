@@ -254,7 +254,7 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
 
     for (int d = 0; d < v->ndim; d++) {
         if (v->extent[d] == 0) {
-            st = is_streamed ? mylib_cuda_check_device(device.index) : MYLIB_OK;
+            st = is_streamed ? mylib_cuda_check_device(mylib_first_gpu(device.index)) : MYLIB_OK;
             goto out;
         }
     }

@@ -15,6 +15,7 @@ enum { OUT_OF_MEMORY = 2, OUT_OF_RESOURCES = 701, ILLEGAL_ADDRESS = 700 };
 #define NBYTES ((size_t)N * 8)
 
 static const mylib_device gpu = {MYLIB_CUDA, 0}, other = {MYLIB_CUDA, 1};
+static const mylib_device all = {MYLIB_CUDA, MYLIB_ALL_GPUS};
 static const int64_t one_row[1] = {N}, square[2] = {90, 90}, columns[2] = {90, 100};
 static const int64_t across[2] = {8, 720}, repeated[2] = {0, 8};
 
@@ -254,6 +255,13 @@ static mylib_status map_pinned(void)
                NULL);
 }
 
+static mylib_status map_all(void)
+{
+    const mylib_array in = row_of(host_in, test_cpu), out = row_of(host_out, test_cpu);
+    const mylib_array inputs[2] = {in, in};
+    return mylib_map(MYLIB_OP_divide, all, NULL, &out, inputs);
+}
+
 static mylib_status run_program(const mylib_program *program, mylib_array out, mylib_array in)
 {
     const mylib_array inputs[2] = {in, in};
@@ -277,6 +285,13 @@ static mylib_status run_long(void)
 static mylib_status run_host(void)
 {
     return run_program(sum_of_squares, row_of(host_out, test_cpu), row_of(host_in, test_cpu));
+}
+
+static mylib_status run_all(void)
+{
+    const mylib_array in = row_of(pinned_in, test_cpu), out = row_of(pinned_out, test_cpu);
+    const mylib_array inputs[2] = {in, in};
+    return mylib_program_run(long_program, all, NULL, &out, inputs);
 }
 
 static mylib_status reduce(mylib_array out, mylib_array in)
@@ -402,10 +417,12 @@ static const struct scenario {
     SCENARIO(map_host),
     SCENARIO(map_host_small),
     SCENARIO(map_pinned),
+    SCENARIO(map_all),
     SCENARIO(run_short),
     SCENARIO(run_turned),
     SCENARIO(run_long),
     SCENARIO(run_host),
+    SCENARIO(run_all),
     SCENARIO(reduce_all),
     SCENARIO(reduce_columns),
     SCENARIO(reduce_number),

@@ -44,8 +44,6 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 
 /* Returns the number of GPUs that MYLIB_ALL_GPUS means; 0 before mylib_cuda_check_device(). */
 int mylib_cuda_all(void);
-/* Returns the device of a call that uses only the first one of MYLIB_ALL_GPUS. */
-static inline int mylib_cuda_first(int device) { return device == MYLIB_ALL_GPUS ? 0 : device; }
 
 /*
  * Records an event after the work that is on 'stream' now; 'device' is current.  Release it as soon

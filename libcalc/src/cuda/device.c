@@ -131,7 +131,7 @@ mylib_status mylib_cuda_check_device(int device)
         atomic_store(&known_count, count);
     }
     if (device == MYLIB_ALL_GPUS)
-        return MYLIB_OK;
+        return mylib_refuse_all_gpus();
     if (device < 0 || device >= count)
         return mylib_fail(MYLIB_ERR_NO_DEVICE,
                           "there is no cuda:%d: this machine shows %d CUDA GPU%s, cuda:0%s", device,
@@ -152,8 +152,6 @@ mylib_status mylib_cuda_enter(int device, int *previous_ret)
 {
     int current;
     RETURN_IF_ERROR(mylib_cuda_check_device(device));
-    if (device == MYLIB_ALL_GPUS)
-        return mylib_refuse_all_gpus();
     if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
         return MYLIB_OK; /* an only GPU is always the current one */
     CUDA_RETURN_IF_ERROR(cudaGetDevice(&current));

@@ -695,7 +695,7 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
     mylib_code code;
     job j;
     const int is_all = device == MYLIB_ALL_GPUS;
-    device = mylib_cuda_first(device);
+    device = mylib_first_gpu(device);
     ENTER_DEVICE(device);
     if (layout->count == 0)
         return MYLIB_OK;

@@ -635,7 +635,7 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
 {
     job j;
     mylib_status st;
-    device = mylib_cuda_first(device);
+    device = mylib_first_gpu(device);
     ENTER_DEVICE(device);
     if (!begin_reduction(&j, device, NULL, reduction, program, type, layout, kept_ndim, out_type))
         return MYLIB_OK;

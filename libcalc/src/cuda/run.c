@@ -436,7 +436,7 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
     mylib_code program;
     mylib_status st;
     RETURN_IF_ERROR(mylib_code_of_op(&program, op, type));
-    device = mylib_cuda_first(device);
+    device = mylib_first_gpu(device);
     ENTER_DEVICE(device);
     pthread_mutex_lock(&scalar_lock);
     if (scalar_result == NULL)
