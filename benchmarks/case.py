@@ -12,6 +12,7 @@ from .measuring import Timer
 OURS = "pkg"
 CEILING = "ceiling"
 LAUNCH = "launch+sync"
+ONE_GPU = "one GPU"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 import pkg as pcd
 
 from . import ceilings, contenders, expressions, gpu_arrays, layouts, operands
-from .case import CEILING, LAUNCH, OURS, Case, Environment, Goal, Prepared, Sizes
+from .case import CEILING, LAUNCH, ONE_GPU, OURS, Case, Environment, Goal, Prepared, Sizes
 
 OPERATIONS: dict[str, Any] = {name: getattr(pcd, name) for name in pcd.operations}
 
@@ -128,6 +128,27 @@ class ArrayCase(Case):
             prepared.timers[CEILING] = ceilings.PipelinedAdd(cupy.api, *inputs)
         except Exception as error:  # the other contenders are worth timing without it
             prepared.lacking[CEILING] = f"{type(error).__name__}: {error}"
+
+
+class AllGpusCase(ArrayCase):
+    """The operation on all GPUs at once, against one of them and the memory of the host."""
+
+    def prepare(self, environment: Environment) -> Prepared:
+        prepared = super().prepare(environment)
+        one = prepared.timers.pop(OURS)
+        assert isinstance(one, contenders.Statement)
+        names = {**one.names, "device": "cuda:all"}
+        prepared.timers[OURS] = ours = contenders.Statement(one.text, **names)
+        want = one.value().copy()
+        if ours.value().tobytes() != want.tobytes():
+            raise operands.WrongResult("all GPUs and one give different bits")
+        if pcd.device_count() > 1:
+            prepared.timers[ONE_GPU] = one
+        else:
+            prepared.lacking[ONE_GPU] = "this takes two GPUs"
+        inputs = [x for name, x in names.items() if re.fullmatch(r"x\d", name)]
+        self._add_cpu_ceiling(prepared, environment, inputs, names["out"])
+        return prepared
 
 
 def _array_case(
@@ -403,6 +424,22 @@ def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
                         goals=goals if variant == "out" else goals[1:],
                     )
                 )
+        ratio = 2.5 if pcd.device_count() > 3 else 1.7
+        cases += [
+            AllGpusCase(
+                "transfer",
+                f"add f64 contiguous n={n} out cuda:all",
+                7,
+                (Goal(reference=ONE_GPU, ratio=ratio),),
+                "cuda",
+                op="add",
+                type="f64",
+                char="d",
+                n=n,
+                peers=("NumPy",),
+            )
+            for n in sizes.transfer
+        ]
         cases.append(
             NumberCase(
                 "numbers",

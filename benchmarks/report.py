@@ -17,7 +17,7 @@ import numpy as np
 
 import pkg as pcd
 
-from .case import CEILING, LAUNCH, OURS, Case, Goal
+from .case import CEILING, LAUNCH, ONE_GPU, OURS, Case, Goal
 from .measuring import Times
 
 TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64", "c128")
@@ -160,7 +160,9 @@ def line(row: Row) -> str:
         if name != OURS
     ]
     parts += [
-        f" {name}: {reason}" for name, reason in row.lacking.items() if name in (CEILING, LAUNCH)
+        f" {name}: {reason}"
+        for name, reason in row.lacking.items()
+        if name in (CEILING, LAUNCH, ONE_GPU)
     ]
     goals = _goal_text(row)
     return " ".join(parts) + (f"  [{goals}]" if goals else "")

@@ -56,7 +56,9 @@ class default_device(Setting):
 
     def __init__(self, device: str) -> None:
         if device is None:
-            raise TypeError('device must be a string ("cpu", "cuda", "cuda:N", "cuda:all"), not None')
+            raise TypeError(
+                'device must be a string ("cpu", "cuda", "cuda:N", "cuda:all"), not None'
+            )
         self.device = device_name(_usable_ordinal(device))
 
     def __enter__(self) -> str:

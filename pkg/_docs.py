@@ -359,8 +359,8 @@ out : ndarray or Array, optional
 where, dtype, casting, order
     As for NumPy's ufuncs.
 device : "cpu", "cuda", "cuda:N" or "cuda:all", optional
-    Where to compute host arrays; the results are the same.  "cuda:all" is all GPUs at once.  Otherwise `pkg.default_device`, else
-    the CPU.
+    Where to compute host arrays, "cuda:all" on all GPUs at once; the results are the same.
+    Otherwise `pkg.default_device`, else the CPU.
 
 Returns
 -------

@@ -552,7 +552,9 @@ def _parser() -> argparse.ArgumentParser:
         help="what --dtype may do, as in NumPy; default: same_kind",
     )
     parser.add_argument(
-        "--device", type=_device, help="cpu, cuda, cuda:N, cuda:all; default: MYLIB_DEFAULT_DEVICE, or cpu"
+        "--device",
+        type=_device,
+        help="cpu, cuda, cuda:N, cuda:all; default: MYLIB_DEFAULT_DEVICE, or cpu",
     )
     parser.add_argument(
         "--chunk",

@@ -240,7 +240,9 @@ def call_numpy(
     if implementation is None:
         raise refusal(f"an operand of {function.__name__}()", found)
     if ordinal >= 0:
-        raise refusal(f"{function.__name__}(): device is {device_name(ordinal)} and an operand", found)
+        raise refusal(
+            f"{function.__name__}(): device is {device_name(ordinal)} and an operand", found
+        )
     out = kwargs.get("out")
     _check_plain_out(function.__name__, operands, out)
     result = implementation(*args, **kwargs)
@@ -299,7 +301,9 @@ def one_device(device: str | None) -> int:
     """Returns the number of the device that `device` names for memory: all GPUs are not one."""
     ordinal = core.parse_device(device)
     if ordinal == core.ALL_GPUS:
-        given = f"device is {device!r}" if device is not None else "the default device is 'cuda:all'"
+        given = (
+            f"device is {device!r}" if device is not None else "the default device is 'cuda:all'"
+        )
         raise ValueError(
             f"{given}: all GPUs together compute with NumPy arrays, and an Array, a Stream and "
             'memory belong to one; expected "cpu", "cuda" or "cuda:N"'

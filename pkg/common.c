@@ -172,7 +172,7 @@ static int check_environment(core_state *state, mylib_device *device_ret)
     }
     if (device_ret->kind == MYLIB_CUDA) {
         Py_BEGIN_ALLOW_THREADS
-            status = check_gpu(device_ret->index);
+            status = check_ordinal(device_ret->index);
         Py_END_ALLOW_THREADS
     }
     if (status == MYLIB_ERR_NO_MEMORY)

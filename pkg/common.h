@@ -186,7 +186,7 @@ static inline mylib_device device_of_ordinal(int ordinal)
 }
 
 /* Checks that a GPU can be used, and of all GPUs the first one. */
-static inline mylib_status check_gpu(int ordinal)
+static inline mylib_status check_ordinal(int ordinal)
 {
     return mylib_cuda_check_device(ordinal == MYLIB_ALL_GPUS ? 0 : ordinal);
 }

@@ -83,7 +83,7 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     if (take_ordinal(object, &ordinal) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-        status = check_gpu(ordinal);
+        status = check_ordinal(ordinal);
     Py_END_ALLOW_THREADS
     return none_or_raise(PyModule_GetState(module), status);
 }

@@ -145,7 +145,8 @@ static void test_refusals(void)
     mylib_memory_info memory;
     const mylib_device gpu = {MYLIB_CUDA, 0};
     const int64_t few[1] = {3};
-    const mylib_array host = array_of(one, 1, few, NULL), there = {two, all, MYLIB_F64, 1, few, NULL};
+    const mylib_array host = array_of(one, 1, few, NULL);
+    const mylib_array there = {two, all, MYLIB_F64, 1, few, NULL};
     test_set_case("one GPU is meant");
     REFUSED(mylib_cuda_check_device(MYLIB_ALL_GPUS));
     REFUSED(mylib_alloc(all, 8, NULL, &p));
