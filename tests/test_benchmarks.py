@@ -111,6 +111,16 @@ def expression_cases(device: str) -> list[cases.Case]:
     return chosen
 
 
+@pytest.mark.gpu
+def test_all_gpus_are_compared_with_one() -> None:
+    """Where there is one alone, the case says why nothing is compared."""
+    (case,) = cases.select(all_cases(), "^transfer: .* cuda:all$")
+    row = runner.run_case(case, ENVIRONMENT, repeats=1, quick=True)
+    assert not row.error and cases.OURS in row.times
+    assert (cases.ONE_GPU in row.times) == (pcd.device_count() > 1)
+    assert (cases.ONE_GPU in row.lacking) == (pcd.device_count() == 1)
+
+
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], ids=["cpu", "cuda"]
 )
