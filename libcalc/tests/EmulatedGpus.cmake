@@ -15,7 +15,8 @@ set_source_files_properties(${cuda_sources} ${emulation} PROPERTIES
   "MYLIB_EMULATED_GPUS=${MYLIB_EMULATED_GPUS};MYLIB_TEMPORARY_NBYTES=65536;MYLIB_STREAMED_NBYTES=262144;ALL_GPUS_NBYTES=131072;$<$<BOOL:${MYLIB_EMULATED_KERNELS}>:MYLIB_EMULATED_KERNELS>")
 if(MYLIB_EMULATED_KERNELS AND MYLIB_CUDA_FUSED)
   enable_language(CXX)
-  set(on_cpu tests/kernels_on_cpu.cpp tests/reductions_on_cpu.cpp tests/functions_on_cpu.cpp)
+  set(on_cpu tests/kernels_on_cpu.cpp tests/reductions_on_cpu.cpp tests/functions_on_cpu.cpp
+    tests/strided_on_cpu.cpp)
   list(APPEND sources ${on_cpu})
   set(options -std=c++17 -w -O1 -ffp-contract=off -fno-strict-aliasing -fno-exceptions -fno-rtti)
   if(MYLIB_SANITIZE)

@@ -4,8 +4,8 @@
  * src/cuda runs as it does with a GPU.  A launch is done as its arguments say, which the tests so
  * test too.
  *
- * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions and functions are
- * compiled for the CPU themselves (on_cpu.h).
+ * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions, functions and strided
+ * operations are compiled for the CPU themselves (on_cpu.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +159,6 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
         stride[1]);
     return end_launch(flags, MYLIB_OK);
 }
-#endif
 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
@@ -189,6 +188,7 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
     }
     return end_launch(flags, execute(&code, &l));
 }
+#endif
 
 /* Computes once more, and looks at the flags that the CPU raises. */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)

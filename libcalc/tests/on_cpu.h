@@ -51,6 +51,11 @@ static inline unsigned __brev(unsigned x)
     return reversed;
 }
 
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
+{
+    return (unsigned)((((uint64_t)high << 32) | low) >> (shift & 31));
+}
+
 /* ---- Threads that wait for each other ------------------------------------------------------ */
 
 #define STACK_NBYTES (128 * 1024)

@@ -124,11 +124,13 @@ static void set_vectors(mylib_strided_args *p, int size, int vector)
         int64_t stride = p->strides[p->ndim - 1][k];
         if (*access != MYLIB_ACCESS_ELEMENT || (stride != 0 && magnitude(stride) != size))
             continue;
-        p->is_reversed[k - 1] = stride < 0;
-        *access = stride == 0 ? MYLIB_ACCESS_ROW
-                  : agrees_with_output(p, k, (size_t)size, stride < 0, (uintptr_t)vector)
-                      ? MYLIB_ACCESS_VECTOR
-                      : MYLIB_ACCESS_SHIFTED;
+        if (stride == 0)
+            *access = MYLIB_ACCESS_ROW;
+        else if (agrees_with_output(p, k, (size_t)size, stride < 0, (uintptr_t)vector))
+            *access = MYLIB_ACCESS_VECTOR;
+        else if (size < MYLIB_STRIDED_SHIFTED_BELOW)
+            *access = MYLIB_ACCESS_SHIFTED;
+        p->is_reversed[k - 1] = stride < 0 && *access != MYLIB_ACCESS_ELEMENT;
     }
 }
 

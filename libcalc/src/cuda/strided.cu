@@ -537,23 +537,22 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
         write_strided<typename real_of<T>::type>(args, at, shared, acc);
 }
 
-template <typename T>
-cudaError_t launch_strided(const mylib_strided_args *args, cudaStream_t stream)
-{
-    strided_kernel<T><<<(unsigned)args->tiles, THREADS, 0, stream>>>(*args);
-    return cudaGetLastError();
-}
-
 } // namespace
 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
+    void *parameters[] = {(void *)args};
+    const void *kernel = NULL;
     switch (args->program.type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        return launch_strided<t_##s>(args, stream);
+        kernel = (const void *)strided_kernel<t_##s>;                                              \
+        break;
         MYLIB_STORED_TYPES(DT)
 #undef DT
+    default:
+        return cudaErrorInvalidValue;
     }
-    return cudaErrorInvalidValue;
+    return cudaLaunchKernel(kernel, dim3((unsigned)args->tiles), dim3(THREADS), parameters, 0,
+                            stream);
 }
