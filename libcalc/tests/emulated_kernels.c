@@ -456,7 +456,7 @@ static char *element_of(const thread *t, int k, int i)
         int count = mylib_fused_spaced(args, t->block, t->number, elements_of(t), &row, &column);
         char *p = args->data[k] + mylib_fused_row(args, k, row) +
                   column * args->strides[args->ndim - 1][k];
-        return i < count ? p + i * mylib_fused_step(args, k) : NULL;
+        return i < count ? p + i * args->step[k] : NULL;
     }
     int n = mylib_fused_group(args, number, t->group, &row, &column);
     if (i % t->group >= n)

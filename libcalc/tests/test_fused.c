@@ -318,7 +318,7 @@ static void check_places(const mylib_fused_args *args, const mylib_layout *l, in
                 const char *found = args->data[k] + mylib_fused_row(args, k, row);
                 int64_t stride = args->strides[inner][k];
                 if (args->is_spaced)
-                    found += column * stride + i * mylib_fused_step(args, k);
+                    found += column * stride + i * args->step[k];
                 else if (args->access[k] != MYLIB_FUSED_SINGLE)
                     found += (column + first) * stride;
                 wrong += check_place(args, l, row + (args->is_spaced ? i * args->row_step : 0),

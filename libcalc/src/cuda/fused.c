@@ -360,6 +360,9 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elemen
     args->across = across;
     args->column_step = goes_down ? 0 : across;
     args->row_step = goes_down ? down : 0;
+    for (int k = 0; k < l->operands; k++)
+        args->step[k] =
+            goes_down ? down * args->strides[last][k] : across * args->strides[last + 1][k];
     args->tile_columns = goes_down ? across : across * elements;
     args->tile_rows = goes_down ? down * elements : down;
     args->slice_rows = goes_down ? args->shape[last] : args->rows;

@@ -231,7 +231,7 @@ __device__ __forceinline__ void each_part(const fused_args &args, const position
 {
     if constexpr (WAY == ANY) {
         if (args.is_spaced) {
-            f(0, first_of(args, at, k), mylib_fused_step(&args, k), at.count());
+            f(0, first_of(args, at, k), args.step[k], at.count());
             return;
         }
     }
@@ -393,8 +393,8 @@ __device__ __forceinline__ bool read_words(const fused_args &args, int k, const 
     return false;
 }
 
-/* Reads an operand into x and keeps `other`. */
-template <typename T, int WAY>
+/* Reads an operand into x and keeps `other`; IN_LINE as far as registers allow. */
+template <typename T, int WAY, bool IN_LINE>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
                                              const position<WAY> &at, uint4 *own,
                                              T (&x)[single<T>::N], T (&other)[single<T>::N])
@@ -415,9 +415,19 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
             *(uint4 *)&x[v * G] = value;
     } else {
         int input = mylib_fused_input(operand), k = 1 + input, type = args.input_type[input];
-        if constexpr (WAY != ANY)
-            if (at.is_full && read_words(args, k, at, x))
+        if constexpr (WAY == ANY) {
+            if (IN_LINE && args.is_spaced && type == number_of<T>::value) {
+                const char *p = first_of(args, at, k);
+                const int64_t step = args.step[k];
+#pragma unroll
+                for (int i = 0; i < single<T>::N; i++, p += step)
+                    if (i < at.count())
+                        x[i] = load_element<T>(p);
                 return;
+            }
+        } else if (at.is_full && read_words(args, k, at, x)) {
+            return;
+        }
         uint4 *place = place_of(own, args.registers + 1);
         write_place(place_of(own, args.registers), other);
         bool is_done = false;
@@ -434,8 +444,7 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
                               args.columns - at.term, place);
             } else if constexpr (WAY == ANY) {
                 if (args.is_spaced)
-                    read_spaced<T>(first_of(args, at, k), mylib_fused_step(&args, k), at.count(),
-                                   type, place);
+                    read_spaced<T>(first_of(args, at, k), args.step[k], at.count(), type, place);
                 else
                     read_input<T>(args, input, place);
             } else {
@@ -485,19 +494,18 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
 }
 
 /*
- * Computes a function of all elements of a thread, a group at a time, or one by one if it is long.
- * In a call of its own it has its own registers.
+ * Computes a function of all elements of a thread, of which AT_ONCE are mixed; more would take too
+ * many registers, or too much code.  In a call of its own it has its own registers.
  */
 template <int OP, typename T> __device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
 {
-    constexpr int G = single<T>::G, AT_ONCE = is_long<OP> ? 1 : G;
-#pragma unroll 1
-    for (int v = 0; v < GROUPS; v++, x += blockDim.x, y += blockDim.x) {
-        T *a = (T *)x;
-        const T *b = (const T *)y;
+    constexpr int G = single<T>::G, N = single<T>::N;
+    constexpr int AT_ONCE = is_long<OP> ? 1 : sizeof(T) == 8 ? 2 : N;
 #pragma unroll AT_ONCE
-        for (int i = 0; i < G; i++)
-            a[i] = convert<T>(function<OP, T>::apply(a[i], b[i]));
+    for (int i = 0; i < N; i++) {
+        T *a = (T *)(x + i / G * (int)blockDim.x) + i % G;
+        *a = convert<T>(
+            function<OP, T>::apply(*a, ((const T *)(y + i / G * (int)blockDim.x))[i % G]));
     }
 }
 /* Returns false if the opcode is no function. */
@@ -617,10 +625,10 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
         if (s.operand[1] >= MYLIB_FUSED_ABSENT) {
             copy_words((const uint32_t *)x, (uint32_t *)y);
         } else {
-            read_operand(args, s.operand[1], at, own, y, x);
+            read_operand<T, WAY, !FUNCTIONS>(args, s.operand[1], at, own, y, x);
         }
         if (s.operand[0] != MYLIB_FUSED_FORWARDED)
-            read_operand(args, s.operand[0], at, own, x, y);
+            read_operand<T, WAY, !FUNCTIONS>(args, s.operand[0], at, own, x, y);
         if (s.opcode < MYLIB_OP_COUNT) {
             if (!step_in_line(s.opcode, x, y)) {
                 uint4 *again = WAY == REDUCED ? fused_shared + anew(threadIdx.x) : own;
@@ -672,8 +680,8 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS,
         packed = write_result<T, typename real_of<T>::type>(args, at, own, x);
     if constexpr (WAY == ANY)
         if (packed != 0)
-            scatter<single<T>::G>(first_of(args, at, 0), mylib_fused_step(&args, 0), at.count(),
-                                  packed, place_of(own, args.registers));
+            scatter<single<T>::G>(first_of(args, at, 0), args.step[0], at.count(), packed,
+                                  place_of(own, args.registers));
 }
 
 /* ---- Reductions of such programs ----------------------------------------------------------- */

@@ -101,9 +101,10 @@ typedef struct mylib_fused_args {
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
     /*
      * If is_spaced: a thread block takes a tile, `across` threads side by side, one such row of
-     * threads below the other.  A thread's elements are so many columns, or rows, apart.  Tiles do
-     * not cross slices, within which rows lie at equal distances.
+     * threads below the other.  A thread's elements are so many columns, or rows, apart, and so many
+     * bytes.  Tiles do not cross slices, within which rows lie at equal distances.
      */
+    int64_t step[MYLIB_MAX_OPERANDS];
     int32_t across, column_step, row_step;
     int32_t tile_columns, tile_rows, tiles_across, slice_rows, slice_tiles;
     int64_t tiles;
@@ -250,13 +251,6 @@ MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t blo
     for (int i = 0; i < most; i++)
         n += *row + i * args->row_step < end && *column + i * args->column_step < args->columns;
     return n;
-}
-
-/* Bytes from one of a thread's elements in operand k to the next, in a spaced launch. */
-MYLIB_DEVICE_FN int64_t mylib_fused_step(const mylib_fused_args *args, int k)
-{
-    return args->row_step != 0 ? args->row_step * args->strides[args->ndim - 2][k]
-                               : args->column_step * args->strides[args->ndim - 1][k];
 }
 
 #ifdef __cplusplus
