@@ -456,19 +456,6 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
     }
 }
 
-/*
- * Tells which operations are calls.  Integer divisions and shifts are among them: inlined, they
- * would raise the register use of all operations.
- */
-template <int OP, typename T> __device__ constexpr bool is_by_call()
-{
-    constexpr element_class c = class_of<T>::value;
-    return is_costly<OP, T>() ||
-           ((c == SIGNED || c == UNSIGNED) &&
-            (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder ||
-             OP == MYLIB_OP_left_shift || OP == MYLIB_OP_right_shift));
-}
-
 /* Computes *x = opcode(*x, *y) for the operations that are calls. */
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {

@@ -261,13 +261,25 @@ template <int OP, typename T> __device__ constexpr bool is_costly()
         return OP == MYLIB_OP_divide || OP == MYLIB_OP_sqrt || OP == MYLIB_OP_absolute;
     return (c == FLOAT || c == HALF) && (OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder);
 }
+/*
+ * Tells which operations are calls too where a thread has many values in registers: divisions and
+ * shifts of integers.
+ */
+template <int OP, typename T> __device__ constexpr bool is_by_call()
+{
+    constexpr element_class c = class_of<T>::value;
+    return is_costly<OP, T>() ||
+           ((c == SIGNED || c == UNSIGNED) &&
+            (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder ||
+             OP == MYLIB_OP_left_shift || OP == MYLIB_OP_right_shift));
+}
 template <int OP, typename T> __device__ __noinline__ T apply_costly(T a, T b)
 {
     return meaning<OP, T>::apply(a, b);
 }
-template <int OP, typename T> __device__ __forceinline__ T apply(T a, T b)
+template <int OP, typename T, bool CALLS> __device__ __forceinline__ T apply(T a, T b)
 {
-    if constexpr (is_costly<OP, T>())
+    if constexpr (CALLS ? is_by_call<OP, T>() : is_costly<OP, T>())
         return apply_costly<OP, T>(a, b);
     else
         return meaning<OP, T>::apply(a, b);
@@ -299,9 +311,9 @@ __device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t ma
 /*
  * Computes acc[i] = opcode(acc[i], x[i]) for the N elements of a thread; bit i of mask belongs to
  * element i.  The caller handles MYLIB_OPCODE_MASK, whose operand is not converted to T. acc and x
- * are aligned to at least 4 bytes.
+ * are aligned to at least 4 bytes.  CALLS: see is_by_call().
  */
-template <typename T, int N>
+template <typename T, int N, bool CALLS = false>
 __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], uint32_t mask = 0)
 {
     static_assert(N <= 32, "a mask has 32 bits");
@@ -318,7 +330,7 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
     case MYLIB_OP_##op:                                                                            \
         if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                     \
             _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] =                                 \
-                apply<MYLIB_OP_##op, T>(acc[i], x[i]);                                             \
+                apply<MYLIB_OP_##op, T, CALLS>(acc[i], x[i]);                                      \
         }                                                                                          \
         break;
         MYLIB_ARITHMETIC(ROW)

@@ -525,7 +525,7 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
             for (int i = 0; i < S::N; i++)
                 mask |= (uint32_t)is_nonzero(x[i]) << i;
         } else {
-            step<T, S::N>(code.opcode, acc, x, mask);
+            step<T, S::N, true>(code.opcode, acc, x, mask);
         }
     }
 
