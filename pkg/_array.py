@@ -506,13 +506,13 @@ def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
 def join(arrays: Sequence[Array], axis: int, dtype: Any) -> Array:
     """Returns Arrays, whose shapes agree in all other axes, one after the other along an axis."""
     shape = list(arrays[0].shape)
-    shape[axis] = sum(x.shape[axis] for x in arrays)
+    sizes = [x.shape[axis] for x in arrays]
+    shape[axis] = sum(sizes)
     result = core.empty(shape, dtype, arrays[0]._ordinal, False)
-    begin = 0
-    for x in arrays:
-        end = begin + x.shape[axis]
-        core.copy(result[(slice(None),) * axis + (slice(begin, end),)], x)
-        begin = end
+    begin, before = 0, (slice(None),) * axis
+    for x, size in zip(arrays, sizes, strict=True):
+        core.copy(result[(*before, slice(begin, begin + size))], x)
+        begin += size
     return result
 
 

@@ -165,6 +165,8 @@ def _fill(
     result = _new(name, shape, dtype, device, order)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
+    elif type(fill_value) in NUMBERS:
+        core.copy(result, np.asarray(fill_value, result.dtype))
     else:
         result.fill(fill_value)
     return result

@@ -37,14 +37,15 @@ def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
     on_gpu = [x for x in arrays if isinstance(x, Array)]
     if not on_gpu:
         return -1
-    for x in arrays:
-        if not isinstance(x, Array):
-            raise host_error(x, on_gpu[0].device)
+    if len(on_gpu) < len(arrays):
+        raise host_error(next(x for x in arrays if not isinstance(x, Array)), on_gpu[0].device)
     return find_place(name, on_gpu)
 
 
 def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
-    kinds = (x.dtype if hasattr(x, "dtype") else x for x in arrays)
+    kinds = [x.dtype if hasattr(x, "dtype") else x for x in arrays]
+    if isinstance(kinds[0], np.dtype) and kinds.count(kinds[0]) == len(kinds) > 1:
+        return kinds[0].newbyteorder("=")
     result: np.dtype[Any] = np.result_type(*kinds)
     return result
 
@@ -63,16 +64,15 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
         return call_numpy(np.concatenate, arrays, axis, dtype=dtype, operands=arrays)
     if axis is None:
         arrays, axis = [x.ravel() for x in arrays], 0
-    if any(x.ndim == 0 for x in arrays):
+    shapes = [x.shape for x in arrays]
+    if () in shapes:
         raise ValueError("arrays without dimensions cannot be concatenated")
-    (axis,) = normalize_axes("concatenate", axis, arrays[0].ndim)
-    shape = list(arrays[0].shape)
-    for k, x in enumerate(arrays):
-        if x.ndim != len(shape) or any(
-            n != m for d, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if d != axis
-        ):
+    first = shapes[0]
+    (axis,) = normalize_axes("concatenate", axis, len(first))
+    for k, shape in enumerate(shapes):
+        if len(shape) != len(first) or (*shape[:axis], first[axis], *shape[axis + 1 :]) != first:
             raise ValueError(
-                f"concatenate(): array 0 has shape {arrays[0].shape} and array {k} has {x.shape}: "
+                f"concatenate(): array 0 has shape {first} and array {k} has {shape}: "
                 f"they must agree in all axes but {axis}"
             )
     return join(
@@ -114,7 +114,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     if not any(isinstance(a, Array) for a in operands):
         return call_numpy(np.where, *operands, operands=operands)
     ordinal = find_place("where", operands)
-    shape = broadcast_shapes(*(np.shape(a) for a in operands))
+    shape = broadcast_shapes(*[a.shape if isinstance(a, Array) else np.shape(a) for a in operands])
     weak = [a for a in operands[1:] if type(a) in NUMBERS]
     dtype = _result_type(operands[1:])
     if len(weak) == 2:

@@ -453,6 +453,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
     `np.broadcast_shapes` ends at 32 dimensions, NumPy's arrays at 64.
     """
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     result = [1] * max(map(len, shapes), default=0)
     for shape in shapes:
         for d in range(-len(shape), 0):
