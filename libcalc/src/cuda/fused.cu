@@ -296,8 +296,8 @@ __device__ __noinline__ bool convert_groups(int type, const char *p, int step, u
 }
 
 /*
- * Reads and converts groups of any type, whole ones or not, into the thread's slot.  Not inlined, so that
- * the common path keeps its registers.
+ * Reads and converts groups of any type, whole ones or not, into the thread's slot.  Not inlined,
+ * so that the common path keeps its registers.
  */
 template <typename T>
 __device__ __noinline__ void read_input(const fused_args &args, int input, uint4 *place)
@@ -533,7 +533,7 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* Stores the results as elements of type R; packs spaced ones into a slot, and returns their size. */
+/* Stores the results as elements of type R; or packs spaced ones, and returns their size. */
 template <typename T, typename R, int WAY>
 __device__ __forceinline__ int write_result(const fused_args &args, const position<WAY> &at,
                                             uint4 *own, const T (&x)[single<T>::N])

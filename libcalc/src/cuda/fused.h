@@ -3,8 +3,8 @@
  * them.  Compiles as C and as CUDA C++; needs no CUDA.
  *
  * A thread computes two groups of elements, 16 bytes each of the widest type; where vectors are not
- * aligned, or rows are short, as many elements that lie at equal distances instead.  There the next
- * thread's elements are neighbours in memory, which is all that fast loads need.  The result of each
+ * aligned, or rows are short, as many elements at equal distances instead ("spaced"), whose
+ * neighbours in memory are the next thread's: all that fast loads need.  The result of each
  * statement stays in its hardware registers, where the next one finds it; what is needed later goes
  * to the thread's own places in shared memory.  Only in reductions a thread waits for others.
  *
@@ -101,8 +101,8 @@ typedef struct mylib_fused_args {
     int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
     /*
      * If is_spaced: a thread block takes a tile, `across` threads side by side, one such row of
-     * threads below the other.  A thread's elements are so many columns, or rows, apart, and so many
-     * bytes.  Tiles do not cross slices, within which rows lie at equal distances.
+     * threads below the other.  A thread's elements are column_step or row_step apart, in operand k
+     * step[k] bytes.  Tiles do not cross slices, within which rows lie at equal distances.
      */
     int64_t step[MYLIB_MAX_OPERANDS];
     int32_t across, column_step, row_step;

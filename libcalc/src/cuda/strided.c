@@ -242,7 +242,7 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
     p->column_step[1] = goes_down ? 0 : across * vector;
     p->row_step[0] = goes_down ? down : 0;
     p->row_step[1] = goes_down ? down * vector : 0;
-    /* Keep tiles within slices, of the longest dimension, unless that leaves too many threads idle. */
+    /* Keep tiles within slices, of the longest dimension, unless too many threads would idle. */
     int longest = p->ndim - 2;
     for (int d = 0; d < p->ndim - 2; d++)
         longest = p->shape[d] > p->shape[longest] ? d : longest;

@@ -45,8 +45,8 @@ extern "C" {
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*
- * Of smaller elements vectors that are not aligned are put together from two: to load them one by one
- * would take more instructions than their memory takes time.
+ * Of smaller elements, vectors that are not aligned are put together from two: loading the elements
+ * one by one would take longer than their memory does.
  */
 #define MYLIB_STRIDED_SHIFTED_BELOW 4
 
