@@ -17,8 +17,8 @@ static bool is_together(const mylib_strided_args *args)
 {
     bool is_shared = !args->is_vector && !args->is_regular;
     for (int k = 0; k < args->program.inputs; k++)
-        is_shared |= args->access[k] == MYLIB_ACCESS_GATHERED ||
-                     args->access[k] == MYLIB_ACCESS_STAGED;
+        is_shared |=
+            args->access[k] == MYLIB_ACCESS_GATHERED || args->access[k] == MYLIB_ACCESS_STAGED;
     return is_shared;
 }
 
