@@ -1,7 +1,7 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
  * for which one launch combines few partial results, or a second one many; dense rows and columns,
- * the narrow types among them; floats that integers cannot hold; dot products; host arrays on a GPU; traces.
+ * of narrow types too; floats that integers cannot hold; dot products; host arrays; traces.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -195,14 +195,14 @@ static void test_dense(rng *r)
     static const int64_t columns[][2] = {{300, 16},  {2049, 16}, {70, 48},    {5000, 32},
                                          {520, 512}, {33, 1040}, {2100, 528}, {9, 4096}};
     enum { ROWS = sizeof rows / sizeof *rows, COLUMNS = sizeof columns / sizeof *columns };
-    static const mylib_type wide[] = {MYLIB_F64, MYLIB_F32, MYLIB_I64, MYLIB_U8};
+    static const mylib_type wide[] = {MYLIB_F64, MYLIB_F32, MYLIB_I64, MYLIB_U8, MYLIB_F16};
     for (int t = 0; t < MYLIB_TYPE_COUNT; t++) {
-        for (int k = 0; k < 5 * 4 * (ROWS + COLUMNS); k++) {
-            const mylib_type stored = (mylib_type)t, as = k % 5 < 4 ? wide[k % 5] : stored;
+        for (int k = 0; k < 6 * 4 * (ROWS + COLUMNS); k++) {
+            const mylib_type stored = (mylib_type)t, as = k % 6 < 5 ? wide[k % 6] : stored;
             const mylib_type type = as == MYLIB_BOOL ? MYLIB_I64 : as;
-            const mylib_reduction reduction = (mylib_reduction)(k / 5 % 4);
-            const int is_row = k / 20 < ROWS, is_short = test_quick || !test_is_long;
-            const int64_t *shape = is_row ? rows[k / 20] : columns[k / 20 - ROWS];
+            const mylib_reduction reduction = (mylib_reduction)(k / 6 % 4);
+            const int is_row = k / 24 < ROWS, is_short = test_quick || !test_is_long;
+            const int64_t *shape = is_row ? rows[k / 24] : columns[k / 24 - ROWS];
             const int64_t size = test_size(stored), gap = rng_below(r, 3);
             /* As itself, or widened; sums of integers in a float, and bool as bytes, too. */
             if ((type != stored && !rng_once_in(r, 3)) ||
