@@ -396,6 +396,7 @@ def _reduction_cases(nbytes: int) -> Iterator[Case]:
             nbytes=nbytes,
             tolerance=1e-12,
         )
+    yield from _narrow_and_short_cases(nbytes)
     size = math.isqrt(nbytes // 4)
     yield TraceCase(
         "gpu arrays",
@@ -409,6 +410,65 @@ def _reduction_cases(nbytes: int) -> Iterator[Case]:
         tolerance=1e-4,
         with_launch=True,
     )
+
+
+def _narrow_and_short_cases(nbytes: int) -> Iterator[Case]:
+    """Sums of short rows, and reductions of narrow types."""
+
+    def case(
+        name: str, statement: str, type_: str, shape: tuple[int, ...], result: str, ratio: float
+    ) -> Case:
+        outputs = math.prod(shape) if "(a, 0" in statement or "(a, 1" in statement else 1
+        for axis in (0, 1):
+            if f"(a, {axis}" in statement:
+                outputs //= shape[axis]
+
+        def expected(a: Any) -> Any:
+            # NumPy sums f2 in f2.
+            a = a.astype("f4") if type_ == "f2" else a
+            return eval(statement, {"xp": np, "a": a}).astype(result)
+
+        in_torch = statement.replace("'f4'", "xp.float32")
+        if "mean" in statement:
+            in_torch = "xp.mean(a, dtype=xp.float64)"
+        return GpuCase(
+            "gpu arrays",
+            name,
+            9,
+            (Goal(reference=CEILING, ratio=ratio),),
+            "cuda",
+            statement=statement,
+            peers=(("PyTorch", in_torch),),
+            arrays=(("a", type_, shape),),
+            expected=expected,
+            nbytes=math.prod(shape) * np.dtype(type_).itemsize
+            + outputs * np.dtype(result).itemsize,
+            tolerance={"f2": 2e-3, "f4": 1e-4, "c8": 1e-4}.get(type_, 1e-12),
+        )
+
+    sums = {"f2": "f2", "f4": "f4", "f8": "f8", "i1": "i8", "u1": "u8", "i2": "i8", "u2": "u8"}
+    sums |= {"i4": "i8", "i8": "i8", "c8": "c8", "?": "i8"}
+    for length in (2, 3, 4, 8, 16, 33, 64):
+        for type_ in ("f4", "u1", "f2", "f8", "i1", "i4", "i8", "c8"):
+            if type_ in ("f4", "u1") or length in (3, 16):
+                size = length * np.dtype(type_).itemsize + np.dtype(sums[type_]).itemsize
+                shape = (nbytes // 2 // size, length)
+                name = f"sum of rows of {length} {type_}"
+                yield case(name, "xp.sum(a, 1)", type_, shape, sums[type_], 0.85)
+    yield case("max of rows of 3 u1", "xp.max(a, 1)", "u1", (nbytes // 8, 3), "u1", 0.85)
+    for type_ in ("f2", "u1", "i1", "i2", "u2", "?"):
+        n = nbytes // 2 // np.dtype(type_).itemsize
+        rows = 2 ** (int(math.log2(n)) // 2)
+        shape, result, dtype = (n // rows, rows), sums[type_], ""
+        if type_ == "f2":  # too large for f2
+            result, dtype = "f4", ", dtype='f4'"
+        for axis, ratio in ((0, 0.9), (1, 0.8)):
+            statement = f"xp.sum(a, {axis}{dtype})"
+            yield case(f"sum along axis {axis} {type_}", statement, type_, shape, result, ratio)
+        statement = f"xp.sum(a{dtype})"
+        yield case(f"sum {type_}", statement, type_, (n,), result, 0.8)
+        if type_ != "f2":
+            yield case(f"mean {type_}", "xp.mean(a)", type_, (n,), "f8", 0.8)
 
 
 class TraceCase(GpuCase):

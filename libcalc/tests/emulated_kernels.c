@@ -277,12 +277,15 @@ cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
     return cudaSuccess;
 }
 
-/* Blocks of terms that one partial result stands for. */
-static int64_t blocks_of_part(const mylib_reduce_args *args)
+/* The terms that one partial result stands for. */
+static int64_t terms_of_part(const mylib_reduce_args *args)
 {
+    if (args->way == MYLIB_REDUCE_INTEGERS)
+        return args->group;
     if (args->way == MYLIB_REDUCE_COLUMNS)
-        return 1;
-    return args->way == MYLIB_REDUCE_ROWS ? MYLIB_CUDA_WARPS * args->group : args->group;
+        return MYLIB_BLOCK_TERMS;
+    return (args->way == MYLIB_REDUCE_ROWS ? MYLIB_CUDA_WARPS : 1) * args->group *
+           MYLIB_BLOCK_TERMS;
 }
 
 /* The terms: input 0, or the product of both, cut down and widened as the arguments say. */
@@ -396,7 +399,7 @@ static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_prog
     if (args->ndim > kept + 1)
         st = line_up(args, &l, copies);
     const int64_t size = (int64_t)mylib_type_size(carrier);
-    const int64_t most = blocks_of_part(args) * MYLIB_BLOCK_TERMS;
+    const int64_t most = terms_of_part(args);
     for (int64_t p = 0; p < args->parts && st == MYLIB_OK; p++) {
         int64_t n = args->terms - p * most;
         l.shape[kept] = n < most ? n : most;

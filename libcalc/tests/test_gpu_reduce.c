@@ -1,7 +1,7 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
- * for which one launch combines few partial results, or a second one many; floats that integers
- * cannot hold; dot products; host arrays on a GPU; traces.
+ * for which one launch combines few partial results, or a second one many; dense rows and columns,
+ * of narrow types too; floats that integers cannot hold; dot products; host arrays; traces.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -177,6 +177,61 @@ static void test_parts(rng *r)
             layout_measure(&c.in, size);
             layout_measure(&c.out, test_size(c.out_type));
             run_case(&c, r, "parts");
+        }
+    }
+}
+
+/*
+ * Rows that a few threads reduce, and columns that are read as vectors, of integers also in parts:
+ * of each stored type as itself and as the types that widen it, which start anywhere, with and
+ * without gaps between them, in one dimension or two.
+ */
+static void test_dense(rng *r)
+{
+    static const int64_t rows[][2] = {
+        {1024, 2},   {3001, 3},   {1500, 4},   {1100, 5},   {1030, 8},   {1025, 9},  {1024, 16},
+        {1040, 17},  {1100, 31},  {1024, 32},  {1031, 33},  {1024, 64},  {1027, 65}, {1024, 128},
+        {1025, 129}, {1024, 255}, {1024, 256}, {1024, 257}, {1024, 2000}};
+    static const int64_t columns[][2] = {{300, 16},  {2049, 16}, {70, 48},    {5000, 32},
+                                         {520, 512}, {33, 1040}, {2100, 528}, {9, 4096}};
+    enum { ROWS = sizeof rows / sizeof *rows, COLUMNS = sizeof columns / sizeof *columns };
+    static const mylib_type wide[] = {MYLIB_F64, MYLIB_F32, MYLIB_I64, MYLIB_U8, MYLIB_F16};
+    for (int t = 0; t < MYLIB_TYPE_COUNT; t++) {
+        for (int k = 0; k < 6 * 4 * (ROWS + COLUMNS); k++) {
+            const mylib_type stored = (mylib_type)t, as = k % 6 < 5 ? wide[k % 6] : stored;
+            const mylib_type type = as == MYLIB_BOOL ? MYLIB_I64 : as;
+            const mylib_reduction reduction = (mylib_reduction)(k / 6 % 4);
+            const int is_row = k / 24 < ROWS, is_short = test_quick || !test_is_long;
+            const int64_t *shape = is_row ? rows[k / 24] : columns[k / 24 - ROWS];
+            const int64_t size = test_size(stored), gap = rng_below(r, 3);
+            /* As itself, or widened; sums of integers in a float, and bool as bytes, too. */
+            if ((type != stored && !rng_once_in(r, 3)) ||
+                (test_is_integer(type) && t >= MYLIB_F16 && t <= MYLIB_C128) ||
+                (is_short && !rng_once_in(r, test_quick ? 60 : 6)))
+                continue;
+            reduction_case c = {reduction,   stored,     type, reduction_type(reduction, type),
+                                {.ndim = 3}, {.ndim = 3}};
+            if (rng_once_in(r, 3))
+                c.out_type = type;
+            /* Two dimensions of outputs, of which the first is short. */
+            c.in.shape[0] = 1 + rng_below(r, 2);
+            c.in.shape[1] = shape[0];
+            c.in.shape[2] = shape[1];
+            memcpy(c.out.shape, c.in.shape, sizeof c.out.shape);
+            c.out.shape[is_row ? 2 : 1] = 1;
+            c.in.strides[2] = size;
+            c.in.strides[1] = (shape[1] + (gap == 1 ? 1 : gap == 2 ? 16 / size : 0)) * size;
+            c.in.strides[0] = c.in.strides[1] * shape[0] + (rng_once_in(r, 2) ? 0 : 16);
+            c.out.strides[2] = test_size(c.out_type);
+            c.out.strides[1] = c.out.strides[2] * c.out.shape[2];
+            c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
+            layout_measure(&c.in, size);
+            layout_measure(&c.out, test_size(c.out_type));
+            if (rng_once_in(r, 2)) {
+                c.in.offset = (1 + rng_below(r, 3)) * size;
+                c.in.span += c.in.offset;
+            }
+            run_case(&c, r, is_row ? "rows" : "columns");
         }
     }
 }
@@ -388,6 +443,7 @@ int main(int argc, char **argv)
     test_signs();
     test_dot(&r);
     test_streams(&r);
+    test_dense(&r);
     test_shapes(&r);
     test_parts(&r);
     test_traces(&r);

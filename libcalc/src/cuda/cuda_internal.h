@@ -241,6 +241,8 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
 
 /* The ways of a reduction through memory; see reduce.cu. */
 enum {
+    MYLIB_REDUCE_SHORT,
+    MYLIB_REDUCE_INTEGERS,
     MYLIB_REDUCE_ROWS,
     MYLIB_REDUCE_LANES,
     MYLIB_REDUCE_COLUMNS,
@@ -249,23 +251,34 @@ enum {
 
 #define MYLIB_NOT_NARROWED 255
 
+#define MYLIB_EXACT_TERMS 32768     /* narrow integers whose sum fits 32 bits */
+#define MYLIB_SHORT_TERMS 8         /* of a thread */
+#define MYLIB_SHORT_TILE (16 << 10) /* bytes of a thread block's rows and the gaps between them */
+
 /* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
 typedef struct mylib_reduce_args {
     int32_t reduction, way, inputs;
-    int32_t carrier; /* i64, u64, f32, f64, c64 or c128 */
+    int32_t carrier;  /* i64, u64, f32, f64, c64 or c128 */
+    int32_t computed; /* the carrier; i64 where the kernels for integers compute */
     int32_t out_type, out_size;
     int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
     int32_t narrow[2]; /* the type that inputs are cut down to before they are widened to carrier */
     int32_t kept_ndim, ndim;
     int32_t is_aligned;           /* rows: to 16 bytes */
-    int32_t has_warp_per_output;  /* rows */
+    int32_t has_warp_per_output;  /* rows, integers */
+    int32_t is_across;            /* integers: adjacent outputs; else contiguous terms */
+    uint64_t flip;                /* integers: see reduce.cu */
+    int32_t tile_rows, tiles;     /* short: of a thread block, and along the innermost dimension */
+    int32_t gap;                  /* short: bytes between rows in shared memory; see row_factor */
+    uint32_t row_factor;          /* short: row of a vector = its number * row_factor >> 20 */
     int32_t width;                /* columns: so many outputs of a thread lie in 16 bytes, or 1 */
-    int32_t lane_bits, warp_bits; /* columns: 2^lane_bits lanes are walked by 2^warp_bits warps */
-    int32_t width_bits;           /* parts: 2^width_bits outputs are side by side */
+    int32_t lane_bits, warp_bits; /* columns: 2^lane_bits lanes are walked by 2^warp_bits warps; */
+                                  /* short: 2^lane_bits threads reduce a row */
+    int32_t width_bits;           /* 2^width_bits outputs, of integers vectors, are side by side */
     int32_t cluster_bits;         /* lanes: 2^cluster_bits thread blocks are a cluster, unless 0 */
     int64_t grid, grid_rows;      /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    int64_t group;                  /* blocks, or parts, that one warp or thread block takes */
+    int64_t group;                  /* blocks, parts, or integers, that one warp or block takes */
     int64_t parts;                  /* partial results of one output */
     const char *in[2];
     char *out;

@@ -15,6 +15,13 @@
 /* Enough warps, or thread blocks, to fill the largest GPU. */
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
+/* The least that a thread block takes of integers: so many rows for a thread, or bytes in all. */
+#define INTEGER_ROWS 8
+#define INTEGER_NBYTES (16 << 10)
+/* Bytes that one thread block reduces before a second launch could begin. */
+#define ONE_BLOCK_NBYTES (128 << 10)
+/* The most integers of an output that a thread block combines across. */
+#define MOST_INTEGERS (MYLIB_EXACT_TERMS * MYLIB_CUDA_WARPS)
 /* The most thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
@@ -34,7 +41,8 @@ mylib_type mylib_cuda_part_type(mylib_type carrier)
 /* Returns the type to which values are narrowed before they are widened to the carrier. */
 static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
 {
-    return stored == type || type == carrier ? MYLIB_NOT_NARROWED : (uint8_t)type;
+    return stored == type || type == carrier || stored == MYLIB_BOOL ? MYLIB_NOT_NARROWED
+                                                                     : (uint8_t)type;
 }
 
 static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_code *code,
@@ -43,7 +51,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
     args->inputs = code->inputs;
-    args->carrier = (int32_t)mylib_cuda_part_type((mylib_type)code->type);
+    args->carrier = args->computed = (int32_t)mylib_cuda_part_type((mylib_type)code->type);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;
@@ -85,44 +93,84 @@ static int are_columns(const mylib_reduce_args *args)
 }
 
 /*
- * Tells whether a thread can take several columns, as vectors of 16 bytes.  Columns without terms
- * are left to the kernel of single columns, which alone knows the reduction of nothing.
+ * Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements.
+ * Columns without terms are left to the kernel of single columns, which alone knows the reduction
+ * of nothing.
  */
-static int are_vectors(const mylib_reduce_args *args)
+static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
-    int64_t size = (int64_t)mylib_type_size((mylib_type)args->carrier), width = 16 / size;
-    int inner = args->kept_ndim - 1;
+    const int64_t size = args->input_size[0];
+    const int inner = args->kept_ndim - 1;
     uintptr_t bits = (uintptr_t)args->in[0];
-    if (args->terms == 0 || !args->is_stored_as_carrier[0] || args->ndim != args->kept_ndim + 1 ||
-        inner < 0 || args->in_strides[0][inner] != size || args->shape[inner] % width != 0 ||
-        width == 1)
+    if (args->terms == 0 || args->inputs != 1 || args->ndim != args->kept_ndim + 1 || inner < 0 ||
+        args->in_strides[0][inner] != size || args->shape[inner] % width != 0 || width == 1)
         return 0;
     for (int d = 0; d < args->ndim; d++)
         if (d != inner)
             bits |= (uintptr_t)args->in_strides[0][d];
-    return bits % 16 == 0;
+    return bits % (uintptr_t)(width * size) == 0;
 }
 
-/* Tells whether terms of this stored type can be read as rows. */
-static int has_row_type(const mylib_reduce_args *args, int k)
+static int is_whole(int32_t type) { return type <= MYLIB_U64 || type == MYLIB_BOOL; }
+
+/* Tells whether a kernel by lanes loads terms as they are stored; see widens() in reduce.cu. */
+static int is_widened(const mylib_reduce_args *args, int k)
 {
+    const int32_t type = args->input_type[k];
     if (args->is_stored_as_carrier[k])
         return 1;
-    if (args->inputs != 1 || args->narrow[k] != MYLIB_NOT_NARROWED)
+    if (args->narrow[k] != MYLIB_NOT_NARROWED)
         return 0;
-    if (args->input_type[k] == MYLIB_F16)
-        return args->carrier == MYLIB_F32;
-    return (args->carrier == MYLIB_I64 || args->carrier == MYLIB_U64) &&
-           (args->input_type[k] <= MYLIB_U64 || args->input_type[k] == MYLIB_BOOL);
+    if (args->carrier == MYLIB_F32)
+        return type == MYLIB_F16;
+    return args->carrier == MYLIB_F64 &&
+           (type == MYLIB_F32 || type == MYLIB_I64 || type == MYLIB_U64);
 }
 
-/* Tells whether the terms are contiguous, of the carrying type or one that widens to it. */
-static int are_rows(mylib_reduce_args *args)
+/*
+ * Returns how many terms can be combined as integers, in any order: all, none, or as many as have
+ * an exact sum in the float that carries them, 2^k.
+ */
+static int64_t count_exact(const mylib_reduce_args *args)
+{
+    const int digits = args->carrier == MYLIB_F32 ? 24 : 53;
+    const int bits = args->input_type[0] == MYLIB_BOOL ? 1 : 8 * args->input_size[0];
+    if (args->inputs != 1 || !is_whole(args->input_type[0]) ||
+        args->narrow[0] != MYLIB_NOT_NARROWED)
+        return 0;
+    /* Negative numbers are large as unsigned ones. */
+    if (args->reduction >= MYLIB_MIN && args->carrier == MYLIB_U64 &&
+        args->input_type[0] <= MYLIB_I64)
+        return 0;
+    if (is_whole(args->carrier))
+        return INT64_MAX;
+    if (args->reduction != MYLIB_SUM || (args->carrier != MYLIB_F32 && args->carrier != MYLIB_F64))
+        return 0;
+    /* Unsigned, as the larger ones. */
+    return bits < digits ? (int64_t)1 << (digits - bits) : 0;
+}
+
+/* Lets a kernel for integers compute; sets the bits that it flips to find the greatest number. */
+static void compute_integers(mylib_reduce_args *args)
+{
+    const int bits = args->input_type[0] == MYLIB_BOOL ? 1 : 8 * args->input_size[0];
+    const int is_signed = args->input_type[0] <= MYLIB_I64;
+    args->computed = MYLIB_I64;
+    args->flip = 0;
+    if (args->reduction == MYLIB_MIN)
+        args->flip = is_signed || bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+    if (args->reduction >= MYLIB_MIN && args->input_type[0] == MYLIB_U64 &&
+        args->carrier == MYLIB_U64)
+        args->flip ^= (uint64_t)1 << 63;
+}
+
+/* Tells whether the terms of each output are contiguous. */
+static int are_contiguous(mylib_reduce_args *args)
 {
     args->is_aligned = 1;
     for (int k = 0; k < args->inputs; k++) {
         uintptr_t bits = (uintptr_t)args->in[k];
-        if (!has_row_type(args, k) || args->ndim > args->kept_ndim + 1 ||
+        if (args->ndim > args->kept_ndim + 1 ||
             (args->ndim > args->kept_ndim &&
              args->in_strides[k][args->kept_ndim] != args->input_size[k]))
             return 0;
@@ -130,6 +178,110 @@ static int are_rows(mylib_reduce_args *args)
             bits |= (uintptr_t)args->in_strides[k][d];
         args->is_aligned &= bits % 16 == 0;
     }
+    return 1;
+}
+
+/* Tells whether a warp can reduce the terms as rows. */
+static int are_rows(mylib_reduce_args *args)
+{
+    for (int k = 0; k < args->inputs; k++)
+        if (!args->is_stored_as_carrier[k] &&
+            (args->inputs != 1 || args->input_type[k] != MYLIB_F16 || args->carrier != MYLIB_F32 ||
+             args->narrow[k] != MYLIB_NOT_NARROWED))
+            return 0;
+    return are_contiguous(args);
+}
+
+/*
+ * Chooses the kernel for short rows, where they fill at least half of the memory between them.  A
+ * thread takes at most MYLIB_SHORT_TERMS terms; of narrow elements half as many, because threads
+ * read a bank of shared memory together only if they share a word.
+ */
+static int choose_short(mylib_reduce_args *args)
+{
+    const int inner = args->kept_ndim - 1;
+    const int64_t size = args->input_size[0], nbytes = args->terms * size;
+    const int is_exact = count_exact(args) >= args->terms;
+    if (args->inputs != 1 || args->terms < 2 || inner < 0 || args->outputs < ENOUGH_WARPS ||
+        nbytes > MYLIB_SHORT_TILE / 8 || !are_contiguous(args))
+        return 0;
+    const int64_t stride = args->in_strides[0][inner];
+    if (!is_exact && (args->terms > MYLIB_BLOCK_LANES || !is_widened(args, 0) ||
+                      (args->carrier >= MYLIB_C64 && args->reduction != MYLIB_SUM)))
+        return 0;
+    if (stride < nbytes || stride > 2 * nbytes ||
+        args->shape[inner] * stride < MYLIB_SHORT_TILE / 8)
+        return 0;
+    /* Words of integers, of which the first and the last may have other terms too. */
+    const int64_t loads = is_exact ? (size < 4 ? nbytes / 4 + 1 : args->terms) : args->terms;
+    const int64_t most = is_exact || size < 4 ? MYLIB_SHORT_TERMS / 2 : MYLIB_SHORT_TERMS;
+    args->lane_bits = log2_of(mylib_divide_up(loads, most));
+    args->lane_bits = args->lane_bits < 5 ? args->lane_bits : 5;
+    args->gap = args->is_aligned && stride % 32 == 0 ? 16 : 0;
+    args->row_factor = args->gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / (stride / 16) + 1);
+    const int64_t together = MYLIB_CUDA_THREADS >> args->lane_bits;
+    int64_t rows = MYLIB_SHORT_TILE / (stride + args->gap);
+    rows -= rows > together ? rows % together : 0;
+    args->tiles = (int32_t)mylib_divide_up(args->shape[inner], rows);
+    rows = mylib_round_up(mylib_divide_up(args->shape[inner], args->tiles), together);
+    args->tile_rows = (int32_t)mylib_lesser(rows, MYLIB_SHORT_TILE / (stride + args->gap));
+    args->tiles = (int32_t)mylib_divide_up(args->shape[inner], args->tile_rows);
+    args->way = MYLIB_REDUCE_SHORT;
+    if (is_exact)
+        compute_integers(args);
+    args->grid = args->outputs / args->shape[inner] * args->tiles;
+    return 1;
+}
+
+/*
+ * Chooses the kernel for integers.  A part is enough for each thread to have some vectors in
+ * flight; parts whose sum is rounded to a float are whole subtrees of the order.
+ */
+static int choose_integers(mylib_reduce_args *args)
+{
+    const int64_t exact = count_exact(args), size = args->input_size[0];
+    const int is_across = are_columns(args);
+    int64_t parts;
+    if (exact < MYLIB_BLOCK_TERMS || args->terms == 0 ||
+        !(is_across ? are_vectors(args, 16 / size) : are_contiguous(args)))
+        return 0;
+    args->has_warp_per_output = 0;
+    if (is_across) {
+        const int64_t vectors = args->outputs / (16 / size);
+        args->width_bits = log2_of(mylib_lesser(vectors, MYLIB_CUDA_WARP));
+        args->grid = mylib_divide_up(vectors, (int64_t)1 << args->width_bits);
+        parts = mylib_lesser(
+            mylib_divide_up(ENOUGH_BLOCKS / 2, args->grid),
+            mylib_divide_up(args->terms, INTEGER_ROWS * (MYLIB_CUDA_THREADS >> args->width_bits)));
+        args->group = mylib_lesser(mylib_divide_up(args->terms, parts), MOST_INTEGERS);
+    } else if (args->outputs >= ENOUGH_WARPS && args->terms <= exact) {
+        args->has_warp_per_output = 1;
+        args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
+        args->group = args->terms;
+    } else {
+        const int64_t nbytes = args->terms * size;
+        parts = mylib_lesser(mylib_divide_up(ENOUGH_BLOCKS, args->outputs),
+                             mylib_divide_up(nbytes, INTEGER_NBYTES));
+        if (nbytes <= ONE_BLOCK_NBYTES)
+            parts = 1;
+        /* Parts begin at vectors if the first one does. */
+        args->group = mylib_round_up(mylib_divide_up(args->terms, parts), MYLIB_BLOCK_TERMS);
+    }
+    if (args->terms > exact)
+        args->group = mylib_lesser((int64_t)1 << log2_of(mylib_lesser(args->group, exact)), exact);
+    if (args->terms > exact && args->group < MYLIB_BLOCK_TERMS)
+        args->group = MYLIB_BLOCK_TERMS;
+    parts = mylib_divide_up(args->terms, args->group);
+    if (parts > 65535)
+        return 0;
+    args->way = MYLIB_REDUCE_INTEGERS;
+    compute_integers(args);
+    args->is_across = is_across;
+    args->parts = parts;
+    if (is_across)
+        args->grid_rows = parts;
+    else if (!args->has_warp_per_output)
+        args->grid = parts * args->outputs;
     return 1;
 }
 
@@ -158,7 +310,7 @@ static int max_cluster(int device)
 static void choose_cluster(int device, mylib_reduce_args *args)
 {
     if (args->blocks == 1 || args->blocks > 2 * MYLIB_MAX_CLUSTER ||
-        (args->way == MYLIB_REDUCE_ROWS &&
+        (args->way != MYLIB_REDUCE_LANES &&
          (args->blocks <= MYLIB_CUDA_WARPS || !args->is_stored_as_carrier[0])))
         return;
     const int64_t most = max_cluster(device), group = args->blocks > most ? 2 : 1;
@@ -168,6 +320,7 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
         return;
     args->way = MYLIB_REDUCE_LANES;
+    args->computed = args->carrier;
     args->group = group;
     args->parts = parts;
     args->cluster_bits = bits;
@@ -178,12 +331,20 @@ static void choose_cluster(int device, mylib_reduce_args *args)
 static void choose_way(int device, mylib_reduce_args *args)
 {
     args->parts = 1;
+    if (choose_short(args))
+        return;
+    if (choose_integers(args)) {
+        if (!args->is_across && !args->has_warp_per_output)
+            choose_cluster(device, args);
+        return;
+    }
     if (are_columns(args)) {
+        const int width = 16 / (int)mylib_type_size((mylib_type)args->carrier);
         args->way = MYLIB_REDUCE_COLUMNS;
         args->lane_bits =
             log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
         args->warp_bits = args->lane_bits >= 5 ? 3 : 0;
-        args->width = are_vectors(args) ? 16 / (int)mylib_type_size((mylib_type)args->carrier) : 1;
+        args->width = is_widened(args, 0) && are_vectors(args, width) ? width : 1;
         args->grid = mylib_divide_up(args->outputs, (MYLIB_CUDA_WARPS >> args->warp_bits) *
                                                         MYLIB_CUDA_WARP * args->width);
         args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
@@ -218,6 +379,7 @@ static void choose_way(int device, mylib_reduce_args *args)
 static void choose_parts_way(mylib_reduce_args *args)
 {
     args->way = MYLIB_REDUCE_PARTS;
+    args->computed = args->carrier;
     args->width_bits = log2_of(args->outputs < MYLIB_CUDA_WARP ? args->outputs : MYLIB_CUDA_WARP);
     args->group =
         (int64_t)1 << log2_of(mylib_divide_up(args->parts, MYLIB_CUDA_THREADS >> args->width_bits));
@@ -348,7 +510,7 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
     ENTER_DEVICE(device);
     memset(&args, 0, sizeof args);
     args.reduction = (int32_t)reduction;
-    args.carrier = (int32_t)mylib_cuda_part_type(carrier);
+    args.carrier = args.computed = (int32_t)mylib_cuda_part_type(carrier);
     args.out_type = (int32_t)out_type;
     args.out_size = (int32_t)mylib_type_size(out_type);
     args.out = out->data[0];

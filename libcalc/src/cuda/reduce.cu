@@ -1,13 +1,20 @@
 /*
  * reduce.cu - reductions of GPU memory, in the order that mylib.h gives.
  *
- * Values are carried in one of six types.  Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
+ * Values are carried in one of six types.  Two kernels take what lies densely in memory:
  *
- * - rows: contiguous terms of the carrying type, or of one that widens to it; a warp reduces a
- *   block;
+ * - short: contiguous terms of at most one row of lanes, of many outputs; a thread block copies a
+ *   tile of outputs to shared memory, where a few threads reduce each of them;
+ * - integers: along contiguous memory or across adjacent outputs.  Their order does not matter, so
+ *   a thread takes vectors and combines them element by element.
+ *
+ * Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
+ *
+ * - rows: contiguous terms of the carrying type, or of f16; a warp reduces a block;
  * - lanes: terms of any type and strides; each thread of a thread block is a lane;
- * - columns: many adjacent outputs; a thread has one output, or as many as fill 16 bytes, and
- *   walks the pairwise tree over the lanes depth first, which keeps few values alive.
+ * - columns: many adjacent outputs; a thread has one output, or as many as are 16 bytes in the
+ *   carrying type, and walks the pairwise tree over the lanes depth first, which keeps few values
+ *   alive.
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
  * tree over the blocks.  A second launch combines the groups of an output; a few groups of lanes
@@ -28,7 +35,7 @@ static_assert(THREADS == LANES, "a thread of lanes_kernel is a lane");
 
 /* Thread blocks of a multiprocessor at a time: enough loads in flight to keep memory busy. */
 template <typename C> constexpr int MIN_BLOCKS = sizeof(C) == 16 ? 3 : 4;
-constexpr int INTEGER_BLOCKS = MAX_BLOCKS < 6 ? MAX_BLOCKS : 6;
+constexpr int VECTOR_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5; /* of columns */
 
 typedef mylib_reduce_args reduce_args;
 
@@ -76,11 +83,28 @@ template <typename C> __device__ __forceinline__ C product(C a, C b)
     return meaning<MYLIB_OP_multiply, C>::apply(a, b);
 }
 
-/* Identity elements of the integer reductions. */
-template <int R, typename C> __device__ __forceinline__ C identity()
+/* Tells whether the type is an integer or bool. */
+template <typename S>
+constexpr bool IS_WHOLE =
+    class_of<S>::value == SIGNED || class_of<S>::value == UNSIGNED || class_of<S>::value == BOOL;
+
+/*
+ * Tells whether the kernels that go by lanes load S as it is stored, besides C itself, and widen it
+ * in registers: the sums of narrower integers in a float are exact, and computed as integers.
+ */
+template <typename C, typename S> __host__ __device__ constexpr bool widens()
 {
-    constexpr C LOWEST = (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
-    return R == MYLIB_SUM ? (C)0 : R == MYLIB_PROD ? (C)1 : R == MYLIB_MIN ? (C)~LOWEST : LOWEST;
+    if (std::is_same<C, t_f32>::value)
+        return std::is_same<S, t_f16>::value;
+    return std::is_same<C, t_f64>::value &&
+           (std::is_same<S, t_f32>::value || std::is_same<S, t_i64>::value ||
+            std::is_same<S, t_u64>::value);
+}
+
+/* Returns the least number of an integer type. */
+template <typename C> __device__ __forceinline__ C lowest_of()
+{
+    return (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
 }
 
 /*
@@ -104,7 +128,7 @@ __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low,
             return x;
         const bool is_integer = input_type <= MYLIB_U64 || input_type == MYLIB_BOOL;
         const int cut = 64 - (8 << narrow % 4);
-        const C highest = identity<MYLIB_MIN, C>() >> cut, lowest = identity<MYLIB_MAX, C>() >> cut;
+        const C lowest = lowest_of<C>() >> cut, highest = (C)~lowest_of<C>() >> cut;
         if (is_integer)
             x = (C)((uint64_t)x << cut) >> cut;
         else
@@ -184,9 +208,8 @@ __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, i
     return offset;
 }
 
-/* Stores `value` as the output's type: C, or a type that C carries. */
-template <typename C>
-__device__ __noinline__ void store_output(const reduce_args &args, uint32_t output, C value)
+/* Returns the address of an output. */
+__device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 {
     char *p = args.out;
 #pragma unroll 1
@@ -195,6 +218,16 @@ __device__ __noinline__ void store_output(const reduce_args &args, uint32_t outp
         output /= size;
         p += index * args.out_strides[d];
     }
+    return p;
+}
+
+/*
+ * Stores `value` at p as the output's type: C, or a type that C carries; or the float in which the
+ * sum of integers is exact.
+ */
+template <typename C>
+__device__ __forceinline__ void store_at(const reduce_args &args, char *p, C value)
+{
     if constexpr (class_of<C>::value == FLOAT && sizeof(C) == 4) {
         if (args.out_type == MYLIB_F16)
             *(t_f16 *)p = f16_from_f32(value);
@@ -202,6 +235,12 @@ __device__ __noinline__ void store_output(const reduce_args &args, uint32_t outp
             *(C *)p = value;
     } else if constexpr (class_of<C>::value == FLOAT || real_of<C>::is_complex) {
         *(C *)p = value;
+    } else if (args.out_type == MYLIB_F64) {
+        *(t_f64 *)p = (t_f64)value;
+    } else if (args.out_type == MYLIB_F32) {
+        *(t_f32 *)p = (t_f32)value;
+    } else if (args.out_type == MYLIB_F16) {
+        *(t_f16 *)p = f16_from_f32((t_f32)value);
     } else {
         switch (args.out_size) {
         case 1:
@@ -217,6 +256,11 @@ __device__ __noinline__ void store_output(const reduce_args &args, uint32_t outp
             *(C *)p = value;
         }
     }
+}
+template <typename C>
+__device__ __noinline__ void store_output(const reduce_args &args, uint32_t output, C value)
+{
+    store_at(args, place_of(args, output), value);
 }
 
 /* ---- Trees --------------------------------------------------------------------------------- */
@@ -267,10 +311,20 @@ template <typename C>
 __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output, uint32_t part,
                                        C value)
 {
+    const uint64_t at = (uint64_t)part * args.outputs + output;
     if (args.parts == 1)
-        store_output(args, output, value);
-    else
-        ((C *)args.partial)[(uint64_t)part * args.outputs + output] = value;
+        return store_output(args, output, value);
+    if constexpr (std::is_same<C, t_i64>::value) {
+        if (args.carrier == MYLIB_F64) {
+            ((t_f64 *)args.partial)[at] = (t_f64)value;
+            return;
+        }
+        if (args.carrier == MYLIB_F32) {
+            ((t_f32 *)args.partial)[at] = (t_f32)value;
+            return;
+        }
+    }
+    ((C *)args.partial)[at] = value;
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
@@ -393,82 +447,6 @@ __device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
     return value;
 }
 
-/* Combines the elements of some vectors, first in the type P where that is exact. */
-template <typename F, typename C, typename S, int N>
-__device__ __forceinline__ C combine_integers(F f, C value, const uint4 (&words)[N])
-{
-    /* Negative numbers are large as unsigned ones. */
-    constexpr bool KEEPS_ORDER = class_of<S>::value != SIGNED || class_of<C>::value == SIGNED;
-    constexpr bool IS_SMALL = sizeof(S) <= 2 && F::REDUCTION != MYLIB_PROD && KEEPS_ORDER;
-    typedef std::conditional_t<IS_SMALL, int32_t, C> P;
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        const S *x = (const S *)&words[i];
-        P some = convert<P>(x[0]);
-#pragma unroll
-        for (int j = 1; j < 16 / (int)sizeof(S); j++)
-            some = f(some, convert<P>(x[j]));
-        value = f(value, (C)some);
-    }
-    return value;
-}
-
-template <typename F, typename C, int N>
-__device__ __forceinline__ C combine_words(F f, int type, C value, const uint4 (&words)[N])
-{
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (class_of<t_##s>::value == SIGNED || class_of<t_##s>::value == UNSIGNED ||    \
-                      class_of<t_##s>::value == BOOL)                                              \
-            return combine_integers<F, C, t_##s>(f, value, words);                                 \
-        break;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return value;
-}
-
-/*
- * Reduces n integers, possibly none, by a warp.  Their order does not matter, so each thread takes
- * whole vectors.
- */
-template <typename F, typename C>
-__device__ __forceinline__ C reduce_integers(F f, int type, int size, int64_t n, const char *a)
-{
-    constexpr int AHEAD = 2;
-    int t = threadIdx.x % WARP;
-    C value = identity<F::REDUCTION, C>();
-    int64_t head = (int64_t)(-(uintptr_t)a % 16) / size, per_vector = 16 / size;
-    head = head < n ? head : n;
-    int64_t vectors = (n - head) / per_vector, done = head + vectors * per_vector;
-    /* Elements before the first vector and after the last: at most 15 each. */
-    int64_t i = t < 16 ? t : done + t - 16;
-    if (i < (t < 16 ? head : n))
-        value = load_at<C>(type, a, i);
-    const char *p = a + head * size + t * 16;
-    i = t;
-#pragma unroll 1
-    for (; i + (AHEAD - 1) * WARP < vectors; i += AHEAD * WARP) {
-        uint4 words[AHEAD];
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++)
-            words[k] = __ldcs((const uint4 *)(p + k * WARP * 16));
-        p += AHEAD * WARP * 16;
-        value = combine_words<F, C>(f, type, value, words);
-    }
-#pragma unroll 1
-    for (; i < vectors; i += WARP) {
-        uint4 words[1] = {__ldcs((const uint4 *)p)};
-        p += WARP * 16;
-        value = combine_words<F, C>(f, type, value, words);
-    }
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2)
-        value = combine_pair(f, value, half);
-    return value;
-}
-
 /*
  * Reduces blocks begin to end - 1 of an output, at least one, by a warp; thread 0 gets the result.
  */
@@ -497,11 +475,10 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
 
 /*
  * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
- * block take consecutive groups of one output.  S is the type of the elements, void for all
- * integers.
+ * block take consecutive groups of one output.  S is the type of the elements.
  */
 template <typename F, typename C, typename S, bool DOT>
-__global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOCKS : MIN_BLOCKS<C>)
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
 {
     const F f(args);
@@ -523,15 +500,8 @@ __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOC
     int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
     const char *a = first_term(args, 0, output), *b = DOT ? first_term(args, 1, output) : a;
     C value = C();
-    if (begin < end) {
-        if constexpr (std::is_void<S>::value) {
-            int64_t from = begin * TERMS, to = end * TERMS < args.terms ? end * TERMS : args.terms;
-            value = reduce_integers<F, C>(f, args.input_type[0], args.input_size[0], to - from,
-                                          a + from * args.input_size[0]);
-        } else {
-            value = reduce_blocks<F, C, S, DOT>(f, args, a, b, begin, end, (C *)levels[warp]);
-        }
-    }
+    if (begin < end)
+        value = reduce_blocks<F, C, S, DOT>(f, args, a, b, begin, end, (C *)levels[warp]);
     if (args.has_warp_per_output) {
         if (t == 0)
             store_output(args, output, value);
@@ -551,6 +521,435 @@ __global__ void __launch_bounds__(THREADS, std::is_void<S>::value ? INTEGER_BLOC
             for (int i = 0; i + step < left; i += 2 * step)
                 room[i] = f(room[i], room[i + step]);
         finish(args, output, part, room[0]);
+    }
+}
+
+/* ---- Integers ------------------------------------------------------------------------------ */
+
+/*
+ * Integers are summed, multiplied, or searched for the greatest in i64.  A minimum is a maximum of
+ * flipped bits, and flipping the highest bit makes unsigned numbers comparable: args.flip has the
+ * bits to flip in an element, extended to i64, and in the result.
+ *
+ * Narrow elements are combined in 32 bits first, as long as that is exact: for the sum of at most
+ * EXACT_TERMS of them.
+ */
+constexpr int EXACT_TERMS = MYLIB_EXACT_TERMS;
+template <int R, typename S> constexpr bool IS_SMALL = sizeof(S) <= 2 && R != MYLIB_PROD;
+template <int R, typename S>
+using exact_type =
+    std::conditional_t<IS_SMALL<R, S>,
+                       std::conditional_t<class_of<S>::value == SIGNED, int32_t, uint32_t>, t_i64>;
+
+template <int R, typename P> __device__ __forceinline__ P identity()
+{
+    static_assert(R != MYLIB_MIN, "a maximum of flipped bits");
+    return R == MYLIB_SUM ? (P)0 : R == MYLIB_PROD ? (P)1 : lowest_of<P>();
+}
+
+/* Returns the bits to flip in a word of elements of at most four bytes. */
+template <int R, typename S> __device__ __forceinline__ uint32_t flip_of_word(uint64_t flip)
+{
+    if (R != MYLIB_MAX || (flip & 1) == 0)
+        return 0;
+    return class_of<S>::value == BOOL ? 0x01010101u : 0xffffffffu;
+}
+
+/* Returns word i of a vector of elements that change nothing. */
+template <int R, typename S>
+__device__ __forceinline__ uint32_t word_of_nothing(uint64_t flip, int i)
+{
+    if constexpr (sizeof(S) == 8)
+        return (uint32_t)(((uint64_t)identity<R, t_i64>() ^ (R == MYLIB_MAX ? flip : 0)) >>
+                          32 * (i % 2));
+    else {
+        constexpr int BITS = 8 * sizeof(S);
+        constexpr uint32_t each = 0xffffffffu / (0xffffffffu >> (32 - BITS));
+        constexpr bool IS_SIGNED = class_of<S>::value == SIGNED;
+        return each * (R == MYLIB_SUM    ? 0
+                       : R == MYLIB_PROD ? 1
+                                         : (uint32_t)IS_SIGNED << (BITS - 1)) ^
+               flip_of_word<R, S>(flip);
+    }
+}
+
+/* Makes each byte of a word 0 or 1 if it is a bool. */
+template <typename S> __device__ __forceinline__ uint32_t truths(uint32_t word)
+{
+    if constexpr (class_of<S>::value == BOOL)
+        return (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) >> 7 & 0x01010101;
+    return word;
+}
+
+/* Combines the elements of some words with the accumulators, one for each. */
+template <int R, typename S, typename P, int E, int WORDS>
+__device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], uint64_t flip,
+                                              P (&acc)[E])
+{
+    typedef std::conditional_t<class_of<S>::value == BOOL, uint8_t, S> T;
+    const combine<R> f;
+    if constexpr (sizeof(S) == 8) {
+#pragma unroll
+        for (int j = 0; j < E; j++) {
+            const uint64_t x = (uint64_t)words[2 * j + 1] << 32 | words[2 * j];
+            acc[j] = f(acc[j], (P)(R == MYLIB_MAX ? x ^ flip : x));
+        }
+    } else {
+        constexpr int PER_WORD = 4 / sizeof(S);
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const uint32_t word = truths<S>(words[i]) ^ flip_of_word<R, S>(flip);
+#pragma unroll
+            for (int j = 0; j < PER_WORD; j++)
+                acc[i * PER_WORD + j] =
+                    f(acc[i * PER_WORD + j], (P)(T)(word >> 8 * (int)sizeof(S) * j));
+        }
+    }
+}
+
+/*
+ * Reduces `count` vectors, possibly none, `step` bytes apart, from p on.  Returns the result of all
+ * elements; or, given `room`, writes one for each element of a vector there, of at most EXACT_TERMS
+ * vectors.
+ */
+template <int R, typename S>
+__device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, int64_t count,
+                                                 uint64_t flip, t_i64 *room)
+{
+    constexpr int E = 16 / sizeof(S);
+    typedef exact_type<R, S> P;
+    constexpr int AHEAD = sizeof(P) * E <= 64 ? 4 : 1; /* within 64 registers */
+    const combine<R> f;
+    t_i64 value = identity<R, t_i64>();
+#pragma unroll 1
+    do {
+        P acc[E];
+#pragma unroll
+        for (int j = 0; j < E; j++)
+            acc[j] = identity<R, P>();
+        int n = count < EXACT_TERMS ? (int)count : EXACT_TERMS;
+        count -= n;
+#pragma unroll 1
+        for (; n > 0; n -= AHEAD) {
+            uint32_t words[AHEAD][4];
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++) {
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    words[i][j] = word_of_nothing<R, S>(flip, j);
+                if (i < n) {
+                    const uint4 v = __ldcs((const uint4 *)(p + i * step));
+                    words[i][0] = v.x;
+                    words[i][1] = v.y;
+                    words[i][2] = v.z;
+                    words[i][3] = v.w;
+                }
+            }
+            p += AHEAD * step;
+#pragma unroll
+            for (int i = 0; i < AHEAD; i++)
+                combine_words<R, S>(words[i], flip, acc);
+        }
+        if (room != NULL) {
+#pragma unroll
+            for (int j = 0; j < E; j++)
+                room[j] = (t_i64)acc[j];
+            return value;
+        }
+#pragma unroll
+        for (int j = 1; j < E; j++)
+            acc[0] = f(acc[0], acc[j]);
+        value = f(value, (t_i64)acc[0]);
+    } while (count > 0);
+    return value;
+}
+
+/*
+ * Along: a warp reduces an output, or a thread block a part of one.
+ *
+ * Across: 2^width_bits threads take a vector of adjacent outputs each; the others of a thread block
+ * have the same outputs, and other terms of the part.
+ */
+template <int R>
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
+    integers_kernel(const __grid_constant__ reduce_args args)
+{
+    const combine<R> f;
+    alignas(16) __shared__ t_i64 room[THREADS * 16];
+    const uint64_t flip = args.flip;
+    const int threads = args.has_warp_per_output ? WARP : THREADS, t = threadIdx.x % threads;
+    const int size = args.input_size[0], per_vector = 16 / size;
+    const int lanes = THREADS >> args.width_bits, lane = threadIdx.x >> args.width_bits;
+    const uint32_t outputs = (uint32_t)args.outputs;
+    uint32_t output, part = 0;
+    if (args.is_across) {
+        const uint32_t column = threadIdx.x & ((1u << args.width_bits) - 1);
+        output = ((blockIdx.x << args.width_bits) + column) * per_vector;
+        output = output < outputs ? output : outputs - per_vector;
+        part = blockIdx.y;
+    } else if (args.has_warp_per_output) {
+        output = blockIdx.x * WARPS + threadIdx.x / WARP;
+        if (output >= outputs)
+            return;
+    } else {
+        output = blockIdx.x % outputs;
+        part = blockIdx.x / outputs;
+    }
+    const int64_t from = part * args.group;
+    const int64_t n = args.terms - from < args.group ? args.terms - from : args.group;
+    int64_t step = args.is_across ? args.in_strides[0][args.kept_ndim] : size, count;
+    const char *p = first_term(args, 0, output) + from * step;
+    t_i64 value = identity<R, t_i64>(), edge = value;
+    if (args.is_across) {
+        p += lane * step;
+        step *= lanes;
+        count = (n - lane + lanes - 1) / lanes;
+    } else {
+        /* Elements before the first vector and after the last: at most 15 each. */
+        int64_t head = (int64_t)(-(uintptr_t)p % 16) / size;
+        head = head < n ? head : n;
+        const int64_t vectors = (n - head) / per_vector, done = head + vectors * per_vector;
+        const int64_t i = t < 16 ? t : done + t - 16;
+        if (t < 32 && i < (t < 16 ? head : n)) {
+            const char *const at[1] = {p + i * size};
+            t_i64 x[1];
+            load_terms<t_i64, 1>(args, 0, at, x);
+            edge = R == MYLIB_MAX ? x[0] ^ (t_i64)flip : x[0];
+        }
+        p += head * size + t * 16;
+        step = threads * 16;
+        count = t < vectors ? (vectors - t + threads - 1) / threads : 0;
+    }
+    t_i64 *own = args.is_across ? room + threadIdx.x * per_vector : NULL;
+    switch (args.input_type[0]) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (IS_WHOLE<t_##s>)                                                             \
+            value = reduce_integers<R, t_##s>(p, step, count, flip, own);                          \
+        break;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    if (args.is_across) {
+        const int width = per_vector << args.width_bits;
+        __syncthreads();
+        for (int i = threadIdx.x; i < width; i += THREADS) {
+            value = room[i];
+#pragma unroll 4
+            for (int k = 1; k < lanes; k++)
+                value = f(value, room[k * width + i]);
+            if (blockIdx.x * width + i < outputs)
+                finish(args, blockIdx.x * width + i, part, value ^ (t_i64)flip);
+        }
+        return;
+    }
+    value = f(value, edge);
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2)
+        value = combine_pair(f, value, half);
+    if (!args.has_warp_per_output) {
+        if (t % WARP == 0)
+            room[t / WARP] = value;
+        __syncthreads();
+        for (int i = 1; i < WARPS && t == 0; i++)
+            value = f(value, room[i]);
+    }
+    if (t == 0)
+        finish(args, output, part, value ^ (t_i64)flip);
+}
+
+/* ---- Short rows ---------------------------------------------------------------------------- */
+
+constexpr int SHORT_VECTORS = MYLIB_SHORT_TILE / 16 / THREADS;
+
+/*
+ * Combines at most N terms, `step` bytes apart, as the tree over lanes combines them; `count` of
+ * them exist, at least SURE.
+ */
+template <int N, int SURE, typename S, typename F, typename C>
+__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)
+{
+    C x[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < SURE || i < count)
+            x[i] = convert<C>(load_element<S>(p + i * step));
+#pragma unroll
+    for (int half = N > 4 ? 4 : N > 2 ? 2 : 1; half > 0; half /= 2)
+#pragma unroll
+        for (int i = 0; i < half; i++)
+            if (i + half < N && (i + half < SURE || i + half < count))
+                x[i] = f(x[i], x[i + half]);
+    return x[0];
+}
+
+/*
+ * Combines the terms that a thread has of a row, from p on: `most` of them in some threads, at most
+ * MYLIB_SHORT_TERMS, and in the others one less.
+ */
+template <typename S, typename F, typename C>
+__device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, int most, int count)
+{
+    static_assert(MYLIB_SHORT_TERMS == 8, "reduce_few() takes eight");
+    switch (most) {
+    case 1:
+    case 2:
+        return reduce_few<2, 1, S, F, C>(f, p, step, count);
+    case 3:
+        return reduce_few<3, 2, S, F, C>(f, p, step, count);
+    case 4:
+        return reduce_few<4, 3, S, F, C>(f, p, step, count);
+    default:
+        return reduce_few<8, 4, S, F, C>(f, p, step, count);
+    }
+}
+
+/* Combines integers of a row, in any order: the words s, s + 2^bits, ... that it lies in. */
+template <int R, typename S>
+__device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, int s, int bits,
+                                                    uint64_t flip)
+{
+    constexpr int E = sizeof(S) < 4 ? 4 / sizeof(S) : 1, WORDS = sizeof(S) == 8 ? 2 : 1;
+    constexpr int NBYTES = 4 * WORDS;
+    typedef exact_type<R, S> P;
+    const int lead = (int)((uintptr_t)a % NBYTES), end = lead + terms * (int)sizeof(S);
+    P acc[E];
+#pragma unroll
+    for (int j = 0; j < E; j++)
+        acc[j] = identity<R, P>();
+#pragma unroll 1
+    for (int at = s * NBYTES; at < end; at += NBYTES << bits) {
+        uint32_t words[WORDS];
+        *(typename bits_of<NBYTES>::type *)words =
+            *(const typename bits_of<NBYTES>::type *)(a - lead + at);
+        if constexpr (sizeof(S) < 4) {
+            uint32_t mask = 0xffffffffu;
+            if (at < lead)
+                mask <<= 8 * (lead - at);
+            if (at + 4 > end)
+                mask &= 0xffffffffu >> 8 * (at + 4 - end);
+            words[0] = (words[0] & mask) | (word_of_nothing<R, S>(flip, 0) & ~mask);
+        }
+        combine_words<R, S>(words, flip, acc);
+    }
+#pragma unroll
+    for (int j = 1; j < E; j++)
+        acc[0] = combine<R>()(acc[0], acc[j]);
+    return (t_i64)acc[0];
+}
+
+/* A thread's share of a row: thread s of 2^bits has the terms s, s + 2^bits, ... */
+struct short_share {
+    int thread, bits, offset, step, most, count; /* offset and step in bytes */
+};
+
+/* Combines a thread's share of row `a`. */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const char *a,
+                                          const short_share &own)
+{
+    const char *p = a + own.offset;
+    if constexpr (IS_WHOLE<C>) {
+        switch (args.input_type[0]) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (IS_WHOLE<t_##s>)                                                             \
+            return reduce_short_words<F::REDUCTION, t_##s>(a, (int)args.terms, own.thread,         \
+                                                           own.bits, args.flip);                   \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+        return C();
+    } else if (!args.is_stored_as_carrier[0]) {
+        switch (args.input_type[0]) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (widens<C, t_##s>())                                                          \
+            return reduce_short_lanes<t_##s, F, C>(f, p, own.step, own.most, own.count);           \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+    }
+    if constexpr (!IS_WHOLE<C>)
+        return reduce_short_lanes<C, F, C>(f, p, own.step, own.most, own.count);
+}
+
+/*
+ * A thread block has tile_rows outputs, or the last ones, along the innermost kept dimension.  It
+ * copies the memory from the first term to the last by vectors; rows of an even number of vectors
+ * are put `gap` bytes apart, so that fewer threads meet in a bank.  Then 2^lane_bits threads reduce
+ * each row.
+ */
+template <typename F, typename C>
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
+    short_kernel(const __grid_constant__ reduce_args args)
+{
+    const F f(args);
+    alignas(16) __shared__ unsigned char storage[MYLIB_SHORT_TILE + 16];
+    char *tile = (char *)storage;
+    const int inner = args.kept_ndim - 1, stride = (int)args.in_strides[0][inner];
+    const uint32_t outer = blockIdx.x / (uint32_t)args.tiles;
+    const int64_t row = (int64_t)(blockIdx.x % (uint32_t)args.tiles) * args.tile_rows;
+    const int rows =
+        args.shape[inner] - row < args.tile_rows ? (int)(args.shape[inner] - row) : args.tile_rows;
+    const char *a = args.in[0] + row * stride;
+    char *out = args.out + row * args.out_strides[inner];
+    if (inner != 0) {
+        const uint32_t output = (uint32_t)(outer * args.shape[inner] + row);
+        a = first_term(args, 0, output);
+        out = place_of(args, output);
+    }
+    {
+        const int nbytes = (rows - 1) * stride + (int)args.terms * args.input_size[0];
+        const int lead = (int)((uintptr_t)a % 16);
+        int head = (16 - lead) % 16;
+        head = head < nbytes ? head : nbytes;
+        const int vectors = (nbytes - head) / 16, done = head + vectors * 16;
+        const uint4 *from = (const uint4 *)(a + head);
+        uint4 words[SHORT_VECTORS];
+#pragma unroll
+        for (int k = 0; k < SHORT_VECTORS; k++)
+            if ((int)threadIdx.x + k * THREADS < vectors)
+                words[k] = __ldcs(from + threadIdx.x + k * THREADS);
+        /* Bytes before the first vector and after the last, of the last row: at most 15 each. */
+        const int i = threadIdx.x < 16 ? (int)threadIdx.x : done + (int)threadIdx.x - 16;
+        if (threadIdx.x < 32 && i < (threadIdx.x < 16 ? head : nbytes))
+            tile[lead + i + (threadIdx.x < 16 ? 0 : (rows - 1) * args.gap)] = a[i];
+#pragma unroll
+        for (int k = 0; k < SHORT_VECTORS; k++) {
+            const int v = (int)threadIdx.x + k * THREADS;
+            if (v < vectors)
+                *(uint4 *)(tile + lead + head + v * 16 +
+                           (int)((uint32_t)v * args.row_factor >> 20) * args.gap) = words[k];
+        }
+        tile += lead;
+    }
+    __syncthreads();
+    const int bits = args.lane_bits, lanes = 1 << bits, s = (int)threadIdx.x & (lanes - 1);
+    const int together = THREADS >> bits, terms = (int)args.terms, size = args.input_size[0];
+    const int pitch = anew((uint32_t)(stride + args.gap));
+    const short_share share = {s,
+                               bits,
+                               anew((uint32_t)(s * size)),
+                               anew((uint32_t)(size << bits)),
+                               anew((uint32_t)(terms + lanes - 1) >> bits),
+                               anew((uint32_t)(terms - s + lanes - 1) >> bits)};
+    const int64_t out_step = together * args.out_strides[inner];
+    int own = (int)threadIdx.x >> bits;
+    out += own * args.out_strides[inner];
+#pragma unroll 1
+    for (int r = 0; r < rows; r += together, own += together, out += out_step) {
+        const int row_of_tile = own < rows ? own : rows - 1;
+        C value = reduce_short<F, C>(f, args, tile + row_of_tile * pitch, share);
+#pragma unroll 1
+        for (int half = lanes / 2; half > 0; half /= 2)
+            value = combine_pair(f, value, half);
+        if constexpr (IS_WHOLE<C>)
+            value ^= (C)args.flip;
+        if (s == 0 && own < rows)
+            store_at(args, out, value);
     }
 }
 
@@ -831,25 +1230,55 @@ __device__ __forceinline__ columns_of<C, W> combine_columns(F f, const columns_o
     return both;
 }
 
-/* Reduces a lane of each column; the terms are of the carrying type and fit in a vector. */
+/* Reduces W adjacent elements of type S in each of `count` rows; reloads the first one beyond. */
+template <typename F, typename C, int W, typename S>
+__device__ __forceinline__ columns_of<C, W> reduce_stored_columns(F f, const char *p, int64_t step,
+                                                                  int count)
+{
+    typedef typename bits_of<W * sizeof(S)>::type bits;
+    union vector {
+        bits loaded;
+        S e[W];
+    } x[ROWS];
+    columns_of<C, W> value, next;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        x[i].loaded = __ldcs((const bits *)(i < count ? p + i * step : p));
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+#pragma unroll
+        for (int j = 0; j < W; j++)
+            next.e[j] = convert<C>(x[i].e[j]);
+        if (i == 0)
+            value = next;
+        else if (i < count)
+            value = combine_columns(f, value, next);
+    }
+    return value;
+}
+
+/* Reduces a lane of each column; the terms are of the carrying type or one that widens to it. */
 template <typename F, typename C, int W>
 __device__ __forceinline__ columns_of<C, W>
 reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, int64_t end)
 {
     static_assert(sizeof(C) * W == 16, "a vector");
-    columns_of<C, W> x[ROWS];
     int64_t step = args.in_strides[0][args.kept_ndim] * APART<F>;
     int64_t rows = (end - term + APART<F> - 1) / APART<F>;
     int count = rows < ROWS ? (int)rows : ROWS;
     const char *p = first + term * args.in_strides[0][args.kept_ndim];
-#pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        *(uint4 *)&x[i] = __ldcs((const uint4 *)(i < count ? p + i * step : p));
-#pragma unroll
-    for (int i = 1; i < ROWS; i++)
-        if (i < count)
-            x[0] = combine_columns(f, x[0], x[i]);
-    return x[0];
+    if (!args.is_stored_as_carrier[0]) {
+        switch (args.input_type[0]) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (widens<C, t_##s>())                                                          \
+            return reduce_stored_columns<F, C, W, t_##s>(f, p, step, count);                       \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
+    }
+    return reduce_stored_columns<F, C, W, C>(f, p, step, count);
 }
 
 /*
@@ -888,7 +1317,7 @@ __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
 }
 
 template <typename F, typename C, int W>
-__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
+__global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>)
     columns_kernel(const __grid_constant__ reduce_args args)
 {
     const F f(args);
@@ -1035,8 +1464,19 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     constexpr bool IS_MODULAR =
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
+    constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
     reduce_kernel kernel = NULL;
     switch (args->way) {
+    case MYLIB_REDUCE_SHORT:
+        if constexpr (IS_INTEGER)
+            kernel = short_kernel<combine<FLIPPED>, t_i64>;
+        else if constexpr (R == MYLIB_SUM || !IS_COMPLEX)
+            kernel = short_kernel<F, C>;
+        break;
+    case MYLIB_REDUCE_INTEGERS:
+        if constexpr (IS_INTEGER)
+            kernel = integers_kernel<FLIPPED>;
+        break;
     case MYLIB_REDUCE_ROWS:
         if constexpr (R == MYLIB_SUM)
             if (args->inputs == 2)
@@ -1044,15 +1484,18 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         if constexpr (std::is_same<C, t_f32>::value)
             if (args->input_type[0] == MYLIB_F16)
                 kernel = rows_kernel<F, C, t_f16, false>;
-        if (kernel == NULL)
-            kernel = rows_kernel<F, M, std::conditional_t<IS_INTEGER, void, C>, false>;
+        if constexpr (!IS_INTEGER)
+            if (kernel == NULL)
+                kernel = rows_kernel<F, C, C, false>;
         break;
     case MYLIB_REDUCE_LANES:
         kernel = lanes_kernel<ANY, C>;
         break;
     case MYLIB_REDUCE_COLUMNS:
-        kernel = args->width == 1 ? columns_kernel<ANY, C, 1>
-                                  : columns_kernel<std::conditional_t<W == 1, ANY, F>, M, W>;
+        kernel = columns_kernel<ANY, C, 1>;
+        if constexpr (!IS_INTEGER && W > 1)
+            if (args->width != 1)
+                kernel = columns_kernel<F, C, W>;
         break;
     case MYLIB_REDUCE_PARTS:
         kernel = combine_kernel<combine_any, C>;
@@ -1078,7 +1521,7 @@ template <typename C> reduce_kernel kernel_of(const reduce_args *args)
 
 reduce_kernel kernel_for(const reduce_args *args)
 {
-    switch (args->carrier) {
+    switch (args->computed) {
     case MYLIB_I64:
         return kernel_of<t_i64>(args);
     case MYLIB_U64:
