@@ -318,7 +318,8 @@ static uint8_t access_of(const mylib_layout *l, int k, size_t size, int group)
         return k == 0 ? MYLIB_FUSED_ELEMENT : MYLIB_FUSED_SINGLE;
     for (int d = 0; d < inner; d++)
         bits |= (uintptr_t)l->strides[k][d];
-    return l->strides[k][inner] == (int64_t)size && bits % (size * (size_t)group) == 0
+    return l->ndim <= 2 && l->strides[k][inner] == (int64_t)size &&
+                   bits % (size * (size_t)group) == 0
                ? MYLIB_FUSED_VECTOR
                : MYLIB_FUSED_ELEMENT;
 }
@@ -378,7 +379,7 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elemen
 static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p,
                                   const mylib_layout *l)
 {
-    int order[MYLIB_FUSED_MAX_NDIM] = {0}, group = group_of(args), is_by_vectors = l->ndim <= 2;
+    int order[MYLIB_FUSED_MAX_NDIM] = {0}, group = group_of(args), is_by_vectors = 1;
     if (l->ndim > MYLIB_FUSED_MAX_NDIM)
         return MYLIB_FUSED_TOO_MANY_DIMENSIONS;
     args->ndim = l->ndim;
@@ -403,7 +404,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     }
     for (int d = 0; d < l->ndim; d++)
         order[d] = d;
-    if (is_by_vectors) {
+    if (is_by_vectors || args->has_functions) {
         set_dimensions(args, l, order);
         if (l->ndim > 1)
             args->row_divider = mylib_divider_of((int32_t)args->row_groups);

@@ -30,10 +30,11 @@ __device__ __forceinline__ int64_t first_group()
 }
 
 /*
- * Kinds of kernels: for any layout; for vectors of one dimension; for a reduction of such vectors,
- * for each output.
+ * Kinds of kernels: for any layout; for programs with functions, of any layout by groups, since they
+ * leave no registers for spaced elements; for vectors of one dimension; for a reduction of such
+ * vectors, for each output.
  */
-enum { ANY, FLAT, REDUCED };
+enum { ANY, FUNCTIONS, FLAT, REDUCED };
 
 /*
  * Positions of a thread's groups; is_full if all of them are whole.  Of a spaced launch: the first
@@ -61,7 +62,7 @@ __device__ __forceinline__ position<WAY> position_of(const fused_args &args)
         int full = (first_group() + (GROUPS - 1) * blockDim.x + 1) * G <= args.columns;
         asm volatile("" : "+r"(full));
         at.is_full = full != 0;
-    } else if (args.is_spaced) {
+    } else if (WAY == ANY && args.is_spaced) {
         int32_t row;
         int n = mylib_fused_spaced(&args, (int32_t)blockIdx.x, (int32_t)anew(threadIdx.x),
                                    G * GROUPS, &row, &at.group[0]);
@@ -101,7 +102,7 @@ __device__ __forceinline__ void find_groups(const fused_args &args, const positi
 {
 #pragma unroll
     for (int v = 0; v < GROUPS; v++) {
-        if constexpr (WAY == ANY) {
+        if constexpr (WAY == ANY || WAY == FUNCTIONS) {
             if (args.ndim > 1) {
                 p[v] = args.data[k] + (at.group[v] >> 32) * args.strides[0][k] +
                        (uint64_t)(uint32_t)at.group[v] * (uint32_t)(G * size);
@@ -305,7 +306,7 @@ __device__ __noinline__ void read_input(const fused_args &args, int input, uint4
     constexpr int G = single<T>::G;
     int k = 1 + input, type = args.input_type[input];
     if (args.access[k] == MYLIB_FUSED_VECTOR) {
-        const position<ANY> at = position_of<G, ANY>(args);
+        const position<FUNCTIONS> at = position_of<G, FUNCTIONS>(args);
         int size = (int)args.strides[args.ndim - 1][k], step = blockDim.x * G * size;
         char *p[GROUPS];
         find_groups<G>(args, at, k, size, p);
@@ -393,8 +394,8 @@ __device__ __forceinline__ bool read_words(const fused_args &args, int k, const 
     return false;
 }
 
-/* Reads an operand into x and keeps `other`; IN_LINE as far as registers allow. */
-template <typename T, int WAY, bool IN_LINE>
+/* Reads an operand into x and keeps `other`. */
+template <typename T, int WAY>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
                                              const position<WAY> &at, uint4 *own,
                                              T (&x)[single<T>::N], T (&other)[single<T>::N])
@@ -416,7 +417,7 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
     } else {
         int input = mylib_fused_input(operand), k = 1 + input, type = args.input_type[input];
         if constexpr (WAY == ANY) {
-            if (IN_LINE && args.is_spaced && type == number_of<T>::value) {
+            if (args.is_spaced && type == number_of<T>::value) {
                 const char *p = first_of(args, at, k);
                 const int64_t step = args.step[k];
 #pragma unroll
@@ -425,13 +426,14 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
                         x[i] = load_element<T>(p);
                 return;
             }
-        } else if (at.is_full && read_words(args, k, at, x)) {
-            return;
+        } else if constexpr (WAY != FUNCTIONS) {
+            if (at.is_full && read_words(args, k, at, x))
+                return;
         }
         uint4 *place = place_of(own, args.registers + 1);
         write_place(place_of(own, args.registers), other);
         bool is_done = false;
-        if (WAY != ANY && at.is_full) {
+        if ((WAY == FLAT || WAY == REDUCED) && at.is_full) {
             int size = (int)args.strides[args.ndim - 1][k];
             char *p[GROUPS];
             find_groups<G>(args, at, k, size, p);
@@ -592,15 +594,11 @@ __device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int SINGLE_BLOCKS = most_blocks(real_of<T>::is_complex                       ? 4
-                                          : WAY == FLAT && class_of<T>::value == FLOAT ? 6
-                                          : WAY == REDUCED && sizeof(T) == 8           ? 4
-                                                                                       : 4);
+constexpr int SINGLE_BLOCKS = most_blocks(WAY == FLAT && class_of<T>::value == FLOAT ? 6 : 4);
 constexpr int MIXED_BLOCKS = most_blocks(4);
-constexpr int FUNCTION_BLOCKS = most_blocks(4);
 
 /* Runs the statements for a thread's elements. */
-template <typename T, int WAY, bool FUNCTIONS>
+template <typename T, int WAY>
 __device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
                                                uint4 *own, uint32_t *mask, T (&x)[single<T>::N])
 {
@@ -612,10 +610,10 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
         if (s.operand[1] >= MYLIB_FUSED_ABSENT) {
             copy_words((const uint32_t *)x, (uint32_t *)y);
         } else {
-            read_operand<T, WAY, !FUNCTIONS>(args, s.operand[1], at, own, y, x);
+            read_operand(args, s.operand[1], at, own, y, x);
         }
         if (s.operand[0] != MYLIB_FUSED_FORWARDED)
-            read_operand<T, WAY, !FUNCTIONS>(args, s.operand[0], at, own, x, y);
+            read_operand(args, s.operand[0], at, own, x, y);
         if (s.opcode < MYLIB_OP_COUNT) {
             if (!step_in_line(s.opcode, x, y)) {
                 uint4 *again = WAY == REDUCED ? fused_shared + anew(threadIdx.x) : own;
@@ -623,7 +621,7 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
                 write_place(place, x);
                 write_place(place_of(again, args.registers + 1), y);
                 const uint4 *other = place_of(again, args.registers + 1);
-                if (!FUNCTIONS || !call_function<T>(s.opcode, place, other))
+                if (WAY != FUNCTIONS || !call_function<T>(s.opcode, place, other))
                     call_costly<T>(s.opcode, place, other);
                 read_place(place, x);
             }
@@ -646,9 +644,8 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
     }
 }
 
-template <typename T, int WAY, bool FUNCTIONS = false>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS,
-                                  FUNCTIONS ? FUNCTION_BLOCKS : SINGLE_BLOCKS<T, WAY>)
+template <typename T, int WAY>
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY>)
     fused_kernel(const __grid_constant__ fused_args args)
 {
     alignas(16) T x[single<T>::N] = {};
@@ -657,7 +654,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS,
     position<WAY> at = position_of<single<T>::G, WAY>(args);
     if (!has_elements(args, at))
         return;
-    run_statements<T, WAY, FUNCTIONS>(args, at, own, mask, x);
+    run_statements(args, at, own, mask, x);
     int packed = 0;
     if (args.result_type == number_of<T>::value)
         packed = write_result<T, T>(args, at, own, x);
@@ -769,7 +766,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
             asm volatile("" : "+r"(full));
             at.is_full = full != 0;
             if (at.term < args.columns)
-                run_statements<T, REDUCED, false>(args, at, own, mask, x);
+                run_statements(args, at, own, mask, x);
             const T neutral = neutral_of<T>(args.reduction);
             if (!at.is_full) {
                 const int64_t left = args.columns - at.term;
@@ -1215,8 +1212,8 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
 #undef DT
     }
     if (args->has_functions)
-        kernel = args->computed_type == MYLIB_F32 ? (const void *)fused_kernel<t_f32, ANY, true>
-                                                  : (const void *)fused_kernel<t_f64, ANY, true>;
+        kernel = args->computed_type == MYLIB_F32 ? (const void *)fused_kernel<t_f32, FUNCTIONS>
+                                                  : (const void *)fused_kernel<t_f64, FUNCTIONS>;
     if (args->is_reduced)
         kernel = args->computed_type == MYLIB_F32 ? (const void *)reduced_kernel<t_f32>
                                                   : (const void *)reduced_kernel<t_f64>;
