@@ -14,6 +14,9 @@ import pytest
 from installs import CMAKE_TOOLS, Environment, EnvironmentMaker, Machine, Wheel, build_wheel, run
 
 # Adds, reports where the package came from, and fails if a CUDA library had to be found.
+#: The largest wheel with CUDA, for one architecture.
+CUDA_WHEEL_NBYTES = 2_350_000
+
 WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__version__, pcd.__file__)"
 
 # For developers, and of no use without the repository.
@@ -83,11 +86,11 @@ def test_wheel_members(cpu_wheel: Wheel, tree: Path) -> None:
 
 def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
     check_members(cuda_wheel.path, tree)
-    # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.87 MB: 3 MB in all.
-    assert cuda_wheel.path.stat().st_size < 2_250_000
+    # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.9 MB.
+    assert cuda_wheel.path.stat().st_size < CUDA_WHEEL_NBYTES
 
 
-@pytest.mark.parametrize(("made", "limit"), [("cpu_wheel", 1_300_000), ("cuda_wheel", 2_250_000)])
+@pytest.mark.parametrize(("made", "limit"), [("cpu_wheel", 1_300_000), ("cuda_wheel", CUDA_WHEEL_NBYTES)])
 def test_wheel_becomes_a_manylinux_wheel(
     made: str,
     limit: int,
