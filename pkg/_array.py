@@ -509,9 +509,9 @@ def join(arrays: Sequence[Array], axis: int, dtype: Any) -> Array:
     sizes = [x.shape[axis] for x in arrays]
     shape[axis] = sum(sizes)
     result = core.empty(shape, dtype, arrays[0]._ordinal, False)
-    begin, before = 0, (slice(None),) * axis
+    begin, before = 0, [slice(None)] * axis
     for x, size in zip(arrays, sizes, strict=True):
-        core.copy(result[(*before, slice(begin, begin + size))], x)
+        core.copy(result[tuple([*before, slice(begin, begin + size)])], x)
         begin += size
     return result
 

@@ -45,8 +45,9 @@ def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
 def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
     kinds = [x.dtype if hasattr(x, "dtype") else x for x in arrays]
     if isinstance(kinds[0], np.dtype) and kinds.count(kinds[0]) == len(kinds) > 1:
-        return kinds[0].newbyteorder("=")
-    result: np.dtype[Any] = np.result_type(*kinds)
+        result: np.dtype[Any] = kinds[0].newbyteorder("=")
+    else:
+        result = np.result_type(*kinds)
     return result
 
 

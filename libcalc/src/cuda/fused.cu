@@ -30,9 +30,9 @@ __device__ __forceinline__ int64_t first_group()
 }
 
 /*
- * Kinds of kernels: for any layout; for programs with functions, of any layout by groups, since they
- * leave no registers for spaced elements; for vectors of one dimension; for a reduction of such
- * vectors, for each output.
+ * Kinds of kernels: for any layout; for programs with functions, by groups, since functions leave
+ * no registers for spaced elements; for vectors of one dimension; for a reduction of such vectors,
+ * for each output.
  */
 enum { ANY, FUNCTIONS, FLAT, REDUCED };
 
