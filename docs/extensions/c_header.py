@@ -79,7 +79,7 @@ def _members(body: str, kind: str) -> Iterator[tuple[str, str, str]]:
 
 def _item(code: str, text: str) -> Item:
     """Returns a declaration with its comment."""
-    if macros := re.findall(r"#define (\w+) (\d+)", code):
+    if macros := re.findall(r"#define (\w+) (\w+)", code):
         names, values = zip(*macros, strict=True)
         plural = "s" if len(values) > 1 else ""
         return Item("macro", names, f"{text}\n\nValue{plural}: {', '.join(values)}.".strip())
