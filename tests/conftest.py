@@ -182,7 +182,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Replaces `--dist loadscope` of pytest-xdist, which runs a scope in one process.
 
     The tests of a file share what they prepare, and those of packaging/ their wheels; each of the
-    checks in scripts/ stands for itself.
+    checks in scripts/ stands for itself, but those of the documentation share its pages.
     """
     if config.getoption("dist") != "loadscope":
         return None
@@ -190,8 +190,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            scopes = "tests/packaging", nodeid, nodeid.partition("::")[0]
-            return scopes[_rank(nodeid)]
+            file = nodeid.partition("::")[0]
+            check = file if file.endswith("/test_documentation.py") else nodeid
+            return ("tests/packaging", check, file)[_rank(nodeid)]
 
     return Scheduling(config, log)
 
