@@ -113,7 +113,7 @@ def expression_cases(device: str) -> list[cases.Case]:
 
 @pytest.mark.gpu
 def test_all_gpus_are_compared_with_one() -> None:
-    """Where there is one alone, the case says why nothing is compared."""
+    """With one alone the case says why nothing is compared."""
     (case,) = cases.select(all_cases(), "^transfer: .* cuda:all$")
     row = runner.run_case(case, ENVIRONMENT, repeats=1, quick=True)
     assert not row.error and cases.OURS in row.times

@@ -103,7 +103,7 @@ static void test_errors(const mylib_program *program)
     }
 }
 
-/* What one GPU computes for all. */
+/* Calls that go through one GPU. */
 static void test_small(void)
 {
     double results[2][4], complex[2][2];
