@@ -363,6 +363,10 @@ static void test_places(void)
             continue;
         mylib_layout_simplify(&l);
         mylib_program p = chain_of(type, 2, 2);
+        /* Programs with functions go by groups, whatever the layout. */
+        const int calls = (type == MYLIB_F32 || type == MYLIB_F64) && rng_once_in(&r, 3);
+        if (calls)
+            statement[1].opcode = MYLIB_OP_sign;
         mylib_fused_fit fit = mylib_fused_init(&args, &p, &l);
         CHECK(fit == (l.ndim > MYLIB_FUSED_MAX_NDIM ? MYLIB_FUSED_TOO_MANY_DIMENSIONS
                                                     : MYLIB_FUSED_FITS),
@@ -372,6 +376,7 @@ static void test_places(void)
         CHECK((args.computed_type == MYLIB_FUSED_MIXED) == (type == MYLIB_U8),
               "computed in type %d", (int)args.computed_type);
         fitted++;
+        CHECK(!calls || !args.is_spaced, "a program with a function is spaced");
         spaced += args.is_spaced;
         downwards += args.is_spaced && args.row_step != 0;
         check_places(&args, &l,
