@@ -1,6 +1,7 @@
 """Host arrays on all GPUs at once, device="cuda:all": the bits, errors and flags of one device.
 
-Arrays have 32 MiB or more, from where on all GPUs compute.  With one GPU all of it holds too.
+Three arrays of eight bytes an element have the 32 MiB from which on all GPUs compute.  With one GPU
+all of it holds too.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ def several() -> int:
 @pytest.mark.gpu
 def test_an_error_of_any_gpu(several: int) -> None:
     """It comes once, names its GPU, leaves nothing behind, and the next call works."""
-    expression, x, y = pcd.Expression(_long_text()), _numbers("f4"), _numbers("f4", seed=2)
+    expression, x, y = pcd.Expression(_long_text()), _numbers("f8"), _numbers("f8", seed=2)
     right = expression(x, y)
     oracle.assert_same(expression(x, y, device="cuda:all"), right)
     pcd.free_cached_memory()

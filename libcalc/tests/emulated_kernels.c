@@ -438,35 +438,42 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 /* Without the kernels: what their arguments say, by the CPU's own kernels. */
 #if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)
 
+#define MOST_NBYTES 128 /* of the elements of a thread: 8 mixed ones of 16 bytes each */
+
 /* A thread: its values, as elements without gaps, one after the other. */
 typedef struct thread {
     const mylib_fused_args *args;
-    int64_t first;
     int32_t block, number;
-    int group;
-    _Alignas(16) char value[MYLIB_FUSED_MAX_REGISTERS][2 * MYLIB_FUSED_REGISTER_NBYTES];
+    _Alignas(16) char value[MYLIB_FUSED_MAX_REGISTERS][MOST_NBYTES];
 } thread;
 
-static int elements_of(const thread *t) { return t->group * MYLIB_FUSED_GROUPS; }
-
-/* The address of element i of operand k, or NULL beyond the end of a row. */
+/* The address of element i of operand k, or NULL beyond the end. */
 static char *element_of(const thread *t, int k, int i)
 {
     const mylib_fused_args *args = t->args;
+    const int most = mylib_fused_elements(args), group = most / mylib_fused_groups(args);
     int32_t row;
-    int64_t column, number = t->first + i / t->group * args->threads;
-    if (args->is_spaced) {
-        int count = mylib_fused_spaced(args, t->block, t->number, elements_of(t), &row, &column);
-        char *p = args->data[k] + mylib_fused_row(args, k, row) +
-                  column * args->strides[args->ndim - 1][k];
-        return i < count ? p + i * args->step[k] : NULL;
+    int64_t column;
+    if (args->is_flat) {
+        column = ((int64_t)t->block * args->threads * mylib_fused_groups(args) + t->number +
+                  i / group * args->threads) *
+                     group +
+                 i % group;
+        return column < args->columns ? args->data[k] + column * args->column_stride[k] : NULL;
     }
-    int n = mylib_fused_group(args, number, t->group, &row, &column);
-    if (i % t->group >= n)
-        return NULL;
-    column = args->access[k] == MYLIB_FUSED_SINGLE ? 0 : column + i % t->group;
-    return args->data[k] + mylib_fused_row(args, k, row) +
-           column * args->strides[args->ndim - 1][k];
+    const int count = mylib_fused_spaced(args, t->block, t->number, most, &row, &column);
+    return i < count ? args->data[k] + mylib_fused_row(args, k, row) +
+                           column * args->column_stride[k] + i * args->step[k]
+                     : NULL;
+}
+
+/* The number of the input that an operand is, or -1. */
+static int input_of(int operand)
+{
+    return operand < MYLIB_FUSED_REGISTER ? operand - MYLIB_FUSED_DIRECT
+           : operand >= MYLIB_FUSED_CONVERTED && operand < MYLIB_FUSED_ABSENT
+               ? operand - MYLIB_FUSED_CONVERTED
+               : -1;
 }
 
 /* All elements of an operand, as type `to`. */
@@ -474,8 +481,8 @@ static void read_fused(const thread *t, int operand, mylib_type from, mylib_type
                        const char *forwarded, char *values)
 {
     const mylib_fused_args *args = t->args;
-    int n = elements_of(t);
-    int input = mylib_fused_input(operand);
+    int n = mylib_fused_elements(args);
+    int input = input_of(operand);
     ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size;
     if (input >= 0)
         from = (mylib_type)args->input_type[input];
@@ -486,10 +493,10 @@ static void read_fused(const thread *t, int operand, mylib_type from, mylib_type
             p = element_of(t, 1 + input, i);
         else if (operand == MYLIB_FUSED_FORWARDED)
             p = forwarded + i * from_size;
-        else if (operand >= MYLIB_FUSED_REGISTER)
-            p = t->value[operand - MYLIB_FUSED_REGISTER] + i * from_size;
-        else
+        else if (operand >= MYLIB_FUSED_CONSTANT)
             p = (const char *)args->constant[operand - MYLIB_FUSED_CONSTANT];
+        else
+            p = t->value[operand - MYLIB_FUSED_REGISTER] + i * from_size;
         if (p != NULL)
             mylib_cpu()->convert(to, from, 1, values + i * size, 0, p, 0);
     }
@@ -498,8 +505,8 @@ static void read_fused(const thread *t, int operand, mylib_type from, mylib_type
 static void run_fused_thread(thread *t)
 {
     const mylib_fused_args *args = t->args;
-    int is_mixed = args->computed_type == MYLIB_FUSED_MIXED, n = elements_of(t);
-    _Alignas(16) char x[2 * MYLIB_FUSED_REGISTER_NBYTES] = {0}, y[sizeof x] = {0};
+    int is_mixed = args->computed_type == MYLIB_FUSED_MIXED, n = mylib_fused_elements(args);
+    _Alignas(16) char x[MOST_NBYTES] = {0}, y[sizeof x] = {0};
     _Alignas(16) char result[sizeof x], mask[sizeof x] = {0};
     const mylib_type only = (mylib_type)args->computed_type;
     memset(t->value, 0, sizeof t->value);
@@ -548,15 +555,11 @@ static void run_fused_thread(thread *t)
 static void run_fused(const mylib_fused_args *args)
 {
     thread t = {.args = args};
-    t.group = args->computed_type == MYLIB_FUSED_MIXED
-                  ? MYLIB_FUSED_MIXED_GROUP
-                  : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
     for (int64_t b = 0; b < mylib_fused_blocks(args); b++) {
         for (int i = 0; i < args->threads; i++) {
-            t.first = b * args->threads * MYLIB_FUSED_GROUPS + i;
             t.block = (int32_t)b;
             t.number = i;
-            if (args->is_spaced || t.first < args->groups)
+            if (element_of(&t, 0, 0) != NULL)
                 run_fused_thread(&t);
         }
     }
@@ -567,17 +570,12 @@ static void run_terms(const mylib_fused_args *args, int64_t output, char *values
 {
     mylib_fused_args map = *args;
     const int size = (int)mylib_type_size((mylib_type)args->computed_type);
-    map.is_reduced = map.is_spaced = 0;
-    map.ndim = map.rows = 1;
-    map.groups = (args->columns - 1) / MYLIB_FUSED_GROUP(size) + 1;
-    for (int k = 1; k <= args->inputs; k++) {
-        map.strides[0][k] = args->strides[args->ndim - 1][k];
-        if (args->ndim == 2)
-            map.data[k] += output * args->strides[0][k];
-    }
+    map.is_reduced = 0;
+    map.is_flat = 1;
+    for (int k = 1; k <= args->inputs; k++)
+        map.data[k] += output * args->row_stride[0][k];
     map.data[0] = values;
-    map.access[0] = MYLIB_FUSED_VECTOR; /* a reduction has none for its output */
-    map.strides[0][0] = size;
+    map.column_stride[0] = size;
     run_fused(&map);
 }
 
@@ -601,7 +599,7 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
         for (int64_t p = 0; p < mylib_fused_parts(args) && st == MYLIB_OK; p++) {
             l.count = l.shape[0] =
                 args->columns - p * most < most ? args->columns - p * most : most;
-            l.data[0] = args->data[0] + p * args->part_stride + output * args->strides[0][0];
+            l.data[0] = args->data[0] + p * args->part_stride + output * args->row_stride[0][0];
             l.data[1] = values + p * most * size;
             st = mylib_cpu_reduce((mylib_reduction)args->reduction, load, type, &l, 0, type);
         }

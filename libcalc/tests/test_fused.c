@@ -104,7 +104,7 @@ static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
     if (fit != MYLIB_FUSED_FITS)
         return;
     int64_t shared = mylib_fused_shared(&args);
-    CHECK(args.threads >= 64 && args.threads <= MYLIB_FUSED_MOST_THREADS &&
+    CHECK(args.threads >= 32 && args.threads <= MYLIB_FUSED_MOST_THREADS &&
               args.threads % 32 == 0 && shared <= MYLIB_FUSED_SHARED_NBYTES,
           "%d threads with %d registers", (int)args.threads, (int)args.registers);
     CHECK(mylib_fused_blocks(&args) >= 1 && mylib_fused_blocks(&args) <= INT32_MAX,
@@ -144,9 +144,8 @@ static void test_reductions(void)
         const mylib_type type = wide ? MYLIB_F64 : MYLIB_F32;
         const int64_t size = wide ? 8 : 4;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            /* One element lies at no distance from others: it is no vector. */
             const mylib_layout l = layout_of(3, size, 1, &sizes[i]);
-            check_reduction("all", chain_of(type, 2, 3), &l, 0, sizes[i] > 1);
+            check_reduction("all", chain_of(type, 2, 3), &l, 0, 1);
         }
         const int64_t rows[] = {5000, 8192}, short_rows[] = {5000, 1024}, three[] = {3, 4, 8192},
                       gap = 16 / size;
@@ -183,8 +182,8 @@ static void test_reductions(void)
 static void test_limits(void)
 {
     const int64_t small[] = {3, 5, 7, 9, 11}, flat[] = {((int64_t)1 << 33) + 5},
-                  large[] = {(int64_t)1 << 16, (int64_t)1 << 16}, half[] = {1 << 15, 1 << 15},
-                  narrow[] = {(int64_t)1 << 31, 2};
+                  large[] = {(int64_t)1 << 16, (int64_t)1 << 16}, half[] = {1 << 30, 3},
+                  narrow[] = {(int64_t)1 << 31, 2}, wide[] = {1 << 20, (int64_t)1 << 31};
     mylib_strides strides[2][3];
     mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small), l;
     /* They last: their strides are not those of others. */
@@ -240,32 +239,16 @@ static void test_limits(void)
     l = layout_of(3, 4, 2, large);
     check_fit("2^16 rows of 2^16", chain_of(MYLIB_F32, 2, 2), &l, MYLIB_FUSED_FITS);
     l = layout_of(3, 8, 2, large);
-    check_fit("2^31 groups", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
+    check_fit("2^16 rows of 2^16 f64", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
     l = layout_of(3, 8, 2, half);
-    check_fit("2^29 groups", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
+    check_fit("2^30 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
     l = layout_of(3, 8, 2, narrow);
     check_fit("2^31 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
+    l = layout_of(3, 1, 2, wide);
+    check_fit("2^40 tiles", chain_of(MYLIB_U8, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
 }
 
 /* ---- Which element is whose ---------------------------------------------------------------- */
-
-/* Returns the dimension of the layout that is dimension d of the launch: one may have moved in. */
-static int dimension_of(const mylib_fused_args *args, const mylib_layout *l, int d)
-{
-    const int last = l->ndim - 2;
-    for (int moved = last; moved >= 0; moved--) {
-        int is_it = 1;
-        for (int e = 0; e <= last && is_it; e++) {
-            int from = e < moved ? e : e == last ? moved : e + 1;
-            is_it = args->shape[e] == l->shape[from];
-            for (int k = 0; k < l->operands; k++)
-                is_it &= args->strides[e][k] == l->strides[k][from];
-        }
-        if (is_it)
-            return d > last || d < moved ? d : d == last ? moved : d + 1;
-    }
-    return d;
-}
 
 /*
  * Counts what is wrong with the place of the element at a row and a column in operand k, `found`,
@@ -274,59 +257,66 @@ static int dimension_of(const mylib_fused_args *args, const mylib_layout *l, int
 static int64_t check_place(const mylib_fused_args *args, const mylib_layout *l, int64_t row,
                            int64_t column, int k, const char *found, uint8_t *seen)
 {
-    int64_t number = 0, index[MYLIB_MAX_NDIM];
-    const char *right = l->data[k];
+    const int last = l->ndim - 2;
+    int64_t number = 0, index[MYLIB_MAX_NDIM], right = 0;
+    int is_taken[MYLIB_MAX_NDIM] = {0};
     if (row < 0 || row >= args->rows || column < 0 || column >= args->columns)
         return 1;
     index[l->ndim - 1] = column;
-    for (int d = l->ndim - 2; d >= 0; d--) {
-        index[dimension_of(args, l, d)] = row % args->shape[d];
-        row /= args->shape[d];
+    /* The dimensions of the rows, innermost first; one may have moved in. */
+    for (int e = 0; e <= last; e++) {
+        int d = -1;
+        for (int from = last; from >= 0 && d < 0; from--) {
+            int is_it = !is_taken[from] && args->row_shape[e] == l->shape[from];
+            for (int j = 0; j < l->operands; j++)
+                is_it &= args->row_stride[e][j] == l->strides[j][from];
+            d = is_it ? from : -1;
+        }
+        if (d < 0)
+            return 1;
+        is_taken[d] = 1;
+        index[d] = row % args->row_shape[e];
+        row /= args->row_shape[e];
     }
     for (int d = 0; d < l->ndim; d++) {
         right += index[d] * l->strides[k][d];
         number = number * l->shape[d] + index[d];
     }
-    return (found != right) + (k == 0 && seen[number]++ != 0);
+    return (found != l->data[k] + right) + (k == 0 && seen[number]++ != 0);
 }
 
 /* Each element's place in each operand, found the plain way, is some thread's, once. */
-static void check_places(const mylib_fused_args *args, const mylib_layout *l, int group,
-                         const int64_t *size)
+static void check_places(const mylib_fused_args *args, const mylib_layout *l, const int64_t *size)
 {
     static uint8_t seen[MAX_COUNT];
-    const int inner = args->ndim - 1;
+    const int most = mylib_fused_elements(args), group = most / mylib_fused_groups(args);
     int64_t wrong = 0;
     memset(seen, 0, (size_t)l->count);
     for (int64_t t = 0; t < mylib_fused_blocks(args) * args->threads; t++) {
         const int32_t block = (int32_t)(t / args->threads), thread = (int32_t)(t % args->threads);
-        for (int i = 0; i < group * MYLIB_FUSED_GROUPS; i++) {
-            int32_t row;
-            int64_t column;
-            int n, first = i % group;
-            if (args->is_spaced) {
-                n = mylib_fused_spaced(args, block, thread, group * MYLIB_FUSED_GROUPS, &row,
-                                       &column);
-                first = i;
-            } else {
-                n = mylib_fused_group(args,
-                                      (int64_t)block * args->threads * MYLIB_FUSED_GROUPS + thread +
-                                          i / group * args->threads,
-                                      group, &row, &column);
+        int32_t row = 0;
+        int64_t first = 0;
+        const int n =
+            args->is_flat ? most : mylib_fused_spaced(args, block, thread, most, &row, &first);
+        for (int i = 0; i < n; i++) {
+            int64_t column = first + i * args->column_step, offset[3];
+            if (args->is_flat) {
+                column = (int64_t)block * args->threads * most +
+                         ((int64_t)i / group * args->threads + thread) * group + i % group;
+                if (column >= args->columns)
+                    continue;
             }
-            for (int k = 0; k < l->operands && first < n; k++) {
-                const char *found = args->data[k] + mylib_fused_row(args, k, row);
-                int64_t stride = args->strides[inner][k];
-                if (args->is_spaced)
-                    found += column * stride + i * args->step[k];
-                else if (args->access[k] != MYLIB_FUSED_SINGLE)
-                    found += (column + first) * stride;
-                wrong += check_place(args, l, row + (args->is_spaced ? i * args->row_step : 0),
-                                     column + (args->is_spaced ? i * args->column_step : first), k,
-                                     found, seen);
-                if (!args->is_spaced && args->access[k] == MYLIB_FUSED_VECTOR && first == 0)
+            for (int k = 0; k < l->operands; k++) {
+                offset[k] = args->is_flat ? column * args->column_stride[k]
+                                          : mylib_fused_row(args, k, row) +
+                                                first * args->column_stride[k] + i * args->step[k];
+                wrong += check_place(args, l, args->is_flat ? 0 : row + i * args->row_step, column,
+                                     k, args->data[k] + offset[k], seen);
+                if (args->is_flat && i % group == 0)
                     wrong +=
-                        (uintptr_t)found % (uintptr_t)(group * size[k]) != 0 || stride != size[k];
+                        (uintptr_t)(args->data[k] + offset[k]) % (uintptr_t)(group * size[k]) !=
+                            0 ||
+                        args->column_stride[k] != size[k];
             }
         }
     }
@@ -363,7 +353,6 @@ static void test_places(void)
             continue;
         mylib_layout_simplify(&l);
         mylib_program p = chain_of(type, 2, 2);
-        /* Programs with functions go by groups, whatever the layout. */
         const int calls = (type == MYLIB_F32 || type == MYLIB_F64) && rng_once_in(&r, 3);
         if (calls)
             statement[1].opcode = MYLIB_OP_sign;
@@ -376,13 +365,10 @@ static void test_places(void)
         CHECK((args.computed_type == MYLIB_FUSED_MIXED) == (type == MYLIB_U8),
               "computed in type %d", (int)args.computed_type);
         fitted++;
-        CHECK(!calls || !args.is_spaced, "a program with a function is spaced");
-        spaced += args.is_spaced;
-        downwards += args.is_spaced && args.row_step != 0;
-        check_places(&args, &l,
-                     args.computed_type == MYLIB_FUSED_MIXED ? MYLIB_FUSED_MIXED_GROUP
-                                                             : MYLIB_FUSED_GROUP(size),
-                     sizes);
+        CHECK((args.spare > 0) == (calls || type == MYLIB_U8), "%d spare registers", args.spare);
+        spaced += !args.is_flat;
+        downwards += !args.is_flat && args.row_step != 0;
+        check_places(&args, &l, sizes);
     }
     CHECK(fitted > 1000 && spaced > 500 && spaced < fitted && downwards > 300,
           "%d layouts fitted, %d spaced, %d of these downwards", fitted, spaced, downwards);

@@ -215,7 +215,10 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
         v = p->statement[source].operand[0];
     }
     if (v.kind == MYLIB_VALUE_INPUT && !is_host_scalar(f, v)) {
-        t->operand[k] = (uint8_t)(MYLIB_FUSED_INPUT + v.index);
+        const int is_direct =
+            f->args->computed_type == MYLIB_FUSED_MIXED || f->args->computed_type == v.type;
+        t->operand[k] =
+            (uint8_t)((is_direct ? MYLIB_FUSED_DIRECT : MYLIB_FUSED_CONVERTED) + v.index);
         t->operand_type[k] = v.type;
         return 1;
     }
@@ -303,70 +306,57 @@ static int add_statement(fusion *f, int i)
 
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
+/* Returns the elements of a group; 0 in the mixed kernel, which has none. */
 static int group_of(const mylib_fused_args *args)
 {
     return args->computed_type == MYLIB_FUSED_MIXED
-               ? MYLIB_FUSED_MIXED_GROUP
+               ? 0
                : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
 }
 
-static uint8_t access_of(const mylib_layout *l, int k, size_t size, int group)
+/* Tells whether groups of operand k are contiguous, and aligned as a whole. */
+static int is_vector(const mylib_layout *l, int k, size_t size, int group)
 {
-    int inner = l->ndim - 1;
+    const int inner = l->ndim - 1;
     uintptr_t bits = (uintptr_t)l->data[k];
-    if (l->strides[k][inner] == 0 || l->count == 1)
-        return k == 0 ? MYLIB_FUSED_ELEMENT : MYLIB_FUSED_SINGLE;
     for (int d = 0; d < inner; d++)
         bits |= (uintptr_t)l->strides[k][d];
-    return l->ndim <= 2 && l->strides[k][inner] == (int64_t)size &&
-                   bits % (size * (size_t)group) == 0
-               ? MYLIB_FUSED_VECTOR
-               : MYLIB_FUSED_ELEMENT;
-}
-
-/* Sets the dimensions, in `order`. */
-static void set_dimensions(mylib_fused_args *args, const mylib_layout *l, const int *order)
-{
-    for (int d = 0; d < l->ndim; d++) {
-        if (d < l->ndim - 1) {
-            args->shape[d] = (int32_t)l->shape[order[d]];
-            args->divider[d] = mylib_divider_of(args->shape[d]);
-        }
-        for (int k = 0; k < l->operands; k++)
-            args->strides[d][k] = l->strides[k][order[d]];
-    }
+    return l->strides[k][inner] == (int64_t)size && bits % (size * (size_t)group) == 0;
 }
 
 /*
  * Lays a thread's elements at equal distances: along a row, or where rows are short, one below the
  * other in the longest dimension of the rows.
  */
-static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elements, int *order)
+static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elements)
 {
     const int last = l->ndim - 2; /* of the rows */
     const int goes_down = last >= 0 && args->columns < (int64_t)MYLIB_CUDA_WARP * elements;
-    int longest = last;
-    for (int d = 0; d < last; d++)
-        longest = l->shape[d] > l->shape[longest] ? d : longest;
-    for (int d = longest; goes_down && d <= last; d++)
-        order[d] = d == last ? longest : d + 1;
-    set_dimensions(args, l, order);
+    int first = last; /* the innermost of them in the launch */
+    for (int d = 0; d < last && goes_down; d++)
+        first = l->shape[d] > l->shape[first] ? d : first;
+    for (int i = 0; i <= last; i++) {
+        const int other = last + 1 - i, d = i == 0 ? first : other <= first ? other - 1 : other;
+        args->row_shape[i] = (int32_t)l->shape[d];
+        args->row_divider[i] = mylib_divider_of(args->row_shape[i]);
+        for (int k = 0; k < l->operands; k++)
+            args->row_stride[i][k] = l->strides[k][d];
+    }
 
-    int64_t units = goes_down ? args->columns : mylib_divide_up(args->columns, elements);
+    const int64_t units = goes_down ? args->columns : mylib_divide_up(args->columns, elements);
     int32_t across = args->threads;
     if (last >= 0)
-        across = mylib_threads_across((int32_t)units, args->rows, args->threads);
+        across = mylib_threads_across((int32_t)mylib_lesser(units, INT32_MAX), args->rows,
+                                      args->threads);
     const int32_t down = args->threads / across;
-    args->is_spaced = 1;
     args->across = across;
     args->column_step = goes_down ? 0 : across;
     args->row_step = goes_down ? down : 0;
     for (int k = 0; k < l->operands; k++)
-        args->step[k] =
-            goes_down ? down * args->strides[last][k] : across * args->strides[last + 1][k];
+        args->step[k] = goes_down ? down * args->row_stride[0][k] : across * args->column_stride[k];
     args->tile_columns = goes_down ? across : across * elements;
     args->tile_rows = goes_down ? down * elements : down;
-    args->slice_rows = goes_down ? args->shape[last] : args->rows;
+    args->slice_rows = goes_down ? args->row_shape[0] : args->rows;
     args->slice_tiles = (int32_t)mylib_divide_up(args->slice_rows, args->tile_rows);
     const int64_t tiles_across = mylib_divide_up(args->columns, args->tile_columns);
     args->tiles = args->rows / args->slice_rows * args->slice_tiles * tiles_across;
@@ -376,57 +366,62 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elemen
     args->slice_tiles_divider = mylib_divider_of(args->slice_tiles);
 }
 
+/* Sets the threads of a thread block: as many as there is shared memory for. */
+static void set_threads(mylib_fused_args *args)
+{
+    args->threads = MYLIB_FUSED_MOST_THREADS;
+    while (mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES)
+        args->threads /= 2;
+}
+
 static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p,
                                   const mylib_layout *l)
 {
-    int order[MYLIB_FUSED_MAX_NDIM] = {0}, group = group_of(args), is_by_vectors = 1;
+    const int group = group_of(args);
     if (l->ndim > MYLIB_FUSED_MAX_NDIM)
         return MYLIB_FUSED_TOO_MANY_DIMENSIONS;
     args->ndim = l->ndim;
     args->columns = l->shape[l->ndim - 1];
-    int64_t rows = l->count / args->columns;
-    args->row_groups = (args->columns - 1) / group + 1;
-    if (l->ndim > 1 &&
-        (rows > MYLIB_FUSED_MAX_GROUPS || args->row_groups > MYLIB_FUSED_MAX_GROUPS / rows))
+    if (l->count / args->columns > MYLIB_FUSED_MAX_ROWS)
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
-    args->groups = rows * args->row_groups;
-    args->rows = (int32_t)rows;
-    args->is_spaced = 0;
-    args->is_flat = l->ndim == 1;
+    args->rows = (int32_t)(l->count / args->columns);
+    args->is_flat = l->ndim == 1 && group != 0 && args->spare == 0;
     for (int k = 0; k < l->operands; k++) {
+        args->column_stride[k] = l->strides[k][l->ndim - 1];
         if (l->is_host_scalar[k])
             continue;
         size_t size = mylib_type_size((mylib_type)(k == 0 ? p->result_type : p->input_type[k - 1]));
         args->data[k] = l->data[k];
-        args->access[k] = access_of(l, k, size, group);
-        args->is_flat &= args->access[k] == MYLIB_FUSED_VECTOR;
-        is_by_vectors &= args->access[k] != MYLIB_FUSED_ELEMENT;
+        args->is_flat = args->is_flat && is_vector(l, k, size, group);
     }
-    for (int d = 0; d < l->ndim; d++)
-        order[d] = d;
-    if (is_by_vectors || args->has_functions) {
-        set_dimensions(args, l, order);
-        if (l->ndim > 1)
-            args->row_divider = mylib_divider_of((int32_t)args->row_groups);
-    } else {
-        set_spaced(args, l, group * MYLIB_FUSED_GROUPS, order);
-    }
+    set_threads(args);
+    if (!args->is_flat)
+        set_spaced(args, l, mylib_fused_elements(args));
     return mylib_fused_blocks(args) <= INT32_MAX ? MYLIB_FUSED_FITS : MYLIB_FUSED_TOO_MANY_ELEMENTS;
 }
 
-/* Marks the inputs that full groups read as vectors, without a conversion. */
-static void mark_vector_inputs(mylib_fused_args *args)
+/* Tells whether the kernel without calls can read an input of another type. */
+static int is_inline(mylib_type computed, mylib_type from)
 {
-    for (int i = 0; i < args->statements && !args->is_spaced; i++) {
+    return computed == MYLIB_F64 && (from == MYLIB_I32 || from == MYLIB_F32);
+}
+
+/* Tells whether a launch has calls: functions, what takes as long, and most conversions. */
+static int has_calls(const mylib_fused_args *args)
+{
+    const mylib_type computed = (mylib_type)args->computed_type;
+    int found = args->computed_type == MYLIB_FUSED_MIXED;
+    for (int i = 0; i < args->statements; i++) {
+        const mylib_fused_statement *s = &args->statement[i];
+        found |= mylib_is_function(s->opcode) || mylib_is_by_call(s->opcode, computed);
         for (int o = 0; o < 2; o++) {
-            int input = mylib_fused_input(args->statement[i].operand[o]);
-            if (input < 0 || args->access[1 + input] != MYLIB_FUSED_VECTOR)
-                continue;
-            if (args->computed_type == MYLIB_FUSED_MIXED ||
-                args->computed_type == args->input_type[input])
-                args->statement[i].operand[o] = (uint8_t)(MYLIB_FUSED_VECTOR_INPUT + input);
+            const int input = s->operand[o] - MYLIB_FUSED_CONVERTED;
+            if (input >= 0 && s->operand[o] < MYLIB_FUSED_ABSENT)
+                found |=
+                    args->is_reduced || !is_inline(computed, (mylib_type)args->input_type[input]);
         }
     }
+    return found;
 }
 
 /* Sets everything that does not depend on the layout; returns false if the program does not fit. */
@@ -450,9 +445,8 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     args->computed_type = computed_type(&f);
     if (args->computed_type == MYLIB_FUSED_MIXED && !is_narrow(&f))
         return 0;
-    args->has_functions = has_functions(&f);
-    if (args->has_functions && (args->is_reduced || (args->computed_type != MYLIB_F32 &&
-                                                     args->computed_type != MYLIB_F64)))
+    if (has_functions(&f) && (args->is_reduced || (args->computed_type != MYLIB_F32 &&
+                                                   args->computed_type != MYLIB_F64)))
         return 0;
     for (int i = 0; i < program->statements; i++)
         f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);
@@ -460,9 +454,7 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
         if (f.results[i].is_used && !f.results[i].is_dropped && !add_statement(&f, i))
             return 0;
     args->statements = f.next;
-    args->threads = MYLIB_FUSED_MOST_THREADS;
-    while (mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES)
-        args->threads /= 2;
+    args->spare = has_calls(args) ? MYLIB_FUSED_SPARE_REGISTERS : 0;
     return 1;
 }
 
@@ -472,10 +464,7 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
     args->is_reduced = 0;
     if (!set_program(args, program, layout))
         return MYLIB_FUSED_TOO_LONG;
-    mylib_fused_fit fit = set_layout(args, program, layout);
-    if (fit == MYLIB_FUSED_FITS)
-        mark_vector_inputs(args);
-    return fit;
+    return set_layout(args, program, layout);
 }
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
@@ -489,10 +478,12 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
 {
     const int inner = l->ndim - 1;
     args->is_reduced = 1;
-    args->is_spaced = 0;
+    args->is_flat = 0;
     args->reduction = (int32_t)reduction;
-    if (inner != kept_ndim || kept_ndim > 1 || !set_program(args, program, l) ||
-        (args->computed_type != MYLIB_F32 && args->computed_type != MYLIB_F64) ||
+    if (inner != kept_ndim || kept_ndim > 1 || !set_program(args, program, l))
+        return 0;
+    set_threads(args);
+    if ((args->computed_type != MYLIB_F32 && args->computed_type != MYLIB_F64) ||
         args->result_type != args->computed_type || mylib_fused_set(args) == 0)
         return 0;
     int64_t rows = kept_ndim == 1 ? l->shape[0] : 1;
@@ -505,14 +496,12 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
         size_t size = mylib_type_size((mylib_type)program->input_type[k - 1]);
         if (l->is_host_scalar[k])
             continue;
-        args->data[k] = l->data[k];
-        args->access[k] = access_of(l, k, size, group_of(args));
-        if (args->access[k] != MYLIB_FUSED_VECTOR)
+        if (!is_vector(l, k, size, group_of(args)))
             return 0;
-        for (int d = 0; d < l->ndim; d++)
-            args->strides[d][k] = l->strides[k][d];
+        args->data[k] = l->data[k];
+        args->column_stride[k] = l->strides[k][inner];
+        args->row_stride[0][k] = kept_ndim == 1 ? l->strides[k][0] : 0;
     }
-    mark_vector_inputs(args);
 
     args->sets = 1;
     while (mylib_fused_parts(args) > 1 && rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&

@@ -14,11 +14,45 @@
 namespace
 {
 
-constexpr int GROUPS = MYLIB_FUSED_GROUPS;
 typedef mylib_fused_args fused_args;
-typedef mylib_fused_statement fused_statement;
-constexpr int WORDS = MYLIB_FUSED_REGISTER_NBYTES / 4;
-static_assert(GROUPS * 16 == MYLIB_FUSED_REGISTER_NBYTES, "a group of the widest type is a uint4");
+constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
+
+/*
+ * Kinds of kernels: for any layout, by spaced elements; the same for programs with functions; by
+ * groups, for vectors of one dimension; by groups, for a reduction of such vectors for each output.
+ */
+enum { SPACED, CALLS, FLAT, REDUCED, MIXED };
+
+/* Elements of a group of 16 bytes; groups of a thread, and its elements, of at most 8 bytes if MIXED. */
+template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
+template <int WAY>
+constexpr int GROUPS = WAY == SPACED  ? MYLIB_FUSED_SPACED_GROUPS
+                       : WAY == CALLS ? MYLIB_FUSED_CALL_GROUPS
+                       : WAY == MIXED ? MYLIB_FUSED_MIXED_GROUPS
+                                      : MYLIB_FUSED_FLAT_GROUPS;
+template <typename T, int WAY> constexpr int N = G<T> *GROUPS<WAY>;
+template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == REDUCED;
+
+/* The elements of a thread. */
+template <int WAY> struct position { /* spaced: the place of the first one, and how many exist */
+    int64_t column;
+    int32_t row;
+    int count;
+};
+template <> struct position<FLAT> {
+    bool is_full; /* all exist */
+};
+template <> struct position<REDUCED> {
+    int64_t term; /* first term of the first group; the next group is LANES further on */
+    bool is_full;
+};
+
+/* Returns the address in operand k of a thread's first spaced element. */
+template <int WAY>
+__device__ __forceinline__ char *first_of(const fused_args &args, const position<WAY> &at, int k)
+{
+    return args.data[k] + mylib_fused_row(&args, k, at.row) + at.column * args.column_stride[k];
+}
 
 /*
  * Returns the index of a thread's first group; the next one is blockDim.x further on.  Recomputed
@@ -26,138 +60,59 @@ static_assert(GROUPS * 16 == MYLIB_FUSED_REGISTER_NBYTES, "a group of the widest
  */
 __device__ __forceinline__ int64_t first_group()
 {
-    return (int64_t)blockIdx.x * (blockDim.x * GROUPS) + (uint32_t)anew(threadIdx.x);
-}
-
-/*
- * Kinds of kernels: for any layout; for programs with functions, by groups, since functions leave
- * no registers for spaced elements; for vectors of one dimension; for a reduction of such vectors,
- * for each output.
- */
-enum { ANY, FUNCTIONS, FLAT, REDUCED };
-
-/*
- * Positions of a thread's groups; is_full if all of them are whole.  Of a spaced launch: the first
- * element's column, and its row and the number of elements; none is full.
- */
-template <int WAY> struct position {
-    int64_t group[GROUPS]; /* with two dimensions the upper half holds the row */
-    bool is_full;
-    __device__ __forceinline__ int count() const { return (int)(uint32_t)group[1]; }
-};
-template <> struct position<FLAT> {
-    bool is_full;
-};
-template <> struct position<REDUCED> {
-    int64_t term; /* first term of the first group; the next group is LANES further on */
-    bool is_full;
-};
-constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
-
-template <int G, int WAY>
-__device__ __forceinline__ position<WAY> position_of(const fused_args &args)
-{
-    position<WAY> at;
-    if constexpr (WAY == FLAT) {
-        int full = (first_group() + (GROUPS - 1) * blockDim.x + 1) * G <= args.columns;
-        asm volatile("" : "+r"(full));
-        at.is_full = full != 0;
-    } else if (WAY == ANY && args.is_spaced) {
-        int32_t row;
-        int n = mylib_fused_spaced(&args, (int32_t)blockIdx.x, (int32_t)anew(threadIdx.x),
-                                   G * GROUPS, &row, &at.group[0]);
-        at.group[1] = (int64_t)row << 32 | n;
-        at.is_full = false;
-    } else {
-        at.is_full = true;
-#pragma unroll
-        for (int v = 0; v < GROUPS; v++) {
-            int32_t row;
-            int64_t column;
-            at.group[v] = first_group() + v * blockDim.x;
-            at.is_full &= mylib_fused_group(&args, at.group[v], G, &row, &column) == G;
-            if (args.ndim > 1)
-                at.group[v] = (int64_t)row << 32 | column / G;
-        }
-    }
-    return at;
+    return (int64_t)blockIdx.x * (blockDim.x * GROUPS<FLAT>)+(uint32_t)anew(threadIdx.x);
 }
 
 /* Returns a thread block's first term. */
-template <int G> __device__ __forceinline__ int64_t first_term(const fused_args &args)
+template <typename T> __device__ __forceinline__ int64_t first_term(const fused_args &args)
 {
-    return (int64_t)anew(blockIdx.y) * (args.sets * (int)(blockDim.x * G / LANES) * TERMS);
+    return (int64_t)anew(blockIdx.y) * (args.sets * (int)(blockDim.x * G<T> / LANES) * TERMS);
 }
 
-/* Returns the address in operand k of the first term of the block's output. */
-__device__ __forceinline__ char *terms_of(const fused_args &args, int k)
+/* Finds a thread's first group in operand k, of elements of `size` bytes. */
+template <typename T, int WAY>
+__device__ __forceinline__ char *first_group_of(const fused_args &args, const position<WAY> &at,
+                                                int k, int size)
 {
-    return args.data[k] + (args.ndim == 1 ? 0 : blockIdx.x * args.strides[0][k]);
+    if constexpr (WAY == REDUCED)
+        return args.data[k] + blockIdx.x * args.row_stride[0][k] + at.term * size;
+    else
+        return args.data[k] + first_group() * (G<T> * size);
+}
+/* Returns the bytes from a thread's group to the next one. */
+template <typename T, int WAY> __device__ __forceinline__ int group_step(int size)
+{
+    return WAY == REDUCED ? LANES * size : (int)blockDim.x * (G<T> * size);
+}
+/* Returns how many elements there are from a thread's first one to the end. */
+template <typename T, int WAY>
+__device__ __forceinline__ int64_t elements_left(const fused_args &args, const position<WAY> &at)
+{
+    if constexpr (WAY == REDUCED)
+        return args.columns - at.term;
+    else
+        return args.columns - first_group() * G<T>;
 }
 
-/* Finds the groups in operand k, which has elements of `size` bytes and at most two dimensions. */
-template <int G, int WAY>
-__device__ __forceinline__ void find_groups(const fused_args &args, const position<WAY> &at, int k,
-                                            int size, char *(&p)[GROUPS])
-{
-#pragma unroll
-    for (int v = 0; v < GROUPS; v++) {
-        if constexpr (WAY == ANY || WAY == FUNCTIONS) {
-            if (args.ndim > 1) {
-                p[v] = args.data[k] + (at.group[v] >> 32) * args.strides[0][k] +
-                       (uint64_t)(uint32_t)at.group[v] * (uint32_t)(G * size);
-                continue;
-            }
-        }
-        if constexpr (WAY == REDUCED)
-            p[v] = v == 0 ? terms_of(args, k) + at.term * size : p[v - 1] + LANES * size;
-        else
-            p[v] = v == 0 ? args.data[k] + first_group() * (G * size)
-                          : p[v - 1] + blockDim.x * (G * size);
-    }
-}
-
-/* Tells whether find_groups() finds whole vectors in operand k. */
-template <int WAY>
-__device__ __forceinline__ bool has_groups(const fused_args &args, const position<WAY> &at, int k)
-{
-    return at.is_full && (WAY == FLAT || args.access[k] == MYLIB_FUSED_VECTOR);
-}
-
-/* Returns the address in operand k of a thread's first element of a spaced launch. */
-__device__ __forceinline__ char *first_of(const fused_args &args, const position<ANY> &at, int k)
-{
-    return args.data[k] + mylib_fused_row(&args, k, (int32_t)(at.group[1] >> 32)) +
-           at.group[0] * args.strides[args.ndim - 1][k];
-}
-
-/* Tells whether the launch has a thread's elements at all. */
-template <int WAY>
-__device__ __forceinline__ bool has_elements(const fused_args &args, const position<WAY> &at)
-{
-    if constexpr (WAY == ANY)
-        if (args.is_spaced)
-            return at.count() != 0;
-    return first_group() < args.groups;
-}
+extern __shared__ uint4 fused_shared[];
 
 /*
- * Returns this thread's slot of a register in shared memory; its second group is blockDim.x further
- * on.  Two more slots follow the registers, for operations that are calls: values stay there during
- * a call, because calls preserve few hardware registers.
+ * Returns this thread's slot of a register in shared memory; its next group is blockDim.x further
+ * on.  Spare slots follow the registers, for operations that are calls: values stay there during a
+ * call, because calls preserve few hardware registers.
  */
-__device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
+template <int WAY> __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
 {
-    return (uint4 *)own + number * (int)(GROUPS * blockDim.x);
+    if (WAY == CALLS) /* an address that is kept would be kept in memory */
+        own = fused_shared + (uint32_t)anew(threadIdx.x);
+    return (uint4 *)own + number * (int)(GROUPS<WAY> * blockDim.x);
 }
 
 /* Returns the thread's slot of the mask, after all registers. */
-extern __shared__ uint4 fused_shared[];
-__device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
+template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
 {
-    uint32_t *first =
-        (uint32_t *)place_of(fused_shared, args.registers + MYLIB_FUSED_SPARE_REGISTERS);
-    return first + threadIdx.x;
+    const int slots = (args.registers + args.spare) * GROUPS<WAY>;
+    return (uint32_t *)(fused_shared + slots * (int)blockDim.x) + threadIdx.x;
 }
 
 __device__ __forceinline__ int size_of(int type)
@@ -172,121 +127,42 @@ __device__ __forceinline__ int size_of(int type)
     return 0;
 }
 
-#define EACH_SIZE(CASE) CASE(1) CASE(2) CASE(4) CASE(8) CASE(16)
-
-/*
- * Loads up to two groups of G elements of `size` bytes, which lie `step` apart, and packs each in a
- * uint4.  Not inlined, and all parameters are values: so the common path keeps its registers.
- */
-template <int G>
-__device__ __noinline__ void gather(const char *p, int64_t step, int count, int size, uint4 *place)
-{
-#pragma unroll 1
-    for (; count > 0; count -= G, place += blockDim.x) {
-        switch (size) {
-#define CASE(nbytes)                                                                               \
-    case nbytes:                                                                                   \
-        if constexpr (G * nbytes <= 16) {                                                          \
-            typedef typename bits_of<nbytes>::type element;                                        \
-            alignas(16) element x[G];                                                              \
-            _Pragma("unroll") for (int i = 0; i < G; i++, p += step) if (i < count) x[i] =         \
-                *(const element *)p;                                                               \
-            *(typename bits_of<G * nbytes>::type *)place =                                         \
-                *(const typename bits_of<G * nbytes>::type *)x;                                    \
-        }                                                                                          \
-        break;
-            EACH_SIZE(CASE)
-#undef CASE
-        }
-    }
-}
-
-/* Stores them so. */
-template <int G>
-__device__ __noinline__ void scatter(char *p, int64_t step, int count, int size, const uint4 *place)
-{
-#pragma unroll 1
-    for (; count > 0; count -= G, place += blockDim.x) {
-        switch (size) {
-#define CASE(nbytes)                                                                               \
-    case nbytes:                                                                                   \
-        if constexpr (G * nbytes <= 16) {                                                          \
-            typedef typename bits_of<nbytes>::type element;                                        \
-            _Pragma("unroll") for (int i = 0; i < G; i++, p += step) if (i < count) *              \
-                (element *)p = ((const element *)place)[i];                                        \
-        }                                                                                          \
-        break;
-            EACH_SIZE(CASE)
-#undef CASE
-        }
-    }
-}
-
-/*
- * Calls f(first, p, step, n) for each part of a thread's elements in operand k: n elements from
- * number `first` on lie at p, `step` apart.
- */
-template <int G, int WAY, typename F>
-__device__ __forceinline__ void each_part(const fused_args &args, const position<WAY> &at, int k,
-                                          const F &f)
-{
-    if constexpr (WAY == ANY) {
-        if (args.is_spaced) {
-            f(0, first_of(args, at, k), args.step[k], at.count());
-            return;
-        }
-    }
-    const int64_t step = args.strides[args.ndim - 1][k]; /* 0 for a SINGLE */
-#pragma unroll 1
-    for (int v = 0; v < GROUPS; v++) {
-        int32_t row;
-        int64_t column, group = first_group() + v * (int)blockDim.x;
-        const int n = mylib_fused_group(&args, group, G, &row, &column);
-        f(v * G, args.data[k] + mylib_fused_row(&args, k, row) + column * step, step, n);
-    }
-}
-
 /* ---- Programs of one type ------------------------------------------------------------------ */
 
-template <typename T> struct single {
-    static constexpr int G = MYLIB_FUSED_GROUP(sizeof(T)), N = G * GROUPS;
-};
-
-template <typename T>
-__device__ __forceinline__ void read_place(const uint4 *place, T (&x)[single<T>::N])
+template <typename T, int WAY>
+__device__ __forceinline__ void read_place(const uint4 *place, T (&x)[N<T, WAY>])
 {
 #pragma unroll
-    for (int v = 0; v < GROUPS; v++)
-        *(uint4 *)&x[v * single<T>::G] = place[v * blockDim.x];
+    for (int v = 0; v < GROUPS<WAY>; v++)
+        *(uint4 *)&x[v * G<T>] = place[v * blockDim.x];
 }
-template <typename T>
-__device__ __forceinline__ void write_place(uint4 *place, const T (&x)[single<T>::N])
+template <typename T, int WAY>
+__device__ __forceinline__ void write_place(uint4 *place, const T (&x)[N<T, WAY>])
 {
 #pragma unroll
-    for (int v = 0; v < GROUPS; v++)
-        place[v * blockDim.x] = *(const uint4 *)&x[v * single<T>::G];
+    for (int v = 0; v < GROUPS<WAY>; v++)
+        place[v * blockDim.x] = *(const uint4 *)&x[v * G<T>];
 }
 
 /*
  * Converts whole groups, the first at p and the next ones `step` bytes further on, into the
- * thread's slot; returns false if the type is not promoted to T.  All parameters are values: a
- * pointer to the kernel's arguments would force them into memory.
+ * thread's slot; returns false if the type is not promoted to T.  Not inlined, and all parameters
+ * are values: so the common path keeps its registers.
  */
-template <typename T>
+template <typename T, int WAY>
 __device__ __noinline__ bool convert_groups(int type, const char *p, int step, uint4 *place)
 {
-    constexpr int G = single<T>::G;
     switch (type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         if constexpr (is_promoted<T, t_##s>()) {                                                   \
-            typedef typename bits_of<sizeof(t_##s) * G>::type bits;                                \
-            alignas(16) t_##s values[single<T>::N];                                                \
-            alignas(16) T x[single<T>::N];                                                         \
-            _Pragma("unroll") for (int v = 0; v < GROUPS; v++) * (bits *)&values[v * G] =          \
+            typedef typename bits_of<sizeof(t_##s) * G<T>>::type bits;                             \
+            alignas(16) t_##s values[N<T, WAY>];                                                   \
+            alignas(16) T x[N<T, WAY>];                                                            \
+            _Pragma("unroll") for (int v = 0; v < GROUPS<WAY>; v++) * (bits *)&values[v * G<T>] =  \
                 *(const bits *)(p + v * step);                                                     \
-            _Pragma("unroll") for (int i = 0; i < single<T>::N; i++) x[i] = convert<T>(values[i]); \
-            write_place(place, x);                                                                 \
+            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++) x[i] = convert<T>(values[i]);    \
+            write_place<T, WAY>(place, x);                                                         \
             return true;                                                                           \
         }                                                                                          \
         return false;
@@ -297,164 +173,144 @@ __device__ __noinline__ bool convert_groups(int type, const char *p, int step, u
 }
 
 /*
- * Reads and converts groups of any type, whole ones or not, into the thread's slot.  Not inlined,
- * so that the common path keeps its registers.
+ * Loads `count` elements of any type, which lie `step` apart, and converts them into the thread's
+ * slot.  Those of the types that are promoted to T are all loaded before the first is converted.
  */
-template <typename T>
-__device__ __noinline__ void read_input(const fused_args &args, int input, uint4 *place)
+template <typename T, int WAY>
+__device__ __noinline__ void convert_spaced(int type, const char *p, int64_t step, int count,
+                                            uint4 *place)
 {
-    constexpr int G = single<T>::G;
-    int k = 1 + input, type = args.input_type[input];
-    if (args.access[k] == MYLIB_FUSED_VECTOR) {
-        const position<FUNCTIONS> at = position_of<G, FUNCTIONS>(args);
-        int size = (int)args.strides[args.ndim - 1][k], step = blockDim.x * G * size;
-        char *p[GROUPS];
-        find_groups<G>(args, at, k, size, p);
-        if (at.is_full && p[GROUPS - 1] - p[0] == (GROUPS - 1) * step &&
-            convert_groups<T>(type, p[0], step, place))
-            return;
-    }
-    int64_t step = args.strides[args.ndim - 1][k]; /* 0 for a SINGLE */
-#pragma unroll 1
-    for (int v = 0; v < GROUPS; v++, place += blockDim.x) {
-        int32_t row;
-        int64_t column;
-        int n = mylib_fused_group(&args, first_group() + v * blockDim.x, G, &row, &column);
-        const char *p = args.data[k] + mylib_fused_row(&args, k, row) + column * step;
-        if (type == number_of<T>::value) {
-#pragma unroll
-            for (int i = 0; i < G; i++)
-                if (i < n)
-                    ((T *)place)[i] = load_element<T>(p + i * step);
-            continue;
-        }
-#pragma unroll 1
-        for (int i = 0; i < n; i++, p += step)
-            ((T *)place)[i] = load_as<T>(type, p);
-    }
-}
-
-/* Reads a spaced input of any type into the thread's slot. */
-template <typename T>
-__device__ __noinline__ void read_spaced(const char *p, int64_t step, int count, int type,
-                                         uint4 *place)
-{
-    constexpr int G = single<T>::G;
-    const int size = size_of(type);
-    if (G * size <= 16) {
-        gather<G>(p, step, count, size, place);
-        if (type == number_of<T>::value ||
-            convert_groups<T>(type, (const char *)place, 16 * (int)blockDim.x, place))
-            return;
+    alignas(16) T x[N<T, WAY>];
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (is_promoted<T, t_##s>()) {                                                   \
+            t_##s values[N<T, WAY>];                                                               \
+            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++, p += step) if (i < count)        \
+                values[i] = load_element<t_##s>(p);                                                \
+            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++) x[i] = convert<T>(values[i]);    \
+            write_place<T, WAY>(place, x);                                                         \
+            return;                                                                                \
+        }                                                                                          \
+        break;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
     }
 #pragma unroll 1
     for (int i = 0; i < count; i++, p += step)
-        ((T *)(place + i / G * blockDim.x))[i % G] = load_as<T>(type, p);
+        ((T *)(place + i / G<T> * blockDim.x))[i % G<T>] = load_as<T>(type, p);
 }
 
-/* Reads the last terms of a reduction. */
-template <typename T>
-__device__ __noinline__ void read_terms(const char *p, int type, int step, int64_t left,
-                                        uint4 *place)
-{
-#pragma unroll 1
-    for (int v = 0; v < GROUPS; v++, place += blockDim.x, p += LANES * step)
-#pragma unroll 1
-        for (int i = 0; i < single<T>::G && v * LANES + i < left; i++)
-            ((T *)place)[i] = load_as<T>(type, p + i * step);
-}
-
-/*
- * Reads whole groups of i32 or f32 in a program of f64; returns false for other types.  Only these
- * common conversions are inlined: more would need too many registers.
- */
+/* Converts the last elements of vectors, the next group `step` bytes further on. */
 template <typename T, int WAY>
-__device__ __forceinline__ bool read_words(const fused_args &args, int k, const position<WAY> &at,
-                                           T (&x)[single<T>::N])
+__device__ __noinline__ void convert_last(int type, int size, const char *p, int step,
+                                          int64_t apart, int64_t left, uint4 *place)
 {
-    if constexpr (number_of<T>::value == MYLIB_F64) {
-        constexpr int G = single<T>::G;
-        int type = args.input_type[k - 1];
-        if (type != MYLIB_I32 && type != MYLIB_F32)
-            return false;
-        uint32_t words[single<T>::N];
-        char *p[GROUPS];
-        find_groups<G>(args, at, k, 4, p);
+#pragma unroll 1
+    for (int v = 0; v < GROUPS<WAY>; v++, place += blockDim.x, p += step)
+#pragma unroll 1
+        for (int i = 0; i < G<T> && v * apart + i < left; i++)
+            ((T *)place)[i] = load_as<T>(type, p + i * size);
+}
+
+/* Loads an input of a program of T, of elements of type S, or of as many bytes. */
+template <typename T, typename S, int WAY>
+__device__ __forceinline__ void load_input(const fused_args &args, int input,
+                                           const position<WAY> &at, S (&x)[N<T, WAY>])
+{
+    if constexpr (WAY == SPACED || WAY == CALLS) {
+        const char *p = first_of(args, at, 1 + input);
+        const int64_t step = args.step[1 + input];
+        if (WAY == CALLS && step == 0) {
+            const S one = load_element<S>(p);
 #pragma unroll
-        for (int v = 0; v < GROUPS; v++)
-            *(uint2 *)&words[v * G] = *(const uint2 *)p[v];
-#pragma unroll
-        for (int i = 0; i < single<T>::N; i++) {
-            t_f32 value;
-            memcpy(&value, &words[i], sizeof value);
-            x[i] = type == MYLIB_I32 ? convert<T>((t_i32)words[i]) : convert<T>(value);
+            for (int i = 0; i < N<T, WAY>; i++)
+                x[i] = one;
+            return;
         }
-        return true;
+#pragma unroll
+        for (int i = 0; i < N<T, WAY>; i++, p += step)
+            if (i < at.count)
+                x[i] = load_element<S>(p);
+    } else {
+        typedef typename bits_of<sizeof(S) * G<T>>::type group;
+        const char *p = first_group_of<T>(args, at, 1 + input, sizeof(S));
+        const int step = group_step<T, WAY>(sizeof(S));
+        if (at.is_full) {
+#pragma unroll
+            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+                *(group *)&x[v * G<T>] = *(const group *)p;
+        } else {
+            const int64_t left = elements_left<T>(args, at), apart = step / (int)sizeof(S);
+#pragma unroll
+            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+#pragma unroll
+                for (int i = 0; i < G<T>; i++)
+                    if (v * apart + i < left)
+                        x[v * G<T> + i] = load_element<S>(p + i * sizeof(S));
+        }
     }
-    return false;
+}
+
+/* Reads an input of i32 or f32 in a program of f64, the conversions that are no calls. */
+template <typename T, int WAY>
+__device__ __forceinline__ void read_words(const fused_args &args, int input,
+                                           const position<WAY> &at, T (&x)[N<T, WAY>])
+{
+    static_assert(number_of<T>::value == MYLIB_F64, "it has every number of these types");
+    alignas(16) uint32_t words[N<T, WAY>];
+    load_input<T>(args, input, at, words);
+#pragma unroll
+    for (int i = 0; i < N<T, WAY>; i++) {
+        t_f32 value;
+        memcpy(&value, &words[i], sizeof value);
+        x[i] =
+            args.input_type[input] == MYLIB_I32 ? convert<T>((t_i32)words[i]) : convert<T>(value);
+    }
+}
+
+/* Reads an input of another type into x, by calls; keeps `other`. */
+template <typename T, int WAY>
+__device__ __forceinline__ void read_by_call(const fused_args &args, int input,
+                                             const position<WAY> &at, uint4 *own, T (&x)[N<T, WAY>],
+                                             T (&other)[N<T, WAY>])
+{
+    const int type = args.input_type[input];
+    uint4 *place = place_of<WAY>(own, args.registers + 1);
+    write_place<T, WAY>(place_of<WAY>(own, args.registers), other);
+    if constexpr (WAY == CALLS) {
+        convert_spaced<T, WAY>(type, first_of(args, at, 1 + input), args.step[1 + input], at.count,
+                               place);
+    } else {
+        const int size = (int)args.column_stride[1 + input], step = group_step<T, WAY>(size);
+        const char *p = first_group_of<T>(args, at, 1 + input, size);
+        if (!at.is_full || !convert_groups<T, WAY>(type, p, step, place))
+            convert_last<T, WAY>(type, size, p, step, step / size,
+                                 at.is_full ? INT64_MAX : elements_left<T>(args, at), place);
+    }
+    read_place<T, WAY>(place_of<WAY>(own, args.registers), other);
+    read_place<T, WAY>(place, x);
 }
 
 /* Reads an operand into x and keeps `other`. */
 template <typename T, int WAY>
 __device__ __forceinline__ void read_operand(const fused_args &args, int operand,
-                                             const position<WAY> &at, uint4 *own,
-                                             T (&x)[single<T>::N], T (&other)[single<T>::N])
+                                             const position<WAY> &at, uint4 *own, T (&x)[N<T, WAY>],
+                                             T (&other)[N<T, WAY>])
 {
-    constexpr int G = single<T>::G;
-    if (operand >= MYLIB_FUSED_VECTOR_INPUT && at.is_full) {
-        char *p[GROUPS];
-        find_groups<G>(args, at, 1 + operand - MYLIB_FUSED_VECTOR_INPUT, sizeof(T), p);
-#pragma unroll
-        for (int v = 0; v < GROUPS; v++)
-            *(uint4 *)&x[v * G] = *(const uint4 *)p[v];
-    } else if (operand >= MYLIB_FUSED_REGISTER && operand < MYLIB_FUSED_VECTOR_INPUT) {
-        read_place(place_of(own, operand - MYLIB_FUSED_REGISTER), x);
-    } else if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_REGISTER) {
+    if (operand < MYLIB_FUSED_REGISTER) {
+        load_input<T>(args, operand - MYLIB_FUSED_DIRECT, at, x);
+    } else if (operand < MYLIB_FUSED_CONSTANT) {
+        read_place<T, WAY>(place_of<WAY>(own, operand - MYLIB_FUSED_REGISTER), x);
+    } else if (operand < MYLIB_FUSED_CONVERTED) {
         uint4 value = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
 #pragma unroll
-        for (int v = 0; v < GROUPS; v++)
-            *(uint4 *)&x[v * G] = value;
-    } else {
-        int input = mylib_fused_input(operand), k = 1 + input, type = args.input_type[input];
-        if constexpr (WAY == ANY) {
-            if (args.is_spaced && type == number_of<T>::value) {
-                const char *p = first_of(args, at, k);
-                const int64_t step = args.step[k];
-#pragma unroll
-                for (int i = 0; i < single<T>::N; i++, p += step)
-                    if (i < at.count())
-                        x[i] = load_element<T>(p);
-                return;
-            }
-        } else if constexpr (WAY != FUNCTIONS) {
-            if (at.is_full && read_words(args, k, at, x))
-                return;
-        }
-        uint4 *place = place_of(own, args.registers + 1);
-        write_place(place_of(own, args.registers), other);
-        bool is_done = false;
-        if ((WAY == FLAT || WAY == REDUCED) && at.is_full) {
-            int size = (int)args.strides[args.ndim - 1][k];
-            char *p[GROUPS];
-            find_groups<G>(args, at, k, size, p);
-            is_done = convert_groups<T>(type, p[0], (int)(p[1] - p[0]), place);
-        }
-        if (!is_done) {
-            if constexpr (WAY == REDUCED) {
-                int size = (int)args.strides[args.ndim - 1][k];
-                read_terms<T>(terms_of(args, k) + at.term * size, type, size,
-                              args.columns - at.term, place);
-            } else if constexpr (WAY == ANY) {
-                if (args.is_spaced)
-                    read_spaced<T>(first_of(args, at, k), args.step[k], at.count(), type, place);
-                else
-                    read_input<T>(args, input, place);
-            } else {
-                read_input<T>(args, input, place);
-            }
-        }
-        read_place(place_of(own, args.registers), other);
-        read_place(place, x);
+        for (int v = 0; v < GROUPS<WAY>; v++)
+            *(uint4 *)&x[v * G<T>] = value;
+    } else if constexpr (HAS_CALLS<WAY>) {
+        read_by_call(args, operand - MYLIB_FUSED_CONVERTED, at, own, x, other);
+    } else if constexpr (number_of<T>::value == MYLIB_F64) {
+        read_words(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     }
 }
 
@@ -464,7 +320,8 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
     switch (opcode) {
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && is_by_call<MYLIB_OP_##op, T>())     \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined &&                                     \
+                      mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value))                        \
             *x = meaning<MYLIB_OP_##op, T>::apply(*x, *y);                                         \
         break;
         MYLIB_ARITHMETIC(ROW)
@@ -473,11 +330,12 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
 }
 
 /* Does so for all elements of a thread. */
-template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
+template <typename T, int WAY>
+__device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
 {
 #pragma unroll 1
-    for (int i = 0; i < single<T>::N; i++) {
-        int v = i / single<T>::G * (int)blockDim.x, j = i % single<T>::G;
+    for (int i = 0; i < N<T, WAY>; i++) {
+        int v = i / G<T> * (int)blockDim.x, j = i % G<T>;
         call_one(opcode, (T *)(x + v) + j, (const T *)(y + v) + j);
     }
 }
@@ -486,31 +344,49 @@ template <typename T> __device__ __noinline__ void call_costly(int opcode, uint4
  * Computes a function of all elements of a thread, of which AT_ONCE are mixed; more would take too
  * many registers, or too much code.  In a call of its own it has its own registers.
  */
-template <int OP, typename T> __device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
+template <int OP, typename T, int WAY>
+__device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
 {
-    constexpr int G = single<T>::G, N = single<T>::N;
-    constexpr int AT_ONCE = is_long<OP> ? 1 : sizeof(T) == 8 ? 2 : N;
+    constexpr int AT_ONCE = is_long<OP> ? 1 : sizeof(T) == 8 ? 2 : N<T, WAY>;
 #pragma unroll AT_ONCE
-    for (int i = 0; i < N; i++) {
-        T *a = (T *)(x + i / G * (int)blockDim.x) + i % G;
+    for (int i = 0; i < N<T, WAY>; i++) {
+        T *a = (T *)(x + i / G<T> * (int)blockDim.x) + i % G<T>;
         *a = convert<T>(
-            function<OP, T>::apply(*a, ((const T *)(y + i / G * (int)blockDim.x))[i % G]));
+            function<OP, T>::apply(*a, ((const T *)(y + i / G<T> * (int)blockDim.x))[i % G<T>]));
     }
 }
 /* Returns false if the opcode is no function. */
-template <typename T>
+template <typename T, int WAY>
 __device__ __forceinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
 {
     switch (opcode) {
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
         if constexpr (function<MYLIB_OP_##op, T>::is_defined)                                      \
-            call_each<MYLIB_OP_##op, T>(x, y);                                                     \
+            call_each<MYLIB_OP_##op, T, WAY>(x, y);                                                \
         return true;
         MYLIB_FUNCTIONS(ROW)
 #undef ROW
     }
     return false;
+}
+
+/* Computes x = opcode(x, y) for calls, functions among them. */
+template <typename T, int WAY>
+__device__ __forceinline__ void call_with(const fused_args &args, int opcode, const uint4 *own,
+                                          T (&x)[N<T, WAY>], const T (&y)[N<T, WAY>])
+{
+    uint4 *place = place_of<WAY>(own, args.registers);
+    uint4 *other = place_of<WAY>(own, args.registers + 1);
+    write_place<T, WAY>(place, x);
+    write_place<T, WAY>(other, y);
+    bool is_done = false;
+    if constexpr (WAY == CALLS &&
+                  (number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64))
+        is_done = call_function<T, WAY>(opcode, place, other);
+    if (!is_done)
+        call_costly<T, WAY>(opcode, place, other);
+    read_place<T, WAY>(place, x);
 }
 
 /* Computes x[i] = opcode(x[i], y[i]); returns false for calls, functions among them. */
@@ -520,7 +396,7 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     switch (opcode) {
 #define ROW(kind, op, set)                                                                         \
     case MYLIB_OP_##op:                                                                            \
-        if constexpr (is_by_call<MYLIB_OP_##op, T>())                                              \
+        if constexpr (mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value))                        \
             return false;                                                                          \
         else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                \
             _Pragma("unroll") for (int i = 0; i < N; i++) x[i] =                                   \
@@ -535,56 +411,49 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* Stores the results as elements of type R; or packs spaced ones, and returns their size. */
+/* Stores the results as elements of type R. */
 template <typename T, typename R, int WAY>
-__device__ __forceinline__ int write_result(const fused_args &args, const position<WAY> &at,
-                                            uint4 *own, const T (&x)[single<T>::N])
+__device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
+                                             const T (&x)[N<T, WAY>])
 {
-    constexpr int G = single<T>::G;
-    typedef typename bits_of<G * sizeof(R)>::type bits;
-    alignas(16) R r[single<T>::N];
+    typedef typename bits_of<G<T> * sizeof(R)>::type group;
+    typedef typename bits_of<sizeof(R)>::type element;
+    alignas(16) R r[N<T, WAY>];
 #pragma unroll
-    for (int i = 0; i < single<T>::N; i++)
+    for (int i = 0; i < N<T, WAY>; i++)
         r[i] = convert<R>(x[i]);
-    if constexpr (WAY == ANY) {
-        if (args.is_spaced) {
-            uint4 *place = place_of(own, args.registers);
+    if constexpr (WAY == SPACED || WAY == CALLS) {
+        char *p = first_of(args, at, 0);
 #pragma unroll
-            for (int v = 0; v < GROUPS; v++)
-                *(bits *)(place + v * blockDim.x) = *(const bits *)&r[v * G];
-            return sizeof(R);
+        for (int i = 0; i < N<T, WAY>; i++, p += args.step[0])
+            if (i < at.count)
+                *(element *)p = *(const element *)&r[i];
+    } else {
+        char *p = first_group_of<T>(args, at, 0, sizeof(R));
+        const int step = group_step<T, WAY>(sizeof(R));
+        if (at.is_full) {
+#pragma unroll
+            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+                __stcs((group *)p, *(const group *)&r[v * G<T>]);
+        } else {
+            const int64_t left = elements_left<T>(args, at), apart = step / (int)sizeof(R);
+#pragma unroll
+            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+#pragma unroll
+                for (int i = 0; i < G<T>; i++)
+                    if (v * apart + i < left)
+                        *((element *)p + i) = *(const element *)&r[v * G<T> + i];
         }
     }
-    if (has_groups(args, at, 0)) {
-        char *p[GROUPS];
-        find_groups<G>(args, at, 0, sizeof(R), p);
-#pragma unroll
-        for (int v = 0; v < GROUPS; v++)
-            __stcs((bits *)p[v], *(const bits *)&r[v * G]);
-        return 0;
-    }
-    int64_t step = args.strides[args.ndim - 1][0];
-#pragma unroll
-    for (int v = 0; v < GROUPS; v++) {
-        int32_t row;
-        int64_t column;
-        int n = mylib_fused_group(&args, first_group() + v * blockDim.x, G, &row, &column);
-        char *p = args.data[0] + mylib_fused_row(&args, 0, row) + column * step;
-#pragma unroll
-        for (int i = 0; i < G; i++)
-            if (i < n)
-                *(R *)(p + i * step) = r[v * G + i];
-    }
-    return 0;
 }
 
 /* The asm keeps nvcc from hoisting the copy out of the branch. */
-__device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
+template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
 {
 #pragma unroll
-    for (int i = 0; i < WORDS; i++) {
-        to[i] = from[i];
-        asm volatile("" : "+r"(to[i]));
+    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
+        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
+        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
     }
 }
 
@@ -593,79 +462,79 @@ __device__ __forceinline__ void copy_words(const uint32_t *from, uint32_t *to)
  * loop over statements holds all its values in registers.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
-template <typename T, int WAY>
-constexpr int SINGLE_BLOCKS = most_blocks(WAY == FLAT && class_of<T>::value == FLOAT ? 6 : 4);
-constexpr int MIXED_BLOCKS = most_blocks(4);
+template <int WAY> constexpr int BLOCKS = most_blocks(WAY == FLAT ? 5 : WAY == CALLS ? 3 : 4);
 
 /* Runs the statements for a thread's elements. */
 template <typename T, int WAY>
 __device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
-                                               uint4 *own, uint32_t *mask, T (&x)[single<T>::N])
+                                               uint4 *own, uint32_t *mask, T (&x)[N<T, WAY>])
 {
-    constexpr int N = single<T>::N;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
-        const fused_statement s = args.statement[i];
-        alignas(16) T y[N];
-        if (s.operand[1] >= MYLIB_FUSED_ABSENT) {
-            copy_words((const uint32_t *)x, (uint32_t *)y);
-        } else {
-            read_operand(args, s.operand[1], at, own, y, x);
-        }
-        if (s.operand[0] != MYLIB_FUSED_FORWARDED)
-            read_operand(args, s.operand[0], at, own, x, y);
-        if (s.opcode < MYLIB_OP_COUNT) {
-            if (!step_in_line(s.opcode, x, y)) {
-                uint4 *again = WAY == REDUCED ? fused_shared + anew(threadIdx.x) : own;
-                uint4 *place = place_of(again, args.registers);
-                write_place(place, x);
-                write_place(place_of(again, args.registers + 1), y);
-                const uint4 *other = place_of(again, args.registers + 1);
-                if (WAY != FUNCTIONS || !call_function<T>(s.opcode, place, other))
-                    call_costly<T>(s.opcode, place, other);
-                read_place(place, x);
+        uint32_t bits; /* one load */
+        memcpy(&bits, &args.statement[i], sizeof bits);
+        const int opcode = bits & 255, first = bits >> 8 & 255, second = bits >> 16 & 255;
+        alignas(16) T y[N<T, WAY>];
+        if (second >= MYLIB_FUSED_ABSENT)
+            copy_words(x, y);
+        else
+            read_operand(args, second, at, own, y, x);
+        if (first != MYLIB_FUSED_FORWARDED)
+            read_operand(args, first, at, own, x, y);
+        if (opcode < MYLIB_OP_COUNT) {
+            const bool is_done = step_in_line(opcode, x, y);
+            if constexpr (HAS_CALLS<WAY>) {
+                if (!is_done)
+                    call_with<T, WAY>(args, opcode,
+                                      WAY == REDUCED ? fused_shared + anew(threadIdx.x) : own, x,
+                                      y);
             }
-        } else if (s.opcode == MYLIB_OPCODE_SET_MASK) {
-            uint32_t bits = 0;
+        } else if (opcode == MYLIB_OPCODE_SET_MASK) {
+            uint32_t set = 0;
 #pragma unroll
-            for (int j = 0; j < N; j++)
-                bits |= (uint32_t)is_nonzero(y[j]) << j;
-            *mask = bits;
-        } else if (s.opcode == MYLIB_OPCODE_TEST) {
+            for (int j = 0; j < N<T, WAY>; j++)
+                set |= (uint32_t)is_nonzero(y[j]) << j;
+            *mask = set;
+        } else if (opcode == MYLIB_OPCODE_TEST) {
 #pragma unroll
-            for (int j = 0; j < N; j++)
+            for (int j = 0; j < N<T, WAY>; j++)
                 x[j] = convert<T>(convert<t_bool>(x[j]));
-        } else if (s.opcode == MYLIB_OPCODE_SELECT) {
+        } else if (opcode == MYLIB_OPCODE_SELECT) {
             select(x, y, *mask);
         }
-        int target = WAY == REDUCED ? args.statement[anew(i)].target : s.target;
+        const int target = WAY == REDUCED ? args.statement[anew(i)].target : bits >> 24;
         if (target != MYLIB_FUSED_ABSENT)
-            write_place(place_of(own, target - MYLIB_FUSED_REGISTER), x);
+            write_place<T, WAY>(place_of<WAY>(own, target - MYLIB_FUSED_REGISTER), x);
     }
 }
 
 template <typename T, int WAY>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY>)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
     fused_kernel(const __grid_constant__ fused_args args)
 {
-    alignas(16) T x[single<T>::N] = {};
+    alignas(16) T x[N<T, WAY>] = {};
     uint4 *own = fused_shared + threadIdx.x;
-    uint32_t *mask = mask_of(args);
-    position<WAY> at = position_of<single<T>::G, WAY>(args);
-    if (!has_elements(args, at))
-        return;
+    uint32_t *mask = mask_of<WAY>(args);
+    position<WAY> at;
+    if constexpr (WAY == FLAT) {
+        if (elements_left<T>(args, at) <= 0)
+            return;
+        int full = elements_left<T>(args, at) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
+        asm volatile("" : "+r"(full));
+        at.is_full = full != 0;
+    } else {
+        at.count = mylib_fused_spaced(&args, (int32_t)blockIdx.x, (int32_t)threadIdx.x, N<T, WAY>,
+                                      &at.row, &at.column);
+        if (at.count == 0)
+            return;
+    }
     run_statements(args, at, own, mask, x);
-    int packed = 0;
     if (args.result_type == number_of<T>::value)
-        packed = write_result<T, T>(args, at, own, x);
+        write_result<T, T>(args, at, x);
     else if (args.result_type == MYLIB_BOOL)
-        packed = write_result<T, t_bool>(args, at, own, x);
+        write_result<T, t_bool>(args, at, x);
     else if constexpr (real_of<T>::is_complex)
-        packed = write_result<T, typename real_of<T>::type>(args, at, own, x);
-    if constexpr (WAY == ANY)
-        if (packed != 0)
-            scatter<single<T>::G>(first_of(args, at, 0), args.step[0], at.count(), packed,
-                                  place_of(own, args.registers));
+        write_result<T, typename real_of<T>::type>(args, at, x);
 }
 
 /* ---- Reductions of such programs ----------------------------------------------------------- */
@@ -679,18 +548,18 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, WAY
  * recomputed.
  */
 template <typename T> struct in_block {
-    static constexpr int G = single<T>::G, VECTORS = LANES / G; /* of a row of lanes */
+    static constexpr int VECTORS = LANES / G<T>; /* of a row of lanes */
     /* Blocks of terms that the threads process at once. */
     static __device__ __forceinline__ int set() { return blockDim.x / VECTORS; }
     static __device__ __forceinline__ int blocks(const fused_args &args)
     {
-        int64_t left = (args.columns - first_term<G>(args) + TERMS - 1) / TERMS;
+        int64_t left = (args.columns - first_term<T>(args) + TERMS - 1) / TERMS;
         return left < args.sets * set() ? (int)left : args.sets * set();
     }
     /* Two slots for the vectors of lanes of all threads, and one for the result of each block. */
     static __device__ __forceinline__ uint4 *vectors(const fused_args &args, int done)
     {
-        uint32_t *masks = mask_of(args) - threadIdx.x;
+        uint32_t *masks = mask_of<REDUCED>(args) - threadIdx.x;
         return (uint4 *)(masks + blockDim.x) + (done & set() ? blockDim.x : 0);
     }
     static __device__ __forceinline__ T *results(const fused_args &args)
@@ -714,19 +583,19 @@ template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
 
 /* Combines two rows of terms into the lanes. */
 template <int R, typename T>
-__device__ __forceinline__ void take_terms(const T (&x)[single<T>::N], T (&lane)[single<T>::G])
+__device__ __forceinline__ void take_terms(const T (&x)[N<T, REDUCED>], T (&lane)[G<T>])
 {
 #pragma unroll
-    for (int j = 0; j < single<T>::N; j++)
-        lane[j % single<T>::G] = combine<R>()(lane[j % single<T>::G], x[j]);
+    for (int j = 0; j < N<T, REDUCED>; j++)
+        lane[j % G<T>] = combine<R>()(lane[j % G<T>], x[j]);
 }
 
 /* Reduces the lanes of a block by a warp; thread 0 gets the result. */
 template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uint4 *vectors)
 {
-    constexpr int G = single<T>::G, V = LANES / (WARP * G);
+    constexpr int V = LANES / (WARP * G<T>);
     const int t = threadIdx.x % WARP;
-    alignas(16) T x[V][G];
+    alignas(16) T x[V][G<T>];
 #pragma unroll
     for (int v = 0; v < V; v++)
         *(uint4 *)x[v] = vectors[v * WARP + t];
@@ -746,23 +615,23 @@ template <int R, typename T> __device__ __forceinline__ void reduce_blocks(T *bl
 #define EACH_REDUCTION(CASE) CASE(MYLIB_SUM) CASE(MYLIB_PROD) CASE(MYLIB_MIN) CASE(MYLIB_MAX)
 
 template <typename T>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, REDUCED>)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<REDUCED>)
     reduced_kernel(const __grid_constant__ fused_args args)
 {
     typedef in_block<T> in;
-    constexpr int G = single<T>::G, VECTORS = in::VECTORS;
-    alignas(16) T x[single<T>::N] = {};
+    constexpr int VECTORS = in::VECTORS;
+    alignas(16) T x[N<T, REDUCED>] = {};
     uint4 *own = fused_shared + threadIdx.x;
-    uint32_t *mask = mask_of(args);
+    uint32_t *mask = mask_of<REDUCED>(args);
     position<REDUCED> at;
-    at.term =
-        first_term<G>(args) + (int)threadIdx.x / VECTORS * TERMS + (int)threadIdx.x % VECTORS * G;
+    at.term = first_term<T>(args) + (int)threadIdx.x / VECTORS * TERMS +
+              (int)threadIdx.x % VECTORS * G<T>;
 
 #pragma unroll 1
     for (int done = 0; done < in::blocks(args); done += in::set()) {
 #pragma unroll 1
-        for (int row = 0; row < TERMS / LANES; row += GROUPS) {
-            int full = at.term + ((GROUPS - 1) * LANES + G) <= args.columns;
+        for (int row = 0; row < TERMS / LANES; row += GROUPS<REDUCED>) {
+            int full = at.term + ((GROUPS<REDUCED> - 1) * LANES + G<T>) <= args.columns;
             asm volatile("" : "+r"(full));
             at.is_full = full != 0;
             if (at.term < args.columns)
@@ -771,14 +640,14 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
             if (!at.is_full) {
                 const int64_t left = args.columns - at.term;
 #pragma unroll
-                for (int j = 0; j < single<T>::N; j++)
-                    x[j] = j / G * LANES + j % G < left ? x[j] : neutral;
+                for (int j = 0; j < N<T, REDUCED>; j++)
+                    x[j] = j / G<T> * LANES + j % G<T> < left ? x[j] : neutral;
             }
             uint4 *place = in::vectors(args, done) + threadIdx.x;
-            alignas(16) T lane[G];
+            alignas(16) T lane[G<T>];
             *(uint4 *)lane = *place;
 #pragma unroll
-            for (int j = 0; j < G; j++)
+            for (int j = 0; j < G<T>; j++)
                 lane[j] = row == 0 ? neutral : lane[j];
             switch (args.reduction) {
 #define CASE(R)                                                                                    \
@@ -789,7 +658,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
 #undef CASE
             }
             *place = *(const uint4 *)lane;
-            at.term += GROUPS * LANES;
+            at.term += GROUPS<REDUCED> * LANES;
         }
         at.term += (in::set() - 1) * TERMS;
         /* Write the next lanes to the other slot while these are read. */
@@ -825,14 +694,13 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, SINGLE_BLOCKS<T, RED
 #undef CASE
     }
     char *out = args.data[0] + blockIdx.y * args.part_stride;
-    *(T *)(out + blockIdx.x * args.strides[0][0]) = results[0];
+    *(T *)(out + blockIdx.x * args.row_stride[0][0]) = results[0];
 }
 
 /* ---- Programs of several types ------------------------------------------------------------- */
 
 /* Packs the elements of a thread, of any type of at most 8 bytes, into words. */
-constexpr int MIXED_G = MYLIB_FUSED_MIXED_GROUP, MIXED_N = MIXED_G * GROUPS;
-static_assert(MIXED_N == 4, "a mask is one word of bools");
+constexpr int WORDS = 4 * GROUPS<MIXED>, MIXED_N = WORDS / 2;
 
 #define MIXED_TYPES(DT)                                                                            \
     DT(i8, I8)                                                                                     \
@@ -929,33 +797,10 @@ __device__ __noinline__ void convert_place(int from, int to, uint4 *place)
                    convert_element(from, to, bits[i]));
 }
 
-/* Load n elements into a slot from number `first` on, where they lie without gaps; store them. */
-__device__ __noinline__ void load_any(int first, const char *p, int64_t step, int n, int size,
-                                      uint4 *place)
-{
-    uint64_t bits[MIXED_N];
-#pragma unroll
-    for (int i = 0; i < MIXED_N; i++, p += step)
-        if (i < n)
-            bits[i] = load_bits(size, p);
-#pragma unroll
-    for (int i = 0; i < MIXED_N; i++)
-        if (i < n)
-            store_bits(size, element_of(place, size, first + i), bits[i]);
-}
-__device__ __noinline__ void store_any(int first, char *p, int64_t step, int n, int size,
-                                       uint4 *place)
-{
-#pragma unroll
-    for (int i = 0; i < MIXED_N; i++, p += step)
-        if (i < n)
-            store_bits(size, p, load_bits(size, element_of(place, size, first + i)));
-}
-
 __device__ __forceinline__ void read_words(const uint4 *place, uint32_t (&w)[WORDS])
 {
 #pragma unroll
-    for (int v = 0; v < GROUPS; v++) {
+    for (int v = 0; v < WORDS / 4; v++) {
         uint4 q = place[v * blockDim.x];
         w[4 * v] = q.x, w[4 * v + 1] = q.y, w[4 * v + 2] = q.z, w[4 * v + 3] = q.w;
     }
@@ -963,93 +808,82 @@ __device__ __forceinline__ void read_words(const uint4 *place, uint32_t (&w)[WOR
 __device__ __forceinline__ void write_words(uint4 *place, const uint32_t (&w)[WORDS])
 {
 #pragma unroll
-    for (int v = 0; v < GROUPS; v++)
+    for (int v = 0; v < WORDS / 4; v++)
         place[v * blockDim.x] = make_uint4(w[4 * v], w[4 * v + 1], w[4 * v + 2], w[4 * v + 3]);
 }
 
-/* Convert between groups of vectors in memory and packed words. */
-__device__ __forceinline__ void read_vectors(const fused_args &args, int input,
-                                             const position<ANY> &at, int size,
-                                             uint32_t (&w)[WORDS])
+#define EACH_ELEMENT(CASE) CASE(uint8_t) CASE(uint16_t) CASE(uint32_t) CASE(uint64_t)
+
+/* Load a thread's elements of operand k as packed words, and store them. */
+__device__ __forceinline__ void load_words(const fused_args &args, int k,
+                                           const position<SPACED> &at, int size,
+                                           uint32_t (&w)[WORDS])
 {
-    char *p[GROUPS];
-    find_groups<MIXED_G>(args, at, 1 + input, size, p);
-#pragma unroll
-    for (int v = 0; v < GROUPS; v++) {
-        if (size == 8) {
-            uint4 q = *(const uint4 *)p[v];
-            w[4 * v] = q.x, w[4 * v + 1] = q.y, w[4 * v + 2] = q.z, w[4 * v + 3] = q.w;
-        } else if (size == 4) {
-            uint2 q = *(const uint2 *)p[v];
-            w[2 * v] = q.x, w[2 * v + 1] = q.y;
-        } else if (size == 2) {
-            w[v] = *(const uint32_t *)p[v];
-        } else {
-            uint32_t half = *(const uint16_t *)p[v];
-            w[0] = v == 0 ? half : w[0] | half << 16;
-        }
+    const char *p = first_of(args, at, k);
+    const int64_t step = args.step[k];
+    switch (size) {
+#define CASE(element)                                                                              \
+    case sizeof(element): {                                                                        \
+        element values[MIXED_N] = {};                                                              \
+        _Pragma("unroll") for (int i = 0; i < MIXED_N; i++, p += step) if (i < at.count)           \
+            values[i] = *(const element *)p;                                                       \
+        memcpy(w, values, sizeof values);                                                          \
+        break;                                                                                     \
+    }
+        EACH_ELEMENT(CASE)
+#undef CASE
     }
 }
-__device__ __forceinline__ void write_vectors(const fused_args &args, const position<ANY> &at,
-                                              int size, const uint32_t (&w)[WORDS])
+__device__ __forceinline__ void store_words(const fused_args &args, const position<SPACED> &at,
+                                            int size, const uint32_t (&w)[WORDS])
 {
-    char *p[GROUPS];
-    find_groups<MIXED_G>(args, at, 0, size, p);
-#pragma unroll
-    for (int v = 0; v < GROUPS; v++) {
-        if (size == 8)
-            __stcs((uint4 *)p[v], make_uint4(w[4 * v], w[4 * v + 1], w[4 * v + 2], w[4 * v + 3]));
-        else if (size == 4)
-            __stcs((uint2 *)p[v], make_uint2(w[2 * v], w[2 * v + 1]));
-        else if (size == 2)
-            __stcs((uint32_t *)p[v], w[v]);
-        else
-            __stcs((uint16_t *)p[v], (uint16_t)(w[0] >> 16 * v));
+    char *p = first_of(args, at, 0);
+    const int64_t step = args.step[0];
+    switch (size) {
+#define CASE(element)                                                                              \
+    case sizeof(element): {                                                                        \
+        element values[MIXED_N];                                                                   \
+        memcpy(values, w, sizeof values);                                                          \
+        _Pragma("unroll") for (int i = 0; i < MIXED_N; i++, p += step) if (i < at.count) *         \
+            (element *)p = values[i];                                                              \
+        break;                                                                                     \
+    }
+        EACH_ELEMENT(CASE)
+#undef CASE
     }
 }
 
 /* Reads an operand as words of type `to` and keeps `other`. */
 __device__ __forceinline__ void read_mixed(const fused_args &args, int operand, int from, int to,
-                                           const position<ANY> &at, uint4 *own,
+                                           const position<SPACED> &at, uint4 *own,
                                            uint32_t (&w)[WORDS], uint32_t (&other)[WORDS])
 {
-    uint4 *place = place_of(own, args.registers);
-    int input = mylib_fused_input(operand);
-    bool is_there = true;
-    if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_REGISTER) {
+    if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_CONVERTED) {
         uint4 q = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
 #pragma unroll
-        for (int v = 0; v < GROUPS; v++)
+        for (int v = 0; v < WORDS / 4; v++)
             w[4 * v] = q.x, w[4 * v + 1] = q.y, w[4 * v + 2] = q.z, w[4 * v + 3] = q.w;
         return; /* converted already */
     }
-    if (input >= 0) {
-        is_there = at.is_full && operand >= MYLIB_FUSED_VECTOR_INPUT;
-        if (is_there)
-            read_vectors(args, input, at, size_of(from), w);
-    } else if (operand != MYLIB_FUSED_FORWARDED) {
-        read_words(place_of(own, operand - MYLIB_FUSED_REGISTER), w);
-    }
-    if (is_there && from == to)
+    if (operand < MYLIB_FUSED_REGISTER)
+        load_words(args, 1 + operand - MYLIB_FUSED_DIRECT, at, size_of(from), w);
+    else if (operand != MYLIB_FUSED_FORWARDED)
+        read_words(place_of<MIXED>(own, operand - MYLIB_FUSED_REGISTER), w);
+    if (from == to)
         return;
-    write_words(place_of(own, args.registers + 1), other);
-    if (is_there)
-        write_words(place, w);
-    else
-        each_part<MIXED_G>(args, at, 1 + input, [&](int first, const char *p, int64_t step, int n) {
-            load_any(first, p, step, n, size_of(from), place);
-        });
-    if (from != to)
-        convert_place(from, to, place);
+    uint4 *place = place_of<MIXED>(own, args.registers);
+    write_words(place_of<MIXED>(own, args.registers + 1), other);
+    write_words(place, w);
+    convert_place(from, to, place);
     read_words(place, w);
-    read_words(place_of(own, args.registers + 1), other);
+    read_words(place_of<MIXED>(own, args.registers + 1), other);
 }
 
 /*
  * Computes the operation on packed words of one type; returns false for operations that are calls.
  */
 template <typename T>
-__device__ __forceinline__ bool step_words(const fused_statement &s, uint32_t (&x)[WORDS],
+__device__ __forceinline__ bool step_words(const mylib_fused_statement &s, uint32_t (&x)[WORDS],
                                            const uint32_t (&y)[WORDS])
 {
     typedef typename real_of<T>::type R;
@@ -1116,18 +950,20 @@ __device__ __forceinline__ void select_words(uint32_t (&x)[WORDS], const uint32_
     memcpy(x, a, sizeof a);
 }
 
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<MIXED>)
     mixed_kernel(const __grid_constant__ fused_args args)
 {
     alignas(16) uint32_t x[WORDS] = {0}, y[WORDS] = {0};
     uint4 *own = fused_shared + threadIdx.x;
     uint32_t mask = 0;
-    const position<ANY> at = position_of<MIXED_G, ANY>(args);
-    if (!has_elements(args, at))
+    position<SPACED> at;
+    at.count = mylib_fused_spaced(&args, (int32_t)blockIdx.x, (int32_t)threadIdx.x, MIXED_N,
+                                  &at.row, &at.column);
+    if (at.count == 0)
         return;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
-        const fused_statement s = args.statement[i];
+        const mylib_fused_statement s = args.statement[i];
         bool is_mask = s.opcode == MYLIB_OPCODE_SET_MASK;
         int type = is_mask ? MYLIB_BOOL : s.type;
         if (s.operand[1] == MYLIB_FUSED_FORWARDED) {
@@ -1151,17 +987,17 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
 #undef DT
             }
             if (!is_done) {
-                uint4 *place = place_of(own, args.registers);
+                uint4 *place = place_of<MIXED>(own, args.registers);
                 write_words(place, x);
-                write_words(place_of(own, args.registers + 1), y);
-                call_words(s.type, s.opcode, place, place_of(own, args.registers + 1));
+                write_words(place_of<MIXED>(own, args.registers + 1), y);
+                call_words(s.type, s.opcode, place, place_of<MIXED>(own, args.registers + 1));
                 read_words(place, x);
             }
         } else if (is_mask) {
             mask = 0;
 #pragma unroll
             for (int j = 0; j < MIXED_N; j++)
-                mask |= (uint32_t)((y[0] >> 8 * j & 0xff) != 0) << j;
+                mask |= (uint32_t)((y[j / 4] >> 8 * (j % 4) & 0xff) != 0) << j;
         } else if (s.opcode == MYLIB_OPCODE_SELECT) {
             switch (size_of(s.type)) {
             case 1:
@@ -1178,25 +1014,11 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, MIXED_BLOCKS)
             }
         }
         if (s.target != MYLIB_FUSED_ABSENT)
-            write_words(place_of(own, s.target - MYLIB_FUSED_REGISTER), x);
+            write_words(place_of<MIXED>(own, s.target - MYLIB_FUSED_REGISTER), x);
     }
 
-    int size = size_of(args.result_type);
-    if (has_groups(args, at, 0)) {
-        write_vectors(args, at, size, x);
-        return;
-    }
-    uint4 *place = place_of(own, args.registers);
-    write_words(place, x);
-    each_part<MIXED_G>(args, at, 0, [&](int first, char *p, int64_t step, int n) {
-        store_any(first, p, step, n, size, place);
-    });
+    store_words(args, at, size_of(args.result_type), x);
 }
-
-/* Selects the kernel of contiguous vectors for T, or that of any layout where it is as fast. */
-template <typename T>
-constexpr int FLAT_WAY = std::is_same<T, t_i32>::value || std::is_same<T, t_c64>::value ? (int)ANY
-                                                                                        : (int)FLAT;
 
 cudaError_t launch(const fused_args *args, cudaStream_t stream)
 {
@@ -1205,15 +1027,13 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        kernel = args->is_flat ? (const void *)fused_kernel<t_##s, FLAT_WAY<t_##s>>                \
-                               : (const void *)fused_kernel<t_##s, ANY>;                           \
+        kernel = args->spare > 0 ? (const void *)fused_kernel<t_##s, CALLS>                        \
+                 : args->is_flat ? (const void *)fused_kernel<t_##s, FLAT>                         \
+                                 : (const void *)fused_kernel<t_##s, SPACED>;                      \
         break;
         MYLIB_FUSED_TYPES(DT)
 #undef DT
     }
-    if (args->has_functions)
-        kernel = args->computed_type == MYLIB_F32 ? (const void *)fused_kernel<t_f32, FUNCTIONS>
-                                                  : (const void *)fused_kernel<t_f64, FUNCTIONS>;
     if (args->is_reduced)
         kernel = args->computed_type == MYLIB_F32 ? (const void *)reduced_kernel<t_f32>
                                                   : (const void *)reduced_kernel<t_f64>;

@@ -2,16 +2,16 @@
  * fused.h - programs of several statements in one launch: its arguments, and how a program becomes
  * them.  Compiles as C and as CUDA C++; needs no CUDA.
  *
- * A thread computes two groups of elements, 16 bytes each of the widest type; where vectors are not
- * aligned, or rows are short, as many elements at equal distances instead ("spaced"), whose
- * neighbours in memory are the next thread's: all that fast loads need.  The result of each
- * statement stays in its hardware registers, where the next one finds it; what is needed later goes
- * to the thread's own places in shared memory.  Only in reductions a thread waits for others.
+ * A thread computes some elements at equal distances ("spaced"), whose neighbours in memory are the
+ * next thread's: all that fast loads need.  Where all operands are vectors of one dimension
+ * ("flat"), it computes as many elements in groups of 16 bytes.  The result of each statement stays
+ * in its hardware registers, where the next one finds it; what is needed later goes to the thread's
+ * own places in shared memory.  Only in reductions a thread waits for others.
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
  * Other programs run in the mixed kernel, if all their types have 8 bytes at most.  f32 and
- * f64 have one more kernel, for programs with functions, which are calls and need more registers.
+ * f64 have one more kernel, for programs with functions, which are calls.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu.
@@ -29,6 +29,7 @@ extern "C" {
 #define MYLIB_FUSED_TYPES(DT)                                                                      \
     DT(i32, I32)                                                                                   \
     DT(i64, I64)                                                                                   \
+    DT(f16, F16)                                                                                   \
     DT(f32, F32)                                                                                   \
     DT(f64, F64)                                                                                   \
     DT(c64, C64)                                                                                   \
@@ -40,24 +41,27 @@ extern "C" {
 #define MYLIB_FUSED_MAX_REGISTERS 21
 #define MYLIB_FUSED_SPARE_REGISTERS 2 /* for what is done by calls */
 #define MYLIB_FUSED_MAX_NDIM 4
-#define MYLIB_FUSED_MAX_GROUPS ((int64_t)1 << 30) /* of more than one dimension */
+#define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* and as many elements fit in any layout */
 
-#define MYLIB_FUSED_GROUPS 2           /* of a thread */
-#define MYLIB_FUSED_REGISTER_NBYTES 32 /* of a thread */
+/*
+ * Groups of 16 bytes, which a thread has of each operand: the more, the less it decodes; fewer let
+ * more threads run.  In the mixed kernel they are elements of at most 8 bytes.
+ */
+#define MYLIB_FUSED_SPACED_GROUPS 4
+#define MYLIB_FUSED_CALL_GROUPS 4
+#define MYLIB_FUSED_FLAT_GROUPS 2 /* and in reductions */
+#define MYLIB_FUSED_MIXED_GROUPS 2
+#define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
 #define MYLIB_FUSED_MAX_BLOCKS 64             /* of terms, that a thread block reduces */
 
-/* Elements of a group of the kernel for `type`. */
-#define MYLIB_FUSED_GROUP(size) (16 / (int)(size))
-#define MYLIB_FUSED_MIXED_GROUP 2
-
-/* The places of an operand: an input, a constant, a register, an input read as vectors, or: */
+/* The places of an operand: an input as it is stored, a register, a constant, or: */
 enum {
-    MYLIB_FUSED_INPUT = 0,
-    MYLIB_FUSED_CONSTANT = MYLIB_PROGRAM_MAX_INPUTS,
-    MYLIB_FUSED_REGISTER = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS,
-    MYLIB_FUSED_VECTOR_INPUT = MYLIB_FUSED_REGISTER + MYLIB_FUSED_MAX_REGISTERS,
+    MYLIB_FUSED_DIRECT = 0,
+    MYLIB_FUSED_REGISTER = MYLIB_FUSED_DIRECT + MYLIB_PROGRAM_MAX_INPUTS,
+    MYLIB_FUSED_CONSTANT = MYLIB_FUSED_REGISTER + MYLIB_FUSED_MAX_REGISTERS,
+    MYLIB_FUSED_CONVERTED = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS, /* an input */
     MYLIB_FUSED_FORWARDED = 255, /* the result of the last statement */
     MYLIB_FUSED_ABSENT = 254,
 };
@@ -67,55 +71,46 @@ enum {
  * operand_type says nothing: what is not an input has that type.
  */
 typedef struct mylib_fused_statement {
-    uint8_t opcode, type, result_type;
-    uint8_t target; /* a register that gets the result too, or ABSENT */
+    uint8_t opcode;
     uint8_t operand[2];
-    uint8_t operand_type[2];
+    uint8_t target; /* a register that gets the result too, or ABSENT */
+    uint8_t type, result_type, operand_type[2];
 } mylib_fused_statement;
 
-/*
- * The ways in which an operand lies along the columns.  Inputs that are vectors in one or two
- * dimensions, of the type that a program of one type computes in, are DIRECT.
- */
-enum {
-    MYLIB_FUSED_VECTOR,  /* each group contiguous, and aligned as a whole */
-    MYLIB_FUSED_SINGLE,  /* one element for the row */
-    MYLIB_FUSED_ELEMENT, /* at any distance */
-};
-
-/* One launch.  Dimensions outermost first, the last is the columns; rows are all the others. */
+/* One launch: the last dimension is the columns, and rows are all the others. */
 typedef struct mylib_fused_args {
-    int32_t statements, registers; /* and the spare ones behind them */
+    int32_t statements, registers;
+    int32_t spare; /* registers behind them, which calls read and write; 0 without calls */
     int32_t threads;
     int32_t ndim, inputs, rows;
     int32_t is_flat; /* one dimension, and all operands are vectors */
-    int32_t has_functions, is_spaced;
-    int64_t columns, row_groups, groups;
-    mylib_divider row_divider; /* by row_groups, when there are rows */
-    mylib_divider divider[MYLIB_FUSED_MAX_NDIM];
-    int32_t shape[MYLIB_FUSED_MAX_NDIM];
+    int32_t is_reduced;
+    int64_t columns;
     uint8_t computed_type, result_type;
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
-    uint8_t access[MYLIB_MAX_OPERANDS];
     char *data[MYLIB_MAX_OPERANDS];
-    int64_t strides[MYLIB_FUSED_MAX_NDIM][MYLIB_MAX_OPERANDS];
+    int64_t column_stride[MYLIB_MAX_OPERANDS];
     /*
-     * If is_spaced: a thread block takes a tile, `across` threads side by side, one such row of
-     * threads below the other.  A thread's elements are column_step or row_step apart, in operand k
-     * step[k] bytes.  Tiles do not cross slices, within which rows lie at equal distances.
+     * Of spaced elements: a thread block takes a tile, `across` threads side by side, one such row
+     * of threads below the other.  A thread's elements are column_step or row_step apart, in
+     * operand k step[k] bytes.  Tiles do not cross slices, within which rows lie at equal distances.
      */
     int64_t step[MYLIB_MAX_OPERANDS];
     int32_t across, column_step, row_step;
     int32_t tile_columns, tile_rows, tiles_across, slice_rows, slice_tiles;
     int64_t tiles;
     mylib_divider across_divider, tiles_across_divider, slice_tiles_divider;
+    /* The dimensions of the rows, innermost first. */
+    int64_t row_stride[MYLIB_FUSED_MAX_NDIM - 1][MYLIB_MAX_OPERANDS];
+    int32_t row_shape[MYLIB_FUSED_MAX_NDIM - 1];
+    mylib_divider row_divider[MYLIB_FUSED_MAX_NDIM - 1];
     /*
-     * In a reduction the columns are the terms of an output, and strides[0][0] is from one output
-     * to the next.  A thread block takes a part: some sets of blocks of terms, where a set has as
-     * many blocks as its threads have the lanes of.  The result of a part goes to data[0],
-     * part_stride after the result of the part before.
+     * In a reduction the columns are the terms of an output, and the rows are the outputs.  A
+     * thread block takes a part: some sets of blocks of terms, where a set has as many blocks as
+     * its threads have the lanes of.  The result of a part goes to data[0], part_stride after the
+     * result of the part before, and row_stride[0][0] after that of the output before.
      */
-    int32_t is_reduced, reduction, sets;
+    int32_t reduction, sets;
     int64_t part_stride;
     MYLIB_ALIGNAS(16)
     unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
@@ -139,12 +134,35 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 
 /*
  * Prepares a launch that reduces the program's results: the kept dimensions come first, and operand
- * 0 is ignored.  Returns the parts of each output, and leaves data[0], strides[0][0] and
- * part_stride to the caller; returns 0 if one launch cannot do it.
+ * 0 is ignored.  Returns the parts of each output, and leaves data[0],
+ * row_stride[0][0] and part_stride to the caller; returns 0 if one launch cannot do it.
  */
 int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
                                    const mylib_layout *layout, int kept_ndim,
                                    mylib_reduction reduction);
+
+/* Tells whether the operands are vectors of one dimension. */
+static inline int mylib_fused_is_by_groups(const mylib_fused_args *args)
+{
+    return args->is_flat || args->is_reduced;
+}
+
+/* The groups of a thread. */
+static inline int mylib_fused_groups(const mylib_fused_args *args)
+{
+    return args->computed_type == MYLIB_FUSED_MIXED ? MYLIB_FUSED_MIXED_GROUPS
+           : args->is_flat || args->is_reduced      ? MYLIB_FUSED_FLAT_GROUPS
+           : args->spare > 0                        ? MYLIB_FUSED_CALL_GROUPS
+                                                    : MYLIB_FUSED_SPACED_GROUPS;
+}
+
+/* The elements of a thread. */
+static inline int mylib_fused_elements(const mylib_fused_args *args)
+{
+    const int is_mixed = args->computed_type == MYLIB_FUSED_MIXED;
+    return mylib_fused_groups(args) *
+           MYLIB_FUSED_GROUP(is_mixed ? 8 : mylib_type_size((mylib_type)args->computed_type));
+}
 
 /*
  * Bytes of shared memory of a thread block: the registers, and a mask for each thread; reductions
@@ -152,9 +170,9 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
  */
 static inline int mylib_fused_shared(const mylib_fused_args *args)
 {
-    int registers = args->registers + MYLIB_FUSED_SPARE_REGISTERS + args->is_reduced;
-    return args->threads * (registers * MYLIB_FUSED_REGISTER_NBYTES + 4) +
-           args->is_reduced * MYLIB_FUSED_MAX_BLOCKS * 8;
+    const int slots =
+        (args->registers + args->spare) * mylib_fused_groups(args) + 2 * args->is_reduced;
+    return args->threads * (slots * 16 + 4) + args->is_reduced * MYLIB_FUSED_MAX_BLOCKS * 8;
 }
 
 /* Blocks of terms that a thread block of a reduction takes at once. */
@@ -174,12 +192,11 @@ static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
 /* Thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
-    int64_t block = (int64_t)args->threads * MYLIB_FUSED_GROUPS;
     if (args->is_reduced)
         return args->rows * mylib_fused_parts(args);
-    if (args->is_spaced)
+    if (!args->is_flat)
         return args->tiles;
-    return mylib_divide_up(args->groups, block);
+    return mylib_divide_up(args->columns, (int64_t)args->threads * mylib_fused_elements(args));
 }
 
 /* Enqueues it on the current device. */
@@ -193,46 +210,24 @@ void mylib_cuda_load_fused(void);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
 
-/* The number of the input that an operand is, or -1. */
-MYLIB_DEVICE_FN int mylib_fused_input(int operand)
-{
-    if (operand < MYLIB_FUSED_CONSTANT)
-        return operand - MYLIB_FUSED_INPUT;
-    operand -= MYLIB_FUSED_VECTOR_INPUT;
-    return operand >= 0 && operand < MYLIB_PROGRAM_MAX_INPUTS ? operand : -1;
-}
-
 /* Bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
 {
     int64_t offset = 0;
-    if (args->ndim == 1)
-        return 0;
-    MYLIB_ROLLED for (int d = args->ndim - 2; d > 0; d--)
+    int d = 0;
+    if (args->ndim <= 2)
+        return (uint32_t)row * args->row_stride[0][k];
+    MYLIB_ROLLED for (; d < args->ndim - 2; d++)
     {
-        int32_t quotient = mylib_divide(row, args->divider[d]);
-        offset += (int64_t)(row - quotient * args->shape[d]) * args->strides[d][k];
+        int32_t quotient = mylib_divide(row, args->row_divider[d]);
+        offset += (int64_t)(row - quotient * args->row_shape[d]) * args->row_stride[d][k];
         row = quotient;
     }
-    return offset + (int64_t)row * args->strides[0][k];
-}
-
-/* The row and the first column of a group of `size` elements; how many of them there are. */
-MYLIB_DEVICE_FN int mylib_fused_group(const mylib_fused_args *args, int64_t group, int size,
-                                      int32_t *row, int64_t *column)
-{
-    *row = 0;
-    if (args->ndim > 1) {
-        *row = mylib_divide((int32_t)group, args->row_divider);
-        group -= *row * args->row_groups;
-    }
-    *column = group * size;
-    int64_t left = *row < args->rows ? args->columns - *column : 0;
-    return left >= size ? size : left > 0 ? (int)left : 0;
+    return offset + (int64_t)row * args->row_stride[d][k];
 }
 
 /*
- * Finds a thread's first element of a spaced launch; returns how many of its `most` elements exist.
+ * Finds a thread's first spaced element; returns how many of its `most` elements exist.
  */
 MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t block, int32_t thread,
                                        int most, int32_t *row, int64_t *column)
@@ -240,16 +235,19 @@ MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t blo
     const int32_t down = mylib_divide(thread, args->across_divider);
     const int32_t tile_row = mylib_divide(block, args->tiles_across_divider);
     const int32_t slice = mylib_divide(tile_row, args->slice_tiles_divider);
-    const int32_t end = (slice + 1) * args->slice_rows;
-    int n = 0;
     *row =
         slice * args->slice_rows + (tile_row - slice * args->slice_tiles) * args->tile_rows + down;
     *column = (int64_t)(block - tile_row * args->tiles_across) * args->tile_columns +
               (thread - down * args->across);
+    const int32_t rows = (slice + 1) * args->slice_rows - *row;
+    const int64_t columns = args->columns - *column;
     if ((down + 1) * args->across > args->threads) /* too few threads for another row */
         return 0;
-    for (int i = 0; i < most; i++)
-        n += *row + i * args->row_step < end && *column + i * args->column_step < args->columns;
+    if (rows > (most - 1) * args->row_step && columns > (most - 1) * args->column_step)
+        return most;
+    int n = 0;
+    MYLIB_ROLLED for (int i = 0; i < most; i++) n +=
+        i * args->row_step < rows && i * args->column_step < columns;
     return n;
 }
 

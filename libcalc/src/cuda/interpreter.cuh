@@ -250,36 +250,14 @@ MEANING_LOGIC(logical_or, bool)
 MEANING_LOGIC(logical_xor, bool)
 MEANING_TEST(logical_not, bool)
 
-/*
- * Tells which operations take so long that a call costs nothing beside them.  Inlined, each would
- * be copied for every element of a thread and raise the register use of all operations.
- */
-template <int OP, typename T> __device__ constexpr bool is_costly()
-{
-    constexpr element_class c = class_of<T>::value;
-    if (c == COMPLEX)
-        return OP == MYLIB_OP_divide || OP == MYLIB_OP_sqrt || OP == MYLIB_OP_absolute;
-    return (c == FLOAT || c == HALF) && (OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder);
-}
-/*
- * Tells which operations are calls too where a thread has many values in registers: divisions and
- * shifts of integers.
- */
-template <int OP, typename T> __device__ constexpr bool is_by_call()
-{
-    constexpr element_class c = class_of<T>::value;
-    return is_costly<OP, T>() ||
-           ((c == SIGNED || c == UNSIGNED) &&
-            (OP == MYLIB_OP_divide || OP == MYLIB_OP_floor_divide || OP == MYLIB_OP_remainder ||
-             OP == MYLIB_OP_left_shift || OP == MYLIB_OP_right_shift));
-}
 template <int OP, typename T> __device__ __noinline__ T apply_costly(T a, T b)
 {
     return meaning<OP, T>::apply(a, b);
 }
 template <int OP, typename T, bool CALLS> __device__ __forceinline__ T apply(T a, T b)
 {
-    if constexpr (CALLS ? is_by_call<OP, T>() : is_costly<OP, T>())
+    constexpr int TYPE = number_of<T>::value;
+    if constexpr (CALLS ? mylib_is_by_call(OP, TYPE) : mylib_is_costly(OP, TYPE))
         return apply_costly<OP, T>(a, b);
     else
         return meaning<OP, T>::apply(a, b);
@@ -311,7 +289,7 @@ __device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t ma
 /*
  * Computes acc[i] = opcode(acc[i], x[i]) for the N elements of a thread; bit i of mask belongs to
  * element i.  The caller handles MYLIB_OPCODE_MASK, whose operand is not converted to T. acc and x
- * are aligned to at least 4 bytes.  CALLS: see is_by_call().
+ * are aligned to at least 4 bytes.  CALLS: see mylib_is_by_call().
  */
 template <typename T, int N, bool CALLS = false>
 __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], uint32_t mask = 0)

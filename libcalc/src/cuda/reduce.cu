@@ -385,33 +385,58 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
     return reduce_vectors(f, acc);
 }
 
-/* Reduces n terms, aligned to their elements: value v of thread t is lane 32 v + t. */
+/*
+ * Combines SOME rows of lanes from a[0] on with acc, of which `left` terms are there, at least one:
+ * value v of thread t is lane 32 v + t.  All loads come before the first use; what is not there is
+ * loaded from elsewhere, since nvcc would put each load that has a condition just before its use.
+ */
+template <typename S, bool DOT, int SOME, typename F, typename C, int V>
+__device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int left,
+                                          bool is_first, C (&acc)[V])
+{
+    constexpr int N = SOME * V;
+    const int t = threadIdx.x % WARP, mine = left > t ? (left - t - 1) / WARP + 1 : 0;
+    const int64_t start = t < left ? t : 0, last = mine > 0 ? mine - 1 : 0;
+    const S *p = (const S *)a + start, *q = (const S *)b + start;
+    S x[N], y[DOT ? N : 1];
+    if (left >= SOME * LANES) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            x[i] = p[i * WARP];
+            if constexpr (DOT)
+                y[i] = q[i * WARP];
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int64_t at = (i < last ? i : last) * WARP;
+            x[i] = p[at];
+            if constexpr (DOT)
+                y[i] = q[at];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        C term = convert<C>(x[i]);
+        if constexpr (DOT)
+            term = product(term, convert<C>(y[i]));
+        const C both = is_first && i < V ? term : f(acc[i % V], term);
+        if (i < mine)
+            acc[i % V] = both;
+    }
+}
+
+/* Reduces n terms, aligned to their elements. */
 template <typename F, typename C, typename S, bool DOT>
 __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const char *b)
 {
-    constexpr int V = LANES / WARP;
+    constexpr int V = LANES / WARP, SOME = sizeof(C) * (DOT ? 2 : 1) <= 4 ? 2 : 1;
+    constexpr int NBYTES = SOME * LANES * sizeof(S);
     int t = threadIdx.x % WARP, lanes = n < LANES ? n : LANES;
     C acc[V];
 #pragma unroll 1
-    for (int r = 0; r * LANES < n; r++) {
-        C x[V];
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            int i = r * LANES + v * WARP + t;
-            i = i < n ? i : 0; /* unused */
-            x[v] = convert<C>(((const S *)a)[i]);
-            if constexpr (DOT)
-                x[v] = product(x[v], convert<C>(((const S *)b)[i]));
-        }
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            C both = f(acc[v], x[v]);
-            if (r == 0)
-                acc[v] = x[v];
-            else if (r * LANES + v * WARP + t < n)
-                acc[v] = both;
-        }
-    }
+    for (int left = n; left > 0; left -= SOME * LANES, a += NBYTES, b += NBYTES)
+        take_rows<S, DOT, SOME>(f, a, b, left, left == n, acc);
 #pragma unroll
     for (int half = V / 2; half > 0; half /= 2)
 #pragma unroll

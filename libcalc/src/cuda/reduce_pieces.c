@@ -544,12 +544,12 @@ static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *s
         return 0;
     if (parts == 1) {
         args.data[0] = layout->data[0];
-        args.strides[0][0] = j->kept_ndim == 0 ? 0 : layout->strides[0][0];
+        args.row_stride[0][0] = j->kept_ndim == 0 ? 0 : layout->strides[0][0];
     } else {
         MYLIB_TRY(
             mylib_cuda_alloc(j->device, (size_t)(args.rows * parts * size), j->stream, &partial));
         args.data[0] = partial;
-        args.strides[0][0] = size;
+        args.row_stride[0][0] = size;
     }
     args.part_stride = args.rows * size;
     MYLIB_TRY(mylib_cuda_launch_fused(&args, j->stream));

@@ -290,7 +290,7 @@ static mylib_status run_fused(void *context, mylib_layout *piece)
     mylib_fused_args args;
     mylib_fused_fit fit = mylib_fused_init(&args, c->program, piece);
     if (fit == MYLIB_FUSED_TOO_MANY_ELEMENTS)
-        return mylib_layout_in_pieces(piece, MYLIB_FUSED_MAX_GROUPS, MYLIB_MAX_NDIM, run_fused,
+        return mylib_layout_in_pieces(piece, MYLIB_FUSED_MAX_ROWS, MYLIB_MAX_NDIM, run_fused,
                                       context);
     if (fit != MYLIB_FUSED_FITS)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "the program does not fit a launch (%d)",

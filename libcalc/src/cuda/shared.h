@@ -11,9 +11,11 @@
 #define MYLIB_DEVICE_FN static __device__ __forceinline__
 /* A loop that mostly has no iteration or one: unrolled it would only take registers. */
 #define MYLIB_ROLLED _Pragma("unroll 1")
+#define MYLIB_CONSTANT_FN static __host__ __device__ constexpr
 #else
 #define MYLIB_DEVICE_FN static inline
 #define MYLIB_ROLLED
+#define MYLIB_CONSTANT_FN static inline
 #endif
 
 #ifdef __cplusplus
@@ -51,6 +53,30 @@ MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
 {
     uint32_t high = (uint32_t)(((uint64_t)(uint32_t)x * d.multiplier) >> 32);
     return (int32_t)((high + (uint32_t)x) >> d.shift);
+}
+
+/*
+ * Tells which operations take so long that a call costs nothing beside them.  Inlined, each would
+ * be copied for every element of a thread and raise the register use of all operations.
+ */
+MYLIB_CONSTANT_FN int mylib_is_costly(int op, int type)
+{
+    return type == MYLIB_C64 || type == MYLIB_C128
+               ? op == MYLIB_OP_divide || op == MYLIB_OP_sqrt || op == MYLIB_OP_absolute
+               : type >= MYLIB_F16 && type <= MYLIB_F64 &&
+                     (op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder);
+}
+
+/*
+ * Tells which operations are calls too where a thread has many values in registers: divisions and
+ * shifts of integers.
+ */
+MYLIB_CONSTANT_FN int mylib_is_by_call(int op, int type)
+{
+    return mylib_is_costly(op, type) ||
+           (type <= MYLIB_U64 &&
+            (op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder ||
+             op == MYLIB_OP_left_shift || op == MYLIB_OP_right_shift));
 }
 
 #ifdef __cplusplus
