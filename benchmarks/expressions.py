@@ -110,6 +110,7 @@ F8 = Program(f"{_TEXT} f8", _TEXT, ("f8",) * 5, _OUT)
 F4 = Program(f"{_TEXT} f4", _TEXT, ("f4",) * 5, _OUT)
 MIXED = Program(f"{_TEXT} i4 and f8", _TEXT, ("i4", "f8", "i4", "f8", "i4"), _OUT)
 OTHERS = (
+    Program(f"{_TEXT} f2", _TEXT, ("f2",) * 5),
     Program("sqrt(a * a + b * b) f8", "sqrt(a * a + b * b)", ("f8", "f8")),
     Program("where(a < c, a * b, c) f4", "where(a < c, a * b, c)", ("f4", "f4", "f4")),
     Program("sum(a * b) f8", "sum(a * b)", ("f8", "f8")),

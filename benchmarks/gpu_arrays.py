@@ -448,9 +448,9 @@ def _narrow_and_short_cases(nbytes: int) -> Iterator[Case]:
 
     sums = {"f2": "f2", "f4": "f4", "f8": "f8", "i1": "i8", "u1": "u8", "i2": "i8", "u2": "u8"}
     sums |= {"i4": "i8", "i8": "i8", "c8": "c8", "?": "i8"}
-    for length in (2, 3, 4, 8, 16, 33, 64):
+    for length in (2, 3, 4, 8, 16, 33, 64, 300, 1000):
         for type_ in ("f4", "u1", "f2", "f8", "i1", "i4", "i8", "c8"):
-            if type_ in ("f4", "u1") or length in (3, 16):
+            if type_ in ("f4", "u1") or length in (3, 16, 1000):
                 size = length * np.dtype(type_).itemsize + np.dtype(sums[type_]).itemsize
                 shape = (nbytes // 2 // size, length)
                 name = f"sum of rows of {length} {type_}"
