@@ -18,12 +18,13 @@ typedef mylib_fused_args fused_args;
 constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
 /*
- * Kinds of kernels: for any layout, by spaced elements; the same for programs with functions; by
- * groups, for vectors of one dimension; by groups, for a reduction of such vectors for each output.
+ * Kinds of kernels: for any layout, by spaced elements; the same for programs with calls, which keep
+ * few registers; by groups, for vectors of one dimension; by groups, for a reduction of such vectors
+ * for each output; for programs of several types, by spaced elements.
  */
 enum { SPACED, CALLS, FLAT, REDUCED, MIXED };
 
-/* Elements of a group of 16 bytes; groups of a thread, and its elements, of at most 8 bytes if MIXED. */
+/* Elements of a group of 16 bytes; groups of a thread; its elements. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
 constexpr int GROUPS = WAY == SPACED  ? MYLIB_FUSED_SPACED_GROUPS
