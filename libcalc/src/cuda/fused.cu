@@ -18,9 +18,9 @@ typedef mylib_fused_args fused_args;
 constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
 /*
- * Kinds of kernels: for any layout, by spaced elements; the same for programs with calls, which keep
- * few registers; by groups, for vectors of one dimension; by groups, for a reduction of such vectors
- * for each output; for programs of several types, by spaced elements.
+ * Kinds of kernels: for any layout, by spaced elements; the same for programs with calls, during
+ * which few registers are kept; by groups, for vectors of one dimension; by groups, for a reduction
+ * of such vectors for each output; for programs of several types, by spaced elements.
  */
 enum { SPACED, CALLS, FLAT, REDUCED, MIXED };
 

@@ -93,7 +93,7 @@ typedef struct mylib_fused_args {
     /*
      * Of spaced elements: a thread block takes a tile, `across` threads side by side, one such row
      * of threads below the other.  A thread's elements are column_step or row_step apart, in
-     * operand k step[k] bytes.  Tiles do not cross slices, within which rows lie at equal distances.
+     * operand k step[k] bytes.  Tiles do not cross slices, in which rows lie at equal distances.
      */
     int64_t step[MYLIB_MAX_OPERANDS];
     int32_t across, column_step, row_step;
