@@ -24,4 +24,7 @@ if(MYLIB_EMULATED_KERNELS AND MYLIB_CUDA_FUSED)
   endif()
   set_source_files_properties(${on_cpu} PROPERTIES
     COMPILE_OPTIONS "${options}" INCLUDE_DIRECTORIES "${MYLIB_EMULATED_KERNELS}")
+  # These have much code that runs little: optimizing it would take longer than running it.
+  set_source_files_properties(tests/reductions_on_cpu.cpp tests/strided_on_cpu.cpp PROPERTIES
+    COMPILE_OPTIONS "${options};-O0")
 endif()

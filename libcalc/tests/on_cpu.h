@@ -108,14 +108,20 @@ static void begin_thread()
     running.thread[threadIdx.x].is_done = true;
 }
 
-/* The threads of a thread block; stacks is room for all of them. */
-static void run_together(char *stacks)
+/* Stacks of all threads, which last: fresh pages for each launch would take most of its time. */
+static thread_local struct stacks {
+    char *memory = NULL;
+    ~stacks() { free(memory); }
+} stacks;
+
+/* Runs the threads of a thread block. */
+static void run_together()
 {
     for (unsigned i = 0; i < blockDim.x; i++) {
         thread_on_cpu *t = &running.thread[i];
         t->is_done = false;
         getcontext(&t->context);
-        t->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_NBYTES;
+        t->context.uc_stack.ss_sp = stacks.memory + (size_t)i * STACK_NBYTES;
         t->context.uc_stack.ss_size = STACK_NBYTES;
         t->context.uc_link = &running.scheduler;
         makecontext(&t->context, begin_thread, 0);
@@ -139,11 +145,11 @@ template <typename A>
 static cudaError_t run_grid(const void *kernel, dim3 grid, dim3 block, const A *args,
                             bool is_together, void (*before_block)(), bool (*after_block)())
 {
-    char *stacks = NULL;
     cudaError_t error = cudaSuccess;
     if (block.x > MOST_THREADS)
         return cudaErrorInvalidConfiguration;
-    if (is_together && (stacks = (char *)malloc((size_t)block.x * STACK_NBYTES)) == NULL)
+    if (is_together && stacks.memory == NULL &&
+        (stacks.memory = (char *)malloc((size_t)MOST_THREADS * STACK_NBYTES)) == NULL)
         return cudaErrorMemoryAllocation;
     running.run = [](const void *k, const void *a) { ((void (*)(A))k)(*(const A *)a); };
     running.kernel = kernel;
@@ -157,14 +163,13 @@ static cudaError_t run_grid(const void *kernel, dim3 grid, dim3 block, const A *
         if (before_block != NULL)
             before_block();
         if (is_together)
-            run_together(stacks);
+            run_together();
         else
             for (threadIdx.x = 0; threadIdx.x < block.x; threadIdx.x++)
                 running.run(kernel, args);
         if (after_block != NULL && !after_block())
             error = cudaErrorIllegalAddress;
     }
-    free(stacks);
     return error;
 }
 

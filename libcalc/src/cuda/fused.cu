@@ -31,7 +31,7 @@ constexpr int GROUPS = WAY == SPACED  ? MYLIB_FUSED_SPACED_GROUPS
                        : WAY == CALLS ? MYLIB_FUSED_CALL_GROUPS
                        : WAY == MIXED ? MYLIB_FUSED_MIXED_GROUPS
                                       : MYLIB_FUSED_FLAT_GROUPS;
-template <typename T, int WAY> constexpr int N = G<T> *GROUPS<WAY>;
+template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<WAY>;
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == REDUCED;
 
 /* The elements of a thread. */
@@ -61,7 +61,8 @@ __device__ __forceinline__ char *first_of(const fused_args &args, const position
  */
 __device__ __forceinline__ int64_t first_group()
 {
-    return (int64_t)blockIdx.x * (blockDim.x * GROUPS<FLAT>)+(uint32_t)anew(threadIdx.x);
+    const uint32_t groups = blockDim.x * (uint32_t)GROUPS<FLAT>;
+    return (int64_t)blockIdx.x * groups + (uint32_t)anew(threadIdx.x);
 }
 
 /* Returns a thread block's first term. */

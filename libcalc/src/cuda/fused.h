@@ -10,8 +10,9 @@
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
- * Other programs run in the mixed kernel, if all their types have 8 bytes at most.  f32 and
- * f64 have one more kernel, for programs with functions, which are calls.
+ * Other programs run in the mixed kernel, if all their types have 8 bytes at most.  Each of the
+ * types has one more kernel, for programs with calls: functions (of f32 and f64), operations that
+ * take as long, and conversions.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu.
@@ -141,12 +142,6 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
                                    const mylib_layout *layout, int kept_ndim,
                                    mylib_reduction reduction);
 
-/* Tells whether the operands are vectors of one dimension. */
-static inline int mylib_fused_is_by_groups(const mylib_fused_args *args)
-{
-    return args->is_flat || args->is_reduced;
-}
-
 /* The groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
@@ -226,9 +221,7 @@ MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int
     return offset + (int64_t)row * args->row_stride[d][k];
 }
 
-/*
- * Finds a thread's first spaced element; returns how many of its `most` elements exist.
- */
+/* Finds a thread's first spaced element; returns how many of its `most` elements exist. */
 MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t block, int32_t thread,
                                        int most, int32_t *row, int64_t *column)
 {
@@ -246,8 +239,10 @@ MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t blo
     if (rows > (most - 1) * args->row_step && columns > (most - 1) * args->column_step)
         return most;
     int n = 0;
-    MYLIB_ROLLED for (int i = 0; i < most; i++) n +=
-        i * args->row_step < rows && i * args->column_step < columns;
+    MYLIB_ROLLED for (int i = 0; i < most; i++)
+    {
+        n += i * args->row_step < rows && i * args->column_step < columns;
+    }
     return n;
 }
 
