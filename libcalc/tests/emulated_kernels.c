@@ -438,7 +438,7 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 /* Without the kernels: what their arguments say, by the CPU's own kernels. */
 #if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)
 
-#define MOST_NBYTES 128 /* of the elements of a thread: 8 mixed ones of 16 bytes each */
+#define MOST_NBYTES 128 /* twice the bytes of a thread's elements, of 16 bytes at most */
 
 /* A thread: its values, as elements without gaps, one after the other. */
 typedef struct thread {
@@ -451,7 +451,7 @@ typedef struct thread {
 static char *element_of(const thread *t, int k, int i)
 {
     const mylib_fused_args *args = t->args;
-    const int most = mylib_fused_elements(args), group = most / mylib_fused_groups(args);
+    const int most = mylib_fused_elements(args), group = mylib_fused_group(args);
     int32_t row;
     int64_t column;
     if (args->is_flat) {

@@ -289,7 +289,7 @@ static int64_t check_place(const mylib_fused_args *args, const mylib_layout *l, 
 static void check_places(const mylib_fused_args *args, const mylib_layout *l, const int64_t *size)
 {
     static uint8_t seen[MAX_COUNT];
-    const int most = mylib_fused_elements(args), group = most / mylib_fused_groups(args);
+    const int most = mylib_fused_elements(args), group = mylib_fused_group(args);
     int64_t wrong = 0;
     memset(seen, 0, (size_t)l->count);
     for (int64_t t = 0; t < mylib_fused_blocks(args) * args->threads; t++) {

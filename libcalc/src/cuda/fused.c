@@ -306,22 +306,15 @@ static int add_statement(fusion *f, int i)
 
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
-/* Returns the elements of a group; 0 in the mixed kernel, which has none. */
-static int group_of(const mylib_fused_args *args)
-{
-    return args->computed_type == MYLIB_FUSED_MIXED
-               ? 0
-               : MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
-}
-
 /* Tells whether groups of operand k are contiguous, and aligned as a whole. */
-static int is_vector(const mylib_layout *l, int k, size_t size, int group)
+static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k, size_t size)
 {
+    const size_t group_nbytes = size * (size_t)mylib_fused_group(args);
     const int inner = l->ndim - 1;
     uintptr_t bits = (uintptr_t)l->data[k];
     for (int d = 0; d < inner; d++)
         bits |= (uintptr_t)l->strides[k][d];
-    return l->strides[k][inner] == (int64_t)size && bits % (size * (size_t)group) == 0;
+    return l->strides[k][inner] == (int64_t)size && bits % group_nbytes == 0;
 }
 
 /*
@@ -335,7 +328,7 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elemen
     int first = last; /* the innermost of them in the launch */
     for (int d = 0; d < last && goes_down; d++)
         first = l->shape[d] > l->shape[first] ? d : first;
-    for (int i = 0; i <= last; i++) {
+    for (int i = 0; i <= last; i++) { /* the others keep their order */
         const int other = last + 1 - i, d = i == 0 ? first : other <= first ? other - 1 : other;
         args->row_shape[i] = (int32_t)l->shape[d];
         args->row_divider[i] = mylib_divider_of(args->row_shape[i]);
@@ -377,7 +370,6 @@ static void set_threads(mylib_fused_args *args)
 static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p,
                                   const mylib_layout *l)
 {
-    const int group = group_of(args);
     if (l->ndim > MYLIB_FUSED_MAX_NDIM)
         return MYLIB_FUSED_TOO_MANY_DIMENSIONS;
     args->ndim = l->ndim;
@@ -385,14 +377,14 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     if (l->count / args->columns > MYLIB_FUSED_MAX_ROWS)
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
     args->rows = (int32_t)(l->count / args->columns);
-    args->is_flat = l->ndim == 1 && group != 0 && args->spare == 0;
+    args->is_flat = l->ndim == 1 && args->spare == 0; /* the mixed kernel has spare registers */
     for (int k = 0; k < l->operands; k++) {
         args->column_stride[k] = l->strides[k][l->ndim - 1];
         if (l->is_host_scalar[k])
             continue;
         size_t size = mylib_type_size((mylib_type)(k == 0 ? p->result_type : p->input_type[k - 1]));
         args->data[k] = l->data[k];
-        args->is_flat = args->is_flat && is_vector(l, k, size, group);
+        args->is_flat = args->is_flat && is_vector(args, l, k, size);
     }
     set_threads(args);
     if (!args->is_flat)
@@ -496,7 +488,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
         size_t size = mylib_type_size((mylib_type)program->input_type[k - 1]);
         if (l->is_host_scalar[k])
             continue;
-        if (!is_vector(l, k, size, group_of(args)))
+        if (!is_vector(args, l, k, size))
             return 0;
         args->data[k] = l->data[k];
         args->column_stride[k] = l->strides[k][inner];

@@ -5,8 +5,6 @@
  * previous statement left its result there; its own result stays there too.  Threads diverge only
  * at the end of a row.
  */
-#include <type_traits>
-
 #include "functions.cuh"
 
 #include "fused.h"

@@ -4,9 +4,9 @@
  *
  * A thread computes some elements at equal distances ("spaced"), whose neighbours in memory are the
  * next thread's: all that fast loads need.  Where all operands are vectors of one dimension
- * ("flat"), it computes as many elements in groups of 16 bytes.  The result of each statement stays
- * in its hardware registers, where the next one finds it; what is needed later goes to the thread's
- * own places in shared memory.  Only in reductions a thread waits for others.
+ * ("flat"), it computes groups of 16 bytes.  The result of each statement stays in its hardware
+ * registers, where the next one finds it; what is needed later goes to the thread's own places in
+ * shared memory.  Only in reductions a thread waits for others.
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
@@ -42,7 +42,7 @@ extern "C" {
 #define MYLIB_FUSED_MAX_REGISTERS 21
 #define MYLIB_FUSED_SPARE_REGISTERS 2 /* for what is done by calls */
 #define MYLIB_FUSED_MAX_NDIM 4
-#define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* and as many elements fit in any layout */
+#define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* so many elements fit in any layout */
 
 /*
  * Groups of 16 bytes, which a thread has of each operand: the more, the less it decodes; fewer let
@@ -151,12 +151,17 @@ static inline int mylib_fused_groups(const mylib_fused_args *args)
                                                     : MYLIB_FUSED_SPACED_GROUPS;
 }
 
+/* The elements of a group. */
+static inline int mylib_fused_group(const mylib_fused_args *args)
+{
+    const int is_mixed = args->computed_type == MYLIB_FUSED_MIXED;
+    return MYLIB_FUSED_GROUP(is_mixed ? 8 : mylib_type_size((mylib_type)args->computed_type));
+}
+
 /* The elements of a thread. */
 static inline int mylib_fused_elements(const mylib_fused_args *args)
 {
-    const int is_mixed = args->computed_type == MYLIB_FUSED_MIXED;
-    return mylib_fused_groups(args) *
-           MYLIB_FUSED_GROUP(is_mixed ? 8 : mylib_type_size((mylib_type)args->computed_type));
+    return mylib_fused_groups(args) * mylib_fused_group(args);
 }
 
 /*
@@ -173,8 +178,7 @@ static inline int mylib_fused_shared(const mylib_fused_args *args)
 /* Blocks of terms that a thread block of a reduction takes at once. */
 static inline int mylib_fused_set(const mylib_fused_args *args)
 {
-    int group = MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
-    return args->threads * group / MYLIB_BLOCK_LANES;
+    return args->threads * mylib_fused_group(args) / MYLIB_BLOCK_LANES;
 }
 
 /* The parts of each output of a reduction. */
