@@ -57,8 +57,12 @@ class OneGpuEach(distributed.WorkerPlugin):
 def cluster(workers: int, memory: str) -> Iterator[str]:
     """Starts worker processes, each of one thread; gives the address of their scheduler."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Port 0 is any that is free: another cluster may run on this machine.
     with distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=memory, dashboard_address=None
+        n_workers=workers,
+        threads_per_worker=1,
+        memory_limit=memory,
+        dashboard_address="127.0.0.1:0",
     ) as started:
         yield started.scheduler_address
 

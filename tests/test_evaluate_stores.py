@@ -399,7 +399,7 @@ def scheduler() -> Iterator[str]:
     """The address of a scheduler of two workers, which are processes of their own."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
     ) as cluster:
         yield cluster.scheduler_address
 
