@@ -90,6 +90,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """And over the libraries that the tests of a file have imported."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def _leave_out(
     config: pytest.Config, items: list[pytest.Item], left: set[pytest.Item], why: str
 ) -> None:
