@@ -119,7 +119,7 @@ static inline int mylib_is_signed(mylib_type type)
 mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
 
 /*
- * The opcodes of all formats of instructions: the mylib_op values of rows that have kernels, and
+ * The opcodes of statements, fused ones too: the mylib_op values of rows that have kernels, and
  * these.
  */
 enum {
@@ -128,15 +128,12 @@ enum {
     MYLIB_OPCODE_SET_MASK = 250, /* mask = operand[1]; the last result stays */
     /* Of statements: */
     MYLIB_OPCODE_CONVERT = 251, /* result = operand[0], converted to `type` */
-    /* Of codes: */
-    MYLIB_OPCODE_NONE = 252, /* nothing */
-    /*
-     * Of all three.  A statement: operand[0] (bool) ? operand[1] : operand[2].  Fused: mask ?
-     * operand[0] : operand[1].  A code: accumulator = mask ? accumulator : operand.
-     */
+    /* Of both.  A statement: operand[0] (bool) ? operand[1] : operand[2].  Fused, and step() of
+       interpreter.cuh: mask ? operand[0] : operand[1]. */
     MYLIB_OPCODE_SELECT = 253,
-    MYLIB_OPCODE_MASK = 254, /* a code: mask = operand differs from 0; first in its code */
-    MYLIB_OPCODE_LOAD = 255, /* a code: accumulator = operand; fused: the result is operand[0] */
+    /* Of step() and of fused statements: */
+    MYLIB_OPCODE_NONE = 254, /* the first operand stays */
+    MYLIB_OPCODE_LOAD = 255, /* the result is the operand; fused: operand[0] */
 };
 
 /* ---- Programs (program.c) ------------------------------------------------------------------ */
@@ -158,6 +155,7 @@ typedef struct mylib_value {
 } mylib_value;
 
 #define MYLIB_TARGET_OUT 65535
+#define MYLIB_MOST_OPERANDS 3 /* of a statement */
 
 /*
  * Reads operands of one type, `type`, and gives the type that mylib_op_result_type() tells.  A
@@ -169,7 +167,7 @@ typedef struct mylib_statement {
     uint8_t result_type;
     uint8_t operands; /* 1 to 3 */
     uint16_t target;  /* a register, which may be that of an operand of the same size; or OUT */
-    mylib_value operand[3];
+    mylib_value operand[MYLIB_MOST_OPERANDS];
 } mylib_statement;
 
 typedef struct mylib_program_constant {
@@ -231,73 +229,34 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
     }
 }
 
+/* ---- Single statements (statement.c) ------------------------------------------------------- */
+
 /*
  * Returns the input that operand k of the last statement reads, directly or converted once; or -1.
  */
 int mylib_input_of_operand(const mylib_program *program, int k);
 
-/* ---- Codes (code.c) ------------------------------------------------------------------------ */
-
 /*
- * A short computation for a machine with one accumulator, as the GPU's kernels take it: each
- * instruction combines the accumulator with one operand.  A single operation is the code
- * `load in[0]; op in[1]` or `load in[0]; op`, or of a REVERSED row `load in[1]; op in[0]`.
+ * Makes one statement of a program that is a single operation, conversion or selection, each input
+ * used once and converted at most once: its operands are the inputs as they are stored.  Whoever
+ * runs it converts operand k to mylib_read_type() as it reads.  Returns 0 if the program is more
+ * than that.
  */
-#define MYLIB_CODE_MAX_INPUTS 8
-#define MYLIB_CODE_MAX_OPERANDS (1 + MYLIB_CODE_MAX_INPUTS)
-#define MYLIB_CODE_MAX_INSTRUCTIONS 32
+int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 
-#define MYLIB_NO_OPERAND 255
-typedef struct mylib_instruction {
-    uint8_t opcode;
-    uint8_t operand; /* the input's number; MYLIB_NO_OPERAND for unary operations */
-} mylib_instruction;
-
-/*
- * Operands are converted to the accumulator's type as they are read, except that of a MASK, which
- * is tested unconverted.  A comparison leaves 1 or 0 in the accumulator; a complex absolute, the
- * modulus as the real part.  Both are last in their code.
- */
-typedef struct mylib_code {
-    uint8_t type;        /* of the accumulator */
-    uint8_t result_type; /* of the output: `type`, its real type after a complex absolute, or bool
-                            after a comparison */
-    uint8_t inputs;
-    uint8_t instructions;
-    uint8_t input_type[MYLIB_CODE_MAX_INPUTS];
-    mylib_instruction code[MYLIB_CODE_MAX_INSTRUCTIONS];
-} mylib_code;
-
-/*
- * Makes the code of a program that is a single operation, conversion or selection, each input used
- * once and converted at most once.  Returns 0 if the program is more than that.
- */
-int mylib_code_of_program(mylib_code *code, const mylib_program *program);
-
-/*
- * Makes the code of a single operation.  Returns MYLIB_ERR_UNSUPPORTED and MYLIB_ERR_ARGUMENT as
- * mylib_op_result_type() does.
- */
-mylib_status mylib_code_of_op(mylib_code *program, mylib_op op, mylib_type type);
-
-/*
- * Makes the code `load in[0]`, which converts.  (A selection is `mask in[0]; load in[1]; select
- * in[2]`.)
- */
-void mylib_code_of_conversion(mylib_code *program, mylib_type to, mylib_type from);
-
-/* Returns the bytes per element of operand k: 0 is the output, 1 + k is input k, as in a layout. */
-size_t mylib_operand_size(const mylib_code *program, int k);
-
-/*
- * Returns the type to which operand k, an input, is converted: bool for the operand of a MASK,
- * which has no other use; else the accumulator's type.
- */
-static inline mylib_type mylib_operand_read_type(const mylib_code *program, int k)
+/* Returns the statement that copies input 0, converted. */
+static inline mylib_statement mylib_conversion(mylib_type to, mylib_type from)
 {
-    mylib_instruction first = program->code[0];
-    int is_mask = first.opcode == MYLIB_OPCODE_MASK && first.operand == k - 1;
-    return is_mask ? MYLIB_BOOL : (mylib_type)program->type;
+    const mylib_statement s = {MYLIB_OPCODE_CONVERT, (uint8_t)to,
+                               (uint8_t)to,          1,
+                               MYLIB_TARGET_OUT,     {{MYLIB_VALUE_INPUT, (uint8_t)from, 0}}};
+    return s;
+}
+
+/* Returns the type in which a statement needs operand k: a selection its condition as a bool. */
+static inline mylib_type mylib_read_type(const mylib_statement *s, int k)
+{
+    return s->opcode == MYLIB_OPCODE_SELECT && k == 0 ? MYLIB_BOOL : (mylib_type)s->type;
 }
 
 /* ---- Layouts (layout.c) -------------------------------------------------------------------- */
@@ -606,27 +565,36 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
  */
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
 /*
- * Reduces what the program gives for each element of the layout, GPU memory (and host scalars), to
- * operand 0, which has the stride 0 in the dimensions that are reduced: the last ones, in C order.
- * The program loads operand 1, and may multiply it by operand 2; its inputs are converted to its
- * result_type ('type' in mylib.h) and from there to its type, the carrying one (f32 for minima of
- * f16), in which it computes.  out_type is operand 0's: one of the two.  The dimensions kept may be
- * in any order, and so simplified; there may be none of either kind.  Enqueued.
+ * The terms of a reduction that are an input's elements, or products of two inputs', converted to
+ * `type` (that of mylib.h) and from there to the carrying one (f32 for minima of f16), in which the
+ * reduction computes.
+ */
+typedef struct mylib_terms {
+    mylib_type type, carrier;
+    int inputs;
+    uint8_t input_type[2];
+} mylib_terms;
+
+/*
+ * Reduces terms, operands 1 and 2 of the layout, GPU memory (and host scalars), to operand 0, which
+ * has the stride 0 in the dimensions that are reduced: the last ones, in C order.  out_type is
+ * operand 0's: one of the two of the terms.  The dimensions kept may be in any order, and so
+ * simplified; there may be none of either kind.  Enqueued.
  */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);
 /*
  * The same for a result of one element, which goes to *result in host memory; operand 0's address
  * is not looked at.  Waits.
  */
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_code *program, mylib_layout *layout,
+                                       const mylib_terms *terms, mylib_layout *layout,
                                        mylib_type out_type, void *result);
 /*
  * Reduces what a program gives for each element of the layout, GPU memory (and host scalars), after
  * conversion to 'type' and from there to the type that carries the reduction (mylib.h).  Operand 0,
- * out_type and the dimensions are those of mylib_cuda_reduce(), which takes what a code can say.
+ * out_type and the dimensions are those of mylib_cuda_reduce().
  */
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,

@@ -504,10 +504,7 @@ void mylib_operation_of_conversion(mylib_operation *o, mylib_type to, mylib_type
 {
     begin_operation(o, to, 1, &from);
     o->program.statements = 1;
-    o->statement[0] =
-        (mylib_statement){MYLIB_OPCODE_CONVERT, (uint8_t)to,
-                          (uint8_t)to,          1,
-                          MYLIB_TARGET_OUT,     {{MYLIB_VALUE_INPUT, (uint8_t)from, 0}}};
+    o->statement[0] = mylib_conversion(to, from);
 }
 
 void mylib_operation_of_select(mylib_operation *o, mylib_type type, const mylib_type input_types[3])

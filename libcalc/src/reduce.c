@@ -116,14 +116,13 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
 /* ---- What is reduced ----------------------------------------------------------------------- */
 
 /*
- * The values of a program for its inputs, broadcast against each other.  If the terms are an
- * input's elements, or products of two inputs', they also have a code, which a GPU reduces in one
- * launch: `load in[0]` or `load in[0]; multiply in[1]`.
+ * The values of a program for its inputs, broadcast against each other.  A GPU reduces them in one
+ * launch if they are an input's elements, or products of two inputs': then `terms` says so too.
  */
 typedef struct values {
     const mylib_program *program;
-    const mylib_code *code; /* or NULL */
-    mylib_type type;        /* to which they are converted */
+    const mylib_terms *terms; /* or NULL */
+    mylib_type type;          /* to which they are converted */
     int inputs;
     const mylib_array *in;
     const char *const *names; /* of the inputs */
@@ -223,8 +222,9 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
         return mylib_cpu_reduce(reduction, v->program, v->type, l, kept_ndim, out->type);
     for (int k = 1; k < l->operands; k++)
         l->is_host_scalar[k] = v->in[k - 1].device.kind == MYLIB_CPU;
-    if (v->code != NULL)
-        return mylib_cuda_reduce(device.index, stream, reduction, v->code, l, kept_ndim, out->type);
+    if (v->terms != NULL)
+        return mylib_cuda_reduce(device.index, stream, reduction, v->terms, l, kept_ndim,
+                                 out->type);
     return mylib_cuda_program_reduce(device.index, stream, reduction, v->program, v->type, l,
                                      kept_ndim, out->type);
 }
@@ -282,14 +282,12 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     return st;
 }
 
-static mylib_code code_of(mylib_type type, mylib_type carrier, const mylib_array *in, int inputs)
+static mylib_terms terms_of(mylib_type type, mylib_type carrier, const mylib_array *in, int inputs)
 {
-    mylib_code code = {
-        (uint8_t)carrier, (uint8_t)type, (uint8_t)inputs,
-        (uint8_t)inputs,  {0},           {{MYLIB_OPCODE_LOAD, 0}, {MYLIB_OP_multiply, 1}}};
+    mylib_terms terms = {type, carrier, inputs, {0}};
     for (int k = 0; k < inputs; k++)
-        code.input_type[k] = (uint8_t)in[k].type;
-    return code;
+        terms.input_type[k] = (uint8_t)in[k].type;
+    return terms;
 }
 
 mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
@@ -303,9 +301,9 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
     mylib_operation_of_conversion(&copy, in->type, in->type);
-    const mylib_code code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
+    const mylib_terms terms = terms_of(type, mylib_carrying_type(reduction, type), in, 1);
     values v = {.program = &copy.program,
-                .code = &code,
+                .terms = &terms,
                 .type = type,
                 .inputs = 1,
                 .in = in,
@@ -337,9 +335,9 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     const mylib_type types[2] = {a->type, b->type};
     mylib_operation product;
     RETURN_IF_ERROR(mylib_operation_of_product(&product, type, carrier, types));
-    const mylib_code code = code_of(type, carrier, in, 2);
+    const mylib_terms terms = terms_of(type, carrier, in, 2);
     values v = {.program = &product.program,
-                .code = &code,
+                .terms = &terms,
                 .type = carrier,
                 .inputs = 2,
                 .in = in,
@@ -352,7 +350,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                                   const mylib_array *out, const mylib_array *in)
 {
     const char *const *names = mylib_operand_names + 1;
-    mylib_code code;
+    mylib_terms terms;
 
     if (program == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
@@ -369,7 +367,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                               mylib_type_name((mylib_type)program->input_type[k]));
     }
     values v = {.program = program,
-                .code = NULL,
+                .terms = NULL,
                 .type = type,
                 .inputs = program->inputs,
                 .in = in,
@@ -378,8 +376,8 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
     if (program->inputs == 1 && program->statements == 1 && first->opcode == MYLIB_OPCODE_CONVERT &&
         first->operand[0].kind == MYLIB_VALUE_INPUT &&
         (first->type == type || first->type == program->input_type[0])) {
-        code = code_of(type, mylib_carrying_type(reduction, type), in, 1);
-        v.code = &code;
+        terms = terms_of(type, mylib_carrying_type(reduction, type), in, 1);
+        v.terms = &terms;
     }
     return reduce(reduction, &v, device, stream, out);
 }
@@ -410,11 +408,11 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     const int64_t stride = n > 1 ? strides[0] + strides[1] : 0;
     const mylib_array diagonal = {matrix->data, matrix->device, matrix->type, 1, &n, &stride};
     const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
-    const mylib_code code =
-        code_of(matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type), &diagonal, 1);
+    const mylib_terms terms =
+        terms_of(matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type), &diagonal, 1);
     mylib_operation_of_conversion(&copy, matrix->type, matrix->type);
     values v = {.program = &copy.program,
-                .code = &code,
+                .terms = &terms,
                 .type = matrix->type,
                 .inputs = 1,
                 .in = &diagonal,
@@ -436,7 +434,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         layout.strides[0][0] = 0;
         layout.strides[1][0] = stride;
         const mylib_mode mode = mylib_enter_mode();
-        st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &code, &layout, sum_type,
+        st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &terms, &layout, sum_type,
                                        sum_ret);
         mylib_leave_mode(mode);
     }

@@ -27,51 +27,24 @@ static cudaError_t end_launch(int flags, mylib_status st)
 
 /* ---- Operations ---------------------------------------------------------------------------- */
 
-/*
- * A code as the steps that it stands for.  `first_type` is the type to which inputs are converted
- * before anything else; of a map it is the accumulator's.
- */
-static mylib_status program_of_code(const mylib_code *code, mylib_type first_type,
-                                    mylib_program **program_ret)
+/* Runs a statement whose operand k is operand 1 + k of the layout. */
+static mylib_status execute(const mylib_statement *s, mylib_layout *layout)
 {
-    mylib_type types[MYLIB_CODE_MAX_INPUTS];
-    mylib_step step[MYLIB_CODE_MAX_INPUTS + MYLIB_CODE_MAX_INSTRUCTIONS];
-    int steps = 0, inputs = code->inputs, acc = 0, mask = 0;
-    for (int k = 0; k < inputs; k++) {
-        mylib_type read = mylib_operand_read_type(code, 1 + k);
-        types[k] = (mylib_type)code->input_type[k];
-        step[steps++] = (mylib_step){
-            MYLIB_STEP_CONVERT, (int32_t)(read == MYLIB_BOOL ? read : first_type), {k, 0, 0}};
-    }
-    for (int i = 0; i < code->instructions; i++) {
-        int opcode = code->code[i].opcode, operand = inputs + code->code[i].operand;
-        int result = inputs + steps;
-        if (opcode == MYLIB_OPCODE_MASK) {
-            mask = operand;
-            continue;
-        }
-        if (opcode == MYLIB_OPCODE_LOAD)
-            step[steps++] = (mylib_step){MYLIB_STEP_CONVERT, code->type, {operand, 0, 0}};
-        else if (opcode == MYLIB_OPCODE_SELECT)
-            step[steps++] = (mylib_step){MYLIB_STEP_SELECT, code->type, {mask, acc, operand}};
-        else
-            step[steps++] = (mylib_step){
-                opcode, code->type, {acc, mylib_op_arity((mylib_op)opcode) == 2 ? operand : 0, 0}};
-        acc = result;
-    }
-    return mylib_program_create(inputs, types, 0, NULL, steps, step, program_ret);
-}
-
-static mylib_status execute(const mylib_code *code, mylib_layout *layout)
-{
-    mylib_program *program;
-    mylib_status st = program_of_code(code, (mylib_type)code->type, &program);
+    mylib_operation operation;
+    mylib_type types[MYLIB_MOST_OPERANDS];
+    mylib_status st = MYLIB_OK;
+    for (int k = 0; k < s->operands; k++)
+        types[k] = (mylib_type)s->operand[k].type;
+    if (s->opcode == MYLIB_OPCODE_CONVERT)
+        mylib_operation_of_conversion(&operation, (mylib_type)s->type, types[0]);
+    else if (s->opcode == MYLIB_OPCODE_SELECT)
+        mylib_operation_of_select(&operation, (mylib_type)s->type, types);
+    else
+        st = mylib_operation_of_op(&operation, (mylib_op)s->opcode, (mylib_type)s->type, types);
     if (st != MYLIB_OK)
         return st;
     mylib_layout_simplify(layout);
-    st = mylib_cpu_run(program, layout);
-    mylib_program_free(program);
-    return st;
+    return mylib_cpu_run(&operation.program, layout);
 }
 
 int mylib_contiguous_reads(mylib_type type, mylib_type input_type)
@@ -79,20 +52,15 @@ int mylib_contiguous_reads(mylib_type type, mylib_type input_type)
     return input_type == type || mylib_type_size(input_type) <= mylib_type_size(type);
 }
 
-/* Adds an input of the code and operand of the layout; `row` and `column` are its strides. */
-static void add_input(mylib_code *code, mylib_layout *l, mylib_type type, const void *data,
-                      int64_t row, int64_t column)
+/* Adds an operand of the statement and the layout; `row` and `column` are its strides. */
+static void add_operand(mylib_statement *s, mylib_layout *l, int type, const void *data,
+                        int64_t row, int64_t column)
 {
-    code->input_type[code->inputs++] = (uint8_t)type;
+    s->operand[s->operands++].type = (uint8_t)type;
     l->data[l->operands] = (char *)(uintptr_t)data;
     l->strides[l->operands][0] = row;
     l->strides[l->operands][1] = column;
     l->operands++;
-}
-
-static void add_instruction(mylib_code *code, int opcode, int operand)
-{
-    code->code[code->instructions++] = (mylib_instruction){(uint8_t)opcode, (uint8_t)operand};
 }
 
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
@@ -100,11 +68,14 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
     cudaError_t error = (cudaError_t)cuda_standin_launch();
     const int64_t vector = 16 / (int64_t)mylib_type_size((mylib_type)args->computed_type);
     const int64_t columns = args->row_vectors != 0 ? args->row_vectors * vector : args->n;
-    mylib_code code = {.type = args->computed_type, .result_type = args->result_type};
-    mylib_strides strides[4];
+    const int is_copy = args->opcode == MYLIB_OPCODE_NONE, is_select = args->condition != NULL;
+    mylib_statement s = {.opcode = is_copy ? MYLIB_OPCODE_CONVERT : args->opcode,
+                         .type = args->computed_type,
+                         .result_type = args->result_type};
+    mylib_strides strides[1 + MYLIB_MOST_OPERANDS];
     mylib_layout l = {
         .ndim = 2, .operands = 1, .count = args->n, .data = {args->out}, .strides = strides};
-    int is_select = args->condition != NULL, flags = mylib_test_flags();
+    int flags = mylib_test_flags();
     (void)stream;
     if (error != cudaSuccess)
         return error;
@@ -112,26 +83,19 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
     l.shape[1] = columns;
     l.strides[0][0] = args->out_stride;
     l.strides[0][1] = (int64_t)mylib_type_size((mylib_type)args->result_type);
-    if (is_select) {
-        add_input(&code, &l, MYLIB_BOOL, args->condition, args->condition_stride, 1);
-        add_instruction(&code, MYLIB_OPCODE_MASK, 0);
-    }
-    int arity = args->opcode == MYLIB_OPCODE_NONE ? 1
-                : is_select                       ? 2
-                                                  : mylib_op_arity((mylib_op)args->opcode);
+    if (is_select)
+        add_operand(&s, &l, MYLIB_BOOL, args->condition, args->condition_stride, 1);
+    int arity = is_copy ? 1 : is_select ? 2 : mylib_op_arity((mylib_op)args->opcode);
     for (int k = 0; k < arity; k++) {
         int is_vector = args->kind[k] == MYLIB_CONTIGUOUS_VECTOR ||
                         args->kind[k] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR;
         if (args->kind[k] == MYLIB_CONTIGUOUS_CONSTANT)
-            add_input(&code, &l, (mylib_type)args->computed_type, args->constant[k], 0, 0);
+            add_operand(&s, &l, args->computed_type, args->constant[k], 0, 0);
         else
-            add_input(&code, &l, (mylib_type)args->type[k], args->in[k], args->stride[k],
-                      is_vector ? (int64_t)1 << args->shift[k] : 0);
+            add_operand(&s, &l, args->type[k], args->in[k], args->stride[k],
+                        is_vector ? (int64_t)1 << args->shift[k] : 0);
     }
-    add_instruction(&code, MYLIB_OPCODE_LOAD, is_select);
-    if (args->opcode != MYLIB_OPCODE_NONE)
-        add_instruction(&code, args->opcode, arity == 2 ? is_select + 1 : MYLIB_NO_OPERAND);
-    return end_launch(flags, execute(&code, &l));
+    return end_launch(flags, execute(&s, &l));
 }
 
 #if !defined(MYLIB_EMULATED_KERNELS)
@@ -163,9 +127,9 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
-    const int64_t size = (int64_t)mylib_type_size((mylib_type)args->program.type);
-    mylib_code code = args->program;
-    mylib_strides strides[MYLIB_CODE_MAX_OPERANDS];
+    mylib_statement s = args->statement;
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)s.type);
+    mylib_strides strides[MYLIB_STRIDED_OPERANDS];
     mylib_layout l = {
         .ndim = args->ndim, .operands = args->operands, .count = 1, .strides = strides};
     int flags = mylib_test_flags();
@@ -182,11 +146,11 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
         if (k > 0 && args->is_reversed[k - 1])
             l.data[k] += (MYLIB_STRIDED_VECTOR(size) - 1) * size;
         if (is_constant)
-            code.input_type[k - 1] = (uint8_t)mylib_operand_read_type(&args->program, k);
+            s.operand[k - 1].type = (uint8_t)mylib_read_type(&s, k - 1);
         for (int d = 0; d < args->ndim; d++)
             l.strides[k][d] = is_constant ? 0 : args->strides[d][k];
     }
-    return end_launch(flags, execute(&code, &l));
+    return end_launch(flags, execute(&s, &l));
 }
 #endif
 
@@ -194,11 +158,12 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
-    mylib_code code = args->program;
-    mylib_strides strides[MYLIB_CODE_MAX_OPERANDS];
+    mylib_statement s = {
+        .opcode = args->opcode, .type = args->type, .result_type = args->result_type};
+    mylib_strides strides[3];
     mylib_layout l = {
         .ndim = 1, .operands = 1, .count = args->n, .shape = {args->n}, .strides = strides};
-    const int64_t size = (int64_t)mylib_type_size((mylib_type)code.result_type);
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)s.result_type);
     int before = mylib_test_flags();
     (void)stream;
     if (error != cudaSuccess)
@@ -208,16 +173,15 @@ cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cu
         return cudaErrorMemoryAllocation;
     l.data[0] = again;
     l.strides[0][0] = size;
-    code.inputs = 0;
-    for (int k = 0; k < args->program.inputs; k++) {
-        mylib_type type = (mylib_type)args->program.input_type[k];
+    for (int k = 0; k < args->operands; k++) {
+        mylib_type type = (mylib_type)args->input_type[k];
         if (args->in[k] == NULL)
-            add_input(&code, &l, (mylib_type)code.type, args->constant[k], 0, 0);
+            add_operand(&s, &l, s.type, args->constant[k], 0, 0);
         else
-            add_input(&code, &l, type, args->in[k], (int64_t)mylib_type_size(type), 0);
+            add_operand(&s, &l, type, args->in[k], (int64_t)mylib_type_size(type), 0);
     }
     mylib_clear_flags();
-    mylib_status st = execute(&code, &l);
+    mylib_status st = execute(&s, &l);
     int raised = mylib_test_flags();
     *flags |= (raised & FE_INVALID ? MYLIB_FLAG_INVALID : 0u) |
               (raised & FE_DIVBYZERO ? MYLIB_FLAG_DIVBYZERO : 0u) |
@@ -585,14 +549,13 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
     const mylib_type type = (mylib_type)args->computed_type;
     const int64_t size = (int64_t)mylib_type_size(type);
     const int64_t most = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
-    const mylib_code code = {(uint8_t)type,   (uint8_t)type,           1, 1,
-                             {(uint8_t)type}, {{MYLIB_OPCODE_LOAD, 0}}};
     mylib_strides strides[2] = {{0}, {size}};
     mylib_layout l = {.ndim = 1, .operands = 2, .strides = strides};
-    mylib_program *load = NULL;
-    mylib_status st = program_of_code(&code, type, &load);
+    mylib_operation copy;
+    mylib_status st = MYLIB_OK;
+    mylib_operation_of_conversion(&copy, type, type);
     char *values = malloc((size_t)(args->columns * size));
-    if (st == MYLIB_OK && values == NULL)
+    if (values == NULL)
         st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the terms of an output");
     for (int64_t output = 0; output < args->rows && st == MYLIB_OK; output++) {
         run_terms(args, output, values);
@@ -601,11 +564,11 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
                 args->columns - p * most < most ? args->columns - p * most : most;
             l.data[0] = args->data[0] + p * args->part_stride + output * args->row_stride[0][0];
             l.data[1] = values + p * most * size;
-            st = mylib_cpu_reduce((mylib_reduction)args->reduction, load, type, &l, 0, type);
+            st = mylib_cpu_reduce((mylib_reduction)args->reduction, &copy.program, type, &l, 0,
+                                  type);
         }
     }
     free(values);
-    mylib_program_free(load);
     return st;
 }
 

@@ -16,7 +16,7 @@ static cudaError_t launch_on_cpu(const void *kernel, dim3 grid, dim3 block, void
 static bool is_together(const mylib_strided_args *args)
 {
     bool is_shared = !args->is_vector && !args->is_regular;
-    for (int k = 0; k < args->program.inputs; k++)
+    for (int k = 0; k < args->statement.operands; k++)
         is_shared |=
             args->access[k] == MYLIB_ACCESS_GATHERED || args->access[k] == MYLIB_ACCESS_STAGED;
     return is_shared;

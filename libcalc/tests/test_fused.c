@@ -342,11 +342,21 @@ static void test_places(void)
         mylib_array arrays[3];
         random_shape(&r, &out, i % 10 == 0 ? MAX_COUNT : 600);
         random_strides(&r, &out, size, 1);
-        arrays[0] = layout_array(&out, type, test_cpu, memory[0] + size * rng_below(&r, 5));
+        const int is_vector = i % 8 == 1; /* which by chance alone would be rare */
+        if (is_vector) {
+            out = (layout){.ndim = 1};
+            out.shape[0] = 1 + rng_below(&r, MAX_COUNT);
+            out.strides[0] = size;
+            layout_measure(&out, size);
+        }
+        arrays[0] = layout_array(&out, type, test_cpu,
+                                 memory[0] + (is_vector ? 0 : size * rng_below(&r, 5)));
         for (int k = 0; k < 2; k++) {
-            random_input(&r, &out, &in[k], size, 1);
-            arrays[1 + k] =
-                layout_array(&in[k], type, test_cpu, memory[1 + k] + size * rng_below(&r, 5));
+            in[k] = out;
+            if (!is_vector)
+                random_input(&r, &out, &in[k], size, 1);
+            arrays[1 + k] = layout_array(&in[k], type, test_cpu,
+                                         memory[1 + k] + (is_vector ? 0 : size * rng_below(&r, 5)));
         }
         test_set_case("%s, %s", test_types[type].name, layout_text(&out, text, sizeof text));
         if (!CHECK_OK(mylib_layout_init(&l, &arrays[0], &arrays[1], 2)) || l.count == 0)
@@ -370,7 +380,7 @@ static void test_places(void)
         downwards += !args.is_flat && args.row_step != 0;
         check_places(&args, &l, sizes);
     }
-    CHECK(fitted > 1000 && spaced > 500 && spaced < fitted && downwards > 300,
+    CHECK(fitted > 1000 && spaced > 500 && spaced < fitted - 100 && downwards > 300,
           "%d layouts fitted, %d spaced, %d of these downwards", fitted, spaced, downwards);
 }
 

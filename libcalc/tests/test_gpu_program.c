@@ -750,6 +750,28 @@ static void test_errors(void)
     mylib_program_free(program);
 }
 
+/* The flags of a single operation over host arrays belong to its operands, whatever their order. */
+static void test_flags(void)
+{
+    const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
+    const int64_t n = 4;
+    double x[4] = {1, 2, 0, 4}, y[4] = {5, 6, 7, 8}, quotient[4];
+    for (int turned = 0; turned < 2; turned++) {
+        const mylib_step step = {MYLIB_OP_divide, MYLIB_F64, {turned, 1 - turned, 0}};
+        const mylib_array out = {quotient, test_cpu, MYLIB_F64, 1, &n, NULL};
+        const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
+                                   {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+        mylib_program *program = NULL;
+        test_set_case("in[%d] / in[%d]", turned, 1 - turned);
+        CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, &step, &program));
+        feclearexcept(FE_ALL_EXCEPT);
+        CHECK_OK(mylib_program_run(program, gpu, NULL, &out, in));
+        CHECK((fetestexcept(FE_DIVBYZERO) != 0) == turned, "divisions by zero");
+        CHECK(!fetestexcept(FE_OVERFLOW | FE_INVALID), "a flag without a reason");
+        mylib_program_free(program);
+    }
+}
+
 /* A call that runs out of memory says so, changes nothing else, and leaves nothing behind. */
 static void test_memory(void)
 {
@@ -785,6 +807,7 @@ int main(int argc, char **argv)
 
     rng r = rng_make(0);
     test_errors();
+    test_flags();
     test_memory();
     test_contiguous(&r);
     test_ends(&r);

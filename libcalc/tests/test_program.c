@@ -774,9 +774,9 @@ static void test_conversions(void)
     mylib_program_free(program);
 }
 
-/* Makes the code of a program of two steps over inputs of these types; returns 0 if it has none. */
-static int has_code(int inputs, mylib_type a, mylib_type b, mylib_type c, int constants, int steps,
-                    mylib_step first, mylib_step second, mylib_code *code)
+/* Makes one statement of a program of two steps over inputs of these types, if it is one. */
+static int is_single(int inputs, mylib_type a, mylib_type b, mylib_type c, int constants, int steps,
+                     mylib_step first, mylib_step second, mylib_statement *s)
 {
     const mylib_type types[3] = {a, b, c};
     const mylib_constant two = number(MYLIB_F64, 2);
@@ -784,15 +784,17 @@ static int has_code(int inputs, mylib_type a, mylib_type b, mylib_type c, int co
     mylib_program *program = NULL;
     if (!CHECK_OK(mylib_program_create(inputs, types, constants, &two, steps, step, &program)))
         return 0;
-    int has = mylib_code_of_program(code, program);
-    CHECK(!has || (code->inputs == inputs && code->input_type[inputs - 1] == types[inputs - 1]),
-          "the code has %d inputs", code->inputs);
+    int is = mylib_single_statement(s, program);
+    CHECK(!is || s->operands == inputs, "the statement has %d operands", s->operands);
+    for (int k = 0; is && k < inputs; k++)
+        CHECK(s->operand[k].type == types[s->operand[k].index], "operand %d is of type %d", k,
+              s->operand[k].type);
     mylib_program_free(program);
-    return has;
+    return is;
 }
 
-/* Single operations have a code, which a GPU runs fastest; nothing else may be taken for one. */
-static void test_codes(void)
+/* Single operations are one statement, which a GPU runs fastest; nothing else is taken for one. */
+static void test_single_statements(void)
 {
     const mylib_type f64 = MYLIB_F64, f32 = MYLIB_F32, i32 = MYLIB_I32;
     const mylib_step none = {0, 0, {0, 0, 0}}, negative = {MYLIB_OP_negative, f64, {0, 0, 0}};
@@ -801,40 +803,36 @@ static void test_codes(void)
     const mylib_step greater = {MYLIB_OP_greater, f64, {0, 1, 0}};
     const mylib_step to_f64 = {MYLIB_STEP_CONVERT, f64, {0, 0, 0}};
     const mylib_step select = {MYLIB_STEP_SELECT, f64, {0, 1, 2}};
-    mylib_code c;
-    memset(&c, 0, sizeof c);
-#define CODE(i, op, n) (c.code[i].opcode == (op) && c.code[i].operand == (n))
-    test_set_case("codes of programs");
-    CHECK(has_code(2, f64, i32, f64, 0, 1, add, none, &c) && c.type == f64 && c.instructions == 2 &&
-              CODE(0, MYLIB_OPCODE_LOAD, 0) && CODE(1, MYLIB_OP_add, 1),
-          "add");
-    CHECK(has_code(2, f64, f32, f64, 0, 1, turned, none, &c) && CODE(0, MYLIB_OPCODE_LOAD, 1) &&
-              CODE(1, MYLIB_OP_subtract, 0),
+    mylib_statement s;
+    memset(&s, 0, sizeof s);
+#define IS(op, first, second)                                                                      \
+    (s.opcode == (op) && s.type == f64 && s.operand[0].index == (first) &&                         \
+     s.operand[1].index == (second))
+    test_set_case("single statements");
+    CHECK(is_single(2, f64, i32, f64, 0, 1, add, none, &s) && IS(MYLIB_OP_add, 0, 1), "add");
+    CHECK(is_single(2, f64, f32, f64, 0, 1, turned, none, &s) && IS(MYLIB_OP_subtract, 1, 0),
           "subtract the other way");
-    CHECK(has_code(2, f32, f64, f64, 0, 1, greater, none, &c) && c.result_type == MYLIB_BOOL &&
-              CODE(0, MYLIB_OPCODE_LOAD, 1) && CODE(1, MYLIB_OP_less, 0),
+    CHECK(is_single(2, f32, f64, f64, 0, 1, greater, none, &s) && IS(MYLIB_OP_less, 1, 0) &&
+              s.result_type == MYLIB_BOOL,
           "greater");
-    CHECK(has_code(1, f32, f64, f64, 0, 1, negative, none, &c) && c.instructions == 2 &&
-              CODE(0, MYLIB_OPCODE_LOAD, 0) && CODE(1, MYLIB_OP_negative, MYLIB_NO_OPERAND),
+    CHECK(is_single(1, f32, f64, f64, 0, 1, negative, none, &s) && IS(MYLIB_OP_negative, 0, 0),
           "negative");
-    CHECK(has_code(1, i32, f64, f64, 0, 1, to_f64, none, &c) && c.instructions == 1 &&
-              c.type == f64 && CODE(0, MYLIB_OPCODE_LOAD, 0),
+    CHECK(is_single(1, i32, f64, f64, 0, 1, to_f64, none, &s) && IS(MYLIB_OPCODE_CONVERT, 0, 0),
           "a conversion");
-    CHECK(has_code(3, f32, f64, i32, 0, 1, select, none, &c) && c.instructions == 3 &&
-              CODE(0, MYLIB_OPCODE_MASK, 0) && CODE(1, MYLIB_OPCODE_LOAD, 1) &&
-              CODE(2, MYLIB_OPCODE_SELECT, 2),
+    CHECK(is_single(3, f32, f64, i32, 0, 1, select, none, &s) && IS(MYLIB_OPCODE_SELECT, 0, 1) &&
+              s.operand[2].index == 2,
           "a selection");
-#undef CODE
+#undef IS
     const mylib_step of_result = {MYLIB_OP_negative, f64, {2, 0, 0}};
     const mylib_step to_f32 = {MYLIB_STEP_CONVERT, f32, {0, 0, 0}};
     const mylib_step back = {MYLIB_STEP_CONVERT, f64, {1, 0, 0}};
     const mylib_step narrowed = {MYLIB_OP_negative, f64, {1, 0, 0}};
-    CHECK(!has_code(2, f64, f64, f64, 0, 2, add, of_result, &c), "two operations");
-    CHECK(!has_code(1, f64, f64, f64, 0, 1, twice, none, &c), "one input twice");
-    CHECK(!has_code(1, f64, f64, f64, 1, 1, add, none, &c), "a constant");
-    CHECK(!has_code(2, f64, f64, f64, 0, 1, negative, none, &c), "an input that is not used");
-    CHECK(!has_code(1, f64, f64, f64, 0, 2, to_f32, back, &c), "a conversion there and back");
-    CHECK(!has_code(1, f64, f64, f64, 0, 2, to_f32, narrowed, &c),
+    CHECK(!is_single(2, f64, f64, f64, 0, 2, add, of_result, &s), "two operations");
+    CHECK(!is_single(1, f64, f64, f64, 0, 1, twice, none, &s), "one input twice");
+    CHECK(!is_single(1, f64, f64, f64, 1, 1, add, none, &s), "a constant");
+    CHECK(!is_single(2, f64, f64, f64, 0, 1, negative, none, &s), "an input that is not used");
+    CHECK(!is_single(1, f64, f64, f64, 0, 2, to_f32, back, &s), "a conversion there and back");
+    CHECK(!is_single(1, f64, f64, f64, 0, 2, to_f32, narrowed, &s),
           "a conversion that is none to the type of the operation");
 }
 
@@ -1096,7 +1094,7 @@ int main(void)
     test_limits();
     test_conversions();
     test_constant_flags();
-    test_codes();
+    test_single_statements();
     test_repeated_terms();
     rng r = rng_make(TEST_LEVEL_COUNT);
     test_large(&r);

@@ -9,7 +9,7 @@
 
 /* The operands of one element. */
 typedef struct element {
-    const char *data[MYLIB_CODE_MAX_OPERANDS];
+    const char *data[MYLIB_STRIDED_OPERANDS];
 } element;
 
 static int by_output(const void *a, const void *b)
@@ -45,7 +45,8 @@ static void check_group(const mylib_strided_args *p, int vector, int32_t column,
                         int32_t end_row)
 {
     for (int k = 0; k < p->operands; k++) {
-        int size = (int)mylib_operand_size(&p->program, k);
+        int type = k == 0 ? p->statement.result_type : p->statement.operand[k - 1].type;
+        int size = (int)mylib_type_size((mylib_type)type);
         const char *first = address(p, k, column, row);
         if (p->is_regular && (p->row_step[0] == 0 || row + p->row_step[0] < end_row))
             CHECK(address(p, k, column + p->column_step[0], row + p->row_step[0]) - first ==
@@ -68,7 +69,7 @@ static void check_group(const mylib_strided_args *p, int vector, int32_t column,
  */
 static void walk(const mylib_strided_args *p, int64_t count, const element *elements, uint8_t *seen)
 {
-    int size = (int)mylib_type_size((mylib_type)p->program.type);
+    int size = (int)mylib_type_size((mylib_type)p->statement.type);
     int vector = MYLIB_STRIDED_VECTOR(size), vectors = MYLIB_STRIDED_VECTORS(size);
     for (int32_t block = 0; block < p->tiles; block++) {
         int32_t tile_column, tile_row, end_row;
@@ -107,7 +108,7 @@ static void walk(const mylib_strided_args *p, int64_t count, const element *elem
 
 static char text[4][90];
 
-static void run(mylib_code *program, const layout *l, mylib_layout *given)
+static void run(const mylib_statement *s, const layout *l, mylib_layout *given)
 {
     static element elements[MAX_COUNT];
     static uint8_t seen[MAX_COUNT];
@@ -118,12 +119,12 @@ static void run(mylib_code *program, const layout *l, mylib_layout *given)
     mylib_layout_simplify(given);
     if (given->ndim > MYLIB_STRIDED_MAX_NDIM)
         return;
-    mylib_strided_init(&args, program, given);
+    mylib_strided_init(&args, s, given);
     test_set_case(
         "walk of %d bytes, out %s, a %s, b %s; across %d, access %d, %d",
-        (int)mylib_type_size((mylib_type)program->type),
-        layout_text(&l[0], text[0], sizeof text[0]), layout_text(&l[1], text[1], sizeof text[1]),
-        layout_text(&l[2], text[2], sizeof text[2]), args.across, args.access[0], args.access[1]);
+        (int)mylib_type_size((mylib_type)s->type), layout_text(&l[0], text[0], sizeof text[0]),
+        layout_text(&l[1], text[1], sizeof text[1]), layout_text(&l[2], text[2], sizeof text[2]),
+        args.across, args.access[0], args.access[1]);
     CHECK(args.across * (MYLIB_CUDA_THREADS / args.across) * 2 > MYLIB_CUDA_THREADS,
           "most threads are idle");
     memset(seen, 0, (size_t)given->count);
@@ -134,13 +135,23 @@ static void run(mylib_code *program, const layout *l, mylib_layout *given)
     CHECK(missed == 0, "%lld elements are no thread's", (long long)missed);
 }
 
-static void make(mylib_code *program, mylib_layout *given, layout *l, mylib_type type, int compares,
-                 rng *r)
+/* a + b, or a < b. */
+static mylib_statement statement_of(mylib_type type, int compares)
+{
+    const mylib_statement s = {
+        compares ? MYLIB_OP_less : MYLIB_OP_add,
+        (uint8_t)type,
+        (uint8_t)(compares ? MYLIB_BOOL : type),
+        2,
+        MYLIB_TARGET_OUT,
+        {{MYLIB_VALUE_INPUT, (uint8_t)type, 0}, {MYLIB_VALUE_INPUT, (uint8_t)type, 1}}};
+    return s;
+}
+
+static void make(mylib_layout *given, layout *l, mylib_type type, int compares, rng *r)
 {
     mylib_array arrays[3];
     mylib_type out_type = compares ? MYLIB_BOOL : type;
-    if (mylib_code_of_op(program, compares ? MYLIB_OP_less : MYLIB_OP_add, type) != MYLIB_OK)
-        test_give_up("no program");
     for (int k = 0; k < 3; k++) {
         mylib_type t = k == 0 ? out_type : type;
         char *lowest = (char *)((uintptr_t)(k + 1) << 32) + rng_below(r, 20) * test_size(t);
@@ -151,7 +162,7 @@ static void make(mylib_code *program, mylib_layout *given, layout *l, mylib_type
 
 static void test_random(const test_type *t, rng *r)
 {
-    mylib_code program;
+    mylib_statement s;
     mylib_strides strides[3];
     mylib_layout given = {.strides = strides};
     for (int i = 0; i < test_rounds(400); i++) {
@@ -162,15 +173,16 @@ static void test_random(const test_type *t, rng *r)
         random_strides(r, &l[0], size, 1);
         random_input(r, &l[0], &l[1], t->size, 1);
         random_input(r, &l[0], &l[2], t->size, 1);
-        make(&program, &given, l, t->type, compares, r);
-        run(&program, l, &given);
+        make(&given, l, t->type, compares, r);
+        s = statement_of(t->type, compares);
+        run(&s, l, &given);
     }
 }
 
 /* C order with the last two dimensions of some inputs swapped, broadcast or reversed. */
 static void test_matrices(const test_type *t, rng *r)
 {
-    mylib_code program;
+    mylib_statement s;
     mylib_strides strides[3];
     mylib_layout given = {.strides = strides};
     for (int i = 0; i < test_rounds(300); i++) {
@@ -207,8 +219,9 @@ static void test_matrices(const test_type *t, rng *r)
             }
             layout_measure(&l[k], size);
         }
-        make(&program, &given, l, t->type, (int)compares, r);
-        run(&program, l, &given);
+        make(&given, l, t->type, (int)compares, r);
+        s = statement_of(t->type, (int)compares);
+        run(&s, l, &given);
     }
 }
 
@@ -230,14 +243,12 @@ static void test_choices(void)
         {"every other column", 0, {8 * N, 8}, MYLIB_ACCESS_ELEMENT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        mylib_code program;
+        const mylib_statement s = statement_of(MYLIB_F32, 0);
         mylib_strided_args args;
         mylib_strides strides[3];
         mylib_layout l = {
             .ndim = 2, .operands = 3, .count = (int64_t)N * (N / 2), .strides = strides};
         test_set_case("an aligned matrix and %s", cases[i].name);
-        if (mylib_code_of_op(&program, MYLIB_OP_add, MYLIB_F32) != MYLIB_OK)
-            test_give_up("no program");
         l.shape[0] = N / 2, l.shape[1] = N;
         for (int k = 0; k < 3; k++) {
             l.data[k] = (char *)((uintptr_t)(k + 1) * ((uintptr_t)A << 20)) +
@@ -245,7 +256,7 @@ static void test_choices(void)
             l.strides[k][0] = k == 2 ? cases[i].strides[0] : 4 * N + 64;
             l.strides[k][1] = k == 2 ? cases[i].strides[1] : 4;
         }
-        mylib_strided_init(&args, &program, &l);
+        mylib_strided_init(&args, &s, &l);
         CHECK(args.access[1] == cases[i].access, "access %d, not %d", args.access[1],
               cases[i].access);
         CHECK(args.is_plain &&

@@ -21,53 +21,55 @@ static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
     return bits % (nbytes < 16 ? nbytes : 16) == 0;
 }
 
-/* Makes input `k` operand `slot` of the operation; returns false if the kernel cannot read it. */
-static int set_input(const mylib_code *p, const mylib_layout *layout, int64_t vector, int slot,
-                     int k, mylib_contiguous_args *args)
+/* Sets operand `slot` of the kernel; returns false if the kernel cannot read it. */
+static int set_operand(const mylib_statement *s, const mylib_layout *layout, int64_t vector,
+                       int slot, int operand, mylib_contiguous_args *args)
 {
-    size_t size = mylib_type_size((mylib_type)p->type), input_size = mylib_operand_size(p, 1 + k);
-    int is_converted = p->input_type[k] != p->type;
-    if (layout->is_host_scalar[1 + k]) {
-        mylib_read_constant(p, k, layout->data[1 + k], args->constant[slot]);
+    const mylib_type type = (mylib_type)s->operand[operand].type;
+    const int k = 1 + s->operand[operand].index;
+    size_t size = mylib_type_size((mylib_type)s->type), input_size = mylib_type_size(type);
+    int is_converted = type != (mylib_type)s->type;
+    if (layout->is_host_scalar[k]) {
+        mylib_read_constant(s, operand, layout->data[k], args->constant[slot]);
         for (size_t at = size; at < 16; at += size)
             memcpy(args->constant[slot] + at, args->constant[slot], size);
         return 1;
     }
-    if (layout->count == 1 || layout->strides[1 + k][layout->ndim - 1] == 0)
+    if (layout->count == 1 || layout->strides[k][layout->ndim - 1] == 0)
         args->kind[slot] =
             is_converted ? MYLIB_CONTIGUOUS_CONVERTED_SINGLE : MYLIB_CONTIGUOUS_SINGLE;
-    else if (!mylib_contiguous_reads((mylib_type)p->type, (mylib_type)p->input_type[k]) ||
-             !is_contiguous(layout, 1 + k, input_size))
+    else if (!mylib_contiguous_reads((mylib_type)s->type, type) ||
+             !is_contiguous(layout, k, input_size))
         return 0;
     else
         args->kind[slot] =
             is_converted ? MYLIB_CONTIGUOUS_CONVERTED_VECTOR : MYLIB_CONTIGUOUS_VECTOR;
     if (args->kind[slot] == MYLIB_CONTIGUOUS_VECTOR ||
         args->kind[slot] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR)
-        args->is_by_elements |= !is_aligned(layout, 1 + k, (size_t)vector * input_size);
-    args->in[slot] = layout->data[1 + k];
-    args->type[slot] = p->input_type[k];
+        args->is_by_elements |= !is_aligned(layout, k, (size_t)vector * input_size);
+    args->in[slot] = layout->data[k];
+    args->type[slot] = (uint8_t)type;
     args->has_conversions |= is_converted;
     args->shift[slot] = (uint8_t)__builtin_ctz((unsigned)input_size);
-    args->stride[slot] = layout->ndim == 2 ? layout->strides[1 + k][0] : 0;
+    args->stride[slot] = layout->ndim == 2 ? layout->strides[k][0] : 0;
     return 1;
 }
 
-int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_code *p,
+int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_statement *s,
                           const mylib_layout *layout)
 {
-    size_t size = mylib_type_size((mylib_type)p->type), out_size = mylib_operand_size(p, 0);
+    size_t size = mylib_type_size((mylib_type)s->type);
+    size_t out_size = mylib_type_size((mylib_type)s->result_type);
     int64_t vector = 16 / (int64_t)size;
-    int first = p->code[0].opcode == MYLIB_OPCODE_MASK; /* the load */
-    if (layout->ndim > 2 || p->instructions > first + 2 ||
-        p->code[first].opcode != MYLIB_OPCODE_LOAD || !is_contiguous(layout, 0, out_size))
+    const int is_choice = s->opcode == MYLIB_OPCODE_SELECT;
+    if (layout->ndim > 2 || !is_contiguous(layout, 0, out_size))
         return 0;
     memset(args, 0, sizeof *args);
     args->n = layout->count;
     args->out = layout->data[0];
-    args->computed_type = p->type;
-    args->result_type = p->result_type;
-    args->opcode = MYLIB_OPCODE_NONE;
+    args->computed_type = s->type;
+    args->result_type = s->result_type;
+    args->opcode = s->opcode == MYLIB_OPCODE_CONVERT ? MYLIB_OPCODE_NONE : s->opcode;
     args->kind[0] = args->kind[1] = MYLIB_CONTIGUOUS_CONSTANT;
     args->is_by_elements = !is_aligned(layout, 0, (size_t)vector * out_size);
     if (layout->ndim == 2) {
@@ -78,22 +80,18 @@ int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_code *p,
         args->row_divider = mylib_divider_of((int32_t)row_vectors);
         args->out_stride = layout->strides[0][0];
     }
-    if (first != 0) {
-        int k = 1 + p->code[0].operand;
-        if (p->input_type[k - 1] != MYLIB_BOOL || layout->is_host_scalar[k] ||
+    if (is_choice) {
+        int k = 1 + s->operand[0].index;
+        if (s->operand[0].type != MYLIB_BOOL || layout->is_host_scalar[k] ||
             !is_contiguous(layout, k, 1))
             return 0;
         args->is_by_elements |= !is_aligned(layout, k, (size_t)vector);
         args->condition = layout->data[k];
         args->condition_stride = layout->ndim == 2 ? layout->strides[k][0] : 0;
     }
-    for (int i = first; i < p->instructions; i++) {
-        int k = p->code[i].operand;
-        if (i > first)
-            args->opcode = p->code[i].opcode;
-        if (k != MYLIB_NO_OPERAND && !set_input(p, layout, vector, i - first, k, args))
+    for (int i = is_choice; i < s->operands; i++)
+        if (!set_operand(s, layout, vector, i - is_choice, i, args))
             return 0;
-    }
     return !args->is_by_elements || (layout->ndim == 1 && size >= MYLIB_CONTIGUOUS_ELEMENT_MIN &&
                                      args->kind[0] != MYLIB_CONTIGUOUS_CONVERTED_VECTOR &&
                                      args->kind[1] != MYLIB_CONTIGUOUS_CONVERTED_VECTOR);

@@ -333,7 +333,7 @@ __device__ __forceinline__ T read_one(const mylib_flags_args &args, int k, int64
 {
     if (args.in[k] == NULL)
         return *(const T *)args.constant[k];
-    return load_at<T>(args.program.input_type[k], args.in[k], i);
+    return load_at<T>(args.input_type[k], args.in[k], i);
 }
 
 constexpr int FLAG_BLOCKS = 1024;
@@ -343,14 +343,13 @@ __global__ void __launch_bounds__(THREADS)
     flags_kernel(const __grid_constant__ mylib_flags_args args, unsigned *flags)
 {
     typedef typename real_of<T>::type R;
-    int op = args.program.code[1].opcode;
+    int op = args.opcode;
     unsigned found = 0;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < args.n;
          i += (int64_t)FLAG_BLOCKS * THREADS) {
-        T a = read_one<T>(args, 0, i), b = args.program.inputs == 2 ? read_one<T>(args, 1, i) : a;
-        T result = args.program.result_type != args.program.type
-                       ? real_of<T>::widen(((const R *)args.out)[i])
-                       : ((const T *)args.out)[i];
+        T a = read_one<T>(args, 0, i), b = args.operands == 2 ? read_one<T>(args, 1, i) : a;
+        T result = args.result_type != args.type ? real_of<T>::widen(((const R *)args.out)[i])
+                                                 : ((const T *)args.out)[i];
         found |= flags_of(op, a, b, result);
     }
     if (found != 0)
@@ -503,7 +502,7 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
 
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
-    switch (args->program.type) {
+    switch (args->type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         return launch_flags<t_##s>(args, flags, stream);

@@ -95,13 +95,12 @@ static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 2
 /* ---- Functions (functions.c) --------------------------------------------------------------- */
 
 /*
- * Enqueues a code that is a function, over memory that has been checked, on the current device.
- * `launch` enqueues a conversion.
+ * Does what mylib_cuda_launch() does, for functions.  `launch` enqueues a conversion.
  */
-typedef mylib_status mylib_cuda_launch_code(const mylib_code *code, mylib_layout *layout,
-                                            void *stream);
-mylib_status mylib_cuda_launch_function(const mylib_code *code, mylib_layout *layout, void *stream,
-                                        mylib_cuda_launch_code *launch);
+typedef mylib_status mylib_cuda_launch_statement(const mylib_statement *s, mylib_layout *layout,
+                                                 void *stream);
+mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *layout,
+                                        void *stream, mylib_cuda_launch_statement *launch);
 
 /*
  * Returns how many elements a piece may have that needs 'nbytes' of temporary memory for each, out
@@ -120,11 +119,11 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
 mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
                                      const mylib_layout *layout);
 
-/* Does what mylib_cuda_map() does, for a code. */
-mylib_status mylib_cuda_map_code(int device, void *stream, const mylib_code *code,
-                                 mylib_layout *layout);
-/* Enqueues a code over memory that has been checked.  The layout has elements; it is kept. */
-mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, void *stream);
+/*
+ * Enqueues a statement whose operands are inputs, input i being operand 1 + i of the layout, over
+ * memory that has been checked, on the current device.  The layout has elements; it is kept.
+ */
+mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, void *stream);
 
 /*
  * Does what mylib_cuda_map() does, for memory that has been checked, on the current device, with
@@ -150,15 +149,15 @@ mylib_type mylib_cuda_part_type(mylib_type carrier);
 /* ---- Kernels (*.cu) ------------------------------------------------------------------------ */
 
 /*
- * Writes input k, one element of host memory, as a constant of a launch's arguments: converted to
- * the type in which the code uses it, the rest of the bytes 0.
+ * Writes operand k, one element of host memory, as a constant of a launch's arguments: converted as
+ * the statement needs it, the rest of the bytes 0.
  */
-static inline void mylib_read_constant(const mylib_code *code, int k, const void *value,
+static inline void mylib_read_constant(const mylib_statement *s, int k, const void *value,
                                        unsigned char constant[16])
 {
     memset(constant, 0, 16);
-    mylib_cpu()->convert(mylib_operand_read_type(code, 1 + k), (mylib_type)code->input_type[k], 1,
-                         (char *)constant, 0, (const char *)value, 0);
+    mylib_cpu()->convert(mylib_read_type(s, k), (mylib_type)s->operand[k].type, 1, (char *)constant,
+                         0, (const char *)value, 0);
 }
 
 /* The kinds of operands of mylib_launch_contiguous(). */
@@ -197,8 +196,11 @@ typedef struct mylib_contiguous_args {
     MYLIB_ALIGNAS(16) unsigned char constant[2][16];
 } mylib_contiguous_args;
 
-/* Fills the arguments; false when the code or the layout is not for this kernel. */
-int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_code *code,
+/*
+ * Fills the arguments for a statement as mylib_cuda_launch() takes it; returns false if it or the
+ * layout is not for this kernel.
+ */
+int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_statement *s,
                           const mylib_layout *layout);
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream);
 /* Tells whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
@@ -221,13 +223,14 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
 /* Floating-point exceptions to report. */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
 
-/* A single operation that has run: n results, and operands that are contiguous or constants. */
+/* An operation that has run: n results, and operands that are contiguous or constants. */
 typedef struct mylib_flags_args {
     int64_t n;
     const void *out;
-    const void *in[MYLIB_CODE_MAX_INPUTS]; /* NULL: a constant, as mylib_read_constant() makes it */
-    mylib_code program;
-    MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
+    const void *in[2]; /* operands; NULL: a constant, as mylib_read_constant() makes it */
+    uint8_t opcode, type, result_type, operands;
+    uint8_t input_type[2];
+    MYLIB_ALIGNAS(16) unsigned char constant[2][16];
 } mylib_flags_args;
 
 /*

@@ -11,17 +11,26 @@ int64_t mylib_cuda_piece(size_t room, size_t nbytes)
 }
 
 typedef struct packing {
-    const mylib_code *code;
+    const mylib_statement *statement;
     void *stream;
-    mylib_cuda_launch_code *launch;
+    mylib_cuda_launch_statement *launch;
     int device;
     char *place[3]; /* temporary memory of the output and the inputs, or NULL */
 } packing;
 
-static size_t size_of(const mylib_code *code, int k)
+/* Operand 0 is the output, 1 + k operand k of the statement. */
+static int row_of(const mylib_statement *s, int k)
 {
-    return mylib_type_size((mylib_type)(k == 0 ? code->result_type : code->type));
+    return k == 0 ? 0 : 1 + s->operand[k - 1].index;
 }
+
+/* Returns the type in which the kernel has it. */
+static mylib_type type_of(const mylib_statement *s, int k)
+{
+    return (mylib_type)(k == 0 ? s->result_type : s->type);
+}
+
+static size_t size_of(const mylib_statement *s, int k) { return mylib_type_size(type_of(s, k)); }
 
 /* Tells whether an operand is the same element for all. */
 static int is_single(const mylib_layout *l, int k)
@@ -33,88 +42,84 @@ static int is_single(const mylib_layout *l, int k)
 }
 
 /* Tells whether the kernel cannot take an operand as it is. */
-static int needs_packing(const mylib_code *code, const mylib_layout *l, int k)
+static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
 {
-    const int is_converted = k > 0 && code->input_type[k - 1] != code->type;
-    if (l->is_host_scalar[k])
+    const int is_converted = k > 0 && s->operand[k - 1].type != s->type, row = row_of(s, k);
+    if (l->is_host_scalar[row])
         return 0;
-    if (k > 0 && !is_converted && is_single(l, k))
+    if (k > 0 && !is_converted && is_single(l, row))
         return 0;
-    return is_converted || !mylib_layout_is_contiguous(l, k, size_of(code, k));
+    return is_converted || !mylib_layout_is_contiguous(l, row, size_of(s, k));
 }
 
 /* Enqueues a conversion between operand k and its place. */
 static mylib_status move(const packing *p, const mylib_layout *piece, int k)
 {
+    const mylib_statement *s = p->statement;
+    const mylib_type type = type_of(s, k);
+    const mylib_statement conversion =
+        mylib_conversion(type, k == 0 ? type : (mylib_type)s->operand[k - 1].type);
+    const int to = k == 0 ? 1 : 0; /* the place's operand */
     mylib_strides strides[2];
     mylib_layout l;
-    mylib_code code;
-    const mylib_type type = (mylib_type)(k == 0 ? p->code->result_type : p->code->type);
     l.strides = strides;
     mylib_layout_begin(&l, piece, 2);
-    mylib_code_of_conversion(&code, type, k == 0 ? type : (mylib_type)p->code->input_type[k - 1]);
-    if (k == 0)
-        mylib_layout_set_operand(&l, 0, piece, 0);
-    else
-        mylib_layout_set_contiguous(&l, 0, p->place[k], size_of(p->code, k));
-    if (k == 0)
-        mylib_layout_set_contiguous(&l, 1, p->place[0], size_of(p->code, 0));
-    else
-        mylib_layout_set_operand(&l, 1, piece, k);
+    mylib_layout_set_contiguous(&l, to, p->place[k], size_of(s, k));
+    mylib_layout_set_operand(&l, 1 - to, piece, row_of(s, k));
     mylib_layout_simplify(&l);
-    return p->launch(&code, &l, p->stream);
+    return p->launch(&conversion, &l, p->stream);
 }
 
 static mylib_status run_piece(void *context, mylib_layout *piece)
 {
     const packing *p = context;
-    const mylib_code *code = p->code;
+    const mylib_statement *s = p->statement;
     mylib_function_args args = {.n = piece->count,
                                 .out = p->place[0] != NULL ? p->place[0] : piece->data[0],
-                                .opcode = code->code[1].opcode,
-                                .type = code->type,
-                                .inputs = code->inputs};
+                                .opcode = s->opcode,
+                                .type = s->type,
+                                .inputs = s->operands};
     uintptr_t bits = (uintptr_t)args.out;
-    for (int k = 1; k < piece->operands; k++) {
-        const int slot = code->code[0].operand == k - 1 ? 0 : 1;
-        if (piece->is_host_scalar[k]) {
-            mylib_read_constant(code, k - 1, piece->data[k], args.constant[slot]);
-        } else if (p->place[k] != NULL) {
-            RETURN_IF_ERROR(move(p, piece, k));
-            args.in[slot] = p->place[k];
+    for (int i = 0; i < s->operands; i++) {
+        const int row = row_of(s, 1 + i);
+        if (piece->is_host_scalar[row]) {
+            mylib_read_constant(s, i, piece->data[row], args.constant[i]);
+        } else if (p->place[1 + i] != NULL) {
+            RETURN_IF_ERROR(move(p, piece, 1 + i));
+            args.in[i] = p->place[1 + i];
         } else {
-            args.in[slot] = piece->data[k];
-            args.is_single[slot] = (uint8_t)is_single(piece, k);
+            args.in[i] = piece->data[row];
+            args.is_single[i] = (uint8_t)is_single(piece, row);
         }
-        if (!args.is_single[slot])
-            bits |= (uintptr_t)args.in[slot];
+        if (!args.is_single[i])
+            bits |= (uintptr_t)args.in[i];
     }
     args.is_aligned = bits % 16 == 0;
     CUDA_RETURN_IF_ERROR(mylib_launch_function(&args, p->stream));
     return p->place[0] != NULL ? move(p, piece, 0) : MYLIB_OK;
 }
 
-mylib_status mylib_cuda_launch_function(const mylib_code *code, mylib_layout *layout, void *stream,
-                                        mylib_cuda_launch_code *launch)
+mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *layout,
+                                        void *stream, mylib_cuda_launch_statement *launch)
 {
-    packing p = {code, stream, launch, 0, {NULL, NULL, NULL}};
+    packing p = {s, stream, launch, 0, {NULL, NULL, NULL}};
     size_t offset[3], nbytes = 0, sizes = 0;
     void *temporary = NULL;
-    for (int k = 0; k < layout->operands; k++)
-        sizes += needs_packing(code, layout, k) ? size_of(code, k) : 0;
+    for (int k = 0; k <= s->operands; k++)
+        sizes += needs_packing(s, layout, k) ? size_of(s, k) : 0;
     if (sizes == 0)
         return run_piece(&p, layout);
     int64_t most = mylib_cuda_piece(MYLIB_TEMPORARY_NBYTES, sizes);
     most = most < layout->count ? most : layout->count;
-    for (int k = 0; k < layout->operands; k++) {
+    for (int k = 0; k <= s->operands; k++) {
         offset[k] = nbytes;
-        if (needs_packing(code, layout, k))
-            nbytes += mylib_cuda_align((size_t)most * size_of(code, k));
+        if (needs_packing(s, layout, k))
+            nbytes += mylib_cuda_align((size_t)most * size_of(s, k));
     }
     CUDA_RETURN_IF_ERROR(cudaGetDevice(&p.device));
     RETURN_IF_ERROR(mylib_cuda_alloc(p.device, nbytes, stream, &temporary));
-    for (int k = 0; k < layout->operands; k++)
-        if (needs_packing(code, layout, k))
+    for (int k = 0; k <= s->operands; k++)
+        if (needs_packing(s, layout, k))
             p.place[k] = (char *)temporary + offset[k];
     mylib_status st = mylib_layout_in_pieces(layout, most, MYLIB_MAX_NDIM, run_piece, &p);
     mylib_cuda_discard(p.device, temporary, stream);

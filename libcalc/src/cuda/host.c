@@ -226,8 +226,9 @@ typedef enum route {
 #define NO_OPERAND (-1)
 
 typedef struct job {
-    const mylib_code *code;       /* a single operation, or NULL ... */
-    const mylib_program *program; /* ... for a program of several */
+    const mylib_program *program;
+    mylib_statement statement; /* the program, if it is one: */
+    int is_single;
     const mylib_layout *layout;
     size_t size[MYLIB_MAX_OPERANDS]; /* of an element */
     int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
@@ -411,20 +412,25 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
         }
         mylib_layout_simplify(&piece);
     }
-    return mylib_cuda_map_code(s->gpu, s->stream, j->code, &piece);
+    return mylib_cuda_launch(&j->statement, &piece, s->stream);
 }
 
 /* Finds the floating-point flags that the CPU would raise for the piece of an operation. */
 static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piece)
 {
-    mylib_flags_args args;
-    args.n = piece->count;
-    args.program = *j->code;
-    args.out = piece->data[0];
-    for (int k = 1; k < piece->operands; k++) {
-        args.in[k - 1] = piece->is_host_scalar[k] ? NULL : piece->data[k];
+    const mylib_statement *op = &j->statement;
+    mylib_flags_args args = {.n = piece->count,
+                             .out = piece->data[0],
+                             .opcode = op->opcode,
+                             .type = op->type,
+                             .result_type = op->result_type,
+                             .operands = op->operands};
+    for (int i = 0; i < op->operands; i++) {
+        const int k = 1 + op->operand[i].index;
+        args.input_type[i] = op->operand[i].type;
+        args.in[i] = piece->is_host_scalar[k] ? NULL : piece->data[k];
         if (piece->is_host_scalar[k])
-            mylib_read_constant(j->code, k - 1, piece->data[k], args.constant[k - 1]);
+            mylib_read_constant(op, i, piece->data[k], args.constant[i]);
     }
     CUDA_RETURN_IF_ERROR(mylib_launch_flags(&args, s->flags, s->stream));
     return MYLIB_OK;
@@ -448,11 +454,11 @@ static mylib_status launch_piece(const job *j, slot *s, int64_t n)
         piece.data[k] = is_constant ? j->layout->data[k] : gpu_side(j, s, k, 0);
         piece.strides[k][0] = is_constant ? 0 : (int64_t)j->size[k];
     }
-    if (j->program != NULL)
+    if (j->is_single)
+        MYLIB_TRY(mylib_cuda_launch(&j->statement, &piece, s->stream));
+    else
         MYLIB_TRY(
             mylib_cuda_enqueue(s->gpu, s->stream, j->program, &piece, MYLIB_TEMPORARY_NBYTES));
-    else
-        MYLIB_TRY(mylib_cuda_launch(j->code, &piece, s->stream));
     if (j->can_raise)
         MYLIB_TRY(launch_flags(j, s, &piece));
 out:
@@ -535,13 +541,16 @@ static void run_worker(void *context, int thread, int64_t worker)
     }
 }
 
-/* Tells whether a code is an operation that can raise a floating-point flag. */
-static int can_raise(const mylib_code *program)
+/* Tells whether a statement is an operation that can raise a floating-point flag. */
+static int can_raise(const mylib_statement *s)
 {
-    int is_integer = program->type < MYLIB_F16 || program->type == MYLIB_BOOL;
-    if (program->instructions != 2 || program->result_type == MYLIB_BOOL)
+    int is_integer = s->type < MYLIB_F16 || s->type == MYLIB_BOOL;
+    if (s->result_type == MYLIB_BOOL)
         return 0;
-    switch (program->code[1].opcode) {
+    switch (s->opcode) {
+    case MYLIB_OPCODE_CONVERT:
+    case MYLIB_OPCODE_SELECT:
+        return 0;
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
     case MYLIB_OP_remainder:
@@ -553,9 +562,7 @@ static int can_raise(const mylib_code *program)
     case MYLIB_OP_negative:
         return 0;
     default:
-        return mylib_is_function(program->code[1].opcode)
-                   ? can_warn((mylib_op)program->code[1].opcode) && !is_integer
-                   : !is_integer;
+        return !is_integer && (!mylib_is_function(s->opcode) || can_warn((mylib_op)s->opcode));
     }
 }
 
@@ -589,7 +596,7 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     size_t element_nbytes = 0;
     int pinned = 0;
 
-    j->can_raise = j->on_gpu == NO_OPERAND && j->code != NULL && can_raise(j->code);
+    j->can_raise = j->on_gpu == NO_OPERAND && j->is_single && can_raise(&j->statement);
     for (int k = 0; k < l->operands; k++) {
         size_t size = j->size[k];
         const char *begin, *end;
@@ -632,16 +639,13 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     }
 }
 
-/* Fills a job of a code, or of a program if the code is NULL. */
-static void begin_job(job *j, int device, const mylib_code *code, const mylib_program *program,
-                      const mylib_layout *layout)
+static void begin_job(job *j, int device, const mylib_program *program, const mylib_layout *layout)
 {
     memset(j, 0, sizeof *j);
-    j->code = code;
     j->program = program;
+    j->is_single = mylib_single_statement(&j->statement, program);
     for (int k = 0; k < layout->operands; k++)
-        j->size[k] = code != NULL ? mylib_operand_size(code, k)
-                                  : (size_t)mylib_program_operand_size(program, k);
+        j->size[k] = (size_t)mylib_program_operand_size(program, k);
     j->layout = layout;
     j->device = device;
     j->gpus = 1;
@@ -692,17 +696,13 @@ out:
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
     unsigned flags;
-    mylib_code code;
     job j;
     const int is_all = device == MYLIB_ALL_GPUS;
     device = mylib_first_gpu(device);
     ENTER_DEVICE(device);
     if (layout->count == 0)
         return MYLIB_OK;
-    if (mylib_code_of_program(&code, program))
-        begin_job(&j, device, &code, NULL, layout);
-    else
-        begin_job(&j, device, NULL, program, layout);
+    begin_job(&j, device, program, layout);
     size_t nbytes = 0;
     for (int k = 0; k < layout->operands; k++)
         nbytes += is_constant(layout, k) ? 0 : (size_t)layout->count * j.size[k];
@@ -743,7 +743,7 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
 {
     const int host = dst_is_host ? 0 : 1, gpu = 1 - host;
     unsigned flags;
-    mylib_code program;
+    mylib_operation conversion;
     job j;
     ENTER_DEVICE(device);
     if (layout->count == 0)
@@ -751,15 +751,14 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     RETURN_IF_ERROR(mylib_cuda_check_memory(device, gpu == 0 ? "dst" : "src", layout->data[gpu],
                                             gpu == 0 ? dst_type : src_type, layout->ndim,
                                             layout->strides[gpu]));
-    mylib_code_of_conversion(&program, dst_type, src_type);
-    begin_job(&j, device, &program, NULL, layout);
-    size_t size = mylib_operand_size(&program, host), nbytes = (size_t)layout->count * size;
+    mylib_operation_of_conversion(&conversion, dst_type, src_type);
+    begin_job(&j, device, &conversion.program, layout);
+    const size_t nbytes = (size_t)layout->count * j.size[host];
     j.on_gpu = gpu;
     j.route[gpu] = ON_GPU;
     j.route[host] = STAGED;
-    j.is_contiguous[gpu] =
-        mylib_layout_is_contiguous(layout, gpu, mylib_operand_size(&program, gpu));
-    j.is_contiguous[host] = mylib_layout_is_contiguous(layout, host, size);
+    for (int k = 0; k < 2; k++)
+        j.is_contiguous[k] = mylib_layout_is_contiguous(layout, k, j.size[k]);
     j.copies_bytes = dst_type == src_type && j.is_contiguous[gpu];
 
     if (j.copies_bytes && j.is_contiguous[host] && nbytes >= IN_PLACE_NBYTES) {

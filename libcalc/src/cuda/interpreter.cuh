@@ -1,9 +1,9 @@
 /*
- * interpreter.cuh - shared by the kernels: conversions, the table as types, one step of a program,
- * and the trees over a warp's values.
+ * interpreter.cuh - shared by the kernels: conversions, the table as types, one step of a
+ * computation, and the trees over a warp's values.
  *
- * A kernel interprets a program: one instruction at a time for all elements of a thread, which it
- * holds in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes
+ * A kernel interprets statements: one step at a time for all elements of a thread, which it holds
+ * in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes
  * is an expansion of the table; its branch is uniform, and memory traffic hides its cost.
  *
  * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
@@ -200,18 +200,6 @@ template <typename T> __device__ T load_as(int input_type, const void *p)
     return load_at<T>(input_type, p, 0);
 }
 
-/* Stores an accumulator as an element of the result's type, aligned to it. */
-template <typename T>
-__device__ __forceinline__ void store_result(const mylib_code &program, void *p, T acc)
-{
-    if (program.result_type == program.type)
-        *(T *)p = acc;
-    else if (program.result_type == MYLIB_BOOL)
-        *(t_bool *)p = convert<t_bool>(acc);
-    else if constexpr (real_of<T>::is_complex)
-        *(typename real_of<T>::type *)p = acc.re;
-}
-
 /* ---- The table as types -------------------------------------------------------------------- */
 
 /* meaning<op, T>::apply is the operation, where the table has it. */
@@ -288,8 +276,7 @@ __device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t ma
 
 /*
  * Computes acc[i] = opcode(acc[i], x[i]) for the N elements of a thread; bit i of mask belongs to
- * element i.  The caller handles MYLIB_OPCODE_MASK, whose operand is not converted to T. acc and x
- * are aligned to at least 4 bytes.  CALLS: see mylib_is_by_call().
+ * element i.  acc and x are aligned to at least 4 bytes.  CALLS: see mylib_is_by_call().
  */
 template <typename T, int N, bool CALLS = false>
 __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], uint32_t mask = 0)

@@ -97,7 +97,7 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_code *program, mylib_layout *layout, int kept_ndim,
+                               const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
     return no_cuda();
@@ -116,7 +116,7 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
 }
 
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_code *program, mylib_layout *layout,
+                                       const mylib_terms *terms, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
     return no_cuda();

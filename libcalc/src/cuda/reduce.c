@@ -45,25 +45,25 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
                                                                      : (uint8_t)type;
 }
 
-static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_code *code,
+static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_terms *terms,
                  const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
-    args->inputs = code->inputs;
-    args->carrier = args->computed = (int32_t)mylib_cuda_part_type((mylib_type)code->type);
+    args->inputs = terms->inputs;
+    args->carrier = args->computed = (int32_t)mylib_cuda_part_type(terms->carrier);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;
     args->ndim = layout->ndim;
     args->out = layout->data[0];
     args->outputs = args->terms = 1;
-    for (int k = 0; k < code->inputs; k++) {
+    for (int k = 0; k < terms->inputs; k++) {
         args->in[k] = layout->data[1 + k];
-        args->input_type[k] = code->input_type[k];
-        args->input_size[k] = (int32_t)mylib_type_size((mylib_type)code->input_type[k]);
-        args->narrow[k] = narrowing((mylib_type)code->input_type[k], (mylib_type)code->result_type,
-                                    (mylib_type)args->carrier);
+        const mylib_type type = (mylib_type)terms->input_type[k];
+        args->input_type[k] = (int32_t)type;
+        args->input_size[k] = (int32_t)mylib_type_size(type);
+        args->narrow[k] = narrowing(type, terms->type, (mylib_type)args->carrier);
         args->is_stored_as_carrier[k] =
             args->input_type[k] == args->carrier && args->narrow[k] == MYLIB_NOT_NARROWED;
         memcpy(args->in_strides[k], layout->strides[1 + k], sizeof(int64_t) * (size_t)args->ndim);
@@ -439,29 +439,29 @@ out:
 }
 
 /* Checks the memory of the inputs. */
-static mylib_status check_inputs(int device, const mylib_code *code, const mylib_layout *layout)
+static mylib_status check_inputs(int device, const mylib_terms *terms, const mylib_layout *layout)
 {
-    const char *const names[] = {"out", code->inputs == 2 ? "a" : "in", "b"};
-    return mylib_cuda_check_inputs(device, names, code->input_type, layout);
+    const char *const names[] = {"out", terms->inputs == 2 ? "a" : "in", "b"};
+    return mylib_cuda_check_inputs(device, names, terms->input_type, layout);
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_code *code, mylib_layout *layout, int kept_ndim,
+                               const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type)
 {
     mylib_reduce_args args;
     void *scalar = NULL;
     mylib_status st;
     ENTER_DEVICE(device);
-    fill(&args, reduction, code, layout, kept_ndim, out_type);
+    fill(&args, reduction, terms, layout, kept_ndim, out_type);
     if (args.outputs == 0)
         return MYLIB_OK;
     RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                             layout->strides[0]));
     if (args.terms != 0)
-        RETURN_IF_ERROR(check_inputs(device, code, layout));
+        RETURN_IF_ERROR(check_inputs(device, terms, layout));
     if (layout->is_host_scalar[1]) {
-        size_t size = mylib_type_size((mylib_type)code->input_type[0]);
+        size_t size = mylib_type_size((mylib_type)terms->input_type[0]);
         MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));
         /* The runtime reads pageable memory before the call returns. */
         CUDA_TRY(cudaMemcpyAsync(scalar, layout->data[1], size, cudaMemcpyHostToDevice, stream));
@@ -478,7 +478,7 @@ static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *host_result;
 
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_code *code, mylib_layout *layout,
+                                       const mylib_terms *terms, mylib_layout *layout,
                                        mylib_type out_type, void *result)
 {
     mylib_reduce_args args;
@@ -489,9 +489,9 @@ mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction
         CUDA_TRY(cudaHostAlloc(&host_result, sizeof(t_c128),
                                cudaHostAllocPortable | cudaHostAllocMapped));
     layout->data[0] = host_result;
-    fill(&args, reduction, code, layout, 0, out_type);
+    fill(&args, reduction, terms, layout, 0, out_type);
     if (args.terms != 0)
-        MYLIB_TRY(check_inputs(device, code, layout));
+        MYLIB_TRY(check_inputs(device, terms, layout));
     MYLIB_TRY(launch(device, stream, &args));
     CUDA_TRY(cudaStreamSynchronize(stream));
     memcpy(result, host_result, mylib_type_size(out_type));

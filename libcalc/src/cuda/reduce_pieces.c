@@ -43,7 +43,7 @@ typedef struct job {
     size_t room;     /* of a program's temporary memory */
     mylib_reduction reduction;
     mylib_type out_type;
-    mylib_code code; /* of the reduction of a piece: loads the program's values */
+    mylib_terms piece_terms; /* of the reduction of a piece: the program's values */
     int kept_ndim;
     int64_t terms;
     int64_t most; /* elements of temporary memory */
@@ -189,7 +189,7 @@ static mylib_status reduce_outputs(void *context, mylib_layout *piece)
     l.strides[0][j->kept_ndim] = 0;
     mylib_layout_set_contiguous(&l, 1, j->temporary,
                                 mylib_type_size((mylib_type)j->program->result_type));
-    RETURN_IF_ERROR(mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l,
+    RETURN_IF_ERROR(mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->piece_terms, &l,
                                       j->kept_ndim, j->out_type));
     return end_outputs(j, &out, piece);
 }
@@ -295,7 +295,8 @@ static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
     l.shape[j->kept_ndim] = end - begin;
     l.strides[0][j->kept_ndim] = 0;
     l.strides[1][j->kept_ndim] = t->outputs * value_size;
-    return mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->code, &l, j->kept_ndim, type);
+    return mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->piece_terms, &l, j->kept_ndim,
+                             type);
 }
 
 /* Reduces terms [begin, end) to `target`, through that many levels of parts. */
@@ -322,7 +323,7 @@ static mylib_status reduce_levels(terms_call *t, int levels, int64_t begin, int6
                            j->part_type);
     }
     if (st == MYLIB_OK)
-        st = mylib_cuda_reduce_parts(j->device, j->stream, j->reduction, (mylib_type)j->code.type,
+        st = mylib_cuda_reduce_parts(j->device, j->stream, j->reduction, j->piece_terms.carrier,
                                      parts, first, target, type);
     return st;
 }
@@ -536,7 +537,7 @@ static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *s
     const int64_t size = (int64_t)mylib_type_size(type);
     void *partial = NULL;
     mylib_status st = MYLIB_OK;
-    if (j->code.type != type || j->code.result_type != type || j->out_type != type)
+    if (j->piece_terms.carrier != type || j->piece_terms.type != type || j->out_type != type)
         return 0;
     int64_t parts =
         mylib_fused_init_reduction(&args, j->program, layout, j->kept_ndim, j->reduction);
@@ -587,11 +588,7 @@ static int begin_reduction(job *j, int device, void *stream, mylib_reduction red
     j->out_type = out_type;
     j->kept_ndim = kept_ndim;
     j->part_type = mylib_cuda_part_type(carrier);
-    j->code.type = (uint8_t)carrier;
-    j->code.result_type = (uint8_t)type;
-    j->code.inputs = j->code.instructions = 1;
-    j->code.input_type[0] = program->result_type;
-    j->code.code[0] = (mylib_instruction){MYLIB_OPCODE_LOAD, 0};
+    j->piece_terms = (mylib_terms){type, carrier, 1, {program->result_type}};
     j->terms = 1;
     for (int d = 0; d < layout->ndim; d++)
         *(d < kept_ndim ? &outputs : &j->terms) *= layout->shape[d];
@@ -617,7 +614,8 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
         mylib_layout_begin(&l, layout, 2);
         mylib_layout_set_operand(&l, 0, layout, 0);
         mylib_layout_set_contiguous(&l, 1, layout->data[0], 1);
-        return mylib_cuda_reduce(device, stream, reduction, &j.code, &l, kept_ndim, out_type);
+        return mylib_cuda_reduce(device, stream, reduction, &j.piece_terms, &l, kept_ndim,
+                                 out_type);
     }
     RETURN_IF_ERROR(
         mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));

@@ -62,23 +62,11 @@ mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const
     return st;
 }
 
-/* Checks the memory of all operands of a program or a code. */
-static mylib_status check_operands(int device, uint8_t result_type, const uint8_t *input_types,
-                                   const mylib_layout *layout)
-{
-    mylib_status st =
-        mylib_cuda_check_memory(device, mylib_operand_names[0], layout->data[0],
-                                (mylib_type)result_type, layout->ndim, layout->strides[0]);
-    if (st != MYLIB_OK)
-        return st;
-    return mylib_cuda_check_inputs(device, mylib_operand_names, input_types, layout);
-}
-
 /* ---- Single operations --------------------------------------------------------------------- */
 
-/* A code and the stream on which it is launched. */
+/* A statement and the stream on which it is launched. */
 typedef struct launch {
-    const mylib_code *code;
+    const mylib_statement *statement;
     void *stream;
 } launch;
 
@@ -86,36 +74,26 @@ static mylib_status launch_strided(void *context, mylib_layout *layout)
 {
     const launch *l = context;
     mylib_strided_args args;
-    mylib_strided_init(&args, l->code, layout);
-    for (int k = 1; k < layout->operands; k++)
-        if (layout->is_host_scalar[k])
-            mylib_read_constant(l->code, k - 1, layout->data[k], args.constant[k - 1]);
+    mylib_strided_init(&args, l->statement, layout);
+    for (int k = 0; k < l->statement->operands; k++)
+        if (args.access[k] == MYLIB_ACCESS_CONSTANT)
+            mylib_read_constant(l->statement, k, args.data[1 + k], args.constant[k]);
     CUDA_RETURN_IF_ERROR(mylib_launch_strided(&args, l->stream));
     return MYLIB_OK;
 }
 
-mylib_status mylib_cuda_launch(const mylib_code *code, mylib_layout *layout, void *stream)
+mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, void *stream)
 {
-    launch l = {code, stream};
+    launch l = {s, stream};
     mylib_contiguous_args args;
-    if (code->instructions == 2 && mylib_is_function(code->code[1].opcode))
-        return mylib_cuda_launch_function(code, layout, stream, mylib_cuda_launch);
+    if (mylib_is_function(s->opcode))
+        return mylib_cuda_launch_function(s, layout, stream, mylib_cuda_launch);
     /* After simplifying, hardly any but huge arrays take several launches. */
-    if (!mylib_contiguous_init(&args, code, layout))
+    if (!mylib_contiguous_init(&args, s, layout))
         return mylib_layout_in_pieces(layout, MYLIB_STRIDED_MAX_COUNT, MYLIB_STRIDED_MAX_NDIM,
                                       launch_strided, &l);
     CUDA_RETURN_IF_ERROR(mylib_launch_contiguous(&args, stream));
     return MYLIB_OK;
-}
-
-mylib_status mylib_cuda_map_code(int device, void *stream, const mylib_code *code,
-                                 mylib_layout *layout)
-{
-    ENTER_DEVICE(device);
-    if (layout->count == 0)
-        return MYLIB_OK;
-    RETURN_IF_ERROR(check_operands(device, code->result_type, code->input_type, layout));
-    return mylib_cuda_launch(code, layout, stream);
 }
 
 /* ---- Pieces -------------------------------------------------------------------------------- */
@@ -198,41 +176,22 @@ static mylib_value value_of(const mylib_program *p, int i, int o)
     return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
 }
 
-/* Makes the code of a statement; the caller sets the types of its inputs. */
-static mylib_status code_of(mylib_code *code, const mylib_statement *s)
-{
-    mylib_status st = MYLIB_OK;
-    if (s->opcode == MYLIB_OPCODE_CONVERT)
-        mylib_code_of_conversion(code, (mylib_type)s->type, (mylib_type)s->operand[0].type);
-    else if (s->opcode == MYLIB_OPCODE_SELECT)
-        *code = (mylib_code){
-            s->type, s->type,
-            3,       3,
-            {0},     {{MYLIB_OPCODE_MASK, 0}, {MYLIB_OPCODE_LOAD, 1}, {MYLIB_OPCODE_SELECT, 2}}};
-    else
-        st = mylib_code_of_op(code, (mylib_op)s->opcode, (mylib_type)s->type);
-    return st;
-}
-
+/* Runs a statement whose operands are anywhere as one whose operands are inputs. */
 static mylib_status run_statement(const call *c, int i, const mylib_layout *piece)
 {
-    const mylib_statement *s = &c->program->statement[i];
-    mylib_code code;
-    mylib_strides strides[4];
+    mylib_statement s = c->program->statement[i];
+    mylib_strides strides[1 + MYLIB_MOST_OPERANDS];
     mylib_layout l;
-    mylib_status st = code_of(&code, s);
-    if (st != MYLIB_OK)
-        return st;
     l.strides = strides;
-    mylib_layout_begin(&l, piece, 1 + s->operands);
-    if (s->target == MYLIB_TARGET_OUT)
+    mylib_layout_begin(&l, piece, 1 + s.operands);
+    if (s.target == MYLIB_TARGET_OUT)
         mylib_layout_set_operand(&l, 0, piece, 0);
     else
-        mylib_layout_set_contiguous(&l, 0, c->temporary + s->target * c->place_nbytes,
-                                    mylib_type_size((mylib_type)s->result_type));
-    for (int o = 0; o < s->operands; o++) {
+        mylib_layout_set_contiguous(&l, 0, c->temporary + s.target * c->place_nbytes,
+                                    mylib_type_size((mylib_type)s.result_type));
+    for (int o = 0; o < s.operands; o++) {
         mylib_value v = value_of(c->program, i, o);
-        code.input_type[o] = v.type;
+        s.operand[o] = (mylib_value){MYLIB_VALUE_INPUT, v.type, (uint16_t)o};
         if (v.kind == MYLIB_VALUE_INPUT)
             mylib_layout_set_operand(&l, 1 + o, piece, 1 + v.index);
         else if (v.kind == MYLIB_VALUE_CONSTANT)
@@ -242,7 +201,7 @@ static mylib_status run_statement(const call *c, int i, const mylib_layout *piec
                                         mylib_type_size((mylib_type)v.type));
     }
     mylib_layout_simplify(&l);
-    return mylib_cuda_map_code(c->device, c->stream, &code, &l);
+    return mylib_cuda_launch(&s, &l, c->stream);
 }
 
 static mylib_status run_statements(void *context, mylib_layout *piece)
@@ -314,16 +273,15 @@ static mylib_status run_packed(void *context, mylib_layout *piece)
         mylib_layout_set_operand(&packed, k, piece, k);
         if (k == 0 || !is_transposed(piece, k, input_size(c, k)))
             continue;
-        mylib_code code;
-        mylib_type type = (mylib_type)c->program->input_type[k - 1];
+        const mylib_type type = (mylib_type)c->program->input_type[k - 1];
+        const mylib_statement copy = mylib_conversion(type, type);
         char *place = c->temporary + (size_t)places++ * c->place_nbytes;
-        mylib_code_of_conversion(&code, type, type);
         mylib_layout_begin(&l, piece, 2);
         mylib_layout_set_contiguous(&l, 0, place, (size_t)input_size(c, k));
         mylib_layout_set_operand(&l, 1, piece, k);
         mylib_layout_set_contiguous(&packed, k, place, (size_t)input_size(c, k));
         mylib_layout_simplify(&l);
-        MYLIB_TRY(mylib_cuda_map_code(c->device, c->stream, &code, &l));
+        MYLIB_TRY(mylib_cuda_launch(&copy, &l, c->stream));
     }
     mylib_layout_simplify(&packed);
     st = run_fused(context, &packed);
@@ -401,13 +359,17 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout)
 {
-    mylib_code code;
-    if (mylib_code_of_program(&code, program))
-        return mylib_cuda_map_code(device, stream, &code, layout);
+    mylib_statement single;
     ENTER_DEVICE(device);
     if (layout->count == 0)
         return MYLIB_OK;
-    RETURN_IF_ERROR(check_operands(device, program->result_type, program->input_type, layout));
+    RETURN_IF_ERROR(mylib_cuda_check_memory(device, mylib_operand_names[0], layout->data[0],
+                                            (mylib_type)program->result_type, layout->ndim,
+                                            layout->strides[0]));
+    RETURN_IF_ERROR(
+        mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));
+    if (mylib_single_statement(&single, program))
+        return mylib_cuda_launch(&single, layout, stream);
     return mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
 }
 
@@ -431,20 +393,20 @@ static mylib_scalar_result *scalar_result;
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result)
 {
+    const int is_reversed = mylib_op_is_reversed(op);
     size_t size = mylib_type_size(type);
     mylib_scalar_args args;
-    mylib_code program;
     mylib_status st;
-    RETURN_IF_ERROR(mylib_code_of_op(&program, op, type));
+    RETURN_IF_ERROR(mylib_op_result_type(op, type, NULL));
     device = mylib_first_gpu(device);
     ENTER_DEVICE(device);
     pthread_mutex_lock(&scalar_lock);
     if (scalar_result == NULL)
         CUDA_TRY(cudaHostAlloc((void **)&scalar_result, sizeof *scalar_result,
                                cudaHostAllocPortable | cudaHostAllocMapped));
-    memcpy(args.a, program.code[0].operand == 0 ? a : b, size);
-    memcpy(args.b, program.code[0].operand == 0 ? b : a, size);
-    args.op = program.code[1].opcode;
+    memcpy(args.a, is_reversed ? b : a, size);
+    memcpy(args.b, is_reversed ? a : b, size);
+    args.op = (int32_t)mylib_op_base(op, type);
     args.type = (int32_t)type;
     args.result = scalar_result;
     CUDA_TRY(mylib_launch_scalar(&args, cudaStreamPerThread));

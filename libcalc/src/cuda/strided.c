@@ -106,7 +106,7 @@ static int has_aligned_rows(const mylib_strided_args *p, int vector)
 /* Tells whether the rows of the output and the vectors of all inputs are aligned. */
 static int agree_with_output(const mylib_strided_args *p, int size, int vector)
 {
-    for (int k = 1; k <= p->program.inputs; k++) {
+    for (int k = 1; k < p->operands; k++) {
         int64_t stride = p->strides[p->ndim - 1][k];
         if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && stride != 0 &&
             !agrees_with_output(p, k, (size_t)size, stride < 0, (uintptr_t)vector))
@@ -119,7 +119,7 @@ static int agree_with_output(const mylib_strided_args *p, int size, int vector)
 static void set_vectors(mylib_strided_args *p, int size, int vector)
 {
     p->is_vector = 1;
-    for (int k = 1; k <= p->program.inputs; k++) {
+    for (int k = 1; k < p->operands; k++) {
         uint8_t *access = &p->access[k - 1];
         int64_t stride = p->strides[p->ndim - 1][k];
         if (*access != MYLIB_ACCESS_ELEMENT || (stride != 0 && magnitude(stride) != size))
@@ -141,8 +141,8 @@ static int choose_vectors(mylib_strided_args *p, int size, int vector, int vecto
     if (p->strides[inner][0] != (int64_t)1 << p->out_shift ||
         (p->columns < (is_aligned ? 2 : 4) * vector && vector > 1))
         return 0;
-    for (int k = 1; k <= p->program.inputs; k++) {
-        int64_t in_size = (int64_t)mylib_type_size((mylib_type)p->program.input_type[k - 1]);
+    for (int k = 1; k < p->operands; k++) {
+        int64_t in_size = (int64_t)mylib_type_size((mylib_type)p->statement.operand[k - 1].type);
         int64_t stride = p->strides[inner][k];
         if (stride != 0 && magnitude(stride) != in_size)
             return 0;
@@ -171,7 +171,7 @@ static int choose_vectors(mylib_strided_args *p, int size, int vector, int vecto
 /* Makes dimension d the innermost of the rows. */
 static void move_next_to_columns(mylib_strided_args *p, int d)
 {
-    int64_t strides[MYLIB_CODE_MAX_OPERANDS];
+    int64_t strides[MYLIB_STRIDED_OPERANDS];
     int32_t size = p->shape[d];
     memcpy(strides, p->strides[d], sizeof strides);
     for (; d < p->ndim - 2; d++) {
@@ -187,7 +187,7 @@ static int own_dimension(const mylib_strided_args *p, int k)
 {
     int inner = p->ndim - 1, best = -1;
     int64_t least = magnitude(p->strides[inner][k]);
-    if (least <= (int64_t)mylib_type_size((mylib_type)p->program.input_type[k - 1]))
+    if (least <= (int64_t)mylib_type_size((mylib_type)p->statement.operand[k - 1].type))
         return -1;
     for (int d = 0; d < inner; d++) {
         int64_t stride = magnitude(p->strides[d][k]);
@@ -205,12 +205,12 @@ static int choose_transpose(mylib_strided_args *p, int size, int vector)
     int turned = -1;
     if (p->columns < TRANSPOSE_MIN)
         return 0;
-    for (int k = 1; k <= p->program.inputs && turned < 0; k++)
+    for (int k = 1; k <= p->statement.operands && turned < 0; k++)
         turned = own_dimension(p, k);
     if (turned < 0)
         return 0;
     move_next_to_columns(p, turned);
-    for (int k = 1; k <= p->program.inputs; k++)
+    for (int k = 1; k < p->operands; k++)
         if (own_dimension(p, k) == p->ndim - 2)
             p->access[k - 1] = MYLIB_ACCESS_STAGED;
 
@@ -256,16 +256,17 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
               goes_down ? down * elements : down, 1);
 }
 
-void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
-                        const mylib_layout *layout)
+void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const mylib_layout *layout)
 {
-    int size = (int)mylib_type_size((mylib_type)program->type);
+    int size = (int)mylib_type_size((mylib_type)s->type);
     int vector = MYLIB_STRIDED_VECTOR(size), vectors = MYLIB_STRIDED_VECTORS(size);
-    size_t out_size = mylib_operand_size(program, 0);
+    size_t out_size = mylib_type_size((mylib_type)s->result_type);
 
     memset(p, 0, sizeof *p);
-    p->program = *program;
-    p->operands = layout->operands;
+    p->statement = *s;
+    p->first = s->opcode == MYLIB_OPCODE_SELECT;
+    p->steps = (uint8_t)(s->operands + (s->operands == 1 && s->opcode != MYLIB_OPCODE_CONVERT));
+    p->operands = 1 + s->operands;
     /* Leave out outer dimensions of size 1, but keep one for the rows. */
     int outer = 0, missing = 0;
     while (outer < layout->ndim - 2 && layout->shape[outer] == 1)
@@ -276,10 +277,11 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
     p->shape[0] = 1;
     for (int d = missing; d < p->ndim; d++)
         p->shape[d] = (int32_t)layout->shape[outer + d - missing];
-    for (int k = 0; k < layout->operands; k++) {
-        p->data[k] = layout->data[k];
+    for (int k = 0; k < p->operands; k++) {
+        int row = k == 0 ? 0 : 1 + s->operand[k - 1].index;
+        p->data[k] = layout->data[row];
         for (int d = missing; d < p->ndim; d++)
-            p->strides[d][k] = layout->strides[k][outer + d - missing];
+            p->strides[d][k] = layout->strides[row][outer + d - missing];
     }
     p->columns = p->shape[p->ndim - 1];
     p->rows = 1;
@@ -287,12 +289,12 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
         p->rows *= p->shape[d];
     while (((size_t)1 << p->out_shift) < out_size)
         p->out_shift++;
-    for (int k = 1; k <= program->inputs; k++) {
-        int is_converted = program->input_type[k - 1] != program->type;
-        p->access[k - 1] = layout->is_host_scalar[k] ? MYLIB_ACCESS_CONSTANT
-                           : is_converted            ? MYLIB_ACCESS_GATHERED
-                           : is_repeated(p, k)       ? MYLIB_ACCESS_UNIFORM
-                                                     : MYLIB_ACCESS_ELEMENT;
+    for (int k = 1; k < p->operands; k++) {
+        const mylib_value operand = s->operand[k - 1];
+        p->access[k - 1] = layout->is_host_scalar[1 + operand.index] ? MYLIB_ACCESS_CONSTANT
+                           : operand.type != s->type                 ? MYLIB_ACCESS_GATHERED
+                           : is_repeated(p, k)                       ? MYLIB_ACCESS_UNIFORM
+                                                                     : MYLIB_ACCESS_ELEMENT;
     }
 
     if (!choose_vectors(p, size, vector, vectors) && !choose_transpose(p, size, vector))
@@ -307,7 +309,7 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_code *program,
         if (k > 0 && p->is_reversed[k - 1])
             p->data[k] -= (vector - 1) * size;
     }
-    for (int k = 1; k <= program->inputs; k++)
+    for (int k = 1; k < p->operands; k++)
         if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && !p->is_regular)
             p->access[k - 1] = MYLIB_ACCESS_GATHERED;
     for (int d = 0; d < p->ndim - 1; d++)

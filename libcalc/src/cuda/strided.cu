@@ -367,7 +367,7 @@ __device__ __forceinline__ void gather(const mylib_strided_args &args, int k, co
             p[j] = address_of(args, k, column, row);
             value[j] = T();
         }
-        switch (args.program.input_type[k - 1]) {
+        switch (args.statement.operand[k - 1].type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         _Pragma("unroll") for (int j = 0; j < SOME; j++) if (valid[j]) value[j] =                  \
@@ -389,7 +389,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
                                              T (&x)[strided<T>::N])
 {
     typedef strided<T> S;
-    bool is_converted = args.program.input_type[k - 1] != args.program.type;
+    bool is_converted = args.statement.operand[k - 1].type != args.statement.type;
     char *p[S::VECTORS];
     tile t;
     find_groups(args, k, at, p);
@@ -515,23 +515,23 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
     uint32_t mask = 0;
     position<T> at = position_of<T>(args);
 
-    for (int j = 0; j < args.program.instructions; j++) {
-        mylib_instruction code = args.program.code[j];
-        bool is_mask = code.opcode == MYLIB_OPCODE_MASK;
-        if (code.operand != MYLIB_NO_OPERAND)
-            read_strided(args, 1 + code.operand, is_mask, at, shared, x);
+    for (int j = 0; j < args.steps; j++) {
+        bool is_mask = j < args.first;
+        if (j < args.statement.operands)
+            read_strided(args, 1 + j, is_mask, at, shared, x);
         if (is_mask) {
 #pragma unroll
             for (int i = 0; i < S::N; i++)
                 mask |= (uint32_t)is_nonzero(x[i]) << i;
         } else {
-            step<T, S::N, true>(code.opcode, acc, x, mask);
+            step<T, S::N, true>(j == args.first ? MYLIB_OPCODE_LOAD : args.statement.opcode, acc, x,
+                                mask);
         }
     }
 
-    if (args.program.result_type == args.program.type)
+    if (args.statement.result_type == args.statement.type)
         write_strided<T>(args, at, shared, acc);
-    else if (args.program.result_type == MYLIB_BOOL)
+    else if (args.statement.result_type == MYLIB_BOOL)
         write_strided<t_bool>(args, at, shared, acc);
     else if constexpr (real_of<T>::is_complex)
         write_strided<typename real_of<T>::type>(args, at, shared, acc);
@@ -543,7 +543,7 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
 {
     void *parameters[] = {(void *)args};
     const void *kernel = NULL;
-    switch (args->program.type) {
+    switch (args->statement.type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
         kernel = (const void *)strided_kernel<t_##s>;                                              \

@@ -62,19 +62,22 @@ enum {
     MYLIB_ACCESS_STAGED,   /* along its own dimension, through shared memory; of any type */
 };
 
+/* The output and the operands of a statement. */
+#define MYLIB_STRIDED_OPERANDS (1 + MYLIB_MOST_OPERANDS)
+
 typedef struct mylib_strided_args {
     /* The dimensions, the columns last; strides in bytes, of operand k in [d][k]. */
     int32_t ndim;
     int32_t operands;
     int32_t shape[MYLIB_STRIDED_MAX_NDIM];
     mylib_divider divider[MYLIB_STRIDED_MAX_NDIM];
-    int64_t strides[MYLIB_STRIDED_MAX_NDIM][MYLIB_CODE_MAX_OPERANDS];
+    int64_t strides[MYLIB_STRIDED_MAX_NDIM][MYLIB_STRIDED_OPERANDS];
     /* Bytes from an element of a group to the next, if regular; from group to group, if plain. */
-    int64_t element_step[MYLIB_CODE_MAX_OPERANDS], group_step[MYLIB_CODE_MAX_OPERANDS];
-    char *data
-        [MYLIB_CODE_MAX_OPERANDS]; /* of a reversed input the lowest element of the first vector */
-    uint8_t access[MYLIB_CODE_MAX_INPUTS];
-    uint8_t is_reversed[MYLIB_CODE_MAX_INPUTS]; /* a vector that lies backwards in memory */
+    int64_t element_step[MYLIB_STRIDED_OPERANDS], group_step[MYLIB_STRIDED_OPERANDS];
+    /* Of a reversed input the lowest element of the first vector. */
+    char *data[MYLIB_STRIDED_OPERANDS];
+    uint8_t access[MYLIB_MOST_OPERANDS];
+    uint8_t is_reversed[MYLIB_MOST_OPERANDS]; /* a vector that lies backwards in memory */
     uint8_t is_vector; /* groups are vectors, which begin where those of the output are aligned */
     uint8_t out_shift; /* the output's elements have 1 << out_shift bytes */
 
@@ -100,16 +103,19 @@ typedef struct mylib_strided_args {
     mylib_divider band_divider, band_rows_divider, last_band_rows_divider;
     int32_t band_tiles;
 
-    mylib_code program;
-    MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_CODE_MAX_INPUTS][16];
+    mylib_statement statement; /* operand k is its operand[k - 1] */
+    /* A step reads an operand: the mask of a selection, the `first` one, which is loaded, and one
+       that is combined with it; or computes what has one operand. */
+    uint8_t first, steps;
+    MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_MOST_OPERANDS][16];
 } mylib_strided_args;
 
 /*
- * Plans for a simplified layout of at most MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer
- * ones of size 1, and MYLIB_STRIDED_MAX_COUNT elements.  The constants are zeros, the caller's to
- * fill in: as the program reads them, a MASK's as a bool.
+ * Plans for a statement as mylib_cuda_launch() takes it, over a simplified layout of at most
+ * MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer ones of size 1, and MYLIB_STRIDED_MAX_COUNT
+ * elements.  The constants are zeros, the caller's to fill in, each of mylib_read_type().
  */
-void mylib_strided_init(mylib_strided_args *args, const mylib_code *program,
+void mylib_strided_init(mylib_strided_args *args, const mylib_statement *s,
                         const mylib_layout *layout);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
