@@ -7,6 +7,8 @@
  *
  * Exit status 77, "skipped", without a GPU; with MYLIB_REQUIRE_GPU=1 that is a failure.
  */
+#include <fenv.h>
+
 #define IMAGE_NBYTES (128 << 20)
 #include "image.h"
 
