@@ -28,12 +28,13 @@ JOBS ?= 1
 
 # Found now: in a recipe the environment's own python comes first.
 base_python := $(shell command -v $(PYTHON))
-venv := $(CURDIR)/build/venv
+# Relative, as the name of this folder may have a space.
+venv := build/venv
 python := $(venv)/bin/python
-cbuild := $(CURDIR)/build/c
-prefix := $(CURDIR)/build/prefix
+cbuild := build/c
+prefix := build/prefix
 stamps := build/stamps
-export PATH := $(venv)/bin:$(PATH)
+export PATH := $(CURDIR)/$(venv)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 ifdef OFFLINE
@@ -81,7 +82,7 @@ $(cbuild)/CMakeCache.txt: $(stamps)/venv
 $(stamps)/package: $(cbuild)/CMakeCache.txt $(sources)
 	cmake --build $(cbuild) --target mylib
 	cmake --install $(cbuild) --prefix $(prefix) --strip
-	MYLIB_ROOT=$(prefix) $(python) -m pip install --quiet --disable-pip-version-check \
+	MYLIB_ROOT="$(CURDIR)/$(prefix)" $(python) -m pip install --quiet --disable-pip-version-check \
 	    --no-build-isolation --no-deps --editable .
 	touch $@
 

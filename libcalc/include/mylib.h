@@ -12,7 +12,8 @@
  * - Memory stays its owner's: the library keeps no pointer after a call returns, except that work
  *   on GPU memory is asynchronous and uses its operands until the stream has reached it.
  * - Every function may be called from any thread at any time.  Calls that write to the same memory
- *   must be ordered by the caller.
+ *   must be ordered by the caller.  A thread that is cancelled (pthread_cancel) ends after a call on
+ *   the CPU; it must not be cancelled in a call that uses a GPU.
  * - The same operation on the same values gives the same bits on every processor, on every GPU,
  *   with any number of threads.  NaN results are NaN everywhere; their sign and payload may differ.
  * - The floating-point mode of the calling thread (rounding, denormal numbers as zeros, traps) does
@@ -51,7 +52,7 @@ typedef enum mylib_status {
     MYLIB_ERR_NO_MEMORY = 3,   /* host or GPU memory ran out; the message has the sizes */
     MYLIB_ERR_NO_DEVICE = 4,   /* no such device or driver, or built without CUDA */
     MYLIB_ERR_CUDA = 5,        /* a CUDA call failed; the message names the call and the error */
-    MYLIB_ERR_OVERFLOW = 6,    /* an exact integer result does not fit */
+    MYLIB_ERR_OVERFLOW = 6,    /* the result of a scalar does not fit */
     MYLIB_ERR_ZERO_DIVIDE = 7, /* a scalar was divided by zero */
     MYLIB_ERR_DOMAIN = 8,      /* undefined for this value: the square root of a negative scalar */
     MYLIB_ERR_FORKED = 9       /* CUDA was used before fork() and cannot be used in the child */
@@ -435,8 +436,8 @@ typedef struct mylib_array {
  *
  * 'out' may be exactly an input (the same data, shape, strides and element size).  With any other
  * overlap the CPU computes one element after the other in C order, slowly, and a GPU returns
- * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (stride 0 over several elements) only on the CPU,
- * where the last element computed stays.
+ * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (elements that share bytes, as with stride 0) only on
+ * the CPU, which then computes in that order too.
  *
  * Returns MYLIB_ERR_ARGUMENT also for NULL, a negative size, shapes that do not broadcast, and
  * types that disagree; MYLIB_ERR_UNSUPPORTED if the operation is not defined for the type.  Only
@@ -650,12 +651,15 @@ MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
  * Operations with one input ignore 'b'.  Comparisons give 1 or 0.
  *
  * mylib_scalar_i64() is exact: it returns MYLIB_ERR_OVERFLOW if the result does not fit, and
- * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide and remainder by zero.  It has no sqrt
- * (MYLIB_ERR_UNSUPPORTED).
+ * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide, remainder, fmod and reciprocal by zero.  It has no
+ * sqrt (MYLIB_ERR_UNSUPPORTED).
  *
- * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that division by zero
- * returns MYLIB_ERR_ZERO_DIVIDE, and the sqrt of a negative f64 MYLIB_ERR_DOMAIN.  Complex numbers
- * are {real, imaginary}; their absolute value has the imaginary part 0.
+ * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that divide, floor_divide,
+ * remainder and reciprocal by zero return MYLIB_ERR_ZERO_DIVIDE, and the sqrt of a negative f64
+ * MYLIB_ERR_DOMAIN.  The functions among the operations (exp, log, fmod, ...) return
+ * MYLIB_ERR_DOMAIN where they have no value or a pole, and MYLIB_ERR_OVERFLOW where a result of
+ * finite operands is too large.  Complex numbers are {real, imaginary}; their absolute value has the
+ * imaginary part 0.
  */
 MYLIB_API mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
                                         int64_t *result_ret);

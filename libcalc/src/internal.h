@@ -6,6 +6,11 @@
 #ifndef MYLIB_INTERNAL_H
 #define MYLIB_INTERNAL_H
 
+/* CMakeLists.txt refuses the flags that it sees; others may come from a compiler's wrapper. */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "-ffast-math and its parts change results: remove them, the library is fast without"
+#endif
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,6 +365,11 @@ mylib_status mylib_layout_in_pieces(mylib_layout *layout, int64_t most, int most
 typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } mylib_overlap;
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
                                    size_t in_size);
+
+/*
+ * Tells whether elements of an array share bytes; also of a layout too intricate to decide.
+ */
+int mylib_overlaps_itself(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
 
 /* Finds the lowest and the past-the-end address of operand k, of elements of 'size' bytes. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,

@@ -539,6 +539,45 @@ static int may_share_memory(const mylib_layout *l, int k, size_t out_size, size_
                     distance + (int64_t)in_size - 1, &trials);
 }
 
+int mylib_overlaps_itself(int ndim, const int64_t *shape, const int64_t *strides, size_t size)
+{
+    const int64_t nbytes = (int64_t)size;
+    steps term[MYLIB_MAX_NDIM];
+    int terms = 0, is_nested = 1, trials = 0;
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] == 0)
+            return 0;
+        if (shape[d] > 1)
+            term[terms++] = (steps){llabs(strides[d]), shape[d] - 1};
+    }
+    if (terms > 1)
+        qsort(term, (size_t)terms, sizeof *term, larger_factor_first);
+    if (terms > 0 && term[terms - 1].factor == 0)
+        return 1;
+    int64_t extent = nbytes;
+    for (int t = terms - 1; t >= 0 && is_nested; t--) {
+        is_nested = term[t].factor >= extent;
+        extent += term[t].factor * term[t].most;
+    }
+    /*
+     * Else two elements share bytes if some steps bring them closer than an element: forwards in
+     * dimension t, neither way in those before it, and either way in those behind it.
+     */
+    for (int t = 0; t < terms && !is_nested; t++) {
+        steps other[MYLIB_MAX_NDIM];
+        int64_t middle = -term[t].factor, reach = 0;
+        for (int j = t; j < terms; j++) {
+            other[j] = (steps){term[j].factor, j == t ? term[j].most - 1 : 2 * term[j].most};
+            reach += other[j].factor * other[j].most;
+            middle += j == t ? 0 : term[j].factor * term[j].most;
+        }
+        if (can_meet(other + t, terms - t, reach, middle - nbytes + 1, middle + nbytes - 1,
+                     &trials))
+            return 1;
+    }
+    return 0;
+}
+
 mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size, size_t in_size)
 {
     const char *out_begin, *out_end, *begin, *end;

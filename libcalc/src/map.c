@@ -16,10 +16,10 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
                                  (size_t)mylib_program_operand_size(program, k));
         overlap = o > overlap ? o : overlap;
     }
-    for (int d = 0; d < layout->ndim; d++)
-        if (layout->strides[0][d] == 0 && layout->shape[d] > 1)
-            overlap = MYLIB_OVERLAP;
-    return overlap;
+    return mylib_overlaps_itself(layout->ndim, layout->shape, layout->strides[0],
+                                 (size_t)mylib_program_operand_size(program, 0))
+               ? MYLIB_OVERLAP
+               : overlap;
 }
 
 /* Calls the backend. */
@@ -189,8 +189,10 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     int64_t n = out->shape[0], stride = strides[0];
     if (n == 0)
         return MYLIB_OK;
-    if (out->device.kind == MYLIB_CUDA && stride == 0 && n > 1)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is 0");
+    if (out->device.kind == MYLIB_CUDA &&
+        mylib_overlaps_itself(1, &n, &stride, mylib_type_size(out->type)))
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is %lld bytes",
+                          (long long)stride);
     const mylib_mode mode = mylib_enter_mode();
     if (out->device.kind == MYLIB_CUDA)
         st = mylib_cuda_arange(out->device.index, stream, out->type, n, out->data, stride, start,

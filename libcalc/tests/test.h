@@ -8,10 +8,6 @@
 #ifndef MYLIB_TEST_H
 #define MYLIB_TEST_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include "mylib.h"
 #include "ops.h"
 

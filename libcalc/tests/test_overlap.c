@@ -5,6 +5,7 @@
  * Single elements are computed by the library itself, which the guard test holds against the
  * reference: here only the order is in question.
  */
+#include "internal.h"
 #include "layout.h"
 #include "reference.h"
 
@@ -46,7 +47,7 @@ static void compare(mylib_type type, int64_t nbytes)
 static int64_t random_stride(rng *r, mylib_type type)
 {
     int64_t size = test_size(type);
-    switch (rng_below(r, 8)) {
+    switch (rng_below(r, 10)) {
     case 0:
         return 0;
     case 1:
@@ -57,6 +58,8 @@ static int64_t random_stride(rng *r, mylib_type type)
         return size + unit_of(type);
     case 4:
         return -3 * size;
+    case 5: /* neighbours share bytes */
+        return (rng_below(r, 2) ? 1 : -1) * rng_below(r, size / unit_of(type)) * unit_of(type);
     default:
         return size;
     }
@@ -160,6 +163,43 @@ static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng 
     }
 }
 
+/* ---- An array that overlaps itself ----------------------------------------------------------- */
+
+/* Small arrays of any strides: each byte is looked up. */
+static void test_itself(rng *r)
+{
+    int found = 0;
+    for (int i = 0; i < 20000; i++) {
+        int64_t shape[3], strides[3], size = (int64_t)1 << rng_below(r, 5), offset = 0;
+        unsigned char seen[4 * 200] = {0};
+        int ndim = 1 + (int)rng_below(r, 3), overlaps = 0;
+        for (int d = 0; d < ndim; d++) {
+            shape[d] = rng_below(r, 5);
+            strides[d] = (rng_below(r, 121) - 60) / (rng_once_in(r, 2) ? size : 1) *
+                         (rng_once_in(r, 2) ? size : 1) % 61;
+            offset += strides[d] < 0 ? 60 * 4 : 0;
+        }
+        int64_t count = ndim == 1   ? shape[0]
+                        : ndim == 2 ? shape[0] * shape[1]
+                                    : shape[0] * shape[1] * shape[2];
+        for (int64_t n = 0; n < count; n++) {
+            int64_t at = offset, rest = n;
+            for (int d = ndim - 1; d >= 0; rest /= shape[d--])
+                at += rest % shape[d] * strides[d];
+            for (int64_t b = 0; b < size; b++)
+                overlaps |= seen[at + b]++ != 0;
+        }
+        test_set_case("%lld x %lld x %lld by %lld, %lld, %lld of %lld bytes", (long long)shape[0],
+                      (long long)(ndim > 1 ? shape[1] : 1), (long long)(ndim > 2 ? shape[2] : 1),
+                      (long long)strides[0], (long long)(ndim > 1 ? strides[1] : 0),
+                      (long long)(ndim > 2 ? strides[2] : 0), (long long)size);
+        int is = mylib_overlaps_itself(ndim, shape, strides, (size_t)size);
+        CHECK(is == overlaps, "found: %d, not %d", is, overlaps);
+        found += is;
+    }
+    CHECK(found > 1000 && found < 19000, "%d of 20000 overlap", found);
+}
+
 /* ---- mylib_map ------------------------------------------------------------------------------- */
 
 static void test_random_map(const test_op *op, const test_type *t, rng *r)
@@ -176,8 +216,8 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
         for (int k = 0; k < 2; k++)
             random_input(r, &out, &in[k], t->size, aligned);
         for (int d = 0; d < out.ndim; d++)
-            if (rng_once_in(r, 10))
-                out.strides[d] = 0;
+            if (rng_once_in(r, 5)) /* repeated, or neighbours that share bytes */
+                out.strides[d] = rng_below(r, 2) * (4 - rng_below(r, 8)) * unit;
         layout_measure(&out, test_size(type));
         if (out.span > BUFFER_SIZE / 2 || in[0].span > BUFFER_SIZE / 2 ||
             in[1].span > BUFFER_SIZE / 2)
@@ -279,6 +319,8 @@ static void test_large(rng *r)
 int main(void)
 {
     test_begin("overlap");
+    rng own = rng_make(0);
+    test_itself(&own);
     for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
         rng r = rng_make((uint64_t)level);
         if (!test_use_level(level))

@@ -6,6 +6,7 @@
 
 #include <fenv.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -357,6 +358,42 @@ static void test_fork(rng *r)
     free_triple(&t);
 }
 
+/* ---- pthread_cancel() ------------------------------------------------------------------------ */
+
+static atomic_int is_computing;
+
+static void *compute_for_ever(void *context)
+{
+    const triple *t = context;
+    for (;;) {
+        atomic_store(&is_computing, 1);
+        CHECK_OK(mylib_map1(MYLIB_OP_power, MYLIB_F64, 1 << 20, t->out, 8, t->a, 8, t->b, 8));
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+/* A thread that is cancelled in a call leaves no job and no lock behind: others go on. */
+static void test_cancel(rng *r)
+{
+    triple t = make_triple(1 << 20, 8);
+    fill_ordinary(r, MYLIB_F64, 1 << 20, t.a);
+    fill_ordinary(r, MYLIB_F64, 1 << 20, t.b);
+    test_set_case("a thread that is cancelled");
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        atomic_store(&is_computing, 0);
+        if (pthread_create(&thread, NULL, compute_for_ever, &t) != 0)
+            test_give_up("pthread_create failed");
+        while (!atomic_load(&is_computing))
+            sched_yield();
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+        CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, 1 << 20, t.out, 8, t.a, 8, t.b, 8));
+    }
+    free_triple(&t);
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static void test_thread_count(int threads)
@@ -396,6 +433,7 @@ int main(void)
     test_flags(&r);
     test_environment(&r);
     test_callers();
+    test_cancel(&r);
     test_fork(&r);
     CHECK_OK(mylib_set_num_threads(0));
     test_thread_count(config.threads);

@@ -80,8 +80,8 @@ def cache(build: Path) -> dict[str, str]:
     return {name.split(":")[0]: value for name, value in entries}
 
 
-def test_cuda_for_all_major_architectures() -> None:
-    """Compiles and links without a warning.
+def test_cuda_for_all_major_architectures(tmp_path: Path) -> None:
+    """Compiles and links without a warning, also statically, into a program in C.
 
     `.ci/run` compiles for three that have all branches: two there, and one in the wheel.
     """
@@ -102,6 +102,13 @@ def test_cuda_for_all_major_architectures() -> None:
             pytest.skip("no CUDA toolkit on this machine")
     run("cmake", "--build", build, "--target", "mylib", *JOBS)
     assert (build / "libcalc" / "libmylib.so").exists()
+    folders = (build / "libcalc" / "CMakeFiles").glob("mylib*.dir")
+    objects = [path for folder in folders for path in folder.rglob("*.o")]
+    runtime = Path(cache(build)["CUDA_cudart_static_LIBRARY"])
+    flags = ["-Ilibcalc/include", "-o", str(tmp_path / "consumer")]
+    needs = ["-ldl", "-lrt", "-pthread", "-lm"]  # as mylib.pc of a static library says
+    run("cc", "examples/c_consumer/consumer.c", *flags, *objects, runtime, *needs)
+    assert "libmylib 2." in run(tmp_path / "consumer")
 
 
 def test_what_is_not_implemented_does_not_build(tmp_path: Path) -> None:

@@ -95,12 +95,19 @@ def test_names_of_the_shared_library(prefix: Path) -> None:
 _OF_ANOTHER_PROJECT = """\
 cmake_minimum_required(VERSION 3.24)
 project(other LANGUAGES C)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_UNITY_BUILD ON)
 include(FetchContent)
 FetchContent_Declare(mylib SOURCE_DIR "{source}")
 FetchContent_MakeAvailable(mylib)
 add_executable(consumer "{source}/{example}/consumer.c")
 target_link_libraries(consumer PRIVATE mylib::mylib)
 install(TARGETS consumer)
+file(WRITE own.c "int own;")
+add_library(own own.c)
+get_target_property(type own TYPE)
+message(STATUS "its own library is a ${{type}}")
 """
 
 
@@ -108,17 +115,19 @@ install(TARGETS consumer)
 def test_fetch_content(
     kind: str, unpacked: Path, shallow: Path, machine: Machine, tmp_path: Path
 ) -> None:
-    """As part of another project the library is built, and not installed with it."""
+    """As part of another project the library is built, and not installed with it; what that project
+    builds stays as it is."""
     env = machine.env()
     shutil.copytree(unpacked, shallow, dirs_exist_ok=True)
     (tmp_path / "CMakeLists.txt").write_text(
         _OF_ANOTHER_PROJECT.format(source=shallow, example=EXAMPLE)
     )
     build = shallow / "build" / kind
-    options = ["-DMYLIB_CUDA=OFF", f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}"]
+    options = ["-DMYLIB_CUDA=OFF", *(["-DBUILD_SHARED_LIBS=OFF"] if kind == "static" else [])]
     options += ["-DMYLIB_COMPILER_KNOWS_LEVELS=OFF"]  # one level of the kernels: a minute less
     options += ["-GNinja"] if shutil.which("ninja") else []
-    run(["cmake", "-S", tmp_path, "-B", build, *options], env)
+    log = run(["cmake", "-S", tmp_path, "-B", build, *options], env)
+    assert "its own library is a STATIC_LIBRARY" in log.output
     assert "CMAKE_BUILD_TYPE:STRING=\n" in (build / "CMakeCache.txt").read_text()
     run(["cmake", "--build", build, "--parallel", "2"], env)
     check_consumer(build / "consumer", machine)

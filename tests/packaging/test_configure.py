@@ -243,7 +243,16 @@ def test_a_program_that_is_no_nvcc(configure: Configure, tmp_path: Path) -> None
 
 def test_fast_math_is_refused(configure: Configure) -> None:
     log = configure(fails=True, CFLAGS="-O2 -ffast-math")
-    assert "The C flags contain -ffast-math, which changes results" in log.words
+    assert "The flags contain -ffast-math, which changes results" in log.words
+    for flag in (
+        "-DCMAKE_C_FLAGS_RELEASE=-O3 -funsafe-math-optimizations",
+        "-DCMAKE_SHARED_LINKER_FLAGS=-Ofast",
+        "-DCMAKE_CUDA_FLAGS=--use_fast_math",
+    ):
+        log = configure("--fresh", flag, fails=True)
+        assert f"The flags contain {flag.rpartition(' ')[2].rpartition('=')[2]}" in log.words
+    others = "-DCMAKE_CUDA_FLAGS=--Ofast-compile=mid -Xcompiler=-fno-fast-math"
+    configure("--fresh", others, "-DMYLIB_CUDA=OFF")
 
 
 def test_presets_exist(unpacked: Path, machine: Machine) -> None:

@@ -9,7 +9,6 @@
  *
  * A child made by fork() has no workers, and starts its own.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -298,9 +297,13 @@ void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context)
         return;
     }
     job j = {.task = task, .context = context, .n = n, .wanted = threads - 1};
+    int cancels;
+    /* Workers use the job, which lies on the stack of a thread that somebody may cancel. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
     open_job(&j);
     run_tasks(&j, 0);
     end_job(&j);
+    pthread_setcancelstate(cancels, NULL);
     mylib_raise_flags(j.flags);
 }
 
