@@ -34,7 +34,8 @@ from ._pieces import piece_shape, pieces, whole_chunks
 from ._stores import StoreInput, ZarrOutput, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
-from .expressions.graph import REDUCTIONS
+from .expressions.expression import of_graph
+from .expressions.graph import REDUCTIONS, Graph
 from .expressions.parsing import FUNCTIONS
 
 #: Bytes read and written of a piece: many times what a call costs, little beside the memory.
@@ -289,15 +290,15 @@ class Evaluation:
         self.operands = [self.files.get(name, x) for name, x in given.items()]
         self.shape = self._broadcast()
         self.is_reduction = self.expression._graph.reduction is not None
-        sample = self._sample()
-        self.dtype: np.dtype[Any] = options.dtype or sample.dtype
-        if not np.can_cast(sample.dtype, self.dtype, options.casting):
+        dtype, ndim = self._describe()
+        self.dtype: np.dtype[Any] = options.dtype or dtype
+        if not np.can_cast(dtype, self.dtype, options.casting):
             raise Failure(
-                f"the result is of type {sample.dtype}, which casting {options.casting!r} does not"
+                f"the result is of type {dtype}, which casting {options.casting!r} does not"
                 f" convert to {self.dtype}; see --casting"
             )
         self._check_scheduler()
-        if options.output is None and (sample.ndim if self.is_reduction else self.shape):
+        if options.output is None and ndim:
             raise usage("the result is an array: add -o OUTPUT")
 
     def _check_scheduler(self) -> None:
@@ -320,18 +321,26 @@ class Evaluation:
 
     def _call(self, part: Callable[[Any], Any], **more: Any) -> Any:
         """Calls the expression with the numbers and, for each file, the result of `part`."""
-        return self.expression(
-            *(part(x) if isinstance(x, Input | StoreInput) else x for x in self.operands), **more
-        )
+        return self.expression(*self._parts(part), **more)
 
-    def _sample(self) -> np.ndarray[Any, Any]:
-        """Returns the result for one element of each file, which shows its type and dimensions."""
+    def _parts(self, part: Callable[[Any], Any]) -> list[Any]:
+        return [part(x) if isinstance(x, Input | StoreInput) else x for x in self.operands]
 
-        def one(file: Input | StoreInput) -> np.ndarray[Any, Any]:
-            return np.ones((1,) * file.ndim, file.dtype.newbyteorder("="))
+    def _describe(self) -> tuple[np.dtype[Any], int]:
+        """Returns the type of the result and the number of its dimensions.
 
-        with np.errstate(all="ignore"):
-            return np.asarray(self._call(one))
+        Arrays without elements show the type: an element might be refused, or warned of.
+        """
+        graph = self.expression._graph
+        elements = of_graph(graph._replace(reduction=None))
+        empty = self._parts(lambda file: np.empty(0, file.dtype.newbyteorder("=")))
+        dtype = np.asarray(elements(*empty)).dtype
+        if graph.reduction is None:
+            return dtype, len(self.shape)
+        # Of ones, as there is no minimum of nothing.
+        reduction = of_graph(Graph(("x",), (("input", 0),), 0, graph.reduction))
+        result = np.asarray(reduction(np.ones((1,) * len(self.shape), dtype)))
+        return result.dtype, result.ndim
 
     def run(self) -> None:
         if self.options.output is None:

@@ -229,6 +229,31 @@ def test_a_result_without_dimensions_is_printed(folder: Path) -> None:
     assert run("2 * x", *save(x=np.float32(0.1)))[:2] == (0, "0.2\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2 ** (x - 5)",
+        "sum(2 ** (x - 5))",
+        "max(2 ** (x - 5), axis=0, keepdims=True)",
+        "mean(2 ** (x - 5), axis=(0, 1))",
+        "any(2 ** (x - 5) > 6, axis=-1)",
+        "1 // (x - 1)",
+        "x % (x - 1) + (x << (x - 1))",
+        "1 / (n - 5) + x",
+        "min(x // (x - 1))",
+    ],
+)
+def test_values_that_are_not_in_the_files(
+    text: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The type of the result is found without computing with any, such as a negative exponent."""
+    x = np.arange(5, 17).reshape(3, 4)
+    words = [text, *save(x=x), *(["n=7"] if "n -" in text else []), "-o", "y.npy"]
+    assert main(words) == 0
+    assert capsys.readouterr().err == ""
+    assert_same_bits("y.npy", pcd.evaluate(text, {"x": x, "n": 7}))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_on_a_gpu(layout: str, folder: Path) -> None:
