@@ -51,9 +51,17 @@ class Place(NamedTuple):
 
 
 def place_of(path: str) -> Place | None:
-    """Returns the place that a path names, or None for a ``.npy`` file."""
+    """Returns the place that a path names, or None for a ``.npy`` file.
+
+    Equal places have equal names: no part is empty, and those that lead elsewhere are refused.
+    """
     found = _NAMED.fullmatch(path)
-    return found and Place(_KINDS.get(found[2], "HDF5"), found[1], (found[3] or "").strip("/"))
+    if not found:
+        return None
+    parts = [part for part in (found[3] or "").split("/") if part]
+    if "." in parts or ".." in parts:
+        raise usage(f"{path}: the name of an array in a file has no parts . and ..")
+    return Place(_KINDS.get(found[2], "HDF5"), found[1], "/".join(parts))
 
 
 def _library(what: str, path: str, place: Place) -> Any:

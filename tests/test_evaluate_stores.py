@@ -224,8 +224,25 @@ def test_an_existing_output(kind: str, capsys: pytest.CaptureFixture[str]) -> No
     assert load(kind).tolist() == [0, 0, 0] and names() == before
     assert main(["a + 1", file, "-o", place(kind, "out"), "--overwrite"]) == 0
     assert load(kind).tolist() == [1, 2, 3, 4] and names() == before
-    assert main(["a", file, "-o", file[2:], "--overwrite"]) == 1
-    assert "is the input a: name another" in capsys.readouterr().err
+    for same in (file[2:], file[2:].replace(":/", "://").replace("er/", "er//")):
+        assert main(["a", file, "-o", same, "--overwrite"]) == 1
+        assert "is the input a: name another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("inner", ["..", "../other.zarr", ".", "./a", "a/../b", "a/."])
+@pytest.mark.parametrize("file", ["g.zarr", "f.h5", "f.nc"])
+def test_parts_that_lead_elsewhere(
+    file: str, inner: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Out of the store, to what lies beside it, or to an input by another name."""
+    np.save("a.npy", np.ones(3))
+    os.mkdir("other.zarr")
+    os.mkdir("g.zarr")
+    for words in (["a=a.npy", "-o", f"{file}:/{inner}"], [f"a={file}:/{inner}"]):
+        assert main(["a + 1", *words, "--overwrite"]) == 2
+        said = capsys.readouterr().err
+        assert f"{file}:/{inner}: " in said and "no parts . and .." in said
+    assert names() == ["a.npy", "g.zarr", "other.zarr"] and not os.listdir("other.zarr")
 
 
 @pytest.mark.parametrize("library", ["h5py", "zarr", "xarray", "dask.array"])
