@@ -31,7 +31,7 @@ from ._inputs import Input, open_input
 from ._operands import broadcast_shapes
 from ._outputs import Failure, Output, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
-from ._stores import StoreInput, ZarrOutput, open_output, place_of
+from ._stores import StoreInput, ZarrOutput, file_of, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
 from .expressions.expression import of_graph
@@ -350,7 +350,7 @@ class Evaluation:
         place = place_of(path)
         output: Any
         if place is None:
-            taken = {name: file.path for name, file in self.files.items()}
+            taken = {name: file_of(file) for name, file in self.files.items()}
             output = Output(path, is_overwriting, taken)
         else:
             output = open_output(path, place, is_overwriting, self.files, self.signals.deferred)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import re
 import secrets
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -206,7 +208,20 @@ class StoreInput:
         return Failure(f"cannot read {self.path}")
 
 
+def file_of(x: Any) -> str:
+    """Returns the path of the file in which an input lies."""
+    return str(x.place.file) if isinstance(x, StoreInput) else str(x.path)
+
+
 # ---- Outputs -------------------------------------------------------------------------------------
+
+
+def _like(kind: str, inputs: Mapping[str, Any], shape: Shape) -> Any:
+    """Returns the array of the first input of a kind that has the shape of the result, or None."""
+    for x in inputs.values():
+        if isinstance(x, StoreInput) and x.place.kind == kind and x.shape == shape:
+            return x.data
+    return None
 
 
 def _region(begin: Sequence[int], part: Any) -> tuple[slice, ...]:
@@ -247,7 +262,7 @@ class HDF5Output(WholeFile):
         self._h5: Any = None
         self._is_replacing = is_overwriting
         taken = {
-            name: x.path
+            name: file_of(x)
             for name, x in inputs.items()
             if not isinstance(x, StoreInput) or x.place.kind != "HDF5"
         }
@@ -339,12 +354,13 @@ class NetcdfOutput(WholeFile):
                 f"cannot write {path}: xarray writes netCDF files in pieces with the package dask,"
                 " which cannot be imported; pip install 'dask[array]'"
             ) from None
-        super().__init__(place.file, is_overwriting, {k: _file_of(x) for k, x in inputs.items()})
+        super().__init__(place.file, is_overwriting, {k: file_of(x) for k, x in inputs.items()})
         self.path, self.place, self._inputs = path, place, inputs
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the temporary file."""
         self._shape, self._dtype = shape, dtype
+        self._like = _like("netCDF", self._inputs, shape)
         try:
             self._open()
         except OSError as error:
@@ -352,11 +368,10 @@ class NetcdfOutput(WholeFile):
 
     def _variable(self, data: Any) -> Any:
         """Returns a DataArray, with the coordinates of an input of the same shape."""
-        for x in self._inputs.values():
-            if isinstance(x, StoreInput) and x.place.kind == "netCDF" and x.shape == self._shape:
-                like = x.data.variable
-                return self._library.DataArray(data, like.coords, like.dims)
-        return self._library.DataArray(data)
+        if self._like is None:
+            return self._library.DataArray(data)
+        like = self._like.variable
+        return self._library.DataArray(data, like.coords, like.dims)
 
     def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
         """Computes and writes the variable, piece by piece in this thread."""
@@ -376,15 +391,30 @@ class NetcdfOutput(WholeFile):
             raise _cannot_write(self.path, error) from None
 
 
-def _file_of(x: Any) -> str:
-    return str(x.place.file) if isinstance(x, StoreInput) else str(x.path)
-
-
 def _is_array_of_zarr(folder: Path) -> bool:
-    metadata = folder / "zarr.json"
-    if metadata.is_file():
-        return '"array"' in metadata.read_text()
-    return (folder / ".zarray").is_file()
+    """Tells whether a folder is an array, and nothing more: only such a folder may be replaced."""
+    if (folder / ".zgroup").exists():
+        return False
+    for name, key, value in (("zarr.json", "node_type", "array"), (".zarray", "zarr_format", 2)):
+        if (folder / name).exists():
+            try:
+                described = json.loads((folder / name).read_bytes())
+            except (OSError, ValueError):
+                return False
+            return isinstance(described, dict) and described.get(key) == value
+    return False
+
+
+def _named_dimensions(zarr_format: int, like: Any) -> dict[str, Any]:
+    """Returns the arguments that name dimensions as those of `like`; xarray wants names."""
+    if like is None:
+        return {}
+    names = getattr(like.metadata, "dimension_names", None) or like.attrs.get("_ARRAY_DIMENSIONS")
+    if not names:
+        return {}
+    if zarr_format == 2:  # whose fill value xarray reads as NaN
+        return {"attributes": {"_ARRAY_DIMENSIONS": list(names)}, "fill_value": None}
+    return {"dimension_names": names}
 
 
 class ZarrOutput:
@@ -403,6 +433,7 @@ class ZarrOutput:
     ) -> None:
         self._library = _library("write", path, place)
         self.path, self.is_overwriting, self._deferred = path, is_overwriting, deferred
+        self._inputs = inputs
         self._store = Path(os.path.realpath(place.file))
         parts = [part for part in place.inner.split("/") if part]
         folders = [self._store.joinpath(*parts[:k]) for k in range(len(parts) + 1)]
@@ -410,27 +441,24 @@ class ZarrOutput:
         level = missing[0] if missing else len(parts)
         self._target, self._rest = folders[level], parts[level:]
         self._temporary = self._store.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
-        self._check(folders[:level], inputs)
+        self._check(folders[:level])
 
-    def _check(self, parents: list[Path], inputs: Mapping[str, Any]) -> None:
+    def _check(self, parents: list[Path]) -> None:
         if not self._store.parent.is_dir():
             raise Failure(f"cannot write {self.path}: no folder {self._store.parent}")
+        self._format = self._library.config.get("default_zarr_format")
         for folder in parents:
-            if not folder.is_dir() or _is_array_of_zarr(folder):
-                raise Failure(f"cannot write {self.path}: {folder} is not a group of Zarr")
-        self._format = None
-        if parents:
             try:
-                group = self._library.open_group(str(parents[0]), mode="r")
+                group = self._library.open_group(str(folder), mode="r")
             except _ERRORS as error:
-                text = f"{parents[0]} is not a group of Zarr ({_text(error)})"
+                text = f"{folder} is not a group of Zarr ({_text(error)})"
                 raise Failure(f"cannot write {self.path}: {text}") from None
             self._format = group.metadata.zarr_format
         if not os.path.lexists(self._target):
             return
-        for name, x in inputs.items():
+        for name, x in self._inputs.items():
             inner = x.place.inner if isinstance(x, StoreInput) else ""
-            if Path(os.path.realpath(Path(_file_of(x), inner))) == self._target:
+            if Path(os.path.realpath(Path(file_of(x), inner))) == self._target:
                 raise Failure(f"the output {self.path} is the input {name}: name another")
         if not self.is_overwriting:
             raise Failure(f"{self.path} exists; --overwrite replaces it")
@@ -442,9 +470,11 @@ class ZarrOutput:
         self.chunks = chunk = chunks or tuple(
             max(1, n) for n in piece_shape(shape, _CHUNK_COUNT, False)
         )
+        described = {"shape": shape, "dtype": dtype, "chunks": chunk}
+        described |= _named_dimensions(self._format, _like("Zarr", self._inputs, shape))
         try:
             with self._deferred():  # as in `fill`
-                self._array = self._create({"shape": shape, "dtype": dtype, "chunks": chunk})
+                self._array = self._create(described)
         except _ERRORS as error:
             raise _cannot_write(self.path, error) from None
 
@@ -493,10 +523,18 @@ class ZarrOutput:
                 raise FileExistsError(str(self._target)) from None
             raise
         shutil.rmtree(old, ignore_errors=True)
-        if self._target != self._store:
-            root = self._library.open_group(str(self._store), mode="r")
-            if getattr(root.metadata, "consolidated_metadata", None) is not None:
-                self._library.consolidate_metadata(str(self._store))
+        self._consolidate()
+
+    def _consolidate(self) -> None:
+        """Renews the consolidated metadata of the groups above: readers take them as complete."""
+        folder = self._target
+        while folder != self._store:
+            folder = folder.parent
+            group = self._library.open_group(str(folder), mode="r")
+            if group.metadata.consolidated_metadata is not None:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of Zarr 3, whose specification lacks them
+                    self._library.consolidate_metadata(str(folder))
 
     def __enter__(self) -> ZarrOutput:
         return self

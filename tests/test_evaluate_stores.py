@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,18 @@ def save(kind: str, name: str, x: Any, chunks: Any = None) -> str:
         encoding = {name: {"_FillValue": None, "chunksizes": chunks}}
         array.to_dataset().to_netcdf(f"{name}.nc", engine="h5netcdf", encoding=encoding)
     return f"{name}={place(kind, name)}"
+
+
+def save_scene(zarr_format: int, is_consolidated: bool = True) -> np.ndarray[Any, Any]:
+    """Saves a group of Zarr as xarray does, in scene.zarr; returns its array `a`."""
+    pytest.importorskip("zarr", "3")
+    xarray = pytest.importorskip("xarray")
+    a = np.arange(12.0).reshape(3, 4)
+    scene = xarray.Dataset({"a": (("y", "x"), a)}, {"y": [1, 2, 3]}, {"kind": "array"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Zarr 3, whose specification lacks such metadata
+        scene.to_zarr("scene.zarr", zarr_format=zarr_format, consolidated=is_consolidated)
+    return a
 
 
 def load(kind: str, name: str = "out") -> Any:
@@ -211,6 +224,76 @@ def test_an_array_joins_a_group(zarr_format: int) -> None:
     assert names() == ["g.zarr"]
 
 
+@pytest.mark.parametrize("is_consolidated", [True, False])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_array_joins_a_scene_of_xarray(
+    zarr_format: int, is_consolidated: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whose consolidated metadata hide what they lack, and which has to stay readable."""
+    a = save_scene(zarr_format, is_consolidated)
+    import xarray
+    import zarr
+
+    if is_consolidated:
+        zarr.open_group("scene.zarr", mode="r+").create_group("deep")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for folder in ("scene.zarr/deep", "scene.zarr"):
+                zarr.consolidate_metadata(folder)
+    for name in ("b", "deep/b"):
+        assert main(["a * 0", "a=scene.zarr:/a", "-o", f"scene.zarr:/{name}"]) == 0
+    assert capsys.readouterr().err == ""
+    root, deep = (zarr.open_group(f"scene.zarr{name}", mode="r") for name in ("", "/deep"))
+    assert sorted(root) == ["a", "b", "deep", "y"] and sorted(deep) == ["b"]
+    for group in (root, deep):
+        found = getattr(group.metadata, "consolidated_metadata", None)
+        assert (found is not None) == is_consolidated
+    with xarray.open_zarr("scene.zarr", consolidated=is_consolidated) as scene:
+        assert scene["b"].dims == ("y", "x") and scene["y"].values.tolist() == [1, 2, 3]
+        assert_same_bits(scene["b"].values, a * 0)
+
+
+@pytest.mark.parametrize("is_consolidated", [True, False])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_group_of_zarr_is_never_replaced(
+    zarr_format: int, is_consolidated: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Although its description has the word "array", in that of its arrays and in an attribute."""
+    a = save_scene(zarr_format, is_consolidated)
+    assert main(["a + 1", "a=scene.zarr:/a", "-o", "scene.zarr", "--overwrite"]) == 1
+    assert "it exists, and is not an array of Zarr" in capsys.readouterr().err
+    assert main(["a", "a=scene.zarr:/a", "-o", "a.npy"]) == 0
+    assert_same_bits(load("npy", "a"), a)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("zarr.json", '{"node_type": "array"'),
+        ("zarr.json", '["node_type", "array"]'),
+        ("zarr.json", '{"node_type": "group", "attributes": {"node_type": "array"}}'),
+        ("zarr.json", "\xff"),
+        (".zarray", ""),
+        (".zarray", "{}"),
+        (".zgroup", '{"zarr_format": 2}'),
+    ],
+)
+def test_a_folder_that_is_no_array_is_never_replaced(
+    name: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged description might be that of a group."""
+    pytest.importorskip("zarr")
+    file = save("npy", "a", np.ones(3))
+    if name == ".zgroup":
+        os.mkdir("out.zarr")
+        Path("out.zarr", ".zarray").write_text('{"zarr_format": 2, "shape": [3]}')
+    os.makedirs("out.zarr/precious")
+    Path("out.zarr", name).write_text(text, encoding="latin-1")
+    assert main(["a + 1", file, "-o", "out.zarr", "--overwrite"]) == 1
+    assert "it exists, and is not an array of Zarr" in capsys.readouterr().err
+    assert os.path.isdir("out.zarr/precious")
+
+
 # ---- Errors --------------------------------------------------------------------------------------
 
 
@@ -227,6 +310,16 @@ def test_an_existing_output(kind: str, capsys: pytest.CaptureFixture[str]) -> No
     for same in (file[2:], file[2:].replace(":/", "://").replace("er/", "er//")):
         assert main(["a", file, "-o", same, "--overwrite"]) == 1
         assert "is the input a: name another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", [*KINDS, "npy"])
+@pytest.mark.parametrize("source", [*KINDS, "npy"])
+def test_each_replaces_each(source: str, target: str) -> None:
+    """An input has no file of the name that the command was given for it."""
+    file = save(source, "a", np.arange(4.0))
+    save(target, "out", np.zeros(3))
+    assert main(["a + 1", file, "-o", place(target, "out"), "--overwrite"]) == 0
+    assert load(target).tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("inner", ["..", "../other.zarr", ".", "./a", "a/../b", "a/."])
