@@ -88,8 +88,8 @@ def _text(error: BaseException) -> str:
 def _names_in(file: Any, prefix: str = "") -> Iterator[str]:
     """Yields the paths of the arrays in a group of h5py or Zarr."""
     for name in sorted(file):
-        x = file[name]
-        if hasattr(x, "dtype"):
+        x = file.get(name)  # None for a link that leads nowhere
+        if hasattr(x, "shape"):
             yield f"{prefix}{name}"
         elif hasattr(x, "keys"):
             yield from _names_in(x, f"{prefix}{name}/")
@@ -100,11 +100,18 @@ def _array_in(path: str, place: Place, group: Any) -> Any:
     x: Any = group
     if place.inner:
         x = group[place.inner] if place.inner in group else None
-    if x is None or not hasattr(x, "dtype"):
+    if not hasattr(x, "shape"):
         names = ", ".join(f"{place.file}:/{name}" for name in _names_in(group)) or "none"
-        what = "no array of that name" if x is None else "a group, not an array"
+        what = "no array of that name" if x is None else f"a {_kind_of(x)}, not an array"
         raise Failure(f"cannot read {path}: it is {what}; the arrays in the file: {names}")
+    if x.shape is None:
+        raise Failure(f"cannot read {path}: it has no elements (a null dataspace)")
     return x
+
+
+def _kind_of(x: Any) -> str:
+    """Returns what an object of h5py or Zarr is: a file (as its root), a group, a datatype."""
+    return "group" if hasattr(x, "keys") else type(x).__name__.lower()
 
 
 class _Lazy:
@@ -163,7 +170,9 @@ class StoreInput:
         self.shape: Shape = tuple(self.data.shape)
         self.ndim = len(self.shape)
         self.dtype = np.dtype(self.data.dtype)
-        self.chunks: Shape | None = chunk_of(self.data)
+        # Chunks of an array that may grow can be larger than it is.
+        chunk: Shape | None = chunk_of(self.data)
+        self.chunks = chunk and tuple(max(1, n) for n in map(min, chunk, self.shape))
         self.is_c_contiguous, self.is_f_contiguous = True, False
         if self.dtype.char not in ELEMENTS:
             self.close()
@@ -281,8 +290,9 @@ class HDF5Output(WholeFile):
         try:
             with self._library.File(self._target, "r") as file:
                 if self.place.inner in file:
-                    if not hasattr(file[self.place.inner], "dtype"):
-                        raise Failure(f"cannot write {self.path}: it is a group")
+                    found = file[self.place.inner]
+                    if not hasattr(found, "shape"):
+                        raise Failure(f"cannot write {self.path}: it is a {_kind_of(found)}")
                     if not self._is_replacing:
                         raise self._existing()
         except OSError as error:
@@ -298,6 +308,8 @@ class HDF5Output(WholeFile):
             self._h5 = self._library.File(self._temporary, "r+" if self.is_overwriting else "w")
             if self.place.inner in self._h5:
                 del self._h5[self.place.inner]
+            if 0 in shape:
+                chunks = None  # HDF5 has none of this shape
             self._data = self._h5.create_dataset(self.place.inner, shape, dtype, chunks=chunks)
         except _ERRORS as error:
             raise _cannot_write(self.path, error) from None
@@ -361,6 +373,11 @@ class NetcdfOutput(WholeFile):
         """Creates the temporary file."""
         self._shape, self._dtype = shape, dtype
         self._like = _like("netCDF", self._inputs, shape)
+        if self._like is not None and self.place.inner in self._like.variable.coords:
+            raise Failure(
+                f"cannot write {self.path}: {self.place.inner} is a coordinate of the result; give"
+                " the variable another name"
+            )
         try:
             self._open()
         except OSError as error:

@@ -174,6 +174,32 @@ def test_reductions(
     assert_same_bits(load(kind), pcd.sum(a * a, axis=0))
 
 
+@pytest.mark.parametrize("target", [*KINDS, "npy"])
+@pytest.mark.parametrize("length", [0, 3])
+@pytest.mark.parametrize("source", KINDS)
+def test_chunks_larger_than_the_array(source: str, length: int, target: str) -> None:
+    """Those of datasets that may grow, which HDF5 takes for no dataset that may not."""
+    a = np.ones((length, 4))
+    if source == "h5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File("a.h5", "w") as file:
+            shape = {"maxshape": (None, 4), "chunks": (100, 4)}
+            file.create_dataset("deep/er/a", data=a, **shape)
+        file = "a=a.h5:/deep/er/a"
+    elif source == "nc":
+        pytest.importorskip("h5netcdf")
+        xarray = pytest.importorskip("xarray")
+        dataset = xarray.Dataset({"a": (("y", "x"), a)})
+        encoding = {"a": {"chunksizes": (100, 4)}}
+        dataset.to_netcdf("a.nc", engine="h5netcdf", unlimited_dims=["y"], encoding=encoding)
+        file = "a=a.nc:a"
+    else:
+        file = save(source, "a", a, (100, 4))
+    assert main(["a + 1", file, "-o", place(target, "out")]) == 0
+    assert_same_bits(load(target), a + 1)
+    assert main(["sum(a)", file, "-o", "sum.npy"]) == 0
+
+
 def test_netcdf_keeps_coordinates_and_unpacks() -> None:
     pytest.importorskip("h5netcdf")
     import xarray
@@ -363,6 +389,11 @@ def test_a_library_that_is_missing(
         ("f.h5", "a group, not an array; the arrays in the file: f.h5:/deep/a"),
         ("f.h5:/deep", "a group, not an array"),
         ("f.h5:/text", "type object is none of"),
+        ("f.h5:/texts", "type |S2 is none of"),
+        ("f.h5:/records", "type [('x', '<i4')] is none of"),
+        ("f.h5:/nothing", "cannot read f.h5:/nothing: it has no elements (a null dataspace)"),
+        ("f.h5:/type", "a datatype, not an array; the arrays in the file: f.h5:/deep/a"),
+        ("f.h5:/dangling", "cannot read f.h5:/dangling"),
         ("g.zarr", "a group, not an array; the arrays in the file: g.zarr:/a"),
         ("g.zarr:/b", "no array of that name"),
         ("x.nc:b", "it names no variable; those in the file: x.nc:"),
@@ -377,6 +408,9 @@ def test_inputs_that_cannot_be_read(
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
     with h5py.File("f.h5", "w") as file:
         file["deep/a"], file["text"] = np.ones(3), "text"
+        file["texts"], file["records"] = np.array([b"ab"]), np.zeros((), [("x", "i4")])
+        file["nothing"], file["type"] = h5py.Empty("f8"), np.dtype("f8")
+        file["dangling"] = h5py.SoftLink("/nowhere")
     zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
     save("nc", "a", np.ones(3))
     os.rename("a.nc", "x.nc")
@@ -397,22 +431,29 @@ def test_inputs_that_cannot_be_read(
         ("no/out.zarr", 1, "no folder"),
         ("no/out.nc:a", 1, "no folder"),
         ("f.h5:/deep", 1, "it is a group"),
+        ("f.h5:/type", 1, "it is a datatype"),
+        ("y.nc:d0", 1, "d0 is a coordinate of the result; give the variable another name"),
         ("g.zarr", 1, "it exists, and is not an array of Zarr"),
         ("g.zarr:/a/b", 1, "g.zarr/a is not a group of Zarr"),
         ("plain.zarr:/a", 1, "plain.zarr is not a group of Zarr"),
     ],
 )
 def test_outputs_that_cannot_be_written(
-    target: str, status: int, text: str, capsys: pytest.CaptureFixture[str]
+    target: str,
+    status: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
     with h5py.File("f.h5", "w") as file:
-        file["deep/a"] = np.ones(3)
+        file["deep/a"], file["type"] = np.ones(3), np.dtype("f8")
     zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
     os.mkdir("plain.zarr")
-    np.save("x.npy", np.ones(3, "c8"))
+    source = save("nc", "x", np.ones(3))
     before = names()
-    assert main(["x", "x=x.npy", "-o", target, "--overwrite"]) == status
+    monkeypatch.setattr("pkg._outputs.WholeFile._open", lambda self: pytest.fail("it is too late"))
+    assert main(["x", source, "-o", target, "--overwrite"]) == status
     said = capsys.readouterr().err
     assert text in said and said.count("\n") == 1
     assert names() == before
