@@ -12,8 +12,8 @@
  * - Memory stays its owner's: the library keeps no pointer after a call returns, except that work
  *   on GPU memory is asynchronous and uses its operands until the stream has reached it.
  * - Every function may be called from any thread at any time.  Calls that write to the same memory
- *   must be ordered by the caller.  A thread that is cancelled (pthread_cancel) ends after a call on
- *   the CPU; it must not be cancelled in a call that uses a GPU.
+ *   must be ordered by the caller.  pthread_cancel() of a thread in a call on the CPU waits for the
+ *   end of the call; a thread in a call that uses a GPU must not be cancelled.
  * - The same operation on the same values gives the same bits on every processor, on every GPU,
  *   with any number of threads.  NaN results are NaN everywhere; their sign and payload may differ.
  * - The floating-point mode of the calling thread (rounding, denormal numbers as zeros, traps) does
@@ -436,7 +436,7 @@ typedef struct mylib_array {
  *
  * 'out' may be exactly an input (the same data, shape, strides and element size).  With any other
  * overlap the CPU computes one element after the other in C order, slowly, and a GPU returns
- * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (elements that share bytes, as with stride 0) only on
+ * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (elements share bytes, as with stride 0) only on
  * the CPU, which then computes in that order too.
  *
  * Returns MYLIB_ERR_ARGUMENT also for NULL, a negative size, shapes that do not broadcast, and
@@ -651,15 +651,15 @@ MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
  * Operations with one input ignore 'b'.  Comparisons give 1 or 0.
  *
  * mylib_scalar_i64() is exact: it returns MYLIB_ERR_OVERFLOW if the result does not fit, and
- * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide, remainder, fmod and reciprocal by zero.  It has no
- * sqrt (MYLIB_ERR_UNSUPPORTED).
+ * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide, remainder, fmod and reciprocal by zero.  It has
+ * no sqrt (MYLIB_ERR_UNSUPPORTED).
  *
  * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that divide, floor_divide,
  * remainder and reciprocal by zero return MYLIB_ERR_ZERO_DIVIDE, and the sqrt of a negative f64
  * MYLIB_ERR_DOMAIN.  The functions among the operations (exp, log, fmod, ...) return
  * MYLIB_ERR_DOMAIN where they have no value or a pole, and MYLIB_ERR_OVERFLOW where a result of
- * finite operands is too large.  Complex numbers are {real, imaginary}; their absolute value has the
- * imaginary part 0.
+ * finite operands is too large.  Complex numbers are {real, imaginary}; their absolute value has
+ * the imaginary part 0.
  */
 MYLIB_API mylib_status mylib_scalar_i64(mylib_op op, mylib_device device, int64_t a, int64_t b,
                                         int64_t *result_ret);
