@@ -135,6 +135,28 @@ def test_numbers_are_computed_by_python() -> None:
         assert evaluate("x ** n", {"x": x, "n": n}).dtype == np.result_type(x, n)
 
 
+@pytest.mark.parametrize("base", [3, -2, 2.0, 1.5, 1j, True, 300])
+@pytest.mark.parametrize("code", "bBHiQefd")
+@pytest.mark.usefixtures("quiet")
+def test_numbers_raised_to_scalars(code: str, base: Any) -> None:
+    """The type comes from the types, never from the value of the exponent."""
+    for e in np.array([0, 1, 2, 5, 65], code):
+        wanted, refused = trees.outcome(lambda e=e: np.power(base, e))
+        for exponent in (e, np.array(e)):
+            for text in ("n ** e", f"({base}) ** e"):
+                given = {"n": base, "e": exponent}
+                for _ in range(2):
+                    result, error = trees.outcome(evaluate, text, given)
+                    assert type(error) is type(refused), (text, given)
+                    if refused is None:
+                        assert result.dtype == wanted.dtype, (text, given)
+                        np.testing.assert_allclose(result, wanted, rtol=1e-2)
+    a, e = np.ones(2, "f4"), np.float32(2)
+    for result in (evaluate("a * 2**e"), pcd.fuse(lambda a, e: a * 2**e)(a, e)):
+        assert result.dtype == np.float32
+    assert pcd.fuse(lambda n: n ** np.float32(2))(3).dtype == np.float32
+
+
 @pytest.mark.parametrize(
     ("text", "inputs"),
     [

@@ -136,10 +136,18 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return np.where(condition, *(np.asarray(x, dtype) for x in (a, b)))
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    """By squares, as the package documents it; else by the function."""
-    if not isinstance(exponent, int | float) or exponent not in (0.5, *range(-64, 65)):
+def _power(base: Any, exponent: Any, is_input: bool) -> Any:
+    """By squares, as the package documents it; else by the function.
+
+    The exponents of squares are numbers, and inputs without dimensions.
+    """
+    number = exponent
+    if not _is_number(exponent) and is_input and np.ndim(exponent) == 0:
+        number = exponent.item()
+    if type(number) not in (int, float) or number not in (0.5, *range(-64, 65)):
         return _operation("power", base, exponent)
+    dtype = None if number is exponent else np.result_type(base, exponent)
+    base, exponent = np.asarray(base, dtype), number
     if base.dtype == np.bool_:
         base = base.astype(np.int8 if exponent == 2 else np.int64)  # as NumPy
     if isinstance(exponent, float):
@@ -151,7 +159,7 @@ def _power(base: Any, exponent: Any) -> Any:
     if exponent < 0:
         if base.dtype.kind in "biu":
             raise ValueError("integers to negative integer powers")
-        return _operation("true_divide", 1, _power(base, -exponent))
+        return _operation("true_divide", 1, _power(base, -exponent, False))
     if exponent == 0:
         return np.ones_like(base)
     result = None
@@ -193,10 +201,7 @@ def _value(tree: Tree, inputs: dict[str, Any], alone: bool) -> Any:
     if kind == "complex":
         return _complex(*values)
     if kind == "power":
-        base, exponent = values
-        if _is_number(base):
-            return _operation("power", base, exponent)
-        return _power(np.asarray(base), exponent)
+        return _power(*values, parts[1][0] == "input")
     return _operation("absolute" if kind == "abs" else kind, *values)
 
 
@@ -254,8 +259,11 @@ _numbers = st.one_of(
 
 _exponents = st.sampled_from([0, 1, 2, 3, 4, 5, 7, -1, -2, 0.5, 2.0, -1.0, 1.5, -65.0])
 
+#: Of a 0-d array, the scalar and the array itself.
+_indices = st.sampled_from([(), ...])
 
-def _grow(trees: Any) -> Any:
+
+def _grow(trees: Any, inputs: Any) -> Any:
     binary = [name for name in OPERATORS if name != "power"]
     return st.one_of(
         st.tuples(st.sampled_from([*binary, "minimum", "maximum", "divide"]), trees, trees),
@@ -265,6 +273,7 @@ def _grow(trees: Any) -> Any:
         st.tuples(st.just("complex"), trees, trees),
         st.tuples(st.just("power"), trees, st.tuples(st.just("number"), _exponents)),
         st.tuples(st.just("power"), trees, trees),
+        st.tuples(st.just("power"), trees, inputs),
     )
 
 
@@ -272,7 +281,7 @@ def trees(names: list[str], leaves: int = 12) -> Any:
     """A strategy of trees over inputs and numbers."""
     inputs = st.tuples(st.just("input"), st.sampled_from(names))
     leaf = st.one_of(inputs, inputs, st.tuples(st.just("number"), _numbers))
-    return st.recursive(leaf, _grow, max_leaves=leaves)
+    return st.recursive(leaf, lambda trees: _grow(trees, inputs), max_leaves=leaves)
 
 
 @st.composite
@@ -287,8 +296,12 @@ def inputs(draw: Any, names: list[str], max_side: int = 9) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, shape in zip(names, shapes, strict=True):
         dtype = draw(st.sampled_from(few) | st.sampled_from(DTYPES))
-        if draw(st.integers(0, 5)) == 0:
+        kind = draw(st.integers(0, 6))
+        if kind == 0:
             given[name] = draw(_numbers | st.booleans())
+            continue
+        if kind == 1:  # small enough for an exponent
+            given[name] = np.asarray(draw(_exponents)).astype(dtype)[draw(_indices)]
             continue
         count = int(np.prod(shape, dtype=np.int64))
         if dtype == np.bool_:

@@ -249,9 +249,12 @@ class _Lowering:
     def raised(self, base: Any, exponent: Static) -> _Typed:
         """Returns the power with a known exponent that is computed by products."""
         number = exponent.number
-        base = self.default(base)
-        if exponent.dtype is not None:
-            base = self.convert(base, _c_type(np.result_type(base.dtype, exponent.dtype)))
+        if exponent.dtype is None:
+            base = self.default(base)
+        else:  # beside which a Python number is weak
+            kind = base.dtype if isinstance(base, _Typed) else base.kind(0)
+            dtype = _c_type(np.result_type(kind, exponent.dtype))
+            base = self.convert(self.materialize(base, dtype), dtype)
         if isinstance(number, float):
             if base.dtype.kind in "biu":
                 base = self.convert(base, np.dtype(np.float64))
