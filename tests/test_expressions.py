@@ -806,6 +806,22 @@ def test_complex_of_parts_in_texts() -> None:
     assert Expression("complex(a, 1) + 1").disassemble("f4").startswith("complex2: complex64")
 
 
+@cases.each_place()
+def test_complex_of_parts_is_computed_once(place: str) -> None:
+    """Each level of nesting would double the passes, and the warnings of the innermost part."""
+    a, b = np.array([0.0, 2.0, 4.0]), np.array([3.0, 5.0, 7.0])
+    chain = tree = "complex(1 / a, b)"
+    for _ in range(5):
+        chain, tree = f"complex(real({chain}), b)", f"complex(real({tree}), imag({tree}) + b)"
+    for text, imaginary in ((chain, b), (tree, 6 * b)):
+        heard: list[str] = []
+        with np.errstate(divide="call", call=lambda kind, _, heard=heard: heard.append(kind)):
+            result = cases.call(Expression(text), place, a, b)
+        assert len(heard) == (place == "cpu")
+        assert (result.real == [np.inf, 0.5, 0.25]).all() and (result.imag == imaginary).all()
+    assert (evaluate("complex(where(k > 0, 2, 3), a)", {"k": 1, "a": a}) == 2 + 1j * a).all()
+
+
 def test_rounding_of_integers_and_numbers() -> None:
     """Integers stay as they are, of any size and type."""
     x = np.arange(-3, 4, dtype="i2")

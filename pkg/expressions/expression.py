@@ -11,6 +11,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,7 +43,6 @@ from .graph import (
     of_numbers,
     on_numbers,
     operands,
-    outer_pairs,
     part_of,
     text_of,
 )
@@ -167,63 +167,31 @@ class _Region:
         return {k: known[k] for k in self.frontier}
 
 
-class _Pair(NamedTuple):
-    """A node `complex` of a graph: its operands, their expressions, and the inputs of these."""
+class _Part(NamedTuple):
+    """An operand of a node `complex`: its node, its own graph, and the inputs that it needs."""
 
-    operands: tuple[int, ...]
-    parts: tuple[Expression, ...]
-    inputs: tuple[tuple[int, ...], ...]
+    node: int
+    graph: Graph
+    inputs: tuple[int, ...]
 
     @classmethod
-    def of(cls, graph: Graph, k: int) -> _Pair:
-        both = operands(graph.nodes[k])
-        graphs = [part_of(graph, j) for j in both]
-        inputs = tuple(tuple(map(graph.inputs.index, one.inputs)) for one in graphs)
-        return cls(both, tuple(map(of_graph, graphs)), inputs)
-
-    def compute(
-        self, names: Sequence[str], values: Sequence[Any], weak: Iterable[int], device: str | None
-    ) -> Any:
-        """Returns the complex numbers, as a new array: each part has a pass of its own.
-
-        Operands in `weak` are Python numbers, which take the type of the other one.
-        """
-        of_parts = [[values[i] for i in inputs] for inputs in self.inputs]
-        kinds = [
-            part._kind(some) if j in weak else np.dtype(part._kind(some))
-            for j, part, some in zip(self.operands, self.parts, of_parts, strict=True)
-        ]
-        check_parts(*kinds)
-        numbers = [kind(0) if isinstance(kind, type) else kind for kind in kinds]
-        dtype = np.result_type(np.complex64, *numbers)
-        used = sorted({*self.inputs[0], *self.inputs[1]})
-        shape = _broadcast_shape([names[i] for i in used], [values[i] for i in used])
-        place = next((x._ordinal for x in values if isinstance(x, Array)), None)
-        if place is None:
-            result = empty_like_all([values[i] for i in used], shape, dtype)
-        else:
-            is_fortran = _choose_order("evaluate", "A", values) == "F"
-            result = core.empty(shape, dtype, place, is_fortran)
-        for part, some, half in zip(self.parts, of_parts, (result.real, result.imag), strict=True):
-            if _is_of_numbers(part._graph, some):
-                half[...] = float(of_numbers(part._graph, some))
-            elif place is not None and not any(isinstance(x, Array) for x in some):
-                half[...] = part._compute(some, None, "K", "same_kind", None)  # without dimensions
-            else:
-                part._compute(some, half, "K", "same_kind", device)
-        return result
+    def of(cls, graph: Graph, k: int) -> _Part:
+        part = part_of(graph, k)
+        return cls(k, part, tuple(map(graph.inputs.index, part.inputs)))
 
 
 class _Call:
-    """One call of an expression: its prepared inputs, and the kinds of the graph's nodes."""
+    """One call of an expression: its prepared inputs, and the kinds of the graph's nodes.
 
-    def __init__(
-        self, expression: Expression, inputs: Sequence[Any], device: str | None = None
-    ) -> None:
+    The kinds are enough to lower it.  Before it runs, `make_pairs` computes the nodes `complex`.
+    """
+
+    def __init__(self, expression: Expression, inputs: Sequence[Any]) -> None:
         self.expression = expression
         self.graph = graph = expression._graph
-        self.names = graph.inputs
+        self.names: Sequence[str] = graph.inputs
         self.values = list(inputs)
+        self.has_values = False
         self.region = expression._region(tuple(map(is_number, self.values)))
         self.nodes: dict[int, Any] = {
             k: self.values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"
@@ -232,9 +200,6 @@ class _Call:
             # Beside an array a number is weak, or the scalar that NumPy makes of it.
             for k, x in self.region.numbers(graph, self.values).items():
                 self.nodes[k] = np.bool_(x) if type(x) is bool else type_number(x)
-        for k, pair in expression._pairs.items():
-            if k not in self.region.inside:
-                self.nodes[k] = pair.compute(self.names, self.values, self.region.weak, device)
         self.kinds: dict[int, Any] = {
             k: type(x) if is_number(x) else x.dtype for k, x in self.nodes.items()
         }
@@ -245,6 +210,62 @@ class _Call:
                     self.kinds[k] = Static(x)
             elif np.ndim(x) == 0 and x.dtype.kind in "biuf" and is_by_products(x.item()):
                 self.kinds[k] = Static(x.item(), x.dtype)
+        #: The parts of each node `complex`, operands first: numbers, and calls of their own.
+        self.pairs: dict[int, list[Any]] = {}
+        for k, parts in expression._pairs.items():
+            if k not in self.region.weak:
+                self.pairs[k] = [self._part(part) for part in parts]
+                self.kinds[k] = self._type_of_pair(self.pairs[k])
+
+    def _part(self, part: _Part) -> Any:
+        """Returns the call that computes an operand of a node `complex`, or its number."""
+        if part.node in self.region.weak:
+            return self.nodes.get(part.node, self.graph.nodes[part.node][1])
+        if not part.inputs:  # a choice among numbers, which `where` gives a type
+            number = of_numbers(part.graph, ())
+            return np.asarray(number, type(number))[()]
+        call = copy(self)
+        call.graph = self.graph._replace(root=part.node, reduction=None)
+        call.names = [self.names[i] for i in part.inputs]
+        call.values = [self.values[i] for i in part.inputs]
+        call.kinds, call.pairs = self.kinds.copy(), {}
+        return call
+
+    @staticmethod
+    def _type_of_pair(parts: Iterable[Any]) -> Any:
+        """Returns the type of complex numbers; a Python number takes that of the other part."""
+        kinds = [x.lower()[0].dtype if isinstance(x, _Call) else type(x) for x in parts]
+        check_parts(*kinds)
+        return np.result_type(
+            np.complex64, *(kind(0) if isinstance(kind, type) else kind for kind in kinds)
+        )
+
+    def make_pairs(self, ordinal: int) -> None:
+        """Computes the nodes `complex`, each once: a new array, of whose parts each has a pass."""
+        for k, parts in self.pairs.items():
+            used = sorted({i for part in self.expression._pairs[k] for i in part.inputs})
+            values = [self.values[i] for i in used]
+            shape = _broadcast_shape([self.names[i] for i in used], values)
+            place = next((x._ordinal for x in values if isinstance(x, Array)), None)
+            if place is None:
+                result = empty_like_all(values, shape, self.kinds[k])
+            else:
+                is_fortran = _choose_order("evaluate", "A", values) == "F"
+                result = core.empty(shape, self.kinds[k], place, is_fortran)
+            for part, half in zip(parts, (result.real, result.imag), strict=True):
+                if not isinstance(part, _Call):
+                    half[...] = float(part)
+                elif place is not None and not any(isinstance(x, Array) for x in part.values):
+                    half[...] = _run(part, -1, "K", None, None)  # without dimensions
+                else:
+                    _run(part, ordinal, "K", half, "same_kind")
+            self.nodes[k] = result
+
+    @property
+    def calls(self) -> list[_Call]:
+        """This call, and those of the parts of its nodes `complex`."""
+        parts = (part for pair in self.pairs.values() for part in pair)
+        return [self, *(part for part in parts if isinstance(part, _Call))]
 
     def _key(self, out_dtype: Any) -> tuple[Any, ...]:
         kinds = (
@@ -253,7 +274,7 @@ class _Call:
             else (k, kind)
             for k, kind in self.kinds.items()
         )
-        return (out_dtype, *kinds)
+        return (self.graph.root, out_dtype, *kinds)
 
     def lower(self, out_dtype: Any = None) -> tuple[Lowered, core.Program]:
         """Returns the program, which converts its result to `out_dtype` if that is given."""
@@ -263,14 +284,16 @@ class _Call:
         if found is None:
             lowered = lower(self.graph, self.kinds, out_dtype)
             found = lowered, lowered.program()
+            most = _MAX_PROGRAMS * (1 + 2 * len(self.expression._pairs))
             with _lock:
-                while len(known) >= _MAX_PROGRAMS:
+                while len(known) >= most:
                     del known[next(iter(known))]
                 known[key] = found
         return found
 
     def with_values(self) -> None:
         """Makes the numbers part of the program, which depends on whether they fit their types."""
+        self.has_values = True
         for k, x in self.nodes.items():
             if type(x) in WEAK:
                 self.kinds[k] = Static(x)
@@ -285,6 +308,15 @@ class _Call:
 
 def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
     """Computes a call, into `target` or a new array."""
+    try:
+        return _run_program(call, ordinal, order, target, casting)
+    except core.OutOfRange:
+        # An int is beyond its type: a comparison knows the answer, all else raises again.
+        call.with_values()
+        return _run_program(call, ordinal, order, target, casting)
+
+
+def _run_program(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
     if call.graph.reduction is not None:
         return _reduce(call, ordinal, target, casting)
     lowered, program = call.lower()
@@ -486,7 +518,11 @@ class Expression(core.ExpressionBase):
         self.__name__ = self.__qualname__ = name if name.isidentifier() else "expression"
         self._text = text
         self._graph = graph
-        self._pairs = {k: _Pair.of(graph, k) for k in outer_pairs(graph)}
+        self._pairs = {
+            k: [_Part.of(graph, j) for j in operands(node)]
+            for k, node in enumerate(graph.nodes)
+            if node[0] == "complex"
+        }
         self._is_traced = is_traced
         self._programs: dict[Any, tuple[Lowered, core.Program]] = {}
         self._regions: dict[tuple[bool, ...], _Region] = {}
@@ -557,15 +593,10 @@ class Expression(core.ExpressionBase):
         if _is_of_numbers(self._graph, values):
             result = _of_numbers(self, values, ordinal, target, casting)
             return result if out is None else out
-        call = _Call(self, values, device)
-        try:
-            result = _run(call, ordinal, order, target, casting)
-        except core.OutOfRange:
-            # An int is beyond its type: a comparison knows the answer, all else raises again.
-            call.with_values()
-            result = _run(call, ordinal, order, target, casting)
-        else:
-            self._note(call, inputs)
+        call = _Call(self, values)
+        call.make_pairs(ordinal)
+        result = _run(call, ordinal, order, target, casting)
+        self._note(call, inputs)
         return result if out is None else out
 
     def _fill(
@@ -596,12 +627,12 @@ class Expression(core.ExpressionBase):
             _take(name, x) if np.ndim(x) == 0 else np.ones(1, x.dtype)
             for name, x in zip(self.inputs, values, strict=True)
         ]
-        return _Call(self, samples).lower()[0].may_refuse
+        return any(call.lower()[0].may_refuse for call in _Call(self, samples).calls)
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         """Lets `core` compute further calls like this one."""
         reduction = self._graph.reduction
-        if self._pairs or not call.region.is_direct:
+        if self._pairs or not call.region.is_direct or call.has_values:
             return
         lowered, program = call.lower()
         nodes = self._graph.nodes

@@ -247,18 +247,6 @@ class Builder:
         return _needed(self.inputs, self.nodes, root, reduction)
 
 
-def outer_pairs(graph: Graph) -> list[int]:
-    """Returns the nodes `complex` that are in no part of another one, operands first."""
-    needed = {graph.root}
-    found = []
-    for k in range(graph.root, -1, -1):
-        if k in needed and graph.nodes[k][0] == "complex":
-            found.append(k)
-        elif k in needed:
-            needed.update(operands(graph.nodes[k]))
-    return found[::-1]
-
-
 def part_of(graph: Graph, root: int) -> Graph:
     """Returns the graph of the nodes that one node of a graph needs."""
     return _needed(graph.inputs, graph.nodes, root, None)
