@@ -26,7 +26,7 @@ from ._array import Array
 from ._convert import convert
 from ._devices import get_num_threads as get_num_threads
 from ._devices import set_num_threads as set_num_threads
-from ._operands import NUMBERS
+from ._operands import NUMBERS, is_number
 from .expressions.expression import Expression, look_up
 
 __all__ = [
@@ -189,7 +189,8 @@ def validate(
 ) -> Exception | None:
     """Returns the exception that a text, its names or their types raise, or None.
 
-    Computes nothing.  After None, `re_evaluate` computes the expression.
+    Computes nothing but what is made of Python numbers alone.  After None, `re_evaluate` computes
+    the expression.
 
     >>> import pkg.numexpr as ne
     >>> ne.validate("2 * a", {"a": 1.5}), ne.validate("2 * b", {"a": 1.5})
@@ -198,7 +199,10 @@ def validate(
     try:
         expression = _expression(ex, sanitize, optimization, truediv)
         values = _find(expression.inputs, local_dict, global_dict, _frame_depth - 1)
-        expression.dtype_for(*map(_type_of, values))
+        if all(map(is_number, values)):
+            _compute(expression, values, None, "K", "same_kind")
+        else:
+            expression._check(values)
         _remember(expression, out, order, casting)
     except Exception as error:
         return error
@@ -281,11 +285,6 @@ class NumExpr:
     def __repr__(self) -> str:
         types = ", ".join(f"({name!r}, {x.name!r})" for name, x in self._types.items())
         return f"NumExpr({self._expression.text!r}, [{types}])"
-
-
-def _type_of(x: Any) -> Any:
-    """Returns the type of a value as `Expression.dtype_for` takes it."""
-    return type(x) if type(x) in NUMBERS else getattr(x, "dtype", None) or np.asarray(x).dtype
 
 
 def _as_type(name: str, x: Any, dtype: np.dtype[Any], casting: Any) -> Any:

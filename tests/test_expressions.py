@@ -555,19 +555,40 @@ def test_disassemble() -> None:
 
 @given(tree=trees.trees(trees.NAMES, 6), inputs=trees.inputs(trees.NAMES, 3))
 def test_dtype_for(tree: Any, inputs: dict[str, Any]) -> None:
-    """Tells the type that a call has."""
-    expression = Expression("1 * a + 0") if tree[0] == "number" else None
-    try:
-        expression = expression or Expression(trees.text(tree))
-    except SyntaxError:
+    """Tells the type that a call has, unless the value of a number decides it."""
+    expression, error = trees.outcome(Expression, trees.text(tree))
+    if error is not None:
         return
     values = [inputs[name] for name in expression.inputs]
     result, error = trees.outcome(expression, *values)
-    if error is None:
+    if error is None and not trees.depends_on_values(tree, inputs):
         kinds = [type(x) if trees._is_number(x) else np.asarray(x).dtype for x in values]
-        wanted, error = trees.outcome(expression.dtype_for, *kinds)
-        result_dtype = np.dtype(type(result)) if trees.of_numbers({"": result}) else result.dtype
-        assert error is not None or wanted == result_dtype
+        wanted = np.dtype(type(result)) if trees.of_numbers({"": result}) else result.dtype
+        assert expression.dtype_for(*kinds) == wanted, (expression, kinds)
+
+
+@pytest.mark.parametrize(
+    ("text", "types", "wanted"),
+    [
+        ("2 ** e", ["f4"], "f4"),
+        ("a ** b", ["i1", "u1"], "i2"),
+        ("a * (1 / (n - 5))", ["f4", int], "f4"),
+        ("a * (n - 12) ** 0.5", ["f8", int], "f8"),
+        ("a * log(n - 3) + arctanh(n)", ["f4", int], "f4"),
+        ("i ** (1 - n)", ["i2", int], "i2"),
+        ("n ** -1 + m", [int, int], "f8"),
+        ("where(n > m, n, m)", [int, bool], "i8"),
+        ("complex(i ** (j - k - k), a)", ["i1", "i1", "i1", "f4"], "c8"),
+    ],
+)
+def test_types_alone(text: str, types: Any, wanted: str) -> None:
+    """No made-up value refuses a type, decides it, or stands in the program for an exponent."""
+    expression = Expression(text)
+    assert expression.dtype_for(*types) == wanted
+    if int not in types[:1]:  # of numbers alone there is no program
+        program = expression.disassemble(*types)
+        assert program.endswith(f"-> {np.dtype(wanted)}")
+        assert text != "a ** b" or "%0 = power int16 a, b" in program
 
 
 def test_a_thousand_terms() -> None:

@@ -158,6 +158,34 @@ def test_validate() -> None:
     assert isinstance(ne.validate("a + b", {"a": 1, "b": np.array(["text"])}), TypeError)
 
 
+@pytest.mark.parametrize(
+    ("text", "n", "error"),
+    [
+        ("a * (1 / (n - 5))", 20, None), ("a * sqrt(n - 8)", 20, None), ("i ** (1 - n)", 1, None),
+        ("1 << (n - 10)", 20, None), ("i < n", 2**70, None), ("i ** n", np.int8(2), None),
+        ("complex(i ** (i - i - i), n)", 1, None), ("sum(i ** (i - i - i))", 1, None),
+        ("n", 2**70, OverflowError), ("i + n", 2**70, OverflowError),
+        ("a * (1 / (n - 5))", 5, ZeroDivisionError), ("1 / n", 0, ZeroDivisionError),
+        ("i ** (1 - n)", 3, ValueError), ("i ** n", np.int8(-2), ValueError),
+        ("a + n", np.ma.ones(3), TypeError),
+    ],
+)  # fmt: skip
+def test_validate_takes_the_numbers(text: str, n: Any, error: Any) -> None:
+    """A false refusal would let `re_evaluate` compute the expression before; arrays count by type.
+
+    The elements of `i` have no power: only `evaluate` sees that.
+    """
+    given = {"a": np.ones(3), "i": np.ones(3, "i8"), "n": n}
+    ne.evaluate("a - 1", given)
+    found = ne.validate(text, given)
+    assert found is None if error is None else type(found) is error
+    if error is not None:
+        with pytest.raises(error):
+            ne.evaluate(text, given)
+    elif "i - i" not in text:
+        assert np.array_equal(ne.re_evaluate(given), ne.evaluate(text, given))
+
+
 def test_compiled() -> None:
     """Of a `NumExpr`, the signature has the order and the types of the arguments."""
     a, b = np.arange(4, dtype="i4"), np.arange(4, dtype="f4") + 1

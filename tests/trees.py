@@ -205,6 +205,19 @@ def _value(tree: Tree, inputs: dict[str, Any], alone: bool) -> Any:
     return _operation("absolute" if kind == "abs" else kind, *values)
 
 
+def depends_on_values(tree: Tree, inputs: dict[str, Any]) -> bool:
+    """Tells whether a Python number of the call decides the type of a power by its value."""
+    if tree[0] in ("input", "number"):
+        return False
+    if tree[0] == "power":
+        base, exponent = (
+            {name: inputs[name] for name in names(part)} | {"": 0} for part in tree[1:]
+        )
+        if of_numbers(exponent) and (of_numbers(base) or len(exponent) > 1):
+            return tree[2] not in {("number", n) for n in (0, 1, 2, 3, 4, 5, 7)}
+    return any(depends_on_values(part, inputs) for part in tree[1:])
+
+
 # ---- Calls ---------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,7 @@ from .graph import (
     check_parts,
     of_numbers,
     on_numbers,
+    on_samples,
     operands,
     part_of,
     text_of,
@@ -157,13 +158,15 @@ class _Region:
         self.weak = frozenset(weak | numbers)
         self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
 
-    def numbers(self, graph: Graph, values: Sequence[Any]) -> dict[int, Any]:
+    def numbers(
+        self, graph: Graph, values: Sequence[Any], compute: Callable[..., Any]
+    ) -> dict[int, Any]:
         """Returns the values of the nodes in the region that others need."""
         known = {k: node[1] for k, node in enumerate(graph.nodes) if node[0] == "number"}
         known |= {k: values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"}
         for k in self.inside:
             function, *parts = graph.nodes[k]
-            known[k] = on_numbers(function, *(known[j] for j in parts))
+            known[k] = compute(function, *(known[j] for j in parts))
         return {k: known[k] for k in self.frontier}
 
 
@@ -184,9 +187,12 @@ class _Call:
     """One call of an expression: its prepared inputs, and the kinds of the graph's nodes.
 
     The kinds are enough to lower it.  Before it runs, `make_pairs` computes the nodes `complex`.
+    Of samples only the kinds count: their values decide nothing.
     """
 
-    def __init__(self, expression: Expression, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, expression: Expression, inputs: Sequence[Any], are_samples: bool = False
+    ) -> None:
         self.expression = expression
         self.graph = graph = expression._graph
         self.names: Sequence[str] = graph.inputs
@@ -198,12 +204,13 @@ class _Call:
         }
         if self.region.frontier:
             # Beside an array a number is weak, or the scalar that NumPy makes of it.
-            for k, x in self.region.numbers(graph, self.values).items():
+            compute = on_samples if are_samples else on_numbers
+            for k, x in self.region.numbers(graph, self.values, compute).items():
                 self.nodes[k] = np.bool_(x) if type(x) is bool else type_number(x)
         self.kinds: dict[int, Any] = {
             k: type(x) if is_number(x) else x.dtype for k, x in self.nodes.items()
         }
-        for k in self.region.exponents & self.nodes.keys():
+        for k in () if are_samples else self.region.exponents & self.nodes.keys():
             x = self.nodes[k]
             if type(x) in WEAK:
                 if is_by_products(x):
@@ -612,22 +619,36 @@ class Expression(core.ExpressionBase):
                 x if is_dataset(x) else _take(name, x)
                 for name, x in zip(self.inputs, inputs, strict=True)
             ]
-            fill(out, values, compute, self._may_refuse(values))
+            calls = self._calls_like(values)
+            fill(out, values, compute, any(call.lower()[0].may_refuse for call in calls))
         else:
             target = np.empty(out.shape, check_dtype("evaluate", np.dtype(out.dtype)))
             compute(inputs, target)
             out[...] = target
         return out
 
-    def _may_refuse(self, values: Sequence[Any]) -> bool:
-        """Tells whether elements of arrays like these may be refused."""
+    def _calls_like(self, values: Sequence[Any]) -> list[_Call]:
+        """Returns the calls, for their programs, with arrays like these and with these numbers."""
         if _is_of_numbers(self._graph, values):
-            return False
+            return []
         samples = [
-            _take(name, x) if np.ndim(x) == 0 else np.ones(1, x.dtype)
+            _take(name, x if np.ndim(x) == 0 else np.ones(1, x.dtype))
             for name, x in zip(self.inputs, values, strict=True)
         ]
-        return any(call.lower()[0].may_refuse for call in _Call(self, samples).calls)
+        return _Call(self, samples).calls
+
+    def _check(self, inputs: Sequence[Any]) -> None:
+        """Raises the errors of a call that do not depend on elements; computes numbers alone."""
+        values = [
+            x if is_dataset(x) else _take(name, x)
+            for name, x in zip(self.inputs, inputs, strict=True)
+        ]
+        find_place(self._caller, values)
+        if _is_of_numbers(self._graph, values):
+            _of_numbers(self, values, -1, None, "safe")
+        for call in self._calls_like(values):
+            call.with_values()
+            call.lower()
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         """Lets `core` compute further calls like this one."""
@@ -650,33 +671,30 @@ class Expression(core.ExpressionBase):
     def _samples(self, dtypes: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Returns inputs of types alone; int, float, ... stand for Python numbers."""
         samples = [
-            kind(3 + 2 * k)
+            kind(1)
             if isinstance(kind, type) and kind in (bool, *WEAK)  # a dtype may be equal to one
-            else np.ones((), np.dtype(kind).newbyteorder("="))
-            for k, kind in enumerate(self._bind(dtypes, named))
+            else np.ones(1, np.dtype(kind).newbyteorder("="))
+            for kind in self._bind(dtypes, named)
         ]
         return [_take(name, x) for name, x in zip(self.inputs, samples, strict=True)]
 
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """Returns the type of the result for types of the inputs, by position or name.
 
-        `bool`, `int`, `float` and `complex` stand for Python numbers.
+        `bool`, `int`, `float` and `complex` stand for Python numbers, whose values do not count:
+        ``2 ** n`` of ints counts as an int.
 
         >>> import numpy as np
         >>> Expression("a / b").dtype_for(np.int32, b=np.float32)
         dtype('float64')
         """
-        dtype: np.dtype[Any] = np.dtype(self._kind(self._samples(dtypes, named)))
+        samples = self._samples(dtypes, named)
+        if _is_of_numbers(self._graph, samples):
+            dtype: np.dtype[Any] = np.dtype(type(of_numbers(self._graph, samples, on_samples)))
+        else:
+            dtype = _Call(self, samples, True).lower()[0].dtype
         reduction = self._graph.reduction
-        if reduction is None:
-            return dtype
-        return reduction_type(reduction.name, dtype)
-
-    def _kind(self, values: Sequence[Any]) -> Any:
-        """Returns the type of the elements for prepared inputs; Python's for Python numbers."""
-        if _is_of_numbers(self._graph, values):
-            return type(of_numbers(self._graph, values))
-        return _Call(self, values).lower()[0].dtype
+        return dtype if reduction is None else reduction_type(reduction.name, dtype)
 
     def disassemble(self, /, *dtypes: Any, **named: Any) -> str:
         """Returns the program for types of the inputs, one step on a line; see `dtype_for`.
@@ -691,7 +709,7 @@ class Expression(core.ExpressionBase):
         samples = self._samples(dtypes, named)
         if _is_of_numbers(self._graph, samples):
             samples = [np.asarray(x)[()] for x in samples]  # NumPy's types for Python's numbers
-        lowered, _ = _Call(self, samples).lower()
+        lowered, _ = _Call(self, samples, True).lower()
         text = describe(self._graph, lowered)
         reduction = self._graph.reduction
         if reduction is None:

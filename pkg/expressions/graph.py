@@ -181,10 +181,24 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
     return result
 
 
-def of_numbers(graph: Graph, values: Sequence[Any]) -> Any:
+def on_samples(function: str, *samples: Any) -> Any:
+    """Returns a number of the kind that a function of numbers of these kinds gives: one.
+
+    Constants count with their values.  Each function has a value at one, or at zero.
+    """
+    try:
+        result = on_numbers(function, *samples)
+    except (ArithmeticError, ValueError):
+        result = on_numbers(function, *(type(x)(0) for x in samples))
+    return type(result)(1)
+
+
+def of_numbers(
+    graph: Graph, values: Sequence[Any], compute: Callable[..., Any] = on_numbers
+) -> Any:
     """Computes an expression whose inputs are Python numbers, as Python does.
 
-    Raises the errors of `on_numbers`.
+    Raises the errors of `compute`: `on_numbers`, or `on_samples` for the kind of the result alone.
     """
     known: list[Any] = []
     for node in graph.nodes:
@@ -193,7 +207,7 @@ def of_numbers(graph: Graph, values: Sequence[Any]) -> Any:
         elif node[0] == "number":
             known.append(node[1])
         else:
-            known.append(on_numbers(node[0], *(known[k] for k in node[1:])))
+            known.append(compute(node[0], *(known[k] for k in node[1:])))
     return known[graph.root]
 
 
