@@ -747,6 +747,28 @@ def test_ones_like_and_copy(code: str) -> None:
     assert type(result) is float and result == 1
 
 
+@cases.each_place()
+@pytest.mark.parametrize(
+    "text", ["({}) ** 0", "({}) ** 0.0", "ones_like({})", "({}) < 2**70", "-2**70 >= ({})"]
+)
+def test_known_answers_drop_no_errors(place: str, text: str) -> None:
+    """An answer that no element changes: what leads to it may still refuse an element, or warn."""
+    i, j, names = np.array([2, 3]), np.array([-1, 0]), {"np": np}
+    by_numpy = text.replace("ones_like", "np.ones_like")
+    for part in ("i // (j + 1)", "i * j", "i"):
+        with np.errstate(all="ignore"):
+            wanted = eval(by_numpy.format(part), names, {"i": i, "j": j})
+        used = {"i": i, "j": j} if "j" in part else {"i": i}
+        heard: list[str] = []
+        with np.errstate(divide="call", call=lambda kind, _, heard=heard: heard.append(kind)):
+            result = cases.call(Expression(text.format(part)), place, *used.values())
+        assert result.dtype == wanted.dtype and (result == wanted).all(), part
+        assert len(heard) == (place == "cpu" and "//" in part)
+    with pytest.raises(ValueError, match="the exponent -1 is negative"):
+        cases.call(Expression(text.format("i ** j")), place, i, j)
+    assert len(Expression("ones_like(a) + a ** 0").disassemble("f4").splitlines()) == 3
+
+
 def test_further_names() -> None:
     """Each alias is the operation, in the package and in expressions."""
     from pkg._table import ALIASES

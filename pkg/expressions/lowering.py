@@ -182,8 +182,19 @@ class _Lowering:
             except OverflowError:
                 if name not in COMPARISONS or not isinstance(x.number, int):
                     raise
-                return self.constant(compare_beyond(name, x.number, k == 0), BOOL)
+                return self.fixed(values[1 - k], compare_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
+
+    def fixed(self, x: Any, answer: Any, dtype: Any) -> _Typed:
+        """Returns an answer that is known for all `x`, whose steps stay: they may warn, or refuse.
+
+        The inputs of `x` stay inputs, for their shapes.
+        """
+        result = self.constant(answer, dtype)
+        if not isinstance(x, _Typed) or x.place[0] != "step":
+            return result
+        is_true = self.operation("logical_or", x, self.constant(1, x.dtype))
+        return self.step(SELECT, dtype, dtype, is_true.place, result.place, result.place)
 
     def truth(self, x: _Weak) -> _Typed:
         """Returns the truth of a Python number; a known one may be an int of any size."""
@@ -248,7 +259,7 @@ class _Lowering:
 
     def raised(self, base: Any, exponent: Static) -> _Typed:
         """Returns the power with a known exponent that is computed by products."""
-        number = exponent.number
+        number, given = exponent.number, base
         if exponent.dtype is None:
             base = self.default(base)
         else:  # beside which a Python number is weak
@@ -265,8 +276,7 @@ class _Lowering:
         if base.dtype == BOOL:
             base = self.convert(base, type_of_power(number))
         if number == 0:
-            # The inputs of the base stay inputs, for their shapes.
-            return self.constant(1, base.dtype)
+            return self.fixed(given, 1, base.dtype)
         if number < 0:
             return self.operation("true_divide", _Weak(int, 1), self.products(base, -number))
         return self.products(base, number)
@@ -315,8 +325,8 @@ class _Lowering:
         if node[0] in ("raised", "power"):
             return self.power(*node)
         if node[0] == "ones_like":
-            # The inputs of the operand stay inputs, for their shapes.
-            return self.constant(1, self.default(self.results[node[1]]).dtype)
+            x = self.default(self.results[node[1]])
+            return self.fixed(x, 1, x.dtype)
         if node[0] == "round":
             x = self.default(self.results[node[1]])
             return self.operation("rint", x) if x.dtype.kind in "fc" else x
