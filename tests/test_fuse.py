@@ -108,6 +108,98 @@ def test_reductions_of_ufuncs() -> None:
         fuse(lambda a: np.subtract.reduce(a))
 
 
+SHIFTED = fuse(lambda y, k=2: y * y + k)
+WEIGHTED = Expression("sum(x * w, axis=0)")
+X = np.arange(-3.0, 3.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: SHIFTED(x) * 2, (X * X + 2) * 2),
+        (lambda x: SHIFTED(SHIFTED(x), k=x), (X * X + 2) ** 2 + X),
+        (lambda x: Expression("a - b * 3")(x, b=2), X - 6),
+        (lambda x: pcd.evaluate("x * 2 + 1") - x, X + 1),
+        (lambda x: WEIGHTED(x, x + 1), (X * (X + 1)).sum(0)),
+    ],
+)
+def test_fused_functions_in_fused_functions(function: Any, wanted: Any) -> None:
+    """They were taken for operations on foreign arrays, and the advice was to pass plain ones."""
+    oracle.assert_same(fuse(function)(X), wanted)
+
+
+def test_options_of_inner_functions() -> None:
+    """An inner function has no result of its own to write, and a reduction is no operand."""
+    for function, message in [
+        (lambda x: SHIFTED(x, out=np.ones(3)), r"takes no out in a fused function"),
+        (lambda x: pcd.evaluate("x + 1", order="F"), "takes no order in a fused function"),
+        (lambda x: SHIFTED(x, np.ones(3)), "arrays have to be arguments"),
+        (lambda x: WEIGHTED(x, x) + 1, r"sum\(\) can only be the result"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            fuse(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.sum(a=x, axis=0),
+        lambda x: np.sum(x, np.int64(1)),
+        lambda x: np.max(x, 0, None, True),
+        lambda x: np.mean(x, axis=(0, 1), keepdims=1),
+        lambda x: np.count_nonzero(x, keepdims=True),
+        lambda x: np.real(x) + np.imag(x),
+        lambda x: np.round(x, 0) - np.round(x, decimals=0),
+        lambda x: np.clip(x, 0, None),
+        lambda x: np.clip(x, None, a_max=1) + np.clip(a=x, a_min=-1, a_max=1),
+        lambda x: np.clip(1, x, 2),
+    ],
+)
+def test_arguments_of_numpys_functions(function: Any) -> None:
+    """They were counted, not bound: `np.max(x, 0, None, True)` lost its `keepdims`."""
+    oracle.assert_same(fuse(function)(X), function(X))
+
+
+@pytest.mark.parametrize("limits", [{"min": 0}, {"max": 1}, {"min": 0, "max": 1}])
+def test_limits_by_name(limits: Any) -> None:
+    """By the package's function, and by NumPy's since 2.1."""
+    oracle.assert_same(fuse(lambda x: pcd.clip(x, **limits))(X), pcd.clip(X, **limits))
+    if "min" in inspect.signature(np.clip).parameters:
+        oracle.assert_same(fuse(lambda x: np.clip(x, **limits))(X), np.clip(X, **limits))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(axis=0.7),
+        lambda x: x.sum(axis="0"),
+        lambda x: x.sum(axis=True),
+        lambda x: x.sum(keepdims="no"),
+        lambda x: np.any(x, keepdims=None),
+        lambda x: np.round(x, 0.0),
+    ],
+)
+def test_wrong_arguments(function: Any) -> None:
+    """What NumPy refuses was taken for something else: 0.7 for axis 0, "no" for True."""
+    for call in (lambda: function(X), lambda: fuse(function)):
+        with pytest.raises(TypeError, match="int"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: np.sum(x, initial=2), "initial"),
+        (lambda x: np.round(x, 2), "decimals"),
+        (lambda x: np.ones_like(x, dtype="f4"), "dtype"),
+        (lambda x: x.max(out=X), "out"),
+    ],
+)
+def test_arguments_that_no_expression_has(function: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"\(\) takes no {name} in a fused function"):
+        fuse(function)
+
+
 def test_arguments() -> None:
     """Calls take the arguments as the function does; defaults count."""
     a, b = np.array([3.0, 1.0]), np.array([1.0, 1.0])

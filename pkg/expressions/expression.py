@@ -541,7 +541,7 @@ class Expression(core.ExpressionBase):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs, in the order in which they appear in the text."""
+        """The names of the inputs, in the order of the text; of a fused function its arguments."""
         return self._graph.inputs
 
     @property
@@ -583,7 +583,16 @@ class Expression(core.ExpressionBase):
         # A name belongs to an input unless that input is given by position.
         open_names = self.inputs[len(args) :]
         given = {name: named.pop(name) for name in named.keys() & _OPTIONS.keys() - {*open_names}}
-        return self._compute(self._bind(args, named), **{**_OPTIONS, **given})
+        inputs = self._bind(args, named)
+        for x in inputs:
+            if hasattr(type(x), "_replay"):  # a stand-in: this is part of a function being fused
+                odd = [name for name, x in given.items() if repr(x) != repr(_OPTIONS[name])]
+                if odd:
+                    raise TypeError(
+                        f"{self._caller}() takes no {', '.join(odd)} in a fused function"
+                    )
+                return x._replay(self._graph, inputs)
+        return self._compute(inputs, **{**_OPTIONS, **given})
 
     def _compute(
         self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None

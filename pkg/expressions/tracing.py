@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
 
+from .._operands import axes_of
 from .._table import REDUCTION_OF, TRUTH_OF, UFUNCS
 from .expression import of_graph
-from .graph import FURTHER, REDUCTIONS, Builder, Reduction
+from .graph import REDUCTIONS, Builder, Graph, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: Those that other functions of NumPy's compute.
+#: NumPy's functions that are no ufuncs, and what they are here.
 _FUNCTIONS: dict[Any, str] = {
-    np.where: "where",
     np.clip: "clip",
     np.round: "round",
     np.around: "round",
     np.ones_like: "ones_like",
-}
-
-_REDUCING_FUNCTIONS: dict[Any, str] = {
+    np.real: "real",
+    np.imag: "imag",
     **{getattr(np, name): name for name in REDUCTIONS},
     np.amin: "min",
     np.amax: "max",
@@ -114,56 +114,94 @@ class Traced:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
         if method != "__call__" or ufunc not in UFUNCS:
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
-        if kwargs:
-            raise TypeError(f"{ufunc.__name__}() takes no {', '.join(kwargs)} in a fused function")
+        _refuse_options(ufunc.__name__, kwargs)
         return _apply(UFUNCS[ufunc], inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        known = _FUNCTIONS.get(function)
-        if known is not None and len(args) == FURTHER[known] and not kwargs:
-            return _apply(known, args)
-        if function in _REDUCING_FUNCTIONS and isinstance(args[0], Traced):
-            kwargs = {k: x for k, x in kwargs.items() if x is not np._NoValue}
-            return args[0]._reduce(_REDUCING_FUNCTIONS[function], *args[1:], **kwargs)
-        raise TypeError(f"the function {function.__name__} cannot be fused")
+        if function is np.where and len(args) == 3:
+            return _apply("where", args)
+        name = _FUNCTIONS.get(function)
+        if name is None:
+            raise TypeError(f"the function {function.__name__} cannot be fused")
+        signature = inspect.signature(function)
+        given = {
+            key: x
+            for key, x in signature.bind(*args, **kwargs).arguments.items()
+            if x is not signature.parameters[key].default
+        }
+        x = given.pop(next(iter(given)))
+        if name in REDUCTIONS and isinstance(x, Traced):
+            return x._reduce(name, **given)
+        if name == "round" and operator.index(given.get("decimals", 1)) == 0:
+            del given["decimals"]
+        limits = {}
+        if name == "clip":
+            for key, limit in (("min", "maximum"), ("max", "minimum")):
+                bound = given.pop(f"a_{key}" if f"a_{key}" in given else key, None)
+                if bound is not None:
+                    limits[limit] = bound
+        _refuse_options(name, given)
+        if name != "clip" or len(limits) == 2:
+            return _apply(name, (x, *limits.values()))
+        for limit, bound in limits.items():
+            x = _apply(limit, (x, bound))
+        return x
 
-    def _reduce(
-        self, name: str, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-    ) -> Traced:
-        if dtype is not None or out is not None:
-            raise TypeError(f"{name}() takes no dtype and no out in a fused function")
-        if isinstance(axis, list | tuple):
-            axis = tuple(int(one) for one in axis)
-        elif axis is not None:
-            axis = int(axis)
-        return Traced(self._builder, _operand(self, self), Reduction(name, axis, bool(keepdims)))
+    def _reduce(self, name: str, axis: Any = None, keepdims: Any = False, **options: Any) -> Traced:
+        _refuse_options(name, [key for key, x in options.items() if x is not None])
+        if axis is not None:
+            if isinstance(axis, bool):  # which has an index
+                raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
+            axes = axes_of(name, "axis", axis)
+            axis = axes if np.ndim(axis) else axes[0]
+        kept = bool(operator.index(keepdims))
+        return Traced(self._builder, _operand(self, self), Reduction(name, axis, kept))
+
+    def _replay(self, graph: Graph, inputs: Any) -> Traced:
+        """Returns the value of an Expression of values of this function."""
+        builder, nodes = self._builder, list[int]()
+        for kind, *parts in graph.nodes:
+            if kind == "input":
+                nodes.append(_operand(self, inputs[parts[0]]))
+            elif kind in ("number", "value"):
+                nodes.append(builder.number(parts[0]))
+            else:
+                nodes.append(builder.call(kind, *(nodes[k] for k in parts)))
+        return Traced(builder, nodes[graph.root], graph.reduction)
 
     def sum(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Any:
-        return self._reduce("sum", axis, dtype, out, keepdims)
+        return self._reduce("sum", axis, keepdims, dtype=dtype, out=out)
 
     def prod(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Any:
-        return self._reduce("prod", axis, dtype, out, keepdims)
+        return self._reduce("prod", axis, keepdims, dtype=dtype, out=out)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("min", axis, None, out, keepdims)
+        return self._reduce("min", axis, keepdims, out=out)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("max", axis, None, out, keepdims)
+        return self._reduce("max", axis, keepdims, out=out)
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
     ) -> Any:
-        return self._reduce("mean", axis, dtype, out, keepdims)
+        return self._reduce("mean", axis, keepdims, dtype=dtype, out=out)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("any", axis, None, out, keepdims)
+        return self._reduce("any", axis, keepdims, out=out)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("all", axis, None, out, keepdims)
+        return self._reduce("all", axis, keepdims, out=out)
+
+
+def _refuse_options(name: str, options: Iterable[str]) -> None:
+    """Raises TypeError for arguments of a function besides those that an expression knows."""
+    given = ", ".join(options)
+    if given:
+        raise TypeError(f"{name}() takes no {given} in a fused function")
 
 
 def _operand(of: Traced, x: Any) -> int:
@@ -198,7 +236,8 @@ def fuse(function: _F) -> _F:
     becomes the expression, which is the attribute ``expression`` of the result.  The function
     may use operators, the package's operations, NumPy's functions of the same names, ``abs``,
     ``where``, and for the result ``sum``, ``prod``, ``min``, ``max``, ``mean``, ``any``, ``all``
-    and ``count_nonzero``; loops and helper functions too, but nothing that depends on values.
+    and ``count_nonzero``; loops, helper functions and Expressions too, but nothing that depends on
+    values.
     Calls take the arguments of the function, and ``out``, ``order``, ``casting`` and ``device`` as
     an Expression does.
 
