@@ -106,12 +106,13 @@ def _find(
 
 
 def _compute(
-    expression: Expression, values: Iterable[Any], out: Any, order: str, casting: str
+    expression: Expression, values: Iterable[Any], out: Any, order: str | None, casting: str
 ) -> Any:
-    """Returns the result as an array, 0-d for a number, as numexpr does."""
+    """Returns the result as an array, 0-d for a number, as numexpr does; None is the order "K"."""
     if out is None and order == "K" and casting == "same_kind":
         result = expression(*values)
     else:
+        order = "K" if order is None else order
         result = expression(*values, out=out, order=order, casting=casting)
     if isinstance(result, NUMBERS):
         return np.asarray(result, type(result))  # or OverflowError
@@ -126,14 +127,14 @@ class _Last(NamedTuple):
 
     expression: Expression
     out: weakref.ref[Any] | None
-    order: str
+    order: str | None
     casting: str
 
 
 _last: ContextVar[_Last | None] = ContextVar("pkg.numexpr", default=None)
 
 
-def _remember(expression: Expression, out: Any, order: str, casting: str) -> None:
+def _remember(expression: Expression, out: Any, order: str | None, casting: str) -> None:
     try:
         kept = None if out is None else weakref.ref(out)
     except TypeError:  # a list, or what else is no array: the call says so
@@ -149,7 +150,7 @@ def evaluate(
     local_dict: Any = None,
     global_dict: Mapping[str, Any] | None = None,
     out: Any = None,
-    order: str = "K",
+    order: str | None = "K",
     casting: str = "same_kind",
     sanitize: bool | None = None,
     _frame_depth: int = 3,
@@ -179,7 +180,7 @@ def validate(
     local_dict: Any = None,
     global_dict: Mapping[str, Any] | None = None,
     out: Any = None,
-    order: str = "K",
+    order: str | None = "K",
     casting: str = "safe",
     _frame_depth: int = 2,
     sanitize: bool | None = None,
@@ -265,7 +266,7 @@ class NumExpr:
         self,
         *args: Any,
         out: Any = None,
-        order: str = "K",
+        order: str | None = "K",
         casting: str = "safe",
         ex_uses_vml: bool = False,
     ) -> Any:

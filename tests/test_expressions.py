@@ -237,6 +237,25 @@ def test_numbers_stay_weak(dtype: str) -> None:
                 assert actual.dtype == wanted.dtype and (actual == wanted).all(), text
 
 
+@pytest.mark.parametrize("n", [2**70, -(2**70), 2**63, 3, 0, True])
+def test_functions_of_large_ints(n: int) -> None:
+    """Python computes numbers alone exactly, also in functions that have no operator."""
+    for text, wanted in (
+        *(("n.real", +n), ("n.imag", 0), ("conj(n)", +n), ("sign(n)", (n > 0) - (n < 0))),
+        *(("floor(n)", +n), ("ceil(n)", +n), ("trunc(n)", +n), ("round(n)", n)),
+        *(("logical_not(n)", not n), ("logical_and(n, 1)", bool(n)), ("logical_or(n, 0)", bool(n))),
+        *(("logical_xor(n, 2**80)", not n), ("isnan(n)", False), ("isfinite(n)", True)),
+        *(("fmin(n, 2**80)", +n), ("fmax(n, -2**80)", +n), ("minimum(n, 2**80)", +n)),
+    ):
+        result = evaluate(text, {"n": n})
+        assert type(result) is type(wanted) and result == wanted, text
+        assert evaluate(f"a * ({text})", {"n": n, "a": 1.0}) == float(wanted), text
+    assert evaluate("n.real * a", {"n": n, "a": np.ones(2)}).tolist() == [float(n)] * 2
+    assert evaluate("logical_not(n)", {"n": 0.5}) is False
+    assert evaluate("logical_xor(n, 1j)", {"n": 0.0}) is True
+    assert evaluate("sign(n) + floor(n)", {"n": -2.5}) == -4
+
+
 def test_a_bool_and_numpys_bool_are_two_kinds() -> None:
     """Of which each has its program."""
     x, e = np.ones(3, "i1"), Expression("x + k * 2")
@@ -674,7 +693,14 @@ def test_columns_of_tables() -> None:
     assert np.array_equal(evaluate("b * k", Keys(), {"k": 2}), b * 2)
     with pytest.raises(NameError):
         evaluate("missing + b", Keys())
-    for wrong in (a, [a], "text", 3):
+
+    class Attribute:
+        keys = "text"
+
+        def __getitem__(self, name: str) -> Any:
+            return b
+
+    for wrong in (a, [a], "text", 3, Attribute()):
         with pytest.raises(TypeError, match="local_dict is a mapping of names to values, not"):
             evaluate("a + b", wrong)
 
@@ -687,6 +713,10 @@ def test_columns_of_pandas() -> None:
     assert evaluate("sum(b)", frame) == 7
     with pytest.raises(TypeError, match="the input 'text'"):
         evaluate("text + a", frame)
+    with pytest.raises(
+        TypeError, match="local_dict is a mapping of names to values, not DataFrameG"
+    ):
+        evaluate("a + 1", frame.groupby("a"))
     with pytest.raises(TypeError, match="several columns of the DataFrame have the name 'a'"):
         evaluate("a + 1", pd.concat([frame, frame], axis=1))
     with pytest.raises(TypeError, match="pandas.*rules of its own"):

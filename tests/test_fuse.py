@@ -229,6 +229,25 @@ def test_names() -> None:
     assert again(3.0, 1.0, 2, 0) == 1
 
 
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(INF, -INF, NAN, complex(INF, NAN), complex(1, -INF), complex(-0.0, 1), complex(1, -0.0)),
+        *(-2j, complex(-1, 2), np.float32(INF), np.float64(-INF), np.complex64(complex(0, INF))),
+    ],
+)
+def test_texts_of_numbers(number: Any) -> None:
+    """The text of a fused function is an expression, also where a number of it has no literal."""
+    expression = fuse(lambda x: x * number).expression  # type: ignore[attr-defined]
+    again = Expression(expression.text)
+    if isinstance(number, np.generic):
+        expression = fuse(lambda x: x * number.item()).expression  # type: ignore[attr-defined]
+    assert again == expression, expression.text
+
+
 def test_inputs_that_are_not_used() -> None:
     """They are arguments, but not part of the expression."""
     fused = fuse(lambda a, b, c: c * 2 + a)

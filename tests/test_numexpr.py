@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import inspect
 import re
@@ -37,6 +38,15 @@ def test_names_from_the_caller() -> None:
         ne.evaluate("a + unknown")
 
 
+def test_names_from_mappings_with_defaults() -> None:
+    """A name that the mapping lacks is what the mapping makes of it, unless it makes nothing."""
+    assert ne.evaluate("q + 1", collections.defaultdict(lambda: 5)) == 6
+    assert ne.evaluate("q + 1", collections.Counter()) == 1
+    assert ne.evaluate("q + r", collections.ChainMap({"q": 2.0}), {"r": 3.0}) == 5
+    with pytest.raises(KeyError, match="unknown"):
+        ne.evaluate("q + unknown", collections.ChainMap({"q": 2.0}))
+
+
 def test_results_are_arrays() -> None:
     """numexpr's callers use attributes of arrays on the result, also of a single number."""
     x = np.arange(4, dtype="f4")
@@ -59,6 +69,7 @@ def test_out_order_and_casting() -> None:
     with pytest.raises(TypeError):
         ne.evaluate("x * 2", out=np.empty((2, 3), "i4"))
     assert ne.evaluate("x * 2", order="F").flags.f_contiguous
+    assert ne.evaluate("x * 2", {"x": x.T}, order=None).flags.f_contiguous
 
 
 def test_wrong_out_and_casting() -> None:

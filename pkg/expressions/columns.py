@@ -6,6 +6,7 @@ The columns of one table share its labels, so an expression computes with their 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def _keys(what: str, mapping: Any) -> Container[str]:
     if hasattr(kind, "__contains__") and not isinstance(mapping, _UNNAMED):
         keys: Container[str] = mapping
         return keys
-    if hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
+    if callable(getattr(mapping, "keys", None)) and hasattr(kind, "__getitem__"):
         return set(mapping.keys())
     raise TypeError(f"{what} is a mapping of names to values, not {kind.__name__}")
 
@@ -63,8 +64,13 @@ def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
     have names that are not in one order.
     """
     keys = _keys(what, mapping)
-    given = [name for name in names if name in keys]
-    values = {name: _column(mapping, name) for name in given}
+    values = {}
+    for name in names:
+        if name in keys:
+            values[name] = _column(mapping, name)
+        elif hasattr(type(mapping), "__missing__"):  # a default, as of a defaultdict
+            with suppress(KeyError):
+                values[name] = mapping[name]
     if hasattr(mapping, "dims"):
-        _check_dimensions({name: mapping[name].dims for name in given})
+        _check_dimensions({name: mapping[name].dims for name in values})
     return values

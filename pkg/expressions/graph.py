@@ -112,26 +112,12 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return chosen if type(a) is type(b) else int(chosen)
 
 
-def _minimum(a: Any, b: Any) -> Any:
-    is_of_ints = isinstance(a, int) and isinstance(b, int)
-    return int(min(a, b)) if is_of_ints else OPERATIONS["minimum"](a, b)
-
-
-def _maximum(a: Any, b: Any) -> Any:
-    is_of_ints = isinstance(a, int) and isinstance(b, int)
-    return int(max(a, b)) if is_of_ints else OPERATIONS["maximum"](a, b)
-
-
 def _clip(x: Any, lowest: Any, highest: Any) -> Any:
-    return _minimum(_maximum(x, lowest), highest)
+    return on_numbers("minimum", on_numbers("maximum", x, lowest), highest)
 
 
 def _one_like(x: Any) -> Any:
     return type(x)(1)
-
-
-def _round(x: Any) -> Any:
-    return x if isinstance(x, int) else OPERATIONS["rint"](x)
 
 
 _ON_NUMBERS: dict[str, Callable[..., Any]] = {
@@ -147,10 +133,11 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
     "raised": _raised,
     "complex": _complex,
     "ones_like": _one_like,
-    "round": _round,
     "clip": _clip,
-    "minimum": _minimum,
-    "maximum": _maximum,
+    "logical_and": lambda a, b: bool(a) and bool(b),
+    "logical_or": lambda a, b: bool(a) or bool(b),
+    "logical_xor": lambda a, b: bool(a) is not bool(b),
+    "logical_not": operator.not_,
     "equal": operator.eq,
     "not_equal": operator.ne,
     "less": operator.lt,
@@ -166,6 +153,19 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
 }
 
 
+#: Those of which the package knows ints of 64 bits only.
+_ON_INTS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("minimum", "fmin"), lambda a, b: int(min(a, b))),
+    **dict.fromkeys(("maximum", "fmax"), lambda a, b: int(max(a, b))),
+    **dict.fromkeys(("real", "conjugate", "floor", "ceil", "trunc"), operator.pos),
+    **dict.fromkeys(("isnan", "isinf"), lambda x: False),
+    "isfinite": lambda x: True,
+    "imag": lambda x: 0,
+    "round": lambda x: x,
+    "sign": lambda x: (x > 0) - (x < 0),
+}
+
+
 def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> Any:
     """Computes a function of Python numbers as Python does, or as the package if Python lacks it.
 
@@ -174,8 +174,11 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
     """
     if function == "where":
         return _where(*map(python_number, numbers))
-    known = _ON_NUMBERS.get(function) or OPERATIONS[function]
-    result = known(*map(python_number, numbers))
+    given = [python_number(x) for x in numbers]
+    known = _ON_NUMBERS.get(function)
+    if known is None and all(isinstance(x, int) for x in given):
+        known = _ON_INTS.get(function)
+    result = (known or OPERATIONS["rint" if function == "round" else function])(*given)
     if isinstance(result, int) and result.bit_length() > most:
         raise OverflowError(f"an int of {result.bit_length()} bits is too large")
     return result
@@ -314,6 +317,15 @@ _SYMBOLS = {
 }
 
 
+def _text_of_number(x: Any) -> str:
+    """Returns a text that is read as the number; the language has no names for infinity and NaN."""
+    text = str(x)
+    if np.iscomplexobj(x) and any(part in text for part in ("-0", "inf", "nan")):
+        return f"complex({_text_of_number(x.real)}, {_text_of_number(x.imag)})"
+    text = text.replace("inf", "1e999").replace("nan", "abs(1e999 - 1e999)")
+    return f"({text})" if text.startswith("-") else text
+
+
 def text_of(graph: Graph, most: int = 2000) -> str:
     """Returns the text of a graph, cut with "..." if common parts make it longer than `most`."""
     texts: list[str] = []
@@ -322,8 +334,7 @@ def text_of(graph: Graph, most: int = 2000) -> str:
         if node[0] == "input":
             text = graph.inputs[node[1]]
         elif node[0] in ("number", "value"):
-            text = repr(node[1]) if node[0] == "number" else str(node[1])
-            text = f"({text})" if text.startswith("-") else text
+            text = _text_of_number(node[1])
         elif node[0] in _SYMBOLS:
             text = f"({parts[0]} {_SYMBOLS[node[0]]} {parts[1]})"
         elif node[0] in ("negative", "invert"):
