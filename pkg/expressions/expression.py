@@ -584,15 +584,17 @@ class Expression(core.ExpressionBase):
         open_names = self.inputs[len(args) :]
         given = {name: named.pop(name) for name in named.keys() & _OPTIONS.keys() - {*open_names}}
         inputs = self._bind(args, named)
-        for x in inputs:
-            if hasattr(type(x), "_replay"):  # a stand-in: this is part of a function being fused
-                odd = [name for name, x in given.items() if repr(x) != repr(_OPTIONS[name])]
-                if odd:
-                    raise TypeError(
-                        f"{self._caller}() takes no {', '.join(odd)} in a fused function"
-                    )
-                return x._replay(self._graph, inputs)
-        return self._compute(inputs, **{**_OPTIONS, **given})
+        try:
+            return self._compute(inputs, **{**_OPTIONS, **given})
+        except TypeError:
+            stand_in: Any = next((x for x in inputs if hasattr(type(x), "_replay")), None)
+            if stand_in is None:
+                raise
+        # The call is part of a function that is being fused.
+        odd = [name for name, x in given.items() if repr(x) != repr(_OPTIONS[name])]
+        if odd:
+            raise TypeError(f"{self._caller}() takes no {', '.join(odd)} in a fused function")
+        return stand_in._replay(self._graph, inputs)
 
     def _compute(
         self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
