@@ -508,7 +508,7 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
         return NULL;
     const array_object *array = (const array_object *)object;
     const int ndim = take_dims(shape_object, shape), missing = ndim - array->a.ndim;
-    if (ndim < 0 || check_sizes(ndim, shape) < 0)
+    if (ndim < 0 || check_sizes(ndim, shape) < 0 || check_nbytes(ndim, shape, array->a.type) < 0)
         return NULL;
     for (int d = 0; d < ndim; d++)
         strides[d] = d >= missing && array->a.shape[d - missing] == shape[d]
@@ -516,6 +516,19 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
                          : 0;
     return new_array_over(state, Py_NewRef(array->memory), array->a.data, array->a.type, ndim,
                           shape, strides, 1);
+}
+
+PyDoc_STRVAR(shares_memory_doc, "shares_memory(a, b, /)\n--\n\n"
+                                "Whether the memory that two Arrays may touch meets.");
+static PyObject *shares_memory_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *objects[2];
+    if (!PyArg_ParseTuple(args, "O!O!:shares_memory", state->array_base, &objects[0],
+                          state->array_base, &objects[1]))
+        return NULL;
+    const array_object *a = (array_object *)objects[0], *b = (array_object *)objects[1];
+    return PyBool_FromLong(a->count != 0 && b->count != 0 && may_share_memory(&a->a, &b->a));
 }
 
 PyDoc_STRVAR(wrap_doc,
@@ -584,6 +597,7 @@ PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, empty_doc},
     {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, view_doc},
     {"broadcast_to", broadcast_to_function, METH_VARARGS, broadcast_to_doc},
+    {"shares_memory", shares_memory_function, METH_VARARGS, shares_memory_doc},
     {"wrap", wrap_function, METH_VARARGS, wrap_doc},
     {"set_array_hooks", set_array_hooks, METH_VARARGS, set_array_hooks_doc},
     {NULL, NULL, 0, NULL},

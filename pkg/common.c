@@ -129,8 +129,16 @@ int add_types(PyObject *module)
 /* Takes "cpu", "cuda", "cuda:N" or "cuda:all" as a device. */
 static int parse_name(PyObject *object, mylib_device *device_ret)
 {
-    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
+    Py_ssize_t size = 0;
+    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : NULL;
     int result = -1;
+
+    if (text == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Clear(); /* half of a surrogate pair */
+        text = "";
+    } else if (text != NULL && strlen(text) != (size_t)size) {
+        text = ""; /* a NUL within */
+    }
 
     *device_ret = (mylib_device){MYLIB_CPU, 0};
     if (text == NULL) {

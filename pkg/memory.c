@@ -271,6 +271,17 @@ PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data,
     return memory;
 }
 
+/* Collects garbage, also where the program has switched that off: PyGC_Collect() does not. */
+static void collect_garbage(void)
+{
+    PyObject *gc = PyImport_ImportModule("gc");
+    PyObject *count = gc != NULL ? PyObject_CallMethod(gc, "collect", NULL) : NULL;
+    if (count == NULL)
+        PyErr_Clear(); /* the caller tells of the memory that is missing */
+    Py_XDECREF(count);
+    Py_XDECREF(gc);
+}
+
 /* Returns uninitialised memory that `stream` may use at once. */
 static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes, PyObject *stream)
 {
@@ -287,7 +298,7 @@ static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes,
             break;
         /* Arrays in reference cycles may hold memory. */
         if (attempt == 0)
-            PyGC_Collect();
+            collect_garbage();
     }
     if (status != MYLIB_OK) {
         Py_DECREF(memory);
@@ -390,10 +401,10 @@ int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_
             return d;
         is_empty |= shape[d] == 0;
     }
-    for (int d = ndim - 1; d >= 0 && !is_empty; d--) {
-        if (__builtin_mul_overflow(nbytes, shape[d], &nbytes))
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (shape[d] != 0 && __builtin_mul_overflow(nbytes, shape[d], &nbytes))
             return d;
-        if (strides != NULL &&
+        if (strides != NULL && !is_empty &&
             (strides[d] == INT64_MIN ||
              __builtin_mul_overflow((int64_t)llabs(strides[d]), shape[d] - 1, &reach) ||
              __builtin_add_overflow(extent, reach, &extent)))
@@ -402,20 +413,26 @@ int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_
     return -1;
 }
 
+int check_nbytes(int ndim, const int64_t *shape, mylib_type type)
+{
+    int wrong = find_overflow(ndim, shape, NULL, type_sizes[type]);
+    if (wrong >= 0)
+        PyErr_Format(PyExc_ValueError,
+                     "with the %lld elements of dimension %d the array would have 2^63 bytes or "
+                     "more; sizes of 0 do not count",
+                     (long long)shape[wrong], wrong);
+    return wrong >= 0 ? -1 : 0;
+}
+
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides)
 {
     int64_t nbytes = type_sizes[type];
-    int is_empty = 0, overflows = 0;
-    for (int d = 0; d < ndim; d++)
-        is_empty |= shape[d] == 0;
-    for (int d = 0; d < ndim && !is_empty; d++)
-        overflows |= __builtin_mul_overflow(nbytes, shape[d], &nbytes);
-    if (overflows) {
-        PyErr_SetString(PyExc_MemoryError, "the array would have more than 2^63 bytes");
+    if (check_nbytes(ndim, shape, type) < 0)
         return NULL;
-    }
-    PyObject *memory = allocate(state, device, is_empty ? 0 : (size_t)nbytes, stream);
+    for (int d = 0; d < ndim; d++)
+        nbytes *= shape[d];
+    PyObject *memory = allocate(state, device, (size_t)nbytes, stream);
     if (memory == NULL)
         return NULL;
     return new_array_over(state, memory, ((memory_object *)memory)->data, type, ndim, shape,

@@ -60,9 +60,13 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
 
 /*
  * Returns a dimension whose size is negative, or at which the size or the extent of the array in
- * bytes overflows 63 bits; -1 if there is none.  NULL strides mean C order.
+ * bytes overflows 63 bits; -1 if there is none.  Sizes of 0 do not count, as for NumPy.  NULL
+ * strides mean C order.
  */
 int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize);
+
+/* Raises ValueError and returns -1 if find_overflow() finds a dimension of a new array. */
+int check_nbytes(int ndim, const int64_t *shape, mylib_type type);
 
 /* Returns a new Array with its own, uninitialised memory.  NULL strides mean C order. */
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,

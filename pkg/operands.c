@@ -359,6 +359,16 @@ static void extent(const mylib_array *a, const char **begin, const char **end)
     *end = high + type_sizes[a->type];
 }
 
+int may_share_memory(const mylib_array *a, const mylib_array *b)
+{
+    const char *a_begin, *a_end, *b_begin, *b_end;
+    if (a->device.kind != b->device.kind || a->device.index != b->device.index)
+        return 0;
+    extent(a, &a_begin, &a_end);
+    extent(b, &b_begin, &b_end);
+    return a_begin < b_end && b_begin < a_end;
+}
+
 static int is_same_layout(const mylib_array *a, const mylib_array *b)
 {
     const size_t nbytes = (size_t)a->ndim * sizeof *a->shape;
@@ -369,15 +379,9 @@ static int is_same_layout(const mylib_array *a, const mylib_array *b)
 int needs_copy(const call *c)
 {
     const mylib_array *out = &c->arrays[0];
-    const char *out_begin, *out_end, *begin, *end;
-    extent(out, &out_begin, &out_end);
-    for (const mylib_array *in = out + 1; in <= out + c->inputs; in++) {
-        if (in->device.kind != out->device.kind)
-            continue;
-        extent(in, &begin, &end);
-        if (begin < out_end && out_begin < end && !is_same_layout(out, in))
+    for (const mylib_array *in = out + 1; in <= out + c->inputs; in++)
+        if (may_share_memory(out, in) && !is_same_layout(out, in))
             return 1;
-    }
     return 0;
 }
 

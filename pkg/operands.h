@@ -123,6 +123,9 @@ outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
                     mylib_type type, int64_t *strides);
 
+/* Returns whether the memory that two arrays may touch meets; neither is empty. */
+int may_share_memory(const mylib_array *a, const mylib_array *b);
+
 /* Returns whether the output shares memory with an input in a way that makes NumPy copy first. */
 int needs_copy(const call *c);
 

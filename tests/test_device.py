@@ -42,6 +42,13 @@ def test_parsing() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["cuda:1\0", "cuda\0", "cpu\0", "\0", "\ud800", "cuda:\udc80", ""])
+def test_names_that_no_text_of_c_is(name: str) -> None:
+    with pytest.raises(ValueError, match="unknown device") as caught:
+        pcd.core.parse_device(name)
+    assert type(caught.value) is ValueError and repr(name) in str(caught.value)
+
+
 @cases.each(cuda=False)
 @pytest.mark.usefixtures("quiet")
 def test_cpu_by_name(case: Case) -> None:

@@ -201,7 +201,7 @@ static int count_in(int device, size_t nbytes)
     uint64_t limit = ~atomic_load_explicit(&unlimited_nbytes[device], memory_order_relaxed);
     uint64_t used = atomic_load_explicit(&used_nbytes[device], memory_order_relaxed);
     do {
-        if (used > limit || nbytes > limit - used)
+        if (nbytes != 0 && (used > limit || nbytes > limit - used))
             return 0;
     } while (!atomic_compare_exchange_weak(&used_nbytes[device], &used, used + nbytes));
     return 1;
