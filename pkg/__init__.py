@@ -85,6 +85,7 @@ from ._manipulation import (
     where as where,
 )
 from ._namespace import (
+    __array_api_version__ as __array_api_version__,
     __array_namespace_info__ as __array_namespace_info__,
     can_cast as can_cast,
     isdtype as isdtype,
@@ -126,7 +127,7 @@ bool = _np.dtype("bool")
 globals()["__all__"] = sorted(
     name
     for name in globals()
-    if name in ("__array_namespace_info__", "__version__")
+    if name in ("__array_api_version__", "__array_namespace_info__", "__version__")
     or not (name.startswith("_") or name in ("core", "expressions"))
 )
 

@@ -28,7 +28,7 @@ from ._call import (
     power,
     unwrap_out,
 )
-from ._convert import warn_of_complex
+from ._convert import check_cast, warn_of_complex
 from ._namespace import namespace_of
 from ._operands import (
     Shape,
@@ -63,6 +63,8 @@ class Array(core.ArrayBase):
         """Returns the array on another device; on ``"cpu"`` as a NumPy array."""
         if stream is not None:
             raise ValueError("to_device(): stream must be None; use pkg.stream() around the call")
+        if device is None:
+            raise TypeError('to_device(): device must be "cpu", "cuda" or "cuda:N", not None')
         ordinal = one_device(device)
         if ordinal < 0:
             return asnumpy(self)
@@ -77,7 +79,7 @@ class Array(core.ArrayBase):
         if args:
             index = args[0] if len(args) == 1 else args
             if isinstance(index, tuple):
-                array = self[index]
+                array = self[integers("item", "the index", index)]
             else:
                 index = operator.index(index)
                 if not -self.size <= index < self.size:
@@ -138,7 +140,10 @@ class Array(core.ArrayBase):
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).max()) if self.size else False
+        equal: Any = self == value
+        if isinstance(equal, core.ArrayBase):
+            return bool(equal.max()) if equal.size else False  # type: ignore[attr-defined]
+        return bool(equal)
 
     def __repr__(self) -> str:
         host = _summary(self)
@@ -158,7 +163,7 @@ class Array(core.ArrayBase):
         return _format(self, host, "", separator=" ") if host.size else "[]"
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if self.ndim == 0 else str(self), spec)
+        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
 
     def __copy__(self) -> Array:
         return self.copy()
@@ -239,6 +244,9 @@ class Array(core.ArrayBase):
         else:
             assign(self[key], value)
 
+    def __delitem__(self, key: Any) -> None:
+        raise ValueError("cannot delete array elements")
+
     @property
     def T(self) -> Array:
         """The array with its axes in reverse order, as a view."""
@@ -315,10 +323,7 @@ class Array(core.ArrayBase):
     def astype(self, dtype: Any, *, casting: str = "unsafe", copy: bool = True) -> Array:
         """Returns the elements in another type; itself if `copy` is false and it has that type."""
         dtype = dtype_of("astype", dtype)
-        if not np.can_cast(self.dtype, dtype, casting=casting):  # type: ignore[arg-type]
-            raise TypeError(
-                f"astype(): cannot cast from {self.dtype} to {dtype} with casting rule {casting!r}"
-            )
+        check_cast("astype", self.dtype, dtype, casting)
         if dtype == self.dtype and not copy:
             return self
         warn_of_complex(self.dtype, dtype)
@@ -536,7 +541,7 @@ def _summary(array: Array) -> Any:
 
 
 def _format(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
-    threshold = 0 if host.size < array.size else host.size
+    threshold = 0 if array.size > np.get_printoptions()["threshold"] else None
     return np.array2string(host, separator=separator, prefix=prefix, threshold=threshold)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import core, ufuncs
-from ._convert import convert, saturates, warn_of_complex
+from ._convert import array_of_number, convert, saturates, warn_of_complex
 from ._interop import as_array, call_foreign, from_foreign
 from ._operands import (
     NUMBERS,
@@ -37,6 +37,7 @@ from ._operands import (
     is_fortran,
     is_number,
     is_scalar,
+    native,
     own_ufuncs,
     place_error,
     python_number,
@@ -492,7 +493,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
     # A weak number takes the resolved type here, or raises OverflowError as NumPy does.
     arrays = [
-        np.asarray(x, dtype)
+        _number_as(x, dtype)
         if type(x) in NUMBERS
         else convert(x, dtype)
         if saturates(x.dtype, dtype)
@@ -530,6 +531,13 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     if target is not out:
         store(out, result)
     return out
+
+
+def _number_as(x: Any, dtype: Any) -> Any:
+    """Returns a Python number in the type that the ufunc would compute in; an int has to fit."""
+    if dtype.kind in "iu":
+        x = array_of_number(x)
+    return convert(x, dtype) if isinstance(x, np.ndarray) else np.asarray(x, dtype)
 
 
 def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
@@ -606,7 +614,16 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     Returns NotImplemented if an operand is neither an array nor a number.
     """
     keywords = {} if out is None else {"out": out}
-    return _compute(core.operations[index], bool(is_true_division), inputs, keywords)
+    operation = core.operations[index]
+    result = _compute(operation, bool(is_true_division), inputs, keywords)
+    other = next((x for x in inputs if isinstance(x, np.generic)), None)
+    if result is not NotImplemented or other is None:
+        return result
+    # NumPy's own operator would ask the Array in vain.
+    if other.dtype.kind in "fc":
+        given = " and ".join(map(describe, inputs))
+        raise TypeError(f"{operation.__name__}() is not defined for {given}")
+    return {"equal": False, "not_equal": True}.get(operation.__name__, NotImplemented)
 
 
 def call_arrays(
@@ -641,7 +658,7 @@ def _compute(
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
     order = keywords.get("order", "K")
     check_order(name, order)
-    inputs = tuple(_native(type_number(as_array(x))) for x in inputs)
+    inputs = tuple(native(type_number(as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:
         what, found = ("where", where) if out is None else ("out", open_out(name, out))
@@ -681,12 +698,6 @@ def _compute(
     return result.copy(order)
 
 
-def _native(x: Any) -> Any:
-    """Returns an operand; a host array without axes, in the other byte order, as a scalar."""
-    is_swapped = type(x) is np.ndarray and not x.ndim and not x.dtype.isnative
-    return x[()] if is_swapped else x
-
-
 def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal: int) -> Any:
     """Returns the exponents of a power; of integers 0 where the mask is false.
 
@@ -714,7 +725,7 @@ def _cast(x: Any, dtype: Any) -> Any:
         return array.astype(dtype.newbyteorder("="), copy=False)
     if isinstance(x, np.generic | np.ndarray):
         return convert(np.asarray(x), dtype)[()]
-    return np.asarray(x, dtype)[()]
+    return _number_as(x, dtype)[()]
 
 
 def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: str) -> Any:
@@ -728,7 +739,7 @@ def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: s
         out = found = core.empty(shape, result.dtype, result._ordinal, fortran)
     else:
         found = check_out(name, out, shape, result.dtype, result._ordinal, casting)
-    core.select(found, mask, result, found)
+    core.select(found, _apart(mask, found), result, found)
     return out
 
 
@@ -746,7 +757,7 @@ def assign(view: Any, value: Any) -> None:
         if type(value) in NUMBERS:
             host = np.asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
         else:
-            host = np.asarray(value)
+            host = np.asarray(native(value))
             warn_of_complex(host.dtype, view.dtype)
         core.copy(view, host)
         return
@@ -759,9 +770,7 @@ def assign(view: Any, value: Any) -> None:
             f"could not broadcast input from shape {value.shape} into shape {view.shape}"
         )
     warn_of_complex(value.dtype, view.dtype)
-    if value._memory is view._memory and not _is_same(view, value):
-        value = value.copy()
-    core.copy(view, value)
+    core.copy(view, _apart(value, view))
 
 
 def assign_where(array: Any, mask: Any, value: Any) -> None:
@@ -781,13 +790,16 @@ def assign_where(array: Any, mask: Any, value: Any) -> None:
         )
     number = core.empty((), array.dtype, array._ordinal, False)
     assign(number, value)
-    core.select(array, mask, number, array)
+    core.select(array, _apart(mask, array), number, array)
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    return all(
-        getattr(a, name) == getattr(b, name) for name in ("_pointer", "dtype", "shape", "strides")
-    )
+def _apart(x: Any, target: Any) -> Any:
+    """Returns `x`, or a copy if elements of it would be read after they are written in `target`."""
+    if not isinstance(x, core.ArrayBase) or not core.shares_memory(x, target):
+        return x
+    layout = ("_pointer", "dtype", "shape", "strides")
+    is_same = all(getattr(x, name) == getattr(target, name) for name in layout)
+    return x if is_same else x.copy()  # type: ignore[attr-defined]
 
 
 # ---- Powers --------------------------------------------------------------------------------------
@@ -812,6 +824,8 @@ def power(base: Any, exponent: Any) -> Any:
         if isinstance(x, np.ndarray) and has_own_rules(x):
             raise refusal("an operand of **", x)
     number = exponent = type_number(exponent)
+    if gpu_of(base) >= 0 and gpu_of(exponent) >= 0:
+        find_place("power", (base, exponent))
     if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
         number = exponent.item()  # type: ignore[union-attr]
     if gpu_of(base) < 0 or not is_by_products(number):

@@ -31,6 +31,14 @@ def saturates(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
     return source.char in "efdFD" and target.kind in "iu"
 
 
+def check_cast(name: str, source: np.dtype[Any], target: np.dtype[Any], casting: str) -> None:
+    """Raises TypeError if a casting rule does not allow a function to convert between types."""
+    if not np.can_cast(source, target, casting=casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"{name}(): cannot cast from {source} to {target} with casting rule {casting!r}"
+        )
+
+
 def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
     """Returns ``x.astype(dtype, order, copy=copy)`` of a host array, converted by the library."""
     target = np.dtype(dtype)
@@ -40,6 +48,14 @@ def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
     result = np.empty_like(x, target.newbyteorder("="), order)
     core.copy(result, x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("=")))
     return result if target.isnative else result.astype(target)
+
+
+def array_of_number(x: Any) -> Any:
+    """Returns a float or complex number of Python as an array, which converts to any type.
+
+    Anything else is returned unchanged; an int, because it has to fit.
+    """
+    return np.asarray(x) if type(x) in (float, complex) else x
 
 
 def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import core
 from ._array import Array, asnumpy, copy_to_gpu, tell_dask
-from ._convert import array_of, convert
+from ._convert import array_of, array_of_number, convert
 from ._interop import as_array
 from ._mode import in_default_mode
 from ._operands import (
@@ -122,7 +122,7 @@ def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> A
     sizes = sizes_of(name, "shape", shape)
     if ordinal < 0:
         return np.empty(sizes, dtype, order)  # type: ignore[call-overload]
-    return core.empty(sizes, dtype, ordinal, order == "F")
+    return core.empty(sizes, np.dtype(dtype).newbyteorder("="), ordinal, order == "F")
 
 
 @overload
@@ -162,6 +162,7 @@ def _fill(
             )
     if dtype is None:
         dtype = np.asarray(asnumpy(fill_value)).dtype
+    fill_value = array_of_number(fill_value)
     result = _new(name, shape, dtype, device, order)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
@@ -252,7 +253,7 @@ def full_like(
     order: str = "K",
 ) -> Any:
     """Returns a new array of the shape, type, order and device of `x`, filled with a number."""
-    return _like(np.full_like, x, shape, dtype, device, order, fill_value)
+    return _like(np.full_like, x, shape, dtype, device, order, array_of_number(fill_value))
 
 
 def zeros_like(
@@ -274,6 +275,16 @@ def _element(x: Any, dtype: Any) -> Any:
     if type(x) is int and dtype.kind in "iu":
         return np.asarray(x, dtype)
     return np.asarray(x).astype(dtype)
+
+
+def _count_steps(start: Any, stop: Any, step: Any) -> int:
+    """Returns the length of `arange` as NumPy counts it."""
+    steps = float((stop - start) / step)
+    if not abs(steps) < 2**63:
+        raise ValueError(f"arange(): there are {steps} steps of {step} from {start} to {stop}")
+    if steps == 0 and stop != start:  # less than a number can say
+        return 0 if math.copysign(1, steps) < 0 else 1
+    return max(math.ceil(steps), 0)
 
 
 @in_default_mode
@@ -304,13 +315,15 @@ def arange(
     if step == 0:
         raise ZeroDivisionError("arange(): step is 0")
     for name, x in (("start", start), ("stop", stop), ("step", step)):
-        if np.asarray(x).dtype.char not in ELEMENTS:
-            raise TypeError(f"arange(): {name} must be a number of 64 bits at most, not {x!r}")
-    kind = np.result_type(np.asarray(start), np.asarray(stop), np.asarray(step))
+        own = np.asarray(x).dtype
+        if own.char not in ELEMENTS or own.kind == "c":
+            raise TypeError(f"arange(): {name} must be a real number of 64 bits at most, not {x!r}")
+    # NumPy's search begins with int64.
+    kind = np.result_type(np.int64, np.asarray(start), np.asarray(stop), np.asarray(step))
     target = kind if dtype is None else dtype
     if target == np.bool_ or target.kind not in "iufc":
         raise TypeError(f"arange(): dtype must be numeric, not {target}")
-    count = max(math.ceil((stop - start) / step), 0)
+    count = _count_steps(start, stop, step)
     out = core.empty((count,), target, ordinal, False)
     # As NumPy does: the step is the difference of the first two elements, in the type.
     carrier = np.dtype(np.float32) if target == np.float16 else target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
 
@@ -17,6 +18,7 @@ from ._operands import (
     has_own_rules,
     integer,
     is_number,
+    native,
     own_ufuncs,
     plain,
     python_number,
@@ -41,7 +43,7 @@ def _operand(name: str, x: Any) -> Any:
     x = as_array(x)
     if isinstance(x, core.ArrayBase) or is_number(x) or has_own_rules(x):
         return x
-    return plain(f"the operand of {name}()", x)
+    return native(plain(f"the operand of {name}()", x))
 
 
 def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -152,6 +154,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
         )
     if kind == "b":
         raise TypeError(f"round(): decimals must be 0 for {describe(x)}")
+    if type(x) is int:  # Python's way is exact; so high a power of ten leaves 0 at once
+        return _ROUND(builtins.round(x, max(decimals, -x.bit_length())), **how)
     if kind in "iu":  # of which the largest power of ten leaves 0, not infinity's NaN
         decimals = max(decimals, -_MAX_DECIMALS)
     scale = 10.0 ** abs(decimals) if abs(decimals) <= _MAX_DECIMALS else math.inf
@@ -160,10 +164,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
     if kind == "f":
         return _ROUND_TENS(x, scale, **how)
     tens = _ROUND_TENS(x, scale, device=device)
-    if is_number(x):
-        result: Any = int(tens)
-    elif isinstance(tens, core.ArrayBase):
-        result = tens.astype(x.dtype)  # type: ignore[attr-defined]
+    if isinstance(tens, core.ArrayBase):
+        result: Any = tens.astype(x.dtype)  # type: ignore[attr-defined]
     else:
         result = convert(np.asarray(tens), x.dtype)[()]
     return result if out is None else OPERATIONS["positive"](result, out=out)

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import core
 from ._array import Array, join
-from ._convert import convert
+from ._convert import check_cast, convert
 from ._creation import asarray
 from ._interop import as_array
 from ._mode import in_default_mode
@@ -24,6 +24,7 @@ from ._operands import (
     host_error,
     integer,
     integers,
+    native,
     normalize_axes,
     overrides,
     sequence,
@@ -51,9 +52,22 @@ def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
     return result
 
 
+def _casts(dtype: Any, casting: str) -> dict[str, Any]:
+    """Returns arguments for NumPy's functions; those of other libraries lack `casting`."""
+    return {"dtype": dtype, "casting": None if casting == "same_kind" else casting}
+
+
 @in_default_mode
-def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None) -> Any:
+def concatenate(
+    arrays: Sequence[Any],
+    axis: int | None = 0,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
     """Joins arrays along an axis; flattens them first if it is None.
+
+    `dtype` is the type of the result, to which the arrays must cast by the rule `casting`.
 
     >>> concatenate([[1, 2], [3]])
     array([1, 2, 3])
@@ -62,7 +76,8 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
     if axis is not None:
         (axis,) = axes_of("concatenate", "axis", integer("concatenate", "axis", axis))
     if _find_gpu("concatenate", arrays) < 0:
-        return call_numpy(np.concatenate, arrays, axis, dtype=dtype, operands=arrays)
+        how = _casts(dtype, casting)
+        return call_numpy(np.concatenate, arrays, axis, **how, operands=arrays)
     if axis is None:
         arrays, axis = [x.ravel() for x in arrays], 0
     shapes = [x.shape for x in arrays]
@@ -76,14 +91,17 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = Non
                 f"concatenate(): array 0 has shape {first} and array {k} has {shape}: "
                 f"they must agree in all axes but {axis}"
             )
-    return join(
-        arrays, axis, _result_type(arrays) if dtype is None else dtype_of("concatenate", dtype)
-    )
+    target = _result_type(arrays) if dtype is None else dtype_of("concatenate", dtype)
+    for x in arrays:
+        check_cast("concatenate", x.dtype, target, casting)
+    return join(arrays, axis, target)
 
 
 @in_default_mode
-def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
-    """Joins arrays of one shape along a new axis.
+def stack(
+    arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    """Joins arrays of one shape along a new axis; `dtype` and `casting` are `concatenate`'s.
 
     >>> stack([[1, 2], [3, 4]], axis=1)
     array([[1, 3],
@@ -92,7 +110,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
     arrays = [as_array(x) for x in sequence("stack", arrays)]
     (axis,) = axes_of("stack", "axis", integer("stack", "axis", axis))
     if _find_gpu("stack", arrays) < 0:
-        return call_numpy(np.stack, arrays, axis, dtype=dtype, operands=arrays)
+        return call_numpy(np.stack, arrays, axis, **_casts(dtype, casting), operands=arrays)
     (axis,) = normalize_axes("stack", axis, arrays[0].ndim + 1)
     for k, x in enumerate(arrays):
         if x.shape != arrays[0].shape:
@@ -101,7 +119,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Any:
                 "they must be equal"
             )
     index = (slice(None),) * axis + (None,)
-    return concatenate([x[index] for x in arrays], axis, dtype=dtype)
+    return concatenate([x[index] for x in arrays], axis, dtype=dtype, casting=casting)
 
 
 @in_default_mode
@@ -113,6 +131,9 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     """
     operands = [as_array(a) for a in (condition, x, y)]
     if not any(isinstance(a, Array) for a in operands):
+        for number, other in ((x, y), (y, x)):
+            if type(number) is int and isinstance(other, np.ndarray) and other.dtype.kind in "iu":
+                np.asarray(number, other.dtype)  # or OverflowError: NumPy's function wraps it
         return call_numpy(np.where, *operands, operands=operands)
     ordinal = find_place("where", operands)
     shape = broadcast_shapes(*[a.shape if isinstance(a, Array) else np.shape(a) for a in operands])
@@ -122,7 +143,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
         dtype = np.result_type(*(np.asarray(a) for a in weak))
     out = core.empty(shape, dtype, ordinal, False)
     inputs = [a if isinstance(a, Array) else np.asarray(a, dtype) for a in operands[1:]]
-    mask = operands[0] if isinstance(operands[0], Array) else np.asarray(operands[0])
+    mask = operands[0] if isinstance(operands[0], Array) else np.asarray(native(operands[0]))
     core.select(out, mask, *inputs)
     return out
 

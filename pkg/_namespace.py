@@ -17,6 +17,8 @@ from ._table import DTYPES
 
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
+__array_api_version__ = _VERSIONS[-1]
+
 _KINDS = {
     "bool": "b",
     "signed integer": "i",

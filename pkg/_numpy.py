@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _creation, _elementwise, _manipulation, _namespace, _reductions
+from . import _creation, _elementwise, _manipulation, _namespace, _reductions, core
 from ._array import NUMPY_FUNCTIONS, Array
+from ._convert import array_of_number, check_cast
+from ._interop import as_array
+from ._operands import is_scalar, normalize_axes
+
+# ---- Functions with arguments of their own -------------------------------------------------------
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def _copyto(dst: Any, src: Any, casting: str = "same_kind") -> None:
     if not isinstance(dst, Array):
         raise TypeError("copyto(): the source is on a GPU: use pkg.asnumpy(x, out=dst)")
-    if where is not True:
-        raise TypeError("copyto() does not take where with arrays on a GPU")
-    if hasattr(src, "dtype") and not np.can_cast(src.dtype, dst.dtype, casting=casting):  # type: ignore[arg-type]
-        raise TypeError(f"cannot cast from {src.dtype} to {dst.dtype} with rule {casting!r}")
-    dst[...] = src
+    src = as_array(src)
+    if isinstance(src, Array):
+        check_cast("copyto", src.dtype, dst.dtype, casting)
+    elif is_scalar(src) and casting != "unsafe":  # NumPy knows which numbers are weak
+        np.copyto(np.empty(0, dst.dtype), src, casting=casting)  # type: ignore[arg-type]
+    dst[...] = array_of_number(src)
 
 
 def _clip(
@@ -34,9 +43,27 @@ def _clip(
     return _elementwise.clip(a, lowest, highest, out)
 
 
-def _share(a: Any, b: Any, max_work: int | None = None) -> bool:
-    both = isinstance(a, Array) and isinstance(b, Array)
-    return both and a._memory is b._memory
+def _size(a: Any, axis: Any = None) -> int:
+    axes = range(a.ndim) if axis is None else normalize_axes("size", axis, a.ndim)
+    return math.prod(a.shape[d] for d in axes)
+
+
+def _share(a: Any, b: Any, max_work: Any = None) -> bool:
+    return isinstance(a, Array) and isinstance(b, Array) and core.shares_memory(a, b)
+
+
+def _written(write: Callable[[Any], str]) -> Callable[..., str]:
+    """Returns what writes an array with the print options that are its arguments."""
+
+    def call(
+        a: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+    ) -> str:
+        with np.printoptions(
+            linewidth=max_line_width, precision=precision, suppress=suppress_small
+        ):
+            return write(a)
+
+    return call
 
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -56,8 +83,8 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.stack: _manipulation.stack,
     np.where: _manipulation.where,
     np.clip: _clip,
-    np.round: lambda a, decimals=0, out=None: _elementwise.round(a, decimals, out),
-    np.around: lambda a, decimals=0, out=None: _elementwise.round(a, decimals, out),
+    np.round: _elementwise.round,
+    np.around: _elementwise.round,
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
     np.reshape: _manipulation.reshape,
@@ -69,62 +96,97 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.flip: _manipulation.flip,
     np.broadcast_to: _manipulation.broadcast_to,
     np.ravel: lambda a: a.ravel(),
-    np.copy: lambda a, order="K", subok=False: a.copy(order),
+    np.copy: lambda a, order="K": a.copy(order),
     np.copyto: _copyto,
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
-    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    np.size: _size,
     np.may_share_memory: _share,
-    np.result_type: _namespace.result_type,
     np.can_cast: lambda from_, to, casting="safe": np.can_cast(from_.dtype, to, casting),
-    np.array_repr: lambda arr, *args, **kwargs: repr(arr),
-    np.array_str: lambda a, *args, **kwargs: str(a),
-}
-
-#: Functions that make an array like another; they have arguments of their own.
-_LIKE: dict[Any, Callable[..., Any]] = {
+    np.array_repr: _written(repr),
+    np.array_str: _written(str),
     np.empty_like: _creation.empty_like,
     np.zeros_like: _creation.zeros_like,
     np.ones_like: _creation.ones_like,
     np.full_like: _creation.full_like,
 }
 
-#: Functions that know the argument `order`; others have C order.
-_ORDERED = frozenset((np.copy, *_LIKE))
 
-#: Arguments of NumPy's functions that mean nothing here when they have their default.
-_DEFAULTS: dict[str, tuple[Any, ...]] = {
-    "order": ("C",),
-    "subok": (True, False),
-    "out": (None,),
-    "casting": ("same_kind",),
-    "initial": (np._NoValue,),
-    "where": (np._NoValue, True),
-    "keepdims": (np._NoValue,),
-    "axis1": (0,),
-    "axis2": (1,),
-    "shape": (None,),
-    "dtype": (None,),
-    "copy": (None,),
+# ---- NumPy's arguments ---------------------------------------------------------------------------
+
+#: Arguments that mean nothing to Arrays, whatever they are.
+_MEANINGLESS = frozenset({"subok", "max_work"})
+
+#: The arguments of functions that have no signature before NumPy 2.4, if ours has others.
+_ARGUMENTS: dict[Any, Callable[..., Any]] = {
+    np.concatenate: lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    np.copyto: lambda dst, src, casting="same_kind", where=True: None,
+    np.empty_like: lambda a, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
 }
 
 
-def _with_defaults(function: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `ours`, called without the keyword arguments that mean nothing to it."""
+class _Binding(NamedTuple):
+    """The arguments of one of NumPy's functions, and those that our own takes by name."""
 
-    def is_default(name: str, x: Any) -> bool:
-        if name == "order" and function in _ORDERED:
-            return False
-        return any(
-            x is default or (type(x) is type(default) and x == default)
-            for default in _DEFAULTS.get(name, ())
-        )
+    leading: tuple[str, ...]  # passed on by position, as they are
+    names: tuple[str, ...]  # of those that may have a position
+    defaults: dict[str, Any]
+    ours: frozenset[str]
+
+
+@functools.cache
+def _bind(function: Any, ours: Callable[..., Any]) -> _Binding:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        signature = inspect.signature(_ARGUMENTS.get(function, ours))
+    given = signature.parameters.values()
+    by_position = [x for x in given if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    is_leading = [x.kind == x.POSITIONAL_ONLY or x.default is x.empty for x in by_position]
+    leading = [x.name for x, leads in zip(by_position, is_leading, strict=True) if leads]
+    taken = inspect.signature(ours).parameters.values()
+    return _Binding(
+        tuple(leading),
+        tuple(x.name for x in by_position),
+        {x.name: x.default for x in given},
+        frozenset(x.name for x in taken if x.kind != x.POSITIONAL_ONLY),
+    )
+
+
+def _is_default(name: str, x: Any, default: Any) -> bool:
+    if x is default or (name == "where" and (x is True or x is np.True_)):
+        return True
+    is_plain = isinstance(default, bool | int | str)
+    return is_plain and isinstance(x, bool | int | str | np.generic) and bool(x == default)
+
+
+def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `ours`, called with those arguments of NumPy's function that are not its defaults.
+
+    NumPy has checked their names and number.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return ours(*args, **{name: x for name, x in kwargs.items() if not is_default(name, x)})
+        leading, names, defaults, known = _bind(function, ours)
+        if not kwargs and len(args) <= len(leading):
+            return ours(*args)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        first = [given.pop(name) for name in leading if name in given]
+        given = {
+            name: x
+            for name, x in given.items()
+            if name not in _MEANINGLESS and not _is_default(name, x, defaults.get(name, call))
+        }
+        if unknown := given.keys() - known:
+            raise TypeError(
+                f"numpy.{function.__name__}(): {', '.join(sorted(unknown))} must have its default "
+                "with arrays on a GPU"
+            )
+        return ours(*first, **given)
 
     return call
 
 
-for _function, _ours in {**_FUNCTIONS, **_LIKE}.items():
-    NUMPY_FUNCTIONS[_function] = _with_defaults(_function, _ours)
+NUMPY_FUNCTIONS[np.result_type] = _namespace.result_type
+for _function, _ours in _FUNCTIONS.items():
+    NUMPY_FUNCTIONS[_function] = _with_numpys_arguments(_function, _ours)

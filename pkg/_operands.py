@@ -284,6 +284,12 @@ def is_scalar(x: Any) -> bool:
     return isinstance(x, (*NUMBERS, np.generic))
 
 
+def native(x: Any) -> Any:
+    """Returns an operand; a host array without axes, in the other byte order, as a scalar."""
+    is_swapped = type(x) is np.ndarray and not x.ndim and not x.dtype.isnative
+    return x[()] if is_swapped else x
+
+
 def gpu_of(x: Any) -> int:
     """Returns the GPU that holds an array, -1 for host memory."""
     ordinal: int = getattr(x, "_ordinal", -1)

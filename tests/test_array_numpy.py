@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,6 +167,32 @@ FUNCTIONS: dict[str, Any] = {
     "full_like": lambda x: np.full_like(x, 3),
     "full_like shape": lambda x: np.full_like(x, 3, shape=(5,)),
     "zeros_like keywords": lambda x: np.zeros_like(x, dtype="f4", shape=(2,), subok=False),
+    "sum by name": lambda x: np.sum(a=x),
+    "sum with defaults": lambda x: np.sum(x, None, None, None, np._NoValue, where=True),
+    "max by name": lambda x: np.max(a=x, axis=0),
+    "mean with defaults": lambda x: np.mean(x, 0, None, None, where=np._NoValue),
+    "count_nonzero by name": lambda x: np.count_nonzero(a=x, axis=0, keepdims=False),
+    "dot by name": lambda x: np.dot(a=x[0], b=x[1], out=None),
+    "trace with defaults": lambda x: np.trace(x, 0, np.int64(0), 1, None, None),
+    "concatenate with defaults": lambda x: np.concatenate((x, x), 1, None, casting="same_kind"),
+    "stack by name": lambda x: np.stack(arrays=[x, x], axis=1, out=None),
+    "clip by name": lambda x: np.clip(a=x, a_min=0, a_max=None),
+    "clip with defaults": lambda x: np.clip(x, None, 2, None),
+    "round by name": lambda x: np.round(a=x, decimals=1),
+    "reshape with defaults": lambda x: np.reshape(x, (3, 2), "C"),
+    "transpose by name": lambda x: np.transpose(a=x, axes=None),
+    "moveaxis by name": lambda x: np.moveaxis(x, source=0, destination=1),
+    "expand_dims by name": lambda x: np.expand_dims(a=x, axis=0),
+    "squeeze by name": lambda x: np.squeeze(a=x[:1], axis=0),
+    "flip by name": lambda x: np.flip(m=x),
+    "broadcast_to by name": lambda x: np.broadcast_to(array=x, shape=(2, 2, 3), subok=True),
+    "ravel with defaults": lambda x: np.ravel(x, "C"),
+    "copy by name": lambda x: np.copy(a=x, subok=True),
+    "real by name": lambda x: np.real(val=x),
+    "zeros_like by name": lambda x: np.zeros_like(a=x, device=None),
+    "zeros_like with defaults": lambda x: np.zeros_like(x, None, "K", True),
+    "ones_like by position": lambda x: np.ones_like(x, "i4", "F", False, (2, 2)),
+    "full_like by name": lambda x: np.full_like(a=x, fill_value=3),
 }
 
 
@@ -173,6 +201,46 @@ def test_functions(name: str) -> None:
     function = FUNCTIONS[name]
     for host in (HOST, HOST.T.copy().T, HOST[:, ::-1]):
         _same(function(_on_gpu(host)), function(host))
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("sum.*initial", lambda x: np.sum(x, initial=0)),
+        ("min.*where", lambda x: np.min(x, where=x > 0, initial=0)),
+        ("ravel.*order", lambda x: np.ravel(x, "F")),
+        ("trace.*axis1, axis2", lambda x: np.trace(x, 0, 1, 0)),
+        ("clip.*dtype", lambda x: np.clip(x, 0, 1, dtype="f4")),
+        ("copyto.*where", lambda x: np.copyto(x, 1, "same_kind", x > 0)),
+        ("concatenate.*out", lambda x: np.concatenate((x, x), 0, x)),
+    ],
+)
+def test_refusals_name_numpys_function_and_the_argument(name: str, call: Any) -> None:
+    with pytest.raises(TypeError, match=rf"numpy\.{name} must have its default"):
+        call(_on_gpu(HOST))
+
+
+@pytest.mark.parametrize("name", ["concatenate", "dot", "where", "can_cast", "empty_like"])
+def test_numpys_functions_without_a_signature(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those written in C have none before NumPy 2.4."""
+    function, found = getattr(np, name), inspect.signature
+
+    def signature(one: Any) -> inspect.Signature:
+        if one is function:
+            raise ValueError("no signature found")
+        return found(one)
+
+    monkeypatch.setattr(inspect, "signature", signature)
+    pcd._numpy._bind.cache_clear()
+    try:
+        x = _on_gpu(HOST)
+        _same(np.concatenate((x, x), 1, None), np.concatenate((HOST, HOST), 1))
+        _same(np.dot(x[0], b=x[1], out=None), np.dot(HOST[0], HOST[1]))
+        _same(np.where(x > 0, x, 0), np.where(HOST > 0, HOST, 0))
+        assert np.can_cast(x, "f4", casting="same_kind") and not np.can_cast(x, "f4")
+        assert np.empty_like(x, None, "F").flags["F_CONTIGUOUS"]
+    finally:
+        pcd._numpy._bind.cache_clear()
 
 
 def test_orders() -> None:
@@ -189,11 +257,18 @@ def test_orders() -> None:
 def test_functions_that_give_no_array() -> None:
     x = _on_gpu(HOST)
     assert np.shape(x) == (2, 3) and np.ndim(x) == 2 and np.size(x) == 6 and np.size(x, 1) == 3
+    assert np.size(x, axis=-1) == 3 and np.size(a=x, axis=(0, 1)) == 6
+    with pytest.raises(np.exceptions.AxisError):
+        np.size(x, axis=5)
     assert np.may_share_memory(x, x[0]) and not np.may_share_memory(x, x + 1)
     assert not np.may_share_memory(x, HOST)
     assert np.array_repr(x) == repr(x) and np.array_str(x) == str(x)
     assert np.result_type(x, np.float32) == np.float64
     assert np.can_cast(x, "c16") and not np.can_cast(x, "f4") and np.can_cast(x, "f4", "same_kind")
+    assert np.can_cast(x, "f4", casting="same_kind") and not np.can_cast(x, "i4", "same_kind")
+    third = np.array(1 / 3)
+    assert np.array_str(x * third, precision=2) == np.array_str(HOST * third, precision=2)
+    assert np.array_repr(x * third, 20, 2)[:20] == np.array_repr(HOST * third, 20, 2)[:20]
     assert np.empty_like(x).shape == (2, 3)
 
 
@@ -206,10 +281,33 @@ def test_copyto() -> None:
     with pytest.raises(TypeError, match="cannot cast"):
         np.copyto(pcd.zeros(3, "i4", "cuda"), x)
     np.copyto(pcd.zeros((2, 3), "i4", "cuda"), x, casting="unsafe")
+    np.copyto(dst=x, src=1, casting="same_kind", where=True)
+    _same(x, np.ones((2, 3)))
     for call in (lambda: np.copyto(HOST.copy(), x), lambda: np.copyto(x, HOST),
                  lambda: np.copyto(x, 1, where=HOST > 0)):  # fmt: skip
         with pytest.raises(TypeError):
             call()
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i4", "f4", "c8"])
+@pytest.mark.parametrize(
+    "number", [True, 3, -1, 300, 2.5, 2j, np.float32(2), np.int8(3), np.array(2.5, ">f8")], ids=repr
+)
+@pytest.mark.parametrize("casting", ["same_kind", "safe", "unsafe", "no"])
+def test_copyto_casts_numbers_by_the_rule(dtype: str, number: Any, casting: Any) -> None:
+    """Also those of Python; what NumPy refuses is refused, with an error of the same type."""
+    host = np.zeros(2, dtype)
+    x = _on_gpu(host)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        try:
+            np.copyto(host, number, casting=casting)
+        except (TypeError, OverflowError) as error:
+            with pytest.raises(type(error)):
+                np.copyto(x, number, casting=casting)
+        else:
+            np.copyto(x, number, casting=casting)
+        _same(x, host)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +319,8 @@ def test_copyto() -> None:
         lambda x: np.concatenate([x, HOST]), lambda x: np.where(x > 0, x, HOST),
         lambda x: np.sum(HOST, axis=0, out=x[0]), lambda x: np.sum(x, where=x > 0),
         lambda x: np.sum(x, initial=5), lambda x: np.reshape(x, -1, order="F"),
-        lambda x: np.trace(x, axis1=1, axis2=0), lambda x: np.concatenate([x], casting="no"),
+        lambda x: np.trace(x, axis1=1, axis2=0), lambda x: np.where(x),
+        lambda x: np.concatenate([x, x], 0, x), lambda x: np.clip(x, 0, 1, dtype="f4"),
         lambda x: np.any(x, where=x > 0), lambda x: np.nonzero(x),
         lambda x: np.save("/dev/null", x),
     ],
@@ -352,6 +451,10 @@ def test_namespace() -> None:
     assert xp is pcd and x.__array_namespace__(api_version="2023.12") is pcd
     with pytest.raises(ValueError, match="1999"):
         x.__array_namespace__(api_version="1999.12")
+    assert x.__array_namespace__(api_version=xp.__array_api_version__) is pcd
+    assert xp.__array_api_version__ >= getattr(np, "__array_api_version__", "2022.12") and hasattr(
+        xp, "__version__"
+    )
     _same(xp.sum(xp.concat([x, xp.ones_like(x)]), axis=0), HOST.sum(0) + 2)
     _same(xp.abs(x), abs(HOST))
     _same(xp.permute_dims(x, (1, 0)), HOST.T)

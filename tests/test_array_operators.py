@@ -369,8 +369,12 @@ def test_other_objects(symbol: str) -> None:
 
 def test_equality_with_other_objects() -> None:
     x = pcd.ones(3, device="cuda")
-    for other in ("text", None, object()):
+    for other in ("text", None, object(), np.str_("a"), np.datetime64("2020"), np.timedelta64(1)):
         assert (x == other) is False and (x != other) is True
+    for other in (np.longdouble(1), np.clongdouble(1)):
+        for function in (operator.eq, operator.ne, operator.lt, operator.add):
+            with pytest.raises(TypeError, match=r"Array of float64 and numpy\.c?longdouble"):
+                function(x, other)
 
 
 def test_shapes_that_do_not_broadcast() -> None:

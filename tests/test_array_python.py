@@ -128,6 +128,8 @@ def test_contains() -> None:
     assert 2 not in pcd.ones(0, device="cuda")
     assert 1000 not in pcd.ones(3, "i1", "cuda") and 1 in pcd.ones(3, "i1", "cuda")
     assert x[1, 1] in x
+    for other in (None, "a", object(), np.str_("a"), np.datetime64("2020"), {}):
+        assert other not in x and other not in pcd.ones(0, device="cuda")
     with pytest.raises(TypeError):
         np.ones(2) in x  # noqa: B015
 
@@ -161,6 +163,7 @@ def test_repr_of_many() -> None:
     for host in (
         np.arange(5000), np.arange(5000.0).reshape(50, 100), np.arange(2000).reshape(2, -1),
         np.arange(8000, dtype="i2").reshape(20, 20, 20), np.ones((1001, 1)) / 3,
+        np.arange(7**4).reshape(7, 7, 7, 7), np.zeros((2,) * 10), np.zeros((2,) * 11),
     ):  # fmt: skip
         x = _on_gpu(host)
         assert str(x) == str(host)
@@ -196,8 +199,9 @@ def test_str_of_anything(data: st.DataObject) -> None:
 def test_format() -> None:
     x = _on_gpu(np.array(2.5))
     assert f"{x:.3f}" == "2.500" and f"{x}" == "2.5"
-    with pytest.raises((TypeError, ValueError)):
-        format(pcd.ones(3, device="cuda"), ".3f")
+    for spec in (".3f", ".3", "20", "s"):  # which would cut or pad the text
+        with pytest.raises(TypeError, match="unsupported format string"):
+            format(pcd.ones(3, device="cuda"), spec)
 
 
 # ---- Copies and pickles --------------------------------------------------------------------------

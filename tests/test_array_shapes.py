@@ -179,6 +179,9 @@ def test_broadcast_to() -> None:
     for shape in ((4, 4), (3,), (), (3, 0, 2)):
         with pytest.raises(ValueError, match="broadcast"):
             pcd.broadcast_to(x, shape)
+    for shape in ((2**32, 2**32), (2**31, 2**31), (2**62, 0, 2**62)):  # the size would wrap
+        with pytest.raises(ValueError, match=r"2\^63 bytes"):
+            pcd.broadcast_to(pcd.ones((), device="cuda"), shape)
 
 
 def test_a_view_that_is_none() -> None:
@@ -256,6 +259,22 @@ def test_concatenate_promotes() -> None:
     _same(pcd.concatenate(arrays, dtype="c16"), np.concatenate(hosts, dtype="c16"))
 
 
+@pytest.mark.parametrize("name", ["concatenate", "stack"])
+def test_joining_casts_only_by_the_rule(name: str) -> None:
+    host, x = _pair((2, 3))
+    for ours, numpys in itertools.product((pcd, np), repeat=2):
+        one, two = getattr(ours, name), getattr(numpys, name)
+        with pytest.raises(TypeError, match=r"(?i)cannot cast.*float32.*int32.*same_kind"):
+            one([x, x], dtype="i4")
+        with pytest.raises(TypeError, match=r"(?i)cannot cast.*float64.*float32.*no"):
+            one([x, x.astype("f8")], casting="no", dtype="f4")
+        _same(
+            one([x, x], dtype="i4", casting="unsafe"),
+            two([host, host], dtype="i4", casting="unsafe"),
+        )
+        _same(one([x], casting="no"), two([host], casting="no"))
+
+
 def test_concatenate_that_fails() -> None:
     _, x = _pair((2, 3))
     for arrays, axis in (
@@ -316,8 +335,12 @@ def test_where_that_fails() -> None:
         pcd.where(x, x, np.ones((4, 5)))
     with pytest.raises(TypeError, match="host memory"):
         pcd.where(np.ones((4, 5), bool), x, x)
-    with pytest.raises(OverflowError):
-        pcd.where(x > 0, pcd.zeros(5, "i1", "cuda"), 1000)
+    for device in ("cuda", "cpu"):
+        for number in (128, 1000, -129, 2**70):
+            mask, values = pcd.ones(5, "?", device), pcd.zeros(5, "i1", device)
+            for operands in ((values, number), (number, values)):
+                with pytest.raises(OverflowError):
+                    pcd.where(mask, *operands)
 
 
 # ---- NumPy arrays through the same functions -----------------------------------------------------

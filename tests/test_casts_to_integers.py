@@ -105,6 +105,12 @@ def _filled(x: Any, dtype: str) -> Any:
     return pcd.full(2, np.asarray(x), dtype)[1]
 
 
+def _added(one: Any, dtype: str, device: Any = None, array: Any = None) -> Any:
+    """Adds a Python number, which takes the type before it is added."""
+    array = np.zeros(2, "u1") if array is None else array
+    return pcd.add(array, one.item(), dtype=_kind(dtype), casting="unsafe", device=device)[1]
+
+
 def _filled_like(x: Any, dtype: str) -> Any:
     return pcd.full_like(np.empty(2, dtype), x)[1]
 
@@ -160,6 +166,32 @@ WAYS: dict[str, Any] = {
     "asarray": lambda x, dtype: pcd.asarray(x, dtype),
     "asarray of a list of arrays": lambda x, dtype: pcd.asarray([x, x], dtype)[1],
     "asarray of scalars": _one_by_one(lambda one, dtype: pcd.asarray(one, dtype)),
+    "dtype and a number": _one_by_one(_added),
+    "dtype and a number on a device": pytest.param(
+        _one_by_one(lambda one, dtype: _added(one, dtype, "cuda")), marks=gpu
+    ),
+    "Arrays and a number": pytest.param(
+        _one_by_one(
+            lambda one, dtype: _added(one, dtype, array=pcd.zeros(2, "u1", "cuda")).item()
+        ),
+        marks=gpu,
+    ),
+    "full of a number": _one_by_one(lambda one, dtype: pcd.full(2, one.item(), dtype)[1]),
+    "full of a number on a device": pytest.param(
+        _one_by_one(lambda one, dtype: pcd.full((), one.item(), _native(dtype), "cuda").item()),
+        marks=gpu,
+    ),
+    "full_like of a number": _one_by_one(
+        lambda one, dtype: pcd.full_like(np.empty(2, dtype), one.item())[1]
+    ),
+    "full_like of a number on a device": pytest.param(
+        _one_by_one(
+            lambda one, dtype: pcd.full_like(
+                pcd.empty((), _native(dtype), "cuda"), one.item()
+            ).item()
+        ),
+        marks=gpu,
+    ),
     "full": _one_by_one(_filled),
     "full_like": _one_by_one(_filled_like),
     "astype to a device": pytest.param(
@@ -287,11 +319,12 @@ def test_python_numbers_that_do_not_fit_are_errors() -> None:
         for make in (
             lambda x: pcd.asarray(x, "i4"),
             lambda x: pcd.asarray([1.0, x], "i4"),
-            lambda x: pcd.full(2, x, "i4"),
-            lambda x: pcd.full_like(np.zeros(2, "i4"), x),
         ):
             with pytest.raises(error):
                 make(number)
+    for make in (lambda x: pcd.full(2, x, "i4"), lambda x: pcd.add([1], x, dtype="i4")):
+        with pytest.raises(OverflowError):
+            make(2**31)
     assert pcd.asarray([2**62 + 1, 1.5], "i8").tolist() == [2**62 + 1, 1]
 
 

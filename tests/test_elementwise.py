@@ -223,6 +223,12 @@ def test_round_of_integers_to_tens(code: str, place: str) -> None:
 def test_round_of_numbers_and_what_it_cannot() -> None:
     assert pcd.round(2.5) == 2 and pcd.round(2.675, 2) == 2.68 and pcd.round(1234, -2) == 1200
     assert type(pcd.round(7)) is int and pcd.round(2**60 + 1) == 2**60 + 1
+    for x in (2**60 + 1, 10**30, 10**30 + 5, -(2**62 + 7), 15, 25, -25, 0, 10**400):
+        for decimals in (0, 1, -1, -2, -20, -350):  # a float would not hold the digits
+            rounded = pcd.round(x, decimals)
+            assert rounded == round(x, decimals) and type(rounded) is int
+    assert pcd.round(7, -(10**12)) == 0
+    assert pcd.round(17, -1, np.zeros((), "i2")) == 20
     with np.errstate(invalid="ignore"):
         assert np.isnan(pcd.round(np.ones(3), 400)).all()  # as NumPy's: 10 ** 400 is infinite
     for x in (1j, np.ones(2, "F")):

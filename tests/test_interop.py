@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import sys
 import threading
 import types
@@ -168,6 +169,11 @@ class Interface:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {**_interop.cuda_array_interface(self.array), **self.changes}
+
+
+def _both(x: Any) -> list[Any]:
+    """The same foreign memory, taken twice by each protocol."""
+    return [pcd.asarray(other) for other in (Interface(x), Interface(x), Foreign(x), Foreign(x))]
 
 
 def gpu(values: Any, dtype: Any = None, ordinal: int = 0) -> core.ArrayBase:
@@ -1025,3 +1031,20 @@ def test_tensors_that_cannot_be_shared(library: FakeLibrary) -> None:
         pcd.add(a, a)
     a.is_cuda = False
     assert _interop.from_foreign(a) is None
+
+
+@pytest.mark.gpu
+def test_memory_that_is_taken_twice_is_one() -> None:
+    """An assignment between two Arrays over it reads before it writes, as NumPy's does."""
+    for k, n in itertools.permutations(range(4), 2):
+        arrays = _both(gpu(np.arange(10.0)))
+        x, y = arrays[k], arrays[n]
+        assert x._memory is not y._memory
+        assert np.may_share_memory(x, y) and np.may_share_memory(x[:6], y[5:])
+        assert not np.may_share_memory(x[:5], y[5:]) and not np.may_share_memory(x[:0], y)
+        x[1:] = y[:-1]
+        assert pcd.asnumpy(x).tolist() == [0, *range(9)]
+        x[::-1] = y
+        assert pcd.asnumpy(y).tolist() == [*range(8, -1, -1), 0]
+        mask, flags = (a == 4 for a in (x, y))
+        assert not np.may_share_memory(mask, flags)

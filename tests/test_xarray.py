@@ -123,6 +123,8 @@ def test_on_a_gpu(scene: Any) -> None:
     assert isinstance(got.data, pcd.Array)
     assert_same(got.pcd.to_device("cpu"), scene.nir * 2 + scene.row)
     assert got.pcd.fingerprint() == (scene.nir * 2 + scene.row).pcd.fingerprint()
+    plain = pcd.evaluate("nir * 2 + row", there[["nir", "row"]])
+    assert isinstance(plain, pcd.Array) and plain.tolist() == got.data.tolist()
     total = there.nir.pcd.sum("x")
     assert isinstance(total.data, pcd.Array)
     assert pcd.asnumpy(total.data).tobytes() == pcd.sum(scene.nir.values, axis=1).tobytes()

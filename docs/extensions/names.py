@@ -28,6 +28,7 @@ from pkg._table import ALIASES
 
 #: The documentation of values, which have no docstrings.
 VALUES = {
+    "__array_api_version__": "The version of the array API standard that the namespace follows.",
     "__version__": "The version of the package and of the library, as a string.",
     "operations": "The names of the element-wise operations, as a tuple of strings.",
     "ufuncs": "The module that holds the NumPy ufunc of each operation.",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import core
 from .._operands import has_own_rules
 
 #: Objects with items that have no names.
@@ -42,7 +43,10 @@ def _column(table: Any, name: str) -> Any:
     if type(x) is type(table):
         raise TypeError(f"several columns of the {type(table).__name__} have the name {name!r}")
     graph = getattr(x, "__dask_graph__", None)
-    return x if graph is not None and graph() is not None else x.to_numpy()
+    if graph is not None and graph() is not None:
+        return x
+    data = x.data if _library(x) == "xarray" else None
+    return data if isinstance(data, np.ndarray | core.ArrayBase) else x.to_numpy()
 
 
 def _check_dimensions(dimensions: Mapping[str, tuple[Any, ...]]) -> None:
