@@ -535,8 +535,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
 
 def _number_as(x: Any, dtype: Any) -> Any:
     """Returns a Python number in the type that the ufunc would compute in; an int has to fit."""
-    if dtype.kind in "iu":
-        x = array_of_number(x)
+    x = array_of_number(x, dtype)
     return convert(x, dtype) if isinstance(x, np.ndarray) else np.asarray(x, dtype)
 
 
@@ -824,8 +823,8 @@ def power(base: Any, exponent: Any) -> Any:
         if isinstance(x, np.ndarray) and has_own_rules(x):
             raise refusal("an operand of **", x)
     number = exponent = type_number(exponent)
-    if gpu_of(base) >= 0 and gpu_of(exponent) >= 0:
-        find_place("power", (base, exponent))
+    if -1 != gpu_of(exponent) != gpu_of(base) != -1:
+        find_place("power", (base, exponent))  # raises ValueError
     if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
         number = exponent.item()  # type: ignore[union-attr]
     if gpu_of(base) < 0 or not is_by_products(number):

@@ -50,12 +50,13 @@ def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
     return result if target.isnative else result.astype(target)
 
 
-def array_of_number(x: Any) -> Any:
-    """Returns a float or complex number of Python as an array, which converts to any type.
+def array_of_number(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns a float or complex number of Python as an array, if only an array converts to a type.
 
     Anything else is returned unchanged; an int, because it has to fit.
     """
-    return np.asarray(x) if type(x) in (float, complex) else x
+    converts = type(x) is complex or (type(x) is float and dtype.kind in "iu")
+    return np.asarray(x) if converts else x
 
 
 def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -118,11 +118,11 @@ def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> A
     if order not in ("C", "F"):
         raise ValueError(f'{name}(): order must be "C" or "F", not {order!r}')
     ordinal = _place(device)
-    dtype = np.float64 if dtype is None else dtype_of(name, dtype)
+    own = np.dtype(np.float64) if dtype is None else dtype_of(name, dtype)
     sizes = sizes_of(name, "shape", shape)
     if ordinal < 0:
-        return np.empty(sizes, dtype, order)  # type: ignore[call-overload]
-    return core.empty(sizes, np.dtype(dtype).newbyteorder("="), ordinal, order == "F")
+        return np.empty(sizes, own, order)  # type: ignore[call-overload]
+    return core.empty(sizes, own if own.isnative else own.newbyteorder("="), ordinal, order == "F")
 
 
 @overload
@@ -162,8 +162,8 @@ def _fill(
             )
     if dtype is None:
         dtype = np.asarray(asnumpy(fill_value)).dtype
-    fill_value = array_of_number(fill_value)
     result = _new(name, shape, dtype, device, order)
+    fill_value = array_of_number(fill_value, result.dtype)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
     elif type(fill_value) in NUMBERS:
@@ -228,10 +228,12 @@ def _like(
         if order in ("A", "K"):
             order = "F" if is_fortran(x) and len(shape) == x.ndim else "C"
         result = _new(function.__name__, shape, dtype, device, order)
-    if value and isinstance(result, Array):
-        result.fill(*value)
-    elif value:
-        result[...] = array_of(value[0], result.dtype)
+    if value:
+        fill_value = array_of_number(value[0], result.dtype)
+        if isinstance(result, Array):
+            result.fill(fill_value)
+        else:
+            result[...] = array_of(fill_value, result.dtype)
     return result
 
 
@@ -253,7 +255,7 @@ def full_like(
     order: str = "K",
 ) -> Any:
     """Returns a new array of the shape, type, order and device of `x`, filled with a number."""
-    return _like(np.full_like, x, shape, dtype, device, order, array_of_number(fill_value))
+    return _like(np.full_like, x, shape, dtype, device, order, fill_value)
 
 
 def zeros_like(

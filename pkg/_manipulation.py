@@ -92,8 +92,9 @@ def concatenate(
                 f"they must agree in all axes but {axis}"
             )
     target = _result_type(arrays) if dtype is None else dtype_of("concatenate", dtype)
-    for x in arrays:
-        check_cast("concatenate", x.dtype, target, casting)
+    if dtype is not None or casting != "same_kind":
+        for x in arrays:
+            check_cast("concatenate", x.dtype, target, casting)
     return join(arrays, axis, target)
 
 

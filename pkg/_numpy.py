@@ -27,7 +27,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind") -> None:
         check_cast("copyto", src.dtype, dst.dtype, casting)
     elif is_scalar(src) and casting != "unsafe":  # NumPy knows which numbers are weak
         np.copyto(np.empty(0, dst.dtype), src, casting=casting)  # type: ignore[arg-type]
-    dst[...] = array_of_number(src)
+    dst[...] = array_of_number(src, dst.dtype)
 
 
 def _clip(
@@ -153,11 +153,10 @@ def _bind(function: Any, ours: Callable[..., Any]) -> _Binding:
     )
 
 
-def _is_default(name: str, x: Any, default: Any) -> bool:
-    if x is default or (name == "where" and (x is True or x is np.True_)):
-        return True
-    is_plain = isinstance(default, bool | int | str)
-    return is_plain and isinstance(x, bool | int | str | np.generic) and bool(x == default)
+def _equals(x: Any, default: Any, name: str) -> bool:
+    if name == "where":
+        return x is True or x is np.True_
+    return isinstance(default, int | str) and np.isscalar(x) and bool(x == default)
 
 
 def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
@@ -172,17 +171,21 @@ def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[
             return ours(*args)
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         first = [given.pop(name) for name in leading if name in given]
-        given = {
-            name: x
-            for name, x in given.items()
-            if name not in _MEANINGLESS and not _is_default(name, x, defaults.get(name, call))
-        }
-        if unknown := given.keys() - known:
+        rest, refused = {}, []
+        for name, x in given.items():
+            default = defaults.get(name, call)
+            if x is default or name in _MEANINGLESS:
+                continue
+            if name in known:
+                rest[name] = x
+            elif not _equals(x, default, name):
+                refused.append(name)
+        if refused:
             raise TypeError(
-                f"numpy.{function.__name__}(): {', '.join(sorted(unknown))} must have its default "
-                "with arrays on a GPU"
+                f"numpy.{function.__name__}(): {', '.join(refused)} must have its default with "
+                "arrays on a GPU"
             )
-        return ours(*first, **given)
+        return ours(*first, **rest)
 
     return call
 
