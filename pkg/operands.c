@@ -280,8 +280,8 @@ int note_uses(call *c, PyObject *out)
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape)
 {
     const mylib_array *in = &c->arrays[1];
-    int ndim = in->ndim;
-    for (int k = 1; k < c->inputs; k++)
+    int ndim = 0; /* as of a program without inputs */
+    for (int k = 0; k < c->inputs; k++)
         ndim = in[k].ndim > ndim ? in[k].ndim : ndim;
     for (int d = 0; d < ndim; d++)
         shape[d] = 1;

@@ -380,7 +380,7 @@ static void test_cancel(rng *r)
     fill_ordinary(r, MYLIB_F64, 1 << 20, t.a);
     fill_ordinary(r, MYLIB_F64, 1 << 20, t.b);
     test_set_case("a thread that is cancelled");
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < test_rounds(20); i++) {
         pthread_t thread;
         atomic_store(&is_computing, 0);
         if (pthread_create(&thread, NULL, compute_for_ever, &t) != 0)

@@ -22,7 +22,7 @@ WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__versi
 # For developers, and of no use without the repository.
 NOT_IN_SDIST = re.compile(
     r"^(\.|CONTRIBUTING.md|Makefile|(benchmarks|docs|scripts|tests)/"
-    r"|examples/(cluster|race)\.py$"
+    r"|examples/(?!(c_consumer/|ctypes_add\.py$))"
     r"|libcalc/tests/(?!(CMakeLists.txt|test_mylib.c|test_options.cmake)$))"
 )
 
