@@ -519,7 +519,7 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
 }
 
 PyDoc_STRVAR(shares_memory_doc, "shares_memory(a, b, /)\n--\n\n"
-                                "Whether the memory that two Arrays may touch meets.");
+                                "Tells whether the memory that two Arrays may touch meets.");
 static PyObject *shares_memory_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);

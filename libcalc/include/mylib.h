@@ -12,8 +12,8 @@
  * - Memory stays its owner's: the library keeps no pointer after a call returns, except that work
  *   on GPU memory is asynchronous and uses its operands until the stream has reached it.
  * - Every function may be called from any thread at any time.  Calls that write to the same memory
- *   must be ordered by the caller.  pthread_cancel() of a thread in a call on the CPU waits for the
- *   end of the call; a thread in a call that uses a GPU must not be cancelled.
+ *   must be ordered by the caller.  A thread cancelled (pthread_cancel) in a call on the CPU ends
+ *   after the call; in a call that uses a GPU a thread must not be cancelled.
  * - The same operation on the same values gives the same bits on every processor, on every GPU,
  *   with any number of threads.  NaN results are NaN everywhere; their sign and payload may differ.
  * - The floating-point mode of the calling thread (rounding, denormal numbers as zeros, traps) does
