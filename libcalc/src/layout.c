@@ -539,31 +539,40 @@ static int may_share_memory(const mylib_layout *l, int k, size_t out_size, size_
                     distance + (int64_t)in_size - 1, &trials);
 }
 
+/* Tells whether each step leads past all that the steps after it reach. */
+static int are_nested(const steps *term, int terms, int64_t extent)
+{
+    for (int t = terms - 1; t >= 0; t--) {
+        if (term[t].factor < extent)
+            return 0;
+        extent += term[t].factor * term[t].most;
+    }
+    return 1;
+}
+
 int mylib_overlaps_itself(int ndim, const int64_t *shape, const int64_t *strides, size_t size)
 {
     const int64_t nbytes = (int64_t)size;
     steps term[MYLIB_MAX_NDIM];
-    int terms = 0, is_nested = 1, trials = 0;
+    int terms = 0, trials = 0;
     for (int d = 0; d < ndim; d++) {
         if (shape[d] == 0)
             return 0;
         if (shape[d] > 1)
             term[terms++] = (steps){llabs(strides[d]), shape[d] - 1};
     }
-    if (terms > 1)
-        qsort(term, (size_t)terms, sizeof *term, larger_factor_first);
-    if (terms > 0 && term[terms - 1].factor == 0)
+    if (are_nested(term, terms, nbytes)) /* C order, mostly */
+        return 0;
+    qsort(term, (size_t)terms, sizeof *term, larger_factor_first);
+    if (are_nested(term, terms, nbytes))
+        return 0;
+    if (term[terms - 1].factor == 0)
         return 1;
-    int64_t extent = nbytes;
-    for (int t = terms - 1; t >= 0 && is_nested; t--) {
-        is_nested = term[t].factor >= extent;
-        extent += term[t].factor * term[t].most;
-    }
     /*
      * Else two elements share bytes if some steps bring them closer than an element: forwards in
      * dimension t, neither way in those before it, and either way in those behind it.
      */
-    for (int t = 0; t < terms && !is_nested; t++) {
+    for (int t = 0; t < terms; t++) {
         steps other[MYLIB_MAX_NDIM];
         int64_t middle = -term[t].factor, reach = 0;
         for (int j = t; j < terms; j++) {
