@@ -32,7 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def place(kind: str, name: str) -> str:
-    """Returns the words that tell the command of an array."""
+    """Returns the words that tell the command of an array; skips without the file's library."""
+    if kind != "npy":
+        pytest.importorskip(MODULES[kind.split()[0]])
     return {
         "h5": f"{name}.h5:/deep/er/{name}",
         "zarr": f"{name}.zarr",
@@ -58,7 +60,8 @@ def save(kind: str, name: str, x: Any, chunks: Any = None) -> str:
         else:
             group = module.open_group("group.zarr", mode="a")
             made = group.create_array(name, shape=x.shape, dtype=x.dtype, chunks=chunks)
-        made[...] = x
+        with np.errstate(invalid="ignore"):  # zarr 3.4 compares complex NaNs
+            made[...] = x
     elif kind == "nc":
         import xarray
 
