@@ -51,6 +51,23 @@ static inline unsigned __brev(unsigned x)
     return reversed;
 }
 
+/* Return c plus the sum of the bytes, or of the halves, of a word, each times a byte of b. */
+template <typename T> static inline T __dp4a(T a, T b, T c)
+{
+    typedef typename std::conditional<std::is_signed<T>::value, int8_t, uint8_t>::type byte;
+    for (int i = 0; i < 32; i += 8)
+        c += (T)(byte)(a >> i) * (T)(byte)(b >> i);
+    return c;
+}
+template <typename T> static inline T __dp2a_lo(T a, T b, T c)
+{
+    typedef typename std::conditional<std::is_signed<T>::value, int8_t, uint8_t>::type byte;
+    typedef typename std::conditional<std::is_signed<T>::value, int16_t, uint16_t>::type half;
+    for (int i = 0; i < 2; i++)
+        c += (T)(half)(a >> 16 * i) * (T)(byte)(b >> 8 * i);
+    return c;
+}
+
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
 {
     return (unsigned)((((uint64_t)high << 32) | low) >> (shift & 31));

@@ -255,8 +255,8 @@ enum {
 #define MYLIB_NOT_NARROWED 255
 
 #define MYLIB_EXACT_TERMS 32768     /* narrow integers whose sum fits 32 bits */
-#define MYLIB_SHORT_TERMS 8         /* of a thread */
-#define MYLIB_SHORT_TILE (16 << 10) /* bytes of a thread block's rows and the gaps between them */
+#define MYLIB_SHORT_WORDS 16        /* of integers, of a thread that reduces a short row */
+#define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows and the gaps between them */
 
 /* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
 typedef struct mylib_reduce_args {

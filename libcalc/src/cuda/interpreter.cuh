@@ -400,6 +400,46 @@ __device__ __forceinline__ C reduce_vectors(F f, C (&x)[V][E])
     return reduce_full_warp(f, x[0]);
 }
 
+/*
+ * A warp owns adjacent outputs; or 2^bits warps share them, and warp `sub` takes lanes sub, sub +
+ * 2^bits, ... The tree visits these, 2^steps of them, in the order of their bit-reversed numbers.
+ */
+__device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
+{
+    return sub + (steps == 0 ? 0 : (int)(__brev(m) >> (32 - steps)) << bits);
+}
+
+/*
+ * Combines at most N terms, `step` bytes apart, as the tree over lanes combines them; `count` of
+ * them exist, at least SURE.  More terms than N are those of further rows of lanes.
+ */
+template <int N, int SURE, typename S, typename F, typename C>
+__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)
+{
+    C x[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < SURE || i < count)
+            x[i] = convert<C>(load_element<S>(p + i * step));
+    if constexpr (SURE == N) {
+#pragma unroll 1
+        for (count -= N; count > 0; count -= N) {
+            p += N * step;
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                if (i < count)
+                    x[i] = f(x[i], convert<C>(load_element<S>(p + i * step)));
+        }
+    }
+#pragma unroll
+    for (int half = N > 4 ? 4 : N > 2 ? 2 : 1; half > 0; half /= 2)
+#pragma unroll
+        for (int i = 0; i < half; i++)
+            if (i + half < N && (i + half < SURE || i + half < count))
+                x[i] = f(x[i], x[i + half]);
+    return x[0];
+}
+
 } // namespace
 
 #endif /* MYLIB_INTERPRETER_CUH */

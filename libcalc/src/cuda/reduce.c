@@ -25,14 +25,6 @@
 /* The most thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
-static int log2_of(int64_t n)
-{
-    int bits = 0;
-    while (((int64_t)1 << bits) < n)
-        bits++;
-    return bits;
-}
-
 mylib_type mylib_cuda_part_type(mylib_type carrier)
 {
     return carrier <= MYLIB_I64 ? MYLIB_I64 : carrier <= MYLIB_U64 ? MYLIB_U64 : carrier;
@@ -193,20 +185,21 @@ static int are_rows(mylib_reduce_args *args)
 }
 
 /*
- * Chooses the kernel for short rows, where they fill at least half of the memory between them.  A
- * thread takes at most MYLIB_SHORT_TERMS terms; of narrow elements half as many, because threads
- * read a bank of shared memory together only if they share a word.
+ * Chooses the kernel for short rows, where they fill at least half of the memory between them.
+ * Tiles have whole rounds of all threads, which also aligns the next tile, unless rows are aligned
+ * anyway and much room would be left.  Narrow integers of longer rows are faster by vectors.
  */
 static int choose_short(mylib_reduce_args *args)
 {
     const int inner = args->kept_ndim - 1;
     const int64_t size = args->input_size[0], nbytes = args->terms * size;
     const int is_exact = count_exact(args) >= args->terms;
+    const int64_t most_nbytes = MYLIB_SHORT_TILE / (is_exact && size < 4 ? 16 : 8);
     if (args->inputs != 1 || args->terms < 2 || inner < 0 || args->outputs < ENOUGH_WARPS ||
-        nbytes > MYLIB_SHORT_TILE / 8 || !are_contiguous(args))
+        nbytes > most_nbytes || !are_contiguous(args))
         return 0;
     const int64_t stride = args->in_strides[0][inner];
-    if (!is_exact && (args->terms > MYLIB_BLOCK_LANES || !is_widened(args, 0) ||
+    if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) ||
                       (args->carrier >= MYLIB_C64 && args->reduction != MYLIB_SUM)))
         return 0;
     if (stride < nbytes || stride > 2 * nbytes ||
@@ -214,17 +207,18 @@ static int choose_short(mylib_reduce_args *args)
         return 0;
     /* Words of integers, of which the first and the last may have other terms too. */
     const int64_t loads = is_exact ? (size < 4 ? nbytes / 4 + 1 : args->terms) : args->terms;
-    const int64_t most = is_exact || size < 4 ? MYLIB_SHORT_TERMS / 2 : MYLIB_SHORT_TERMS;
-    args->lane_bits = log2_of(mylib_divide_up(loads, most));
+    const int64_t most = is_exact ? MYLIB_SHORT_WORDS : MYLIB_SHORT_TERMS;
+    args->lane_bits = mylib_log2_of(mylib_divide_up(loads, most));
     args->lane_bits = args->lane_bits < 5 ? args->lane_bits : 5;
     args->gap = args->is_aligned && stride % 32 == 0 ? 16 : 0;
     args->row_factor = args->gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / (stride / 16) + 1);
-    const int64_t together = MYLIB_CUDA_THREADS >> args->lane_bits;
-    int64_t rows = MYLIB_SHORT_TILE / (stride + args->gap);
-    rows -= rows > together ? rows % together : 0;
-    args->tiles = (int32_t)mylib_divide_up(args->shape[inner], rows);
-    rows = mylib_round_up(mylib_divide_up(args->shape[inner], args->tiles), together);
-    args->tile_rows = (int32_t)mylib_lesser(rows, MYLIB_SHORT_TILE / (stride + args->gap));
+    const int64_t room = MYLIB_SHORT_TILE / (stride + args->gap);
+    int64_t together = MYLIB_CUDA_THREADS >> args->lane_bits;
+    if (room < together || (args->is_aligned && 2 * (room % together) > together))
+        together = 1;
+    int64_t rows = room - room % together;
+    rows = mylib_divide_up(args->shape[inner], mylib_divide_up(args->shape[inner], rows));
+    args->tile_rows = (int32_t)mylib_lesser(mylib_round_up(rows, together), room);
     args->tiles = (int32_t)mylib_divide_up(args->shape[inner], args->tile_rows);
     args->way = MYLIB_REDUCE_SHORT;
     if (is_exact)
@@ -248,7 +242,7 @@ static int choose_integers(mylib_reduce_args *args)
     args->has_warp_per_output = 0;
     if (is_across) {
         const int64_t vectors = args->outputs / (16 / size);
-        args->width_bits = log2_of(mylib_lesser(vectors, MYLIB_CUDA_WARP));
+        args->width_bits = mylib_log2_of(mylib_lesser(vectors, MYLIB_CUDA_WARP));
         args->grid = mylib_divide_up(vectors, (int64_t)1 << args->width_bits);
         parts = mylib_lesser(
             mylib_divide_up(ENOUGH_BLOCKS / 2, args->grid),
@@ -268,7 +262,8 @@ static int choose_integers(mylib_reduce_args *args)
         args->group = mylib_round_up(mylib_divide_up(args->terms, parts), MYLIB_BLOCK_TERMS);
     }
     if (args->terms > exact)
-        args->group = mylib_lesser((int64_t)1 << log2_of(mylib_lesser(args->group, exact)), exact);
+        args->group =
+            mylib_lesser((int64_t)1 << mylib_log2_of(mylib_lesser(args->group, exact)), exact);
     if (args->terms > exact && args->group < MYLIB_BLOCK_TERMS)
         args->group = MYLIB_BLOCK_TERMS;
     parts = mylib_divide_up(args->terms, args->group);
@@ -316,7 +311,7 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     const int64_t most = max_cluster(device), group = args->blocks > most ? 2 : 1;
     const int64_t parts = mylib_divide_up(args->blocks, group);
     /* The size of a cluster is a power of two: the last thread blocks may have no terms. */
-    const int bits = log2_of(parts);
+    const int bits = mylib_log2_of(parts);
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
         return;
     args->way = MYLIB_REDUCE_LANES;
@@ -342,7 +337,7 @@ static void choose_way(int device, mylib_reduce_args *args)
         const int width = 16 / (int)mylib_type_size((mylib_type)args->carrier);
         args->way = MYLIB_REDUCE_COLUMNS;
         args->lane_bits =
-            log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
+            mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
         args->warp_bits = args->lane_bits >= 5 ? 3 : 0;
         args->width = is_widened(args, 0) && are_vectors(args, width) ? width : 1;
         args->grid = mylib_divide_up(args->outputs, (MYLIB_CUDA_WARPS >> args->warp_bits) *
@@ -380,9 +375,10 @@ static void choose_parts_way(mylib_reduce_args *args)
 {
     args->way = MYLIB_REDUCE_PARTS;
     args->computed = args->carrier;
-    args->width_bits = log2_of(args->outputs < MYLIB_CUDA_WARP ? args->outputs : MYLIB_CUDA_WARP);
-    args->group =
-        (int64_t)1 << log2_of(mylib_divide_up(args->parts, MYLIB_CUDA_THREADS >> args->width_bits));
+    args->width_bits =
+        mylib_log2_of(args->outputs < MYLIB_CUDA_WARP ? args->outputs : MYLIB_CUDA_WARP);
+    args->group = (int64_t)1 << mylib_log2_of(
+                      mylib_divide_up(args->parts, MYLIB_CUDA_THREADS >> args->width_bits));
     args->grid = mylib_divide_up(args->outputs, (int64_t)1 << args->width_bits);
     args->grid_rows = 1;
 }

@@ -606,14 +606,23 @@ template <typename S> __device__ __forceinline__ uint32_t truths(uint32_t word)
     return word;
 }
 
-/* Combines the elements of some words with the accumulators, one for each. */
+/*
+ * Combines the elements of some words with the accumulators, one for each; or with a single one,
+ * the sum of all narrow elements.
+ */
 template <int R, typename S, typename P, int E, int WORDS>
 __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], uint64_t flip,
                                               P (&acc)[E])
 {
     typedef std::conditional_t<class_of<S>::value == BOOL, uint8_t, S> T;
     const combine<R> f;
-    if constexpr (sizeof(S) == 8) {
+    if constexpr (E == 1 && sizeof(S) <= 2) {
+        static_assert(R == MYLIB_SUM, "one sum for all elements of a word");
+#pragma unroll
+        for (int i = 0; i < WORDS; i++)
+            acc[0] = sizeof(S) == 1 ? __dp4a((P)truths<S>(words[i]), (P)0x01010101, acc[0])
+                                    : __dp2a_lo((P)words[i], (P)0x0101, acc[0]);
+    } else if constexpr (sizeof(S) == 8) {
 #pragma unroll
         for (int j = 0; j < E; j++) {
             const uint64_t x = (uint64_t)words[2 * j + 1] << 32 | words[2 * j];
@@ -788,34 +797,15 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
 constexpr int SHORT_VECTORS = MYLIB_SHORT_TILE / 16 / THREADS;
 
 /*
- * Combines at most N terms, `step` bytes apart, as the tree over lanes combines them; `count` of
- * them exist, at least SURE.
- */
-template <int N, int SURE, typename S, typename F, typename C>
-__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)
-{
-    C x[N];
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < SURE || i < count)
-            x[i] = convert<C>(load_element<S>(p + i * step));
-#pragma unroll
-    for (int half = N > 4 ? 4 : N > 2 ? 2 : 1; half > 0; half /= 2)
-#pragma unroll
-        for (int i = 0; i < half; i++)
-            if (i + half < N && (i + half < SURE || i + half < count))
-                x[i] = f(x[i], x[i + half]);
-    return x[0];
-}
-
-/*
- * Combines the terms that a thread has of a row, from p on: `most` of them in some threads, at most
- * MYLIB_SHORT_TERMS, and in the others one less.
+ * Combines the terms that a thread has of a row, from p on: `most` of them in some threads, and in
+ * the others one less.  More than MYLIB_SHORT_TERMS are there only if the threads are a warp.
  */
 template <typename S, typename F, typename C>
 __device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, int most, int count)
 {
     static_assert(MYLIB_SHORT_TERMS == 8, "reduce_few() takes eight");
+    if (most > 8)
+        return reduce_few<8, 8, S, F, C>(f, p, step, count);
     switch (most) {
     case 1:
     case 2:
@@ -834,8 +824,8 @@ template <int R, typename S>
 __device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, int s, int bits,
                                                     uint64_t flip)
 {
-    constexpr int E = sizeof(S) < 4 ? 4 / sizeof(S) : 1, WORDS = sizeof(S) == 8 ? 2 : 1;
-    constexpr int NBYTES = 4 * WORDS;
+    constexpr int E = sizeof(S) < 4 && R != MYLIB_SUM ? 4 / sizeof(S) : 1;
+    constexpr int WORDS = sizeof(S) == 8 ? 2 : 1, NBYTES = 4 * WORDS;
     typedef exact_type<R, S> P;
     const int lead = (int)((uintptr_t)a % NBYTES), end = lead + terms * (int)sizeof(S);
     P acc[E];
@@ -1234,15 +1224,6 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 template <typename C, int W> struct alignas(W == 1 ? alignof(C) : 16) columns_of {
     C e[W];
 };
-
-/*
- * A warp owns 32 W adjacent outputs; or 2^warp_bits warps share them, and warp s takes lanes s, s +
- * 2^warp_bits, ... The tree visits these in the order of their bit-reversed numbers.
- */
-__device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
-{
-    return sub + (steps == 0 ? 0 : (int)(__brev(m) >> (32 - steps)) << bits);
-}
 
 template <typename F, typename C, int W>
 __device__ __forceinline__ columns_of<C, W> combine_columns(F f, const columns_of<C, W> &a,

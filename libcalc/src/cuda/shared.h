@@ -32,6 +32,17 @@ extern "C" {
 MYLIB_ASSERT(MYLIB_CUDA_THREADS == MYLIB_BLOCK_LANES, "a thread of a reduction has a lane");
 MYLIB_ASSERT(MYLIB_BLOCK_TERMS % MYLIB_BLOCK_LANES == 0, "each lane of a block has as many terms");
 
+#define MYLIB_SHORT_TERMS 8 /* of a thread that reduces a short row, or of each row of lanes */
+
+/* Returns the least k for which 2^k is at least n. */
+static inline int mylib_log2_of(int64_t n)
+{
+    int bits = 0;
+    while (((int64_t)1 << bits) < n)
+        bits++;
+    return bits;
+}
+
 /*
  * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >>
  * shift, by T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
