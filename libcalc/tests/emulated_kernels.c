@@ -441,16 +441,15 @@ static int input_of(int operand)
 }
 
 /* All elements of an operand, as type `to`. */
-static void read_fused(const thread *t, int operand, mylib_type from, mylib_type to,
-                       const char *forwarded, char *values)
+static void read_fused(const thread *t, int operand, mylib_type to, const char *forwarded,
+                       char *values)
 {
     const mylib_fused_args *args = t->args;
     int n = mylib_fused_elements(args);
     int input = input_of(operand);
-    ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size;
-    if (input >= 0)
-        from = (mylib_type)args->input_type[input];
-    from_size = (ptrdiff_t)mylib_type_size(from);
+    const mylib_type from =
+        (mylib_type)(input >= 0 ? args->input_type[input] : args->computed_type);
+    ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size = (ptrdiff_t)mylib_type_size(from);
     for (int i = 0; i < n; i++) {
         const char *p;
         if (input >= 0)
@@ -469,27 +468,23 @@ static void read_fused(const thread *t, int operand, mylib_type from, mylib_type
 static void run_fused_thread(thread *t)
 {
     const mylib_fused_args *args = t->args;
-    int is_mixed = args->computed_type == MYLIB_FUSED_MIXED, n = mylib_fused_elements(args);
+    int n = mylib_fused_elements(args);
     _Alignas(16) char x[MOST_NBYTES] = {0}, y[sizeof x] = {0};
     _Alignas(16) char result[sizeof x], mask[sizeof x] = {0};
-    const mylib_type only = (mylib_type)args->computed_type;
+    const mylib_type type = (mylib_type)args->computed_type;
+    const ptrdiff_t size = (ptrdiff_t)mylib_type_size(type);
     memset(t->value, 0, sizeof t->value);
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
-        mylib_type type = is_mixed ? (mylib_type)s->type : only;
-        mylib_type result_type = is_mixed ? (mylib_type)s->result_type : only;
-        mylib_type from[2] = {is_mixed ? (mylib_type)s->operand_type[0] : only,
-                              is_mixed ? (mylib_type)s->operand_type[1] : only};
-        ptrdiff_t size = (ptrdiff_t)mylib_type_size(type);
         if (s->opcode == MYLIB_OPCODE_SET_MASK) {
-            read_fused(t, s->operand[1], from[1], MYLIB_BOOL, x, mask);
+            read_fused(t, s->operand[1], MYLIB_BOOL, x, mask);
             continue;
         }
         memset(y, 0, sizeof y);
         if (s->operand[1] != MYLIB_FUSED_ABSENT)
-            read_fused(t, s->operand[1], from[1], type, x, y);
+            read_fused(t, s->operand[1], type, x, y);
         memset(result, 0, sizeof result);
-        read_fused(t, s->operand[0], from[0], type, x, result);
+        read_fused(t, s->operand[0], type, x, result);
         memcpy(x, result, sizeof x);
         if (s->opcode == MYLIB_OPCODE_TEST) {
             mylib_cpu()->convert(MYLIB_BOOL, type, n, y, 1, x, size);
@@ -501,18 +496,15 @@ static void run_fused_thread(thread *t)
             (void)mylib_op_result_type((mylib_op)s->opcode, type, &own);
             mylib_cpu()->kernel((mylib_op)s->opcode,
                                 type)(n, result, (ptrdiff_t)mylib_type_size(own), x, size, y, size);
-            mylib_cpu()->convert(result_type, own, n, x, (ptrdiff_t)mylib_type_size(result_type),
-                                 result, (ptrdiff_t)mylib_type_size(own));
+            mylib_cpu()->convert(type, own, n, x, size, result, (ptrdiff_t)mylib_type_size(own));
         }
         if (s->target != MYLIB_FUSED_ABSENT)
             memcpy(t->value[s->target - MYLIB_FUSED_REGISTER], x, sizeof x);
     }
-    mylib_type last = is_mixed ? (mylib_type)args->result_type : only;
     for (int i = 0; i < n; i++) {
         char *p = element_of(t, 0, i);
         if (p != NULL)
-            mylib_cpu()->convert((mylib_type)args->result_type, last, 1, p, 0,
-                                 x + i * (ptrdiff_t)mylib_type_size(last), 0);
+            mylib_cpu()->convert((mylib_type)args->result_type, type, 1, p, 0, x + i * size, 0);
     }
 }
 
@@ -537,7 +529,7 @@ static void run_terms(const mylib_fused_args *args, int64_t output, char *values
     map.is_reduced = 0;
     map.is_flat = 1;
     for (int k = 1; k <= args->inputs; k++)
-        map.data[k] += output * args->row_stride[0][k];
+        map.data[k] += mylib_fused_row(args, k, (int32_t)output);
     map.data[0] = values;
     map.column_stride[0] = size;
     run_fused(&map);
@@ -548,7 +540,7 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
 {
     const mylib_type type = (mylib_type)args->computed_type;
     const int64_t size = (int64_t)mylib_type_size(type);
-    const int64_t most = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
+    const int64_t most = mylib_fused_part(args);
     mylib_strides strides[2] = {{0}, {size}};
     mylib_layout l = {.ndim = 1, .operands = 2, .strides = strides};
     mylib_operation copy;
@@ -562,7 +554,8 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
         for (int64_t p = 0; p < mylib_fused_parts(args) && st == MYLIB_OK; p++) {
             l.count = l.shape[0] =
                 args->columns - p * most < most ? args->columns - p * most : most;
-            l.data[0] = args->data[0] + p * args->part_stride + output * args->row_stride[0][0];
+            l.data[0] =
+                args->data[0] + p * args->part_stride + mylib_fused_row(args, 0, (int32_t)output);
             l.data[1] = values + p * most * size;
             st = mylib_cpu_reduce((mylib_reduction)args->reduction, &copy.program, type, &l, 0,
                                   type);

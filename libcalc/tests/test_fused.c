@@ -111,27 +111,44 @@ static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
           "%lld thread blocks", (long long)mylib_fused_blocks(&args));
 }
 
+enum { NO_WAY = -1 };
+
 /* Reductions in the same launch: all terms are in one part, and each thread block has room. */
 static void check_reduction(const char *what, mylib_program p, const mylib_layout *l, int kept_ndim,
                             int expected)
 {
     static mylib_fused_args args;
     test_set_case("%s", what);
-    int64_t parts = mylib_fused_init_reduction(&args, &p, l, kept_ndim, MYLIB_SUM);
-    CHECK((parts > 0) == expected, "%lld parts", (long long)parts);
-    if (parts <= 0)
+    int64_t parts = mylib_fused_init_reduction(&args, &p, l, kept_ndim, MYLIB_SUM), outputs = 1;
+    CHECK(expected == NO_WAY ? parts == 0 : parts > 0 && args.reduced_way == expected,
+          "%lld parts, way %d", (long long)parts, args.reduced_way);
+    if (parts <= 0 || expected == NO_WAY)
         return;
-    const int set = mylib_fused_set(&args);
-    const int64_t terms = (int64_t)args.sets * set * MYLIB_BLOCK_TERMS;
-    CHECK(args.columns == l->shape[kept_ndim] && args.columns <= parts * terms &&
-              args.columns > (parts - 1) * terms,
-          "%lld parts of %lld terms", (long long)parts, (long long)terms);
+    for (int d = 0; d < kept_ndim; d++)
+        outputs *= l->shape[d];
+    const int64_t part = mylib_fused_part(&args), set = mylib_fused_set(&args);
+    const int64_t size = (int64_t)mylib_type_size((mylib_type)args.computed_type);
+    CHECK(args.columns == l->shape[kept_ndim] && args.rows == outputs &&
+              args.columns <= parts * part && args.columns > (parts - 1) * part,
+          "%lld parts of %lld terms", (long long)parts, (long long)part);
     CHECK((args.sets & (args.sets - 1)) == 0 && set >= 1 && (set & (set - 1)) == 0 &&
               args.sets * set <= MYLIB_FUSED_MAX_BLOCKS,
-          "%d sets of %d blocks", (int)args.sets, set);
-    CHECK(parts <= 65535 && mylib_fused_blocks(&args) == args.rows * parts &&
-              mylib_fused_shared(&args) <= MYLIB_FUSED_SHARED_NBYTES,
-          "%lld thread blocks", (long long)mylib_fused_blocks(&args));
+          "%d sets of %lld blocks", (int)args.sets, (long long)set);
+    CHECK(parts <= 65535 && mylib_fused_shared(&args) <= MYLIB_FUSED_SHARED_NBYTES,
+          "%lld parts, %d bytes", (long long)parts, mylib_fused_shared(&args));
+    const int64_t blocks = mylib_fused_blocks(&args) / parts, each = mylib_fused_outputs(&args);
+    CHECK(blocks * each >= outputs && (blocks - 1) * each < outputs, "%lld blocks of %lld outputs",
+          (long long)blocks, (long long)each);
+    if (args.reduced_way == MYLIB_FUSED_SHORT)
+        CHECK(parts == 1 && args.tile_rows >= 1 &&
+                  args.tile_rows * (args.columns * size + args.gap) <= MYLIB_FUSED_TILE &&
+                  (int64_t)args.rounds * args.threads * mylib_fused_elements(&args) >=
+                      args.tile_rows * args.columns,
+              "%d rows in %d rounds", (int)args.tile_rows, (int)args.rounds);
+    if (args.reduced_way == MYLIB_FUSED_ACROSS)
+        CHECK((int64_t)args.rounds << args.warp_bits >= mylib_lesser(args.columns, 256) &&
+                  args.threads >> args.warp_bits >= MYLIB_CUDA_WARP,
+              "%d lanes of a warp", (int)args.rounds);
 }
 
 static void test_reductions(void)
@@ -145,37 +162,58 @@ static void test_reductions(void)
         const int64_t size = wide ? 8 : 4;
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             const mylib_layout l = layout_of(3, size, 1, &sizes[i]);
-            check_reduction("all", chain_of(type, 2, 3), &l, 0, 1);
+            check_reduction("all", chain_of(type, 2, 3), &l, 0, MYLIB_FUSED_ALONG);
         }
-        const int64_t rows[] = {5000, 8192}, short_rows[] = {5000, 1024}, three[] = {3, 4, 8192},
-                      gap = 16 / size;
+        const int64_t rows[] = {5000, 8192}, three[] = {3, 4, 8192}, five[] = {2, 3, 4, 5, 8192};
         mylib_layout l = layout_of(3, size, 2, rows);
         for (int k = 0; k < 3; k++)
-            l.strides[k][0] = size * (rows[1] + gap * k);
-        check_reduction("rows", chain_of(type, 2, 3), &l, 1, 1);
+            l.strides[k][0] = size * (rows[1] + k);
+        check_reduction("rows", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
         l.strides[2][0] = 0;
-        check_reduction("a row for all", chain_of(type, 2, 3), &l, 1, 1);
-        l.strides[2][0] = size * (rows[1] + 1);
-        check_reduction("rows that are not aligned", chain_of(type, 2, 3), &l, 1, 0);
-        l.strides[2][0] = size * rows[1];
+        check_reduction("a row for all", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
+        l.strides[2][1] = 0;
+        l.strides[2][0] = size;
+        check_reduction("a number for each row", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
         l.strides[1][1] = 2 * size;
-        check_reduction("every other term", chain_of(type, 2, 3), &l, 1, 0);
-        l = layout_of(3, size, 2, short_rows);
-        for (int k = 0; k < 3; k++)
-            l.strides[k][0] = size * short_rows[1];
-        check_reduction("short rows", chain_of(type, 2, 3), &l, 1, 0);
+        check_reduction("every other term", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
+        l.strides[2][0] = size * rows[1];
+        l.strides[2][1] = size;
+        l.strides[1][0] = size;
+        l.strides[1][1] = size * rows[0];
+        check_reduction("an input across", chain_of(type, 2, 3), &l, 1, NO_WAY);
+        for (int k = 0; k < 3; k++) {
+            l.strides[k][0] = size;
+            l.strides[k][1] = size * rows[0];
+        }
+        check_reduction("all across", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ACROSS);
+        l.strides[2][0] = 0;
+        check_reduction("a number for each term", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ACROSS);
+        for (int64_t n = 2; n <= 2049; n += n < 300 ? 1 : 53) {
+            const int64_t short_rows[] = {5000, n};
+            l = layout_of(3, size, 2, short_rows);
+            for (int k = 0; k < 3; k++)
+                l.strides[k][0] = size * n;
+            check_reduction("short rows", chain_of(type, 2, 3), &l, 1,
+                            n <= 2048 ? MYLIB_FUSED_SHORT : MYLIB_FUSED_ALONG);
+            l.strides[1][0] += size;
+            check_reduction("short rows apart", chain_of(type, 2, 3), &l, 1,
+                            n < (wide ? 683 : 1366) ? NO_WAY : MYLIB_FUSED_ALONG);
+        }
         l = layout_of(3, size, 3, three);
-        check_reduction("two kept dimensions", chain_of(type, 2, 3), &l, 2, 0);
+        check_reduction("two kept dimensions", chain_of(type, 2, 3), &l, 2, MYLIB_FUSED_ALONG);
+        check_reduction("two that are reduced", chain_of(type, 2, 3), &l, 1, NO_WAY);
+        l = layout_of(3, size, 5, five);
+        check_reduction("too many", chain_of(type, 2, 3), &l, 4, NO_WAY);
         l = layout_of(2, size, 1, &rows[1]);
-        check_reduction("registers of half a thread block", wide_of(type, 6), &l, 0, 1);
-        check_reduction("more of them", wide_of(type, 12), &l, 0, type == MYLIB_F32);
-        l.data[1] += size;
-        check_reduction("an input that is not aligned", chain_of(type, 1, 3), &l, 0, 0);
+        check_reduction("registers of half a thread block", wide_of(type, 3), &l, 0,
+                        MYLIB_FUSED_ALONG);
+        check_reduction("the most registers", wide_of(type, MYLIB_FUSED_MAX_REGISTERS), &l, 0,
+                        MYLIB_FUSED_ALONG);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const mylib_layout l =
             layout_of(3, (int64_t)mylib_type_size(others[i]), 1, (const int64_t[]){5000});
-        check_reduction("another type", chain_of(others[i], 2, 3), &l, 0, 0);
+        check_reduction("another type", chain_of(others[i], 2, 3), &l, 0, NO_WAY);
     }
 }
 
@@ -193,30 +231,33 @@ static void test_limits(void)
     check_fit("the most statements", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS), &two,
               MYLIB_FUSED_FITS);
     check_fit("one more", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS + 1), &two,
-              MYLIB_FUSED_TOO_LONG);
-    check_fit("far too many", chain_of(MYLIB_F64, 2, MAX_STATEMENTS), &two, MYLIB_FUSED_TOO_LONG);
+              MYLIB_FUSED_NOT_THE_PROGRAM);
+    check_fit("far too many", chain_of(MYLIB_F64, 2, MAX_STATEMENTS), &two,
+              MYLIB_FUSED_NOT_THE_PROGRAM);
     /* The last value of those that are kept goes on without a register. */
     check_fit("the most registers", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS), &one,
               MYLIB_FUSED_FITS);
     check_fit("too many", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS + 1), &one,
-              MYLIB_FUSED_TOO_LONG);
+              MYLIB_FUSED_NOT_THE_PROGRAM);
     check_fit("the most constants", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS), &one,
               MYLIB_FUSED_FITS);
     check_fit("one more constant", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS + 1), &one,
-              MYLIB_FUSED_TOO_LONG);
+              MYLIB_FUSED_NOT_THE_PROGRAM);
     check_fit("one type of 16 bytes", chain_of(MYLIB_C128, 2, 2), &two, MYLIB_FUSED_FITS);
-    mylib_program mixed = chain_of(MYLIB_C128, 2, 2);
-    statement[1].type = MYLIB_U8;
-    check_fit("a type of 16 bytes and another", mixed, &two, MYLIB_FUSED_TOO_LONG);
+    mylib_program mixed = chain_of(MYLIB_F64, 2, 2);
+    statement[1].type = MYLIB_I64;
+    check_fit("two types", mixed, &two, MYLIB_FUSED_NOT_THE_PROGRAM);
+    check_fit("a type without a kernel", chain_of(MYLIB_U8, 2, 2), &two,
+              MYLIB_FUSED_NOT_THE_PROGRAM);
     /* Functions of f32 and f64 have a kernel, others have none, and none reduces. */
     const struct {
         mylib_type type;
         mylib_fused_fit fit;
     } functions[] = {{MYLIB_F32, MYLIB_FUSED_FITS},
                      {MYLIB_F64, MYLIB_FUSED_FITS},
-                     {MYLIB_F16, MYLIB_FUSED_TOO_LONG},
-                     {MYLIB_I64, MYLIB_FUSED_TOO_LONG},
-                     {MYLIB_C64, MYLIB_FUSED_TOO_LONG}};
+                     {MYLIB_F16, MYLIB_FUSED_NOT_THE_PROGRAM},
+                     {MYLIB_I64, MYLIB_FUSED_NOT_THE_PROGRAM},
+                     {MYLIB_C64, MYLIB_FUSED_NOT_THE_PROGRAM}};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         mylib_program calls = chain_of(functions[i].type, 1, 3);
         statement[1].opcode = MYLIB_OP_sign;
@@ -225,7 +266,7 @@ static void test_limits(void)
     mylib_program reduced = chain_of(MYLIB_F64, 1, 3);
     statement[1].opcode = MYLIB_OP_exp;
     l = layout_of(2, 8, 1, (const int64_t[]){5000});
-    check_reduction("a function", reduced, &l, 0, 0);
+    check_reduction("a function", reduced, &l, 0, NO_WAY);
     l = layout_of(1 + MYLIB_PROGRAM_MAX_INPUTS, 8, 1, small);
     check_fit("all inputs", chain_of(MYLIB_I64, MYLIB_PROGRAM_MAX_INPUTS, 40), &l,
               MYLIB_FUSED_FITS);
@@ -244,8 +285,8 @@ static void test_limits(void)
     check_fit("2^30 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
     l = layout_of(3, 8, 2, narrow);
     check_fit("2^31 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
-    l = layout_of(3, 1, 2, wide);
-    check_fit("2^40 tiles", chain_of(MYLIB_U8, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
+    l = layout_of(3, 2, 2, wide);
+    check_fit("2^40 tiles", chain_of(MYLIB_F16, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
 }
 
 /* ---- Which element is whose ---------------------------------------------------------------- */
@@ -328,7 +369,7 @@ static void check_places(const mylib_fused_args *args, const mylib_layout *l, co
 static void test_places(void)
 {
     static _Alignas(256) char memory[4][1 << 20];
-    static const mylib_type types[] = {MYLIB_F32, MYLIB_F64, MYLIB_I32, MYLIB_U8};
+    static const mylib_type types[] = {MYLIB_F32, MYLIB_F64, MYLIB_I32, MYLIB_F16};
     static mylib_fused_args args;
     rng r = rng_make(0);
     int fitted = 0, spaced = 0, downwards = 0;
@@ -372,10 +413,9 @@ static void test_places(void)
               "%d dimensions: %d", l.ndim, (int)fit);
         if (fit != MYLIB_FUSED_FITS)
             continue;
-        CHECK((args.computed_type == MYLIB_FUSED_MIXED) == (type == MYLIB_U8),
-              "computed in type %d", (int)args.computed_type);
+        CHECK(args.computed_type == type, "computed in type %d", (int)args.computed_type);
         fitted++;
-        CHECK((args.spare > 0) == (calls || type == MYLIB_U8), "%d spare registers", args.spare);
+        CHECK((args.spare > 0) == calls, "%d spare registers", args.spare);
         spaced += !args.is_flat;
         downwards += !args.is_flat && args.row_step != 0;
         check_places(&args, &l, sizes);

@@ -653,9 +653,9 @@ static void fill_zeros(rng *r, mylib_type type, int64_t n, unsigned char *values
 }
 
 /*
- * Results that are reduced as they are computed: contiguous terms around the sizes of vectors,
- * lanes, blocks and parts of a thread block, of one output or a few, with gaps between them or the
- * same for all.
+ * Results that are reduced as they are computed: terms around the sizes of lanes, blocks and parts
+ * of a thread block, of one output, a few or many.  Outputs lie one after the other, with gaps
+ * between them or none, or side by side; an input may be the same for all outputs or terms.
  */
 static void test_reduced(rng *r)
 {
@@ -669,9 +669,11 @@ static void test_reduced(rng *r)
         int64_t columns = sizes[i % 25], used = 0, at[1 + MAX_INPUTS];
         if (columns > 20000 && test_quick)
             columns = 10000;
-        const int64_t rows = columns < 20000 && rng_once_in(r, 2) ? 1 + rng_below(r, 5) : 1;
+        enum { PADDED, IN_ONE_PIECE, ACROSS } lie = (int)rng_below(r, 3);
+        const int64_t most = lie == PADDED ? 5 : 20000 / columns + 2;
+        const int64_t rows = columns < 20000 && rng_once_in(r, 4) == 0 ? 1 + rng_below(r, most) : 1;
         const int64_t shape[2] = {rows, 1}, gap = rng_once_in(r, 3) ? 16 : 0;
-        const int is_ordinary = rng_once_in(r, 2), has_row = rng_once_in(r, 4);
+        const int is_ordinary = rng_once_in(r, 2), is_broadcast = rng_once_in(r, 3);
         const int is_zero = rng_once_in(r, 6);
         layout in[MAX_INPUTS], out = dense(2, shape, test_size(type));
         if (is_zero)
@@ -687,9 +689,14 @@ static void test_reduced(rng *r)
         for (int k = 0; k < s.inputs; k++) {
             const int64_t size = test_size(s.input_type[k]);
             in[k] = (layout){.ndim = 2, .shape = {rows, columns}, .strides = {0, size}};
-            in[k].strides[0] = ((columns + 15) / 16 * 16 + gap) * size;
-            if (k > 0 && has_row)
-                in[k].shape[0] = 1;
+            if (lie == PADDED)
+                in[k].strides[0] = ((columns + 15) / 16 * 16 + gap) * size;
+            else if (lie == IN_ONE_PIECE)
+                in[k].strides[0] = columns * size;
+            else
+                in[k].strides[0] = size, in[k].strides[1] = rows * size;
+            if (k > 0 && is_broadcast)
+                in[k].shape[rng_below(r, 2)] = 1;
             layout_measure(&in[k], size);
             at[1 + k] = reserve(&used, in[k].span, rng_once_in(r, 20) ? size : 0);
             const int64_t n = in[k].span / size;
@@ -700,8 +707,8 @@ static void test_reduced(rng *r)
             else
                 fill_values(r, s.input_type[k], n, before + at[1 + k]);
         }
-        test_set_case("reduction %d of %d rows of %d %s: %s", (int)reduction, (int)rows,
-                      (int)columns, test_types[type].name, source_text(&s));
+        test_set_case("reduction %d of %d rows of %d %s, lie %d: %s", (int)reduction, (int)rows,
+                      (int)columns, test_types[type].name, (int)lie, source_text(&s));
         compare_reduction(&s, reduction, type, &out, type, in, at, used);
         mylib_program_free(s.program);
     }

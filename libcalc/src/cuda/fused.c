@@ -2,6 +2,7 @@
  * fused.c - turns a program and a layout into the arguments of one launch.  Plain C: runs without a
  * GPU.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fused.h"
@@ -80,7 +81,7 @@ static void find_uses(fusion *f)
     }
 }
 
-/* ---- In one type, or mixed ----------------------------------------------------------------- */
+/* ---- In one type --------------------------------------------------------------------------- */
 
 static int is_bool_or(uint8_t given, mylib_type type)
 {
@@ -102,35 +103,20 @@ static int is_of_type(const mylib_statement *s, mylib_type type)
     return s->type == type && from.kind == MYLIB_VALUE_INPUT;
 }
 
-/* Returns the one type in which the program computes, if that has a kernel, or MIXED. */
-static uint8_t computed_type(const fusion *f)
+/* Returns the one type in which the program computes, if that has a kernel, or NONE. */
+static int computed_type(const fusion *f)
 {
     const mylib_program *p = f->program;
-    int type = MYLIB_FUSED_MIXED;
-    for (int i = 0; i < p->statements && type == MYLIB_FUSED_MIXED; i++)
+    int type = NONE;
+    for (int i = 0; i < p->statements && type == NONE; i++)
         if (f->results[i].is_used && p->statement[i].type != MYLIB_BOOL)
             type = p->statement[i].type;
-    if (type == MYLIB_FUSED_MIXED || !has_kernel((mylib_type)type))
-        return MYLIB_FUSED_MIXED;
+    if (type == NONE || !has_kernel((mylib_type)type))
+        return NONE;
     for (int i = 0; i < p->statements; i++)
         if (f->results[i].is_used && !is_of_type(&p->statement[i], (mylib_type)type))
-            return MYLIB_FUSED_MIXED;
-    return (uint8_t)type;
-}
-
-/* Tells whether the mixed kernel has the types of all used statements. */
-static int is_narrow(const fusion *f)
-{
-    const mylib_program *p = f->program;
-    for (int i = 0; i < p->statements; i++) {
-        const mylib_statement *s = &p->statement[i];
-        int is_wide = mylib_type_size((mylib_type)s->type) > 8;
-        for (int o = 0; o < s->operands; o++)
-            is_wide |= mylib_type_size((mylib_type)s->operand[o].type) > 8;
-        if (f->results[i].is_used && is_wide)
-            return 0;
-    }
-    return 1;
+            return NONE;
+    return type;
 }
 
 static int has_functions(const fusion *f)
@@ -160,7 +146,7 @@ static int is_droppable(const fusion *f, int i)
         return 1;
     if (s->operand[0].kind != MYLIB_VALUE_INPUT || r->uses != 1)
         return 0;
-    if (f->args->computed_type == MYLIB_FUSED_MIXED || s->type == f->args->computed_type)
+    if (s->type == f->args->computed_type)
         return 1;
     /* A bool of an input that is read in the computed type: a mask is tested anyway. */
     return f->program->statement[r->user].opcode == MYLIB_OPCODE_SELECT && r->user_operand == 0;
@@ -172,8 +158,7 @@ static int is_droppable(const fusion *f, int i)
 static int add_constant(fusion *f, const void *value, mylib_type from, mylib_type to)
 {
     unsigned char bytes[16], converted[16];
-    mylib_type last =
-        f->args->computed_type == MYLIB_FUSED_MIXED ? to : (mylib_type)f->args->computed_type;
+    const mylib_type last = (mylib_type)f->args->computed_type;
     size_t size = mylib_type_size(last);
     memcpy(bytes, value, mylib_type_size(from));
     if (to != from) {
@@ -207,7 +192,6 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
     mylib_type to = (mylib_type)v.type;
     if (source != NONE && !f->results[source].is_dropped) {
         t->operand[k] = source == f->forwarded ? MYLIB_FUSED_FORWARDED : f->results[source].place;
-        t->operand_type[k] = v.type;
         return 1;
     }
     if (source != NONE) {
@@ -215,11 +199,9 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
         v = p->statement[source].operand[0];
     }
     if (v.kind == MYLIB_VALUE_INPUT && !is_host_scalar(f, v)) {
-        const int is_direct =
-            f->args->computed_type == MYLIB_FUSED_MIXED || f->args->computed_type == v.type;
+        const int is_direct = f->args->computed_type == v.type;
         t->operand[k] =
             (uint8_t)((is_direct ? MYLIB_FUSED_DIRECT : MYLIB_FUSED_CONVERTED) + v.index);
-        t->operand_type[k] = v.type;
         return 1;
     }
     /* A conversion of it is done here. */
@@ -230,24 +212,20 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
                                                      : p->constant[v.index].value,
                          (mylib_type)v.type, to);
     t->operand[k] = (uint8_t)place;
-    t->operand_type[k] = (uint8_t)to;
     return place != NONE;
 }
 
 /* ---- Statements ---------------------------------------------------------------------------- */
 
-static mylib_fused_statement *new_statement(fusion *f, int opcode, const mylib_statement *s)
+static mylib_fused_statement *new_statement(fusion *f, int opcode)
 {
     if (f->next == MYLIB_FUSED_MAX_STATEMENTS)
         return NULL;
     mylib_fused_statement *t = &f->args->statement[f->next++];
     t->opcode = (uint8_t)opcode;
-    t->type = s->type;
-    t->result_type = s->result_type;
     t->target = MYLIB_FUSED_ABSENT;
     t->operand[0] = MYLIB_FUSED_FORWARDED;
     t->operand[1] = MYLIB_FUSED_ABSENT;
-    t->operand_type[0] = t->operand_type[1] = s->type;
     return t;
 }
 
@@ -272,14 +250,13 @@ static int add_statement(fusion *f, int i)
     mylib_fused_statement *t;
     int first = 0, opcode = s->opcode;
     if (opcode == MYLIB_OPCODE_SELECT) {
-        if ((t = new_statement(f, MYLIB_OPCODE_SET_MASK, s)) == NULL || !set_operand(f, t, 1, i, 0))
+        if ((t = new_statement(f, MYLIB_OPCODE_SET_MASK)) == NULL || !set_operand(f, t, 1, i, 0))
             return 0;
         first = 1;
     } else if (opcode == MYLIB_OPCODE_CONVERT) {
-        int tests = f->args->computed_type != MYLIB_FUSED_MIXED && s->type == MYLIB_BOOL;
-        opcode = tests ? MYLIB_OPCODE_TEST : MYLIB_OPCODE_LOAD;
+        opcode = s->type == MYLIB_BOOL ? MYLIB_OPCODE_TEST : MYLIB_OPCODE_LOAD;
     }
-    if ((t = new_statement(f, opcode, s)) == NULL)
+    if ((t = new_statement(f, opcode)) == NULL)
         return 0;
     for (int o = first; o < s->operands; o++)
         if (!set_operand(f, t, o - first, i, o))
@@ -317,6 +294,15 @@ static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k,
     return l->strides[k][inner] == (int64_t)size && bits % group_nbytes == 0;
 }
 
+/* Makes dimension d of the layout dimension i of the rows. */
+static void set_rows(mylib_fused_args *args, const mylib_layout *l, int i, int d)
+{
+    args->row_shape[i] = (int32_t)l->shape[d];
+    args->row_divider[i] = mylib_divider_of(args->row_shape[i]);
+    for (int k = 0; k < l->operands; k++)
+        args->row_stride[i][k] = l->strides[k][d];
+}
+
 /*
  * Lays a thread's elements at equal distances: along a row, or where rows are short, one below the
  * other in the longest dimension of the rows.
@@ -330,10 +316,7 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elemen
         first = l->shape[d] > l->shape[first] ? d : first;
     for (int i = 0; i <= last; i++) { /* the others keep their order */
         const int other = last + 1 - i, d = i == 0 ? first : other <= first ? other - 1 : other;
-        args->row_shape[i] = (int32_t)l->shape[d];
-        args->row_divider[i] = mylib_divider_of(args->row_shape[i]);
-        for (int k = 0; k < l->operands; k++)
-            args->row_stride[i][k] = l->strides[k][d];
+        set_rows(args, l, i, d);
     }
 
     const int64_t units = goes_down ? args->columns : mylib_divide_up(args->columns, elements);
@@ -377,7 +360,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     if (l->count / args->columns > MYLIB_FUSED_MAX_ROWS)
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
     args->rows = (int32_t)(l->count / args->columns);
-    args->is_flat = l->ndim == 1 && args->spare == 0; /* the mixed kernel has spare registers */
+    args->is_flat = l->ndim == 1 && args->spare == 0;
     for (int k = 0; k < l->operands; k++) {
         args->column_stride[k] = l->strides[k][l->ndim - 1];
         if (l->is_host_scalar[k])
@@ -402,15 +385,14 @@ static int is_inline(mylib_type computed, mylib_type from)
 static int has_calls(const mylib_fused_args *args)
 {
     const mylib_type computed = (mylib_type)args->computed_type;
-    int found = args->computed_type == MYLIB_FUSED_MIXED;
+    int found = 0;
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
         found |= mylib_is_function(s->opcode) || mylib_is_by_call(s->opcode, computed);
         for (int o = 0; o < 2; o++) {
             const int input = s->operand[o] - MYLIB_FUSED_CONVERTED;
             if (input >= 0 && s->operand[o] < MYLIB_FUSED_ABSENT)
-                found |=
-                    args->is_reduced || !is_inline(computed, (mylib_type)args->input_type[input]);
+                found |= !is_inline(computed, (mylib_type)args->input_type[input]);
         }
     }
     return found;
@@ -434,11 +416,11 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     args->inputs = program->inputs;
     args->result_type = program->result_type;
     memcpy(args->input_type, program->input_type, sizeof args->input_type);
-    args->computed_type = computed_type(&f);
-    if (args->computed_type == MYLIB_FUSED_MIXED && !is_narrow(&f))
+    const int type = computed_type(&f);
+    if (type == NONE)
         return 0;
-    if (has_functions(&f) && (args->is_reduced || (args->computed_type != MYLIB_F32 &&
-                                                   args->computed_type != MYLIB_F64)))
+    args->computed_type = (uint8_t)type;
+    if (has_functions(&f) && (args->is_reduced || (type != MYLIB_F32 && type != MYLIB_F64)))
         return 0;
     for (int i = 0; i < program->statements; i++)
         f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);
@@ -455,52 +437,127 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 {
     args->is_reduced = 0;
     if (!set_program(args, program, layout))
-        return MYLIB_FUSED_TOO_LONG;
+        return MYLIB_FUSED_NOT_THE_PROGRAM;
     return set_layout(args, program, layout);
 }
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
 /* Enough thread blocks to fill the largest GPU. */
-#define ENOUGH_BLOCKS 8192
+#define ENOUGH_BLOCKS 2048
 #define MOST_PARTS 65535 /* the second dimension of a grid */
+
+static void set_along(mylib_fused_args *args)
+{
+    set_threads(args);
+    while (mylib_fused_parts(args) > 1 && args->rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&
+           2 * args->sets * mylib_fused_set(args) <= MYLIB_FUSED_MAX_BLOCKS)
+        args->sets *= 2;
+}
+
+static void set_across(mylib_fused_args *args)
+{
+    args->lane_bits = mylib_log2_of(mylib_lesser(args->columns, MYLIB_BLOCK_LANES));
+    args->threads = MYLIB_FUSED_MOST_THREADS;
+    for (;; args->threads /= 2) {
+        args->warp_bits = args->lane_bits < 5 ? 0 : mylib_log2_of(args->threads / MYLIB_CUDA_WARP);
+        if (mylib_fused_shared(args) <= MYLIB_FUSED_SHARED_NBYTES ||
+            args->threads == MYLIB_CUDA_WARP)
+            break;
+    }
+    args->rounds = 1 << (args->lane_bits - args->warp_bits);
+}
+
+/* A thread block computes a tile at once. */
+static int set_short(mylib_fused_args *args)
+{
+    const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);
+    set_threads(args);
+    args->lane_bits = mylib_log2_of(mylib_divide_up(args->columns, MYLIB_SHORT_TERMS));
+    args->lane_bits = args->lane_bits < 5 ? args->lane_bits : 5;
+    args->gap = args->lane_bits < 5 && nbytes % 32 == 0 ? 16 : 0;
+    args->row_factor = args->gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / args->columns + 1);
+    args->tile_rows =
+        (int32_t)mylib_lesser(MYLIB_FUSED_TILE / (nbytes + args->gap),
+                              args->threads * mylib_fused_elements(args) / args->columns);
+    args->rounds = 1;
+    return args->tile_rows > 0;
+}
+
+/*
+ * Finds the way that the layout of the inputs allows and that is faster than to write the values;
+ * returns false if there is none.  A few terms would leave most of a thread's elements unused.
+ */
+static int set_way(mylib_fused_args *args, const mylib_program *program, const mylib_layout *l)
+{
+    const int terms = l->ndim - 1, outputs = l->ndim - 2;
+    int is_along = 1, is_across = outputs >= 0;
+    int is_short = outputs == 0 && args->columns <= MYLIB_BLOCK_TERMS;
+    for (int k = 1; k < l->operands; k++) {
+        const int64_t size = (int64_t)mylib_type_size((mylib_type)program->input_type[k - 1]);
+        const int64_t *strides = l->strides[k];
+        if (l->is_host_scalar[k])
+            continue;
+        is_along = is_along && llabs(strides[terms]) <= 2 * size;
+        is_across = is_across && llabs(strides[outputs]) <= 2 * size;
+        is_short = is_short && strides[terms] == size && strides[outputs] == args->columns * size;
+    }
+    args->sets = 1;
+    args->reduced_way = MYLIB_FUSED_SHORT;
+    if (is_short && set_short(args))
+        return 1;
+    if (outputs >= 0 && 3 * args->columns < mylib_fused_set(args) * MYLIB_BLOCK_TERMS)
+        return 0;
+    args->reduced_way = is_along ? MYLIB_FUSED_ALONG : MYLIB_FUSED_ACROSS;
+    if (is_along)
+        set_along(args);
+    else if (is_across)
+        set_across(args);
+    return is_along || is_across;
+}
 
 int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
                                    const mylib_layout *l, int kept_ndim, mylib_reduction reduction)
 {
-    const int inner = l->ndim - 1;
+    int64_t rows = 1;
+    for (int d = 0; d < kept_ndim; d++)
+        rows *= l->shape[d];
     args->is_reduced = 1;
     args->is_flat = 0;
     args->reduction = (int32_t)reduction;
-    if (inner != kept_ndim || kept_ndim > 1 || !set_program(args, program, l))
+    if (l->ndim != kept_ndim + 1 || l->ndim > MYLIB_FUSED_MAX_NDIM || rows > INT32_MAX ||
+        !set_program(args, program, l))
         return 0;
-    set_threads(args);
     if ((args->computed_type != MYLIB_F32 && args->computed_type != MYLIB_F64) ||
-        args->result_type != args->computed_type || mylib_fused_set(args) == 0)
+        args->result_type != args->computed_type)
         return 0;
-    int64_t rows = kept_ndim == 1 ? l->shape[0] : 1;
     args->ndim = l->ndim;
-    args->columns = l->shape[inner];
-    /* In shorter rows some threads would have no lanes. */
-    if (rows > 1 && args->columns < mylib_fused_set(args) * MYLIB_BLOCK_TERMS)
-        return 0;
-    for (int k = 1; k < l->operands; k++) {
-        size_t size = mylib_type_size((mylib_type)program->input_type[k - 1]);
-        if (l->is_host_scalar[k])
-            continue;
-        if (!is_vector(args, l, k, size))
-            return 0;
-        args->data[k] = l->data[k];
-        args->column_stride[k] = l->strides[k][inner];
-        args->row_stride[0][k] = kept_ndim == 1 ? l->strides[k][0] : 0;
-    }
-
-    args->sets = 1;
-    while (mylib_fused_parts(args) > 1 && rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&
-           2 * args->sets * mylib_fused_set(args) <= MYLIB_FUSED_MAX_BLOCKS)
-        args->sets *= 2;
-    if (rows > INT32_MAX || mylib_fused_parts(args) > MOST_PARTS)
-        return 0;
+    args->columns = l->shape[kept_ndim];
     args->rows = (int32_t)rows;
+    args->part_stride = 0;
+    if (!set_way(args, program, l) || mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES ||
+        mylib_fused_parts(args) > MOST_PARTS)
+        return 0;
+    for (int i = 0; i < kept_ndim; i++)
+        set_rows(args, l, i, kept_ndim - 1 - i);
+    for (int k = 0; k < l->operands; k++) {
+        args->data[k] = l->data[k];
+        args->column_stride[k] = l->strides[k][kept_ndim];
+        args->step[k] =
+            args->column_stride[k] *
+            (args->reduced_way == MYLIB_FUSED_SHORT ? args->threads : MYLIB_BLOCK_LANES);
+        if (kept_ndim == 0)
+            args->row_stride[0][k] = 0;
+    }
     return mylib_fused_parts(args);
+}
+
+void mylib_fused_set_partial(mylib_fused_args *args, void *partial)
+{
+    args->part_stride = (int64_t)mylib_type_size((mylib_type)args->computed_type);
+    args->data[0] = partial;
+    for (int i = 0; i < args->ndim - 1; i++) {
+        args->row_stride[i][0] = args->part_stride;
+        args->part_stride *= args->row_shape[i];
+    }
 }

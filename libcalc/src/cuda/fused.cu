@@ -17,20 +17,21 @@ constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
 /*
  * Kinds of kernels: for any layout, by spaced elements; the same for programs with calls, during
- * which few registers are kept; by groups, for vectors of one dimension; by groups, for a reduction
- * of such vectors for each output; for programs of several types, by spaced elements.
+ * which few registers are kept, with functions and without; by groups, for vectors of one
+ * dimension.
  */
-enum { SPACED, CALLS, FLAT, REDUCED, MIXED };
+enum { SPACED, FUNCTIONS, CALLS, FLAT };
+template <int WAY> constexpr bool HAS_CALLS = WAY == FUNCTIONS || WAY == CALLS;
 
 /* Elements of a group of 16 bytes; groups of a thread; its elements. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
-constexpr int GROUPS = WAY == SPACED  ? MYLIB_FUSED_SPACED_GROUPS
-                       : WAY == CALLS ? MYLIB_FUSED_CALL_GROUPS
-                       : WAY == MIXED ? MYLIB_FUSED_MIXED_GROUPS
-                                      : MYLIB_FUSED_FLAT_GROUPS;
+constexpr int GROUPS = WAY == SPACED    ? MYLIB_FUSED_SPACED_GROUPS
+                       : HAS_CALLS<WAY> ? MYLIB_FUSED_CALL_GROUPS
+                                        : MYLIB_FUSED_FLAT_GROUPS;
+template <typename T>
+constexpr bool IS_REAL = number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64;
 template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<WAY>;
-template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == REDUCED;
 
 /* The elements of a thread. */
 template <int WAY> struct position { /* spaced: the place of the first one, and how many exist */
@@ -40,10 +41,6 @@ template <int WAY> struct position { /* spaced: the place of the first one, and 
 };
 template <> struct position<FLAT> {
     bool is_full; /* all exist */
-};
-template <> struct position<REDUCED> {
-    int64_t term; /* first term of the first group; the next group is LANES further on */
-    bool is_full;
 };
 
 /* Returns the address in operand k of a thread's first spaced element. */
@@ -63,35 +60,15 @@ __device__ __forceinline__ int64_t first_group()
     return (int64_t)blockIdx.x * groups + (uint32_t)anew(threadIdx.x);
 }
 
-/* Returns a thread block's first term. */
-template <typename T> __device__ __forceinline__ int64_t first_term(const fused_args &args)
+/* Returns the bytes from a thread's group of elements of `size` bytes to the next one. */
+template <typename T> __device__ __forceinline__ int group_step(int size)
 {
-    return (int64_t)anew(blockIdx.y) * (args.sets * (int)(blockDim.x * G<T> / LANES) * TERMS);
+    return (int)blockDim.x * (G<T> * size);
 }
-
-/* Finds a thread's first group in operand k, of elements of `size` bytes. */
-template <typename T, int WAY>
-__device__ __forceinline__ char *first_group_of(const fused_args &args, const position<WAY> &at,
-                                                int k, int size)
+/* Returns how many elements there are from a thread's first group to the end. */
+template <typename T> __device__ __forceinline__ int64_t elements_left(const fused_args &args)
 {
-    if constexpr (WAY == REDUCED)
-        return args.data[k] + blockIdx.x * args.row_stride[0][k] + at.term * size;
-    else
-        return args.data[k] + first_group() * (G<T> * size);
-}
-/* Returns the bytes from a thread's group to the next one. */
-template <typename T, int WAY> __device__ __forceinline__ int group_step(int size)
-{
-    return WAY == REDUCED ? LANES * size : (int)blockDim.x * (G<T> * size);
-}
-/* Returns how many elements there are from a thread's first one to the end. */
-template <typename T, int WAY>
-__device__ __forceinline__ int64_t elements_left(const fused_args &args, const position<WAY> &at)
-{
-    if constexpr (WAY == REDUCED)
-        return args.columns - at.term;
-    else
-        return args.columns - first_group() * G<T>;
+    return args.columns - first_group() * G<T>;
 }
 
 extern __shared__ uint4 fused_shared[];
@@ -103,28 +80,21 @@ extern __shared__ uint4 fused_shared[];
  */
 template <int WAY> __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
 {
-    if (WAY == CALLS) /* an address that is kept would be kept in memory */
+    if (HAS_CALLS<WAY>) /* an address that is kept would be kept in memory */
         own = fused_shared + (uint32_t)anew(threadIdx.x);
     return (uint4 *)own + number * (int)(GROUPS<WAY> * blockDim.x);
 }
 
-/* Returns the thread's slot of the mask, after all registers. */
-template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
+/* Returns the masks of all threads, which lie after all registers. */
+template <int WAY> __device__ __forceinline__ uint32_t *masks_of(const fused_args &args)
 {
     const int slots = (args.registers + args.spare) * GROUPS<WAY>;
-    return (uint32_t *)(fused_shared + slots * (int)blockDim.x) + threadIdx.x;
+    return (uint32_t *)(fused_shared + slots * (int)blockDim.x);
 }
-
-__device__ __forceinline__ int size_of(int type)
+/* Returns the thread's mask; recomputed at each use. */
+template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
 {
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return sizeof(t_##s);
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return 0;
+    return masks_of<WAY>(args) + anew(threadIdx.x);
 }
 
 /* ---- Programs of one type ------------------------------------------------------------------ */
@@ -142,34 +112,6 @@ __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[N<T, WAY>
 #pragma unroll
     for (int v = 0; v < GROUPS<WAY>; v++)
         place[v * blockDim.x] = *(const uint4 *)&x[v * G<T>];
-}
-
-/*
- * Converts whole groups, the first at p and the next ones `step` bytes further on, into the
- * thread's slot; returns false if the type is not promoted to T.  Not inlined, and all parameters
- * are values: so the common path keeps its registers.
- */
-template <typename T, int WAY>
-__device__ __noinline__ bool convert_groups(int type, const char *p, int step, uint4 *place)
-{
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<T, t_##s>()) {                                                   \
-            typedef typename bits_of<sizeof(t_##s) * G<T>>::type bits;                             \
-            alignas(16) t_##s values[N<T, WAY>];                                                   \
-            alignas(16) T x[N<T, WAY>];                                                            \
-            _Pragma("unroll") for (int v = 0; v < GROUPS<WAY>; v++) * (bits *)&values[v * G<T>] =  \
-                *(const bits *)(p + v * step);                                                     \
-            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++) x[i] = convert<T>(values[i]);    \
-            write_place<T, WAY>(place, x);                                                         \
-            return true;                                                                           \
-        }                                                                                          \
-        return false;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return false;
 }
 
 /*
@@ -201,27 +143,15 @@ __device__ __noinline__ void convert_spaced(int type, const char *p, int64_t ste
         ((T *)(place + i / G<T> * blockDim.x))[i % G<T>] = load_as<T>(type, p);
 }
 
-/* Converts the last elements of vectors, the next group `step` bytes further on. */
-template <typename T, int WAY>
-__device__ __noinline__ void convert_last(int type, int size, const char *p, int step,
-                                          int64_t apart, int64_t left, uint4 *place)
-{
-#pragma unroll 1
-    for (int v = 0; v < GROUPS<WAY>; v++, place += blockDim.x, p += step)
-#pragma unroll 1
-        for (int i = 0; i < G<T> && v * apart + i < left; i++)
-            ((T *)place)[i] = load_as<T>(type, p + i * size);
-}
-
 /* Loads an input of a program of T, of elements of type S, or of as many bytes. */
 template <typename T, typename S, int WAY>
 __device__ __forceinline__ void load_input(const fused_args &args, int input,
                                            const position<WAY> &at, S (&x)[N<T, WAY>])
 {
-    if constexpr (WAY == SPACED || WAY == CALLS) {
+    if constexpr (WAY != FLAT) {
         const char *p = first_of(args, at, 1 + input);
         const int64_t step = args.step[1 + input];
-        if (WAY == CALLS && step == 0) {
+        if (HAS_CALLS<WAY> && step == 0) {
             const S one = load_element<S>(p);
 #pragma unroll
             for (int i = 0; i < N<T, WAY>; i++)
@@ -234,14 +164,14 @@ __device__ __forceinline__ void load_input(const fused_args &args, int input,
                 x[i] = load_element<S>(p);
     } else {
         typedef typename bits_of<sizeof(S) * G<T>>::type group;
-        const char *p = first_group_of<T>(args, at, 1 + input, sizeof(S));
-        const int step = group_step<T, WAY>(sizeof(S));
+        const char *p = args.data[1 + input] + first_group() * (int)(G<T> * sizeof(S));
+        const int step = group_step<T>(sizeof(S));
         if (at.is_full) {
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
                 *(group *)&x[v * G<T>] = *(const group *)p;
         } else {
-            const int64_t left = elements_left<T>(args, at), apart = step / (int)sizeof(S);
+            const int64_t left = elements_left<T>(args), apart = step / (int)sizeof(S);
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
 #pragma unroll
@@ -275,19 +205,10 @@ __device__ __forceinline__ void read_by_call(const fused_args &args, int input,
                                              const position<WAY> &at, uint4 *own, T (&x)[N<T, WAY>],
                                              T (&other)[N<T, WAY>])
 {
-    const int type = args.input_type[input];
     uint4 *place = place_of<WAY>(own, args.registers + 1);
     write_place<T, WAY>(place_of<WAY>(own, args.registers), other);
-    if constexpr (WAY == CALLS) {
-        convert_spaced<T, WAY>(type, first_of(args, at, 1 + input), args.step[1 + input], at.count,
-                               place);
-    } else {
-        const int size = (int)args.column_stride[1 + input], step = group_step<T, WAY>(size);
-        const char *p = first_group_of<T>(args, at, 1 + input, size);
-        if (!at.is_full || !convert_groups<T, WAY>(type, p, step, place))
-            convert_last<T, WAY>(type, size, p, step, step / size,
-                                 at.is_full ? INT64_MAX : elements_left<T>(args, at), place);
-    }
+    convert_spaced<T, WAY>(args.input_type[input], first_of(args, at, 1 + input),
+                           args.step[1 + input], at.count, place);
     read_place<T, WAY>(place_of<WAY>(own, args.registers), other);
     read_place<T, WAY>(place, x);
 }
@@ -381,8 +302,7 @@ __device__ __forceinline__ void call_with(const fused_args &args, int opcode, co
     write_place<T, WAY>(place, x);
     write_place<T, WAY>(other, y);
     bool is_done = false;
-    if constexpr (WAY == CALLS &&
-                  (number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64))
+    if constexpr (WAY == FUNCTIONS && IS_REAL<T>)
         is_done = call_function<T, WAY>(opcode, place, other);
     if (!is_done)
         call_costly<T, WAY>(opcode, place, other);
@@ -422,21 +342,21 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 #pragma unroll
     for (int i = 0; i < N<T, WAY>; i++)
         r[i] = convert<R>(x[i]);
-    if constexpr (WAY == SPACED || WAY == CALLS) {
+    if constexpr (WAY != FLAT) {
         char *p = first_of(args, at, 0);
 #pragma unroll
         for (int i = 0; i < N<T, WAY>; i++, p += args.step[0])
             if (i < at.count)
                 *(element *)p = *(const element *)&r[i];
     } else {
-        char *p = first_group_of<T>(args, at, 0, sizeof(R));
-        const int step = group_step<T, WAY>(sizeof(R));
+        char *p = args.data[0] + first_group() * (int)(G<T> * sizeof(R));
+        const int step = group_step<T>(sizeof(R));
         if (at.is_full) {
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
                 __stcs((group *)p, *(const group *)&r[v * G<T>]);
         } else {
-            const int64_t left = elements_left<T>(args, at), apart = step / (int)sizeof(R);
+            const int64_t left = elements_left<T>(args), apart = step / (int)sizeof(R);
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
 #pragma unroll
@@ -462,12 +382,12 @@ template <typename T> __device__ __forceinline__ void copy_words(const T &from, 
  * loop over statements holds all its values in registers.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
-template <int WAY> constexpr int BLOCKS = most_blocks(WAY == FLAT ? 5 : WAY == CALLS ? 3 : 4);
+template <int WAY> constexpr int BLOCKS = most_blocks(WAY == FLAT ? 5 : HAS_CALLS<WAY> ? 3 : 4);
 
 /* Runs the statements for a thread's elements. */
 template <typename T, int WAY>
 __device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
-                                               uint4 *own, uint32_t *mask, T (&x)[N<T, WAY>])
+                                               uint4 *own, T (&x)[N<T, WAY>])
 {
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
@@ -485,24 +405,22 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
             const bool is_done = step_in_line(opcode, x, y);
             if constexpr (HAS_CALLS<WAY>) {
                 if (!is_done)
-                    call_with<T, WAY>(args, opcode,
-                                      WAY == REDUCED ? fused_shared + anew(threadIdx.x) : own, x,
-                                      y);
+                    call_with<T, WAY>(args, opcode, own, x, y);
             }
         } else if (opcode == MYLIB_OPCODE_SET_MASK) {
             uint32_t set = 0;
 #pragma unroll
             for (int j = 0; j < N<T, WAY>; j++)
                 set |= (uint32_t)is_nonzero(y[j]) << j;
-            *mask = set;
+            *mask_of<WAY>(args) = set;
         } else if (opcode == MYLIB_OPCODE_TEST) {
 #pragma unroll
             for (int j = 0; j < N<T, WAY>; j++)
                 x[j] = convert<T>(convert<t_bool>(x[j]));
         } else if (opcode == MYLIB_OPCODE_SELECT) {
-            select(x, y, *mask);
+            select(x, y, *mask_of<WAY>(args));
         }
-        const int target = WAY == REDUCED ? args.statement[anew(i)].target : bits >> 24;
+        const int target = bits >> 24;
         if (target != MYLIB_FUSED_ABSENT)
             write_place<T, WAY>(place_of<WAY>(own, target - MYLIB_FUSED_REGISTER), x);
     }
@@ -514,12 +432,11 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
 {
     alignas(16) T x[N<T, WAY>] = {};
     uint4 *own = fused_shared + threadIdx.x;
-    uint32_t *mask = mask_of<WAY>(args);
     position<WAY> at;
     if constexpr (WAY == FLAT) {
-        if (elements_left<T>(args, at) <= 0)
+        if (elements_left<T>(args) <= 0)
             return;
-        int full = elements_left<T>(args, at) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
+        int full = elements_left<T>(args) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
         asm volatile("" : "+r"(full));
         at.is_full = full != 0;
     } else {
@@ -528,7 +445,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
         if (at.count == 0)
             return;
     }
-    run_statements(args, at, own, mask, x);
+    run_statements(args, at, own, x);
     if (args.result_type == number_of<T>::value)
         write_result<T, T>(args, at, x);
     else if (args.result_type == MYLIB_BOOL)
@@ -540,38 +457,30 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
 /* ---- Reductions of such programs ----------------------------------------------------------- */
 
 /*
- * A thread owns a vector of lanes of a block of terms and walks through all their terms, two rows
- * of lanes at a time: its two groups.  A warp then reduces the lanes of a block, and one thread the
- * blocks of a thread block, which are an aligned group of 2^k.
+ * A thread's elements are the terms of a lane, one row of lanes after the other: of one block of
+ * terms or of two.  Terms beyond the end count as the identity.  Between rounds of a thread block,
+ * what lanes gave waits in shared memory.
  *
- * While statements run, lanes and other idle values stay in shared memory, and cheap values are
- * recomputed.
+ * - Along: the threads are lanes side by side.  A warp reduces the lanes of a block, one thread the
+ *   blocks of a thread block, which are an aligned group of 2^k.
+ * - Across: the threads of a warp are outputs side by side, and each walks through lanes in the
+ *   order of the tree; 2^k warps share outputs, and each has every 2^k-th lane.
+ * - Short: a thread block computes all terms of some outputs into a tile, where a few threads
+ *   reduce each output.  The elements of a thread lie at equal distances there.
  */
-template <typename T> struct in_block {
-    static constexpr int VECTORS = LANES / G<T>; /* of a row of lanes */
-    /* Blocks of terms that the threads process at once. */
-    static __device__ __forceinline__ int set() { return blockDim.x / VECTORS; }
-    static __device__ __forceinline__ int blocks(const fused_args &args)
-    {
-        int64_t left = (args.columns - first_term<T>(args) + TERMS - 1) / TERMS;
-        return left < args.sets * set() ? (int)left : args.sets * set();
-    }
-    /* Two slots for the vectors of lanes of all threads, and one for the result of each block. */
-    static __device__ __forceinline__ uint4 *vectors(const fused_args &args, int done)
-    {
-        uint32_t *masks = mask_of<REDUCED>(args) - threadIdx.x;
-        return (uint4 *)(masks + blockDim.x) + (done & set() ? blockDim.x : 0);
-    }
-    static __device__ __forceinline__ T *results(const fused_args &args)
-    {
-        return (T *)(vectors(args, 0) + 2 * blockDim.x);
-    }
-};
 
-/*
- * Returns the identity of the reduction, exact even for the sign of a zero: it replaces terms
- * beyond the end.
- */
+#define EACH_REDUCTION(CASE) CASE(MYLIB_SUM) CASE(MYLIB_PROD) CASE(MYLIB_MIN) CASE(MYLIB_MAX)
+
+constexpr int ROWS = TERMS / LANES; /* of lanes in a block */
+template <typename T, int WAY> constexpr int BLOCKS_AT_ONCE = N<T, WAY> / ROWS;
+
+/* What a reduction has in shared memory, after the masks. */
+template <typename T, int WAY> __device__ __forceinline__ T *reduced_values(const fused_args &args)
+{
+    return (T *)(masks_of<WAY>(args) + blockDim.x);
+}
+
+/* Returns the identity of the reduction, exact even for the sign of a zero. */
 template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
 {
     constexpr T INFINITE = sizeof(T) == 4 ? (T)__builtin_huge_valf() : (T)__builtin_huge_val();
@@ -581,462 +490,302 @@ template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
                                      : -INFINITE;
 }
 
-/* Combines two rows of terms into the lanes. */
-template <int R, typename T>
-__device__ __forceinline__ void take_terms(const T (&x)[N<T, REDUCED>], T (&lane)[G<T>])
+/* A choice at run time: for all that is not done for each term. */
+struct combine_any {
+    static constexpr int REDUCTION = -1;
+    int reduction;
+    template <typename T> __device__ __forceinline__ T operator()(T a, T b) const
+    {
+        switch (reduction) {
+#define CASE(R)                                                                                    \
+    case R:                                                                                        \
+        return combine<R>()(a, b);
+            EACH_REDUCTION(CASE)
+#undef CASE
+        }
+        return a;
+    }
+};
+
+/* Combines a thread's terms to its lane of each block. */
+template <int R, typename T, int NUMBER, int B>
+__device__ __forceinline__ void combine_terms(const T (&x)[NUMBER], T (&lane)[B])
 {
 #pragma unroll
-    for (int j = 0; j < N<T, REDUCED>; j++)
-        lane[j % G<T>] = combine<R>()(lane[j % G<T>], x[j]);
+    for (int i = 0; i < NUMBER; i++)
+        lane[i / ROWS] = i % ROWS == 0 ? x[i] : combine<R>()(lane[i / ROWS], x[i]);
 }
 
 /* Reduces the lanes of a block by a warp; thread 0 gets the result. */
-template <int R, typename T> __device__ __forceinline__ T reduce_lanes(const uint4 *vectors)
+template <typename F, typename T> __device__ __forceinline__ T reduce_lanes(F f, const T *lanes)
 {
-    constexpr int V = LANES / (WARP * G<T>);
-    const int t = threadIdx.x % WARP;
-    alignas(16) T x[V][G<T>];
+    T x[LANES / WARP][1];
 #pragma unroll
-    for (int v = 0; v < V; v++)
-        *(uint4 *)x[v] = vectors[v * WARP + t];
-    return reduce_vectors(combine<R>(), x);
+    for (int v = 0; v < LANES / WARP; v++)
+        x[v][0] = lanes[v * WARP + threadIdx.x % WARP];
+    return reduce_vectors(f, x);
 }
 
-/* Reduces blocks pairwise in place; the first slot gets the result. */
-template <int R, typename T> __device__ __forceinline__ void reduce_blocks(T *block, int blocks)
+/* Reduces blocks pairwise in place; the first one gets the result. */
+template <typename F, typename T>
+__device__ __forceinline__ void reduce_blocks(F f, T *block, int blocks)
 {
 #pragma unroll 1
     for (int step = 1; step < blocks; step *= 2)
 #pragma unroll 1
         for (int i = 0; i + step < blocks; i += 2 * step)
-            block[i] = combine<R>()(block[i], block[i + step]);
+            block[i] = f(block[i], block[i + step]);
 }
 
-#define EACH_REDUCTION(CASE) CASE(MYLIB_SUM) CASE(MYLIB_PROD) CASE(MYLIB_MIN) CASE(MYLIB_MAX)
-
-template <typename T>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<REDUCED>)
-    reduced_kernel(const __grid_constant__ fused_args args)
+/* Returns how many blocks a thread block's part has. */
+template <typename T, int WAY> __device__ __forceinline__ int blocks_of_part(const fused_args &args)
 {
-    typedef in_block<T> in;
-    constexpr int VECTORS = in::VECTORS;
-    alignas(16) T x[N<T, REDUCED>] = {};
-    uint4 *own = fused_shared + threadIdx.x;
-    uint32_t *mask = mask_of<REDUCED>(args);
-    position<REDUCED> at;
-    at.term = first_term<T>(args) + (int)threadIdx.x / VECTORS * TERMS +
-              (int)threadIdx.x % VECTORS * G<T>;
+    const int most = args.sets * BLOCKS_AT_ONCE<T, WAY>;
+    const int64_t left = args.columns - (int64_t)blockIdx.y * most * TERMS;
+    return left < (int64_t)most * TERMS ? ((int)left + TERMS - 1) / TERMS : most;
+}
 
-#pragma unroll 1
-    for (int done = 0; done < in::blocks(args); done += in::set()) {
-#pragma unroll 1
-        for (int row = 0; row < TERMS / LANES; row += GROUPS<REDUCED>) {
-            int full = at.term + ((GROUPS<REDUCED> - 1) * LANES + G<T>) <= args.columns;
-            asm volatile("" : "+r"(full));
-            at.is_full = full != 0;
-            if (at.term < args.columns)
-                run_statements(args, at, own, mask, x);
-            const T neutral = neutral_of<T>(args.reduction);
-            if (!at.is_full) {
-                const int64_t left = args.columns - at.term;
-#pragma unroll
-                for (int j = 0; j < N<T, REDUCED>; j++)
-                    x[j] = j / G<T> * LANES + j % G<T> < left ? x[j] : neutral;
-            }
-            uint4 *place = in::vectors(args, done) + threadIdx.x;
-            alignas(16) T lane[G<T>];
-            *(uint4 *)lane = *place;
-#pragma unroll
-            for (int j = 0; j < G<T>; j++)
-                lane[j] = row == 0 ? neutral : lane[j];
-            switch (args.reduction) {
-#define CASE(R)                                                                                    \
-    case R:                                                                                        \
-        take_terms<R>(x, lane);                                                                    \
-        break;
-                EACH_REDUCTION(CASE)
-#undef CASE
-            }
-            *place = *(const uint4 *)lane;
-            at.term += GROUPS<REDUCED> * LANES;
+/* The warps that share outputs, across. */
+struct sharing {
+    int sub, steps; /* the warp's number among them; steps of the tree over a warp's lanes */
+    int32_t output;
+    bool is_own; /* else the last output stands in */
+    __device__ __forceinline__ sharing(const fused_args &args)
+    {
+        const int t = anew(threadIdx.x), warp = t / WARP, bits = args.warp_bits;
+        sub = warp & ((1 << bits) - 1);
+        steps = args.lane_bits - bits;
+        const int64_t wanted =
+            ((int64_t)blockIdx.x * (blockDim.x / WARP >> bits) + (warp >> bits)) * WARP + t % WARP;
+        is_own = wanted < args.rows;
+        output = is_own ? (int32_t)wanted : args.rows - 1;
+    }
+};
+
+/* Finds the elements of a round. */
+template <typename T, int WAY>
+__device__ __forceinline__ position<WAY> position_of_round(const fused_args &args, int round)
+{
+    position<WAY> at;
+    int64_t left;
+    int apart = LANES;
+    if (args.reduced_way == MYLIB_FUSED_SHORT) {
+        const int first = anew(threadIdx.x);
+        const int32_t rows = mylib_fused_tile(&args, (int32_t)blockIdx.x);
+        at.row = 0;
+        at.column = (int64_t)blockIdx.x * args.tile_rows * args.columns + first;
+        left = rows * (int)args.columns - first;
+        apart = blockDim.x;
+    } else {
+        int lane = round * (int)blockDim.x + anew(threadIdx.x);
+        at.row = (int32_t)blockIdx.x;
+        at.column = (int64_t)blockIdx.y * args.sets * (BLOCKS_AT_ONCE<T, WAY> * TERMS);
+        if (args.reduced_way == MYLIB_FUSED_ACROSS) {
+            const sharing own(args);
+            lane = lane_of((unsigned)round, own.sub, own.steps, args.warp_bits);
+            at.row = own.output;
+        } else { /* the next set of blocks, after all lanes */
+            at.column += (int64_t)(lane / LANES) * (BLOCKS_AT_ONCE<T, WAY> * TERMS);
+            lane %= LANES;
         }
-        at.term += (in::set() - 1) * TERMS;
-        /* Write the next lanes to the other slot while these are read. */
+        at.column += lane;
+        left = args.columns - at.column;
+    }
+    at.count = left <= 0                        ? 0
+               : left > (N<T, WAY> - 1) * apart ? N<T, WAY>
+                                                : ((int)left - 1) / apart + 1;
+    return at;
+}
+
+/* Writes a thread's terms to the tile. */
+template <typename T, int WAY>
+__device__ __forceinline__ void write_terms(const fused_args &args, int count,
+                                            const T (&x)[N<T, WAY>])
+{
+    char *tile = (char *)reduced_values<T, WAY>(args);
+    uint32_t at = threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < N<T, WAY>; i++, at += blockDim.x)
+        if (i < count)
+            *(T *)(tile + at * (int)sizeof(T) + (at * args.row_factor >> 20) * args.gap) = x[i];
+}
+
+/* Stores the result of a thread block's part of an output. */
+template <typename T>
+__device__ __forceinline__ void store_part(const fused_args &args, int32_t output, T value)
+{
+    *(T *)(args.data[0] + blockIdx.y * args.part_stride + mylib_fused_row(&args, 0, output)) =
+        value;
+}
+
+/* Short: reduces the outputs whose terms are in the tile. */
+template <int R, typename T>
+__device__ __forceinline__ void reduce_tile(const fused_args &args, const T *tile)
+{
+    const combine<R> f;
+    const int bits = args.lane_bits, lanes = 1 << bits, s = (int)threadIdx.x & (lanes - 1);
+    const int together = (int)blockDim.x >> bits, size = sizeof(T);
+    const int pitch = (int)args.columns * size + args.gap;
+    const int count = ((int)args.columns - s + lanes - 1) >> bits;
+    const int32_t rows = mylib_fused_tile(&args, (int32_t)blockIdx.x);
+#pragma unroll 1
+    for (int r = 0; r < rows; r += together) {
+        const int row = r + ((int)threadIdx.x >> bits), row_of_tile = row < rows ? row : rows - 1;
+        const char *p = (const char *)tile + row_of_tile * pitch + s * size;
+        T value = args.columns > LANES
+                      ? reduce_few<8, 8, T, combine<R>, T>(f, p, size << bits, count)
+                      : reduce_few<8, 1, T, combine<R>, T>(f, p, size << bits, count);
+#pragma unroll 1
+        for (int half = lanes / 2; half > 0; half /= 2)
+            value = combine_pair(f, value, half);
+        if (s == 0 && row < rows)
+            store_part(args, (int32_t)blockIdx.x * args.tile_rows + row, value);
+    }
+}
+
+/*
+ * Across: as a binary counter carries, value k waits for the result of the next 2^k lanes.  After
+ * the last round the last value has the result of all.
+ */
+template <typename F, typename T, int B>
+__device__ __forceinline__ void count_lane(F f, T *values, int round, T (&lane)[B])
+{
+    values += threadIdx.x;
+#pragma unroll 1
+    for (; round & 1; round >>= 1, values += B * blockDim.x)
+#pragma unroll
+        for (int b = 0; b < B; b++)
+            lane[b] = f(values[b * blockDim.x], lane[b]);
+#pragma unroll
+    for (int b = 0; b < B; b++)
+        values[b * blockDim.x] = lane[b];
+}
+template <typename F, typename T, int B>
+__device__ __forceinline__ void finish_across(F f, const fused_args &args, T *values)
+{
+    const sharing own(args);
+    values += own.steps * B * (int)blockDim.x + threadIdx.x;
+#pragma unroll 1
+    for (int half = 1 << args.warp_bits >> 1; half > 0; half >>= 1) {
+#pragma unroll
+        for (int b = 0; b < B && own.sub < half; b++) {
+            T *value = values + b * (int)blockDim.x;
+            *value = f(*value, value[half * WARP]);
+        }
         __syncthreads();
-        /* The warps take turns. */
-        const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-        const int block = (warp - done) & (warps - 1);
-        if (block < in::set()) {
-            const uint4 *vectors = in::vectors(args, done) + block * VECTORS;
-            T value = T();
-            switch (args.reduction) {
-#define CASE(R)                                                                                    \
-    case R:                                                                                        \
-        value = reduce_lanes<R, T>(vectors);                                                       \
-        break;
-                EACH_REDUCTION(CASE)
-#undef CASE
-            }
-            if (threadIdx.x % WARP == 0)
-                in::results(args)[done + block] = value;
-        }
+    }
+    if (own.sub != 0 || !own.is_own)
+        return;
+    T value = values[0]; /* the second block may have no terms, and so the identity */
+#pragma unroll
+    for (int b = 1; b < B; b++)
+        value = f(value, values[b * (int)blockDim.x]);
+    store_part(args, own.output, value);
+}
+
+/* Along: keeps the lanes of some blocks; when they are whole, each is reduced by a warp. */
+template <typename F, typename T, int B>
+__device__ __forceinline__ void keep_lane(F f, T *values, int round, int rounds, const T (&lane)[B])
+{
+    constexpr int KEPT = MYLIB_FUSED_KEPT_BLOCKS;
+    const int at = round * (int)blockDim.x + (int)threadIdx.x, block = at / LANES * B;
+    const int first = block % KEPT;
+    T *results = values + KEPT * LANES + block - first;
+#pragma unroll
+    for (int b = 0; b < B; b++)
+        values[(first + b) * LANES + at % LANES] = lane[b];
+    if ((round + 1) * (int)blockDim.x % (LANES * KEPT / B) != 0 && round + 1 < rounds)
+        return;
+    __syncthreads();
+#pragma unroll 1
+    for (int b = threadIdx.x / WARP; b < first + B; b += blockDim.x / WARP) {
+        const T value = reduce_lanes(f, values + b * LANES);
+        if (threadIdx.x % WARP == 0)
+            results[b] = value;
     }
     __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    T *results = in::results(args);
-    switch (args.reduction) {
+}
+
+template <typename T, int WAY>
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
+    reduced_kernel(const __grid_constant__ fused_args args)
+{
+    constexpr int B = BLOCKS_AT_ONCE<T, WAY>;
+    const combine_any f{args.reduction};
+    alignas(16) T x[N<T, WAY>] = {};
+    uint4 *own = fused_shared + threadIdx.x;
+    T *const values = reduced_values<T, WAY>(args);
+    int rounds = args.rounds;
+    if (args.reduced_way == MYLIB_FUSED_ALONG) /* all lanes of each set */
+        rounds = (blocks_of_part<T, WAY>(args) + B - 1) / B * (LANES / (int)blockDim.x);
+#pragma unroll 1
+    for (int round = 0; round < rounds; round++) {
+        const position<WAY> at = position_of_round<T, WAY>(args, round);
+        if (at.count > 0)
+            run_statements(args, at, own, x);
+        if (args.reduced_way == MYLIB_FUSED_SHORT) {
+            write_terms<T, WAY>(args, at.count, x);
+            break;
+        }
+        T lane[B];
+        const T neutral = neutral_of<T>(args.reduction);
+#pragma unroll
+        for (int i = 0; i < N<T, WAY>; i++)
+            x[i] = i < at.count ? x[i] : neutral;
+        switch (args.reduction) {
 #define CASE(R)                                                                                    \
     case R:                                                                                        \
-        reduce_blocks<R>(results, in::blocks(args));                                               \
+        combine_terms<R>(x, lane);                                                                 \
         break;
-        EACH_REDUCTION(CASE)
+            EACH_REDUCTION(CASE)
 #undef CASE
+        }
+        if (args.reduced_way == MYLIB_FUSED_ACROSS)
+            count_lane(f, values, round, lane);
+        else
+            keep_lane(f, values, round, rounds, lane);
     }
-    char *out = args.data[0] + blockIdx.y * args.part_stride;
-    *(T *)(out + blockIdx.x * args.row_stride[0][0]) = results[0];
-}
-
-/* ---- Programs of several types ------------------------------------------------------------- */
-
-/* Packs the elements of a thread, of any type of at most 8 bytes, into words. */
-constexpr int WORDS = 4 * GROUPS<MIXED>, MIXED_N = WORDS / 2;
-
-#define MIXED_TYPES(DT)                                                                            \
-    DT(i8, I8)                                                                                     \
-    DT(i16, I16)                                                                                   \
-    DT(i32, I32)                                                                                   \
-    DT(i64, I64)                                                                                   \
-    DT(u8, U8)                                                                                     \
-    DT(u16, U16)                                                                                   \
-    DT(u32, U32)                                                                                   \
-    DT(u64, U64)                                                                                   \
-    DT(f16, F16)                                                                                   \
-    DT(f32, F32)                                                                                   \
-    DT(f64, F64)                                                                                   \
-    DT(c64, C64)                                                                                   \
-    DT(bool, BOOL)
-
-/* Converts one element, held in the low bytes of its bits, to another type. */
-template <typename S> __device__ __forceinline__ uint64_t convert_from(int to, uint64_t bits)
-{
-    S x;
-    memcpy(&x, &bits, sizeof x);
-    bits = 0;
-    switch (to) {
-#define DT(s, D)                                                                                   \
-    case MYLIB_##D: {                                                                              \
-        t_##s result = convert<t_##s>(x);                                                          \
-        memcpy(&bits, &result, sizeof result);                                                     \
-        break;                                                                                     \
-    }
-        MIXED_TYPES(DT)
-#undef DT
-    }
-    return bits;
-}
-__device__ __noinline__ uint64_t convert_element(int from, int to, uint64_t bits)
-{
-    switch (from) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return convert_from<t_##s>(to, bits);
-        MIXED_TYPES(DT)
-#undef DT
-    }
-    return 0;
-}
-
-__device__ __forceinline__ uint64_t load_bits(int size, const void *p)
-{
-    switch (size) {
-    case 1:
-        return *(const uint8_t *)p;
-    case 2:
-        return *(const uint16_t *)p;
-    case 4:
-        return *(const uint32_t *)p;
-    default:
-        return *(const uint64_t *)p;
-    }
-}
-__device__ __forceinline__ void store_bits(int size, void *p, uint64_t bits)
-{
-    switch (size) {
-    case 1:
-        *(uint8_t *)p = (uint8_t)bits;
+    __syncthreads();
+    if (args.reduced_way == MYLIB_FUSED_SHORT) {
+        switch (args.reduction) {
+#define CASE(R)                                                                                    \
+    case R:                                                                                        \
+        reduce_tile<R>(args, values);                                                              \
         break;
-    case 2:
-        *(uint16_t *)p = (uint16_t)bits;
-        break;
-    case 4:
-        *(uint32_t *)p = (uint32_t)bits;
-        break;
-    default:
-        *(uint64_t *)p = bits;
-    }
-}
-
-/* Returns packed element i of a slot in shared memory: two separate uint4. */
-__device__ __forceinline__ char *element_of(uint4 *place, int size, int i)
-{
-    int at = i * size;
-    return (char *)(place + at / 16 * blockDim.x) + at % 16;
-}
-
-/* Converts a slot in place. */
-__device__ __noinline__ void convert_place(int from, int to, uint4 *place)
-{
-    uint64_t bits[MIXED_N];
-#pragma unroll
-    for (int i = 0; i < MIXED_N; i++)
-        bits[i] = load_bits(size_of(from), element_of(place, size_of(from), i));
-#pragma unroll
-    for (int i = 0; i < MIXED_N; i++)
-        store_bits(size_of(to), element_of(place, size_of(to), i),
-                   convert_element(from, to, bits[i]));
-}
-
-__device__ __forceinline__ void read_words(const uint4 *place, uint32_t (&w)[WORDS])
-{
-#pragma unroll
-    for (int v = 0; v < WORDS / 4; v++) {
-        uint4 q = place[v * blockDim.x];
-        w[4 * v] = q.x, w[4 * v + 1] = q.y, w[4 * v + 2] = q.z, w[4 * v + 3] = q.w;
-    }
-}
-__device__ __forceinline__ void write_words(uint4 *place, const uint32_t (&w)[WORDS])
-{
-#pragma unroll
-    for (int v = 0; v < WORDS / 4; v++)
-        place[v * blockDim.x] = make_uint4(w[4 * v], w[4 * v + 1], w[4 * v + 2], w[4 * v + 3]);
-}
-
-#define EACH_ELEMENT(CASE) CASE(uint8_t) CASE(uint16_t) CASE(uint32_t) CASE(uint64_t)
-
-/* Load a thread's elements of operand k as packed words, and store them. */
-__device__ __forceinline__ void load_words(const fused_args &args, int k,
-                                           const position<SPACED> &at, int size,
-                                           uint32_t (&w)[WORDS])
-{
-    const char *p = first_of(args, at, k);
-    const int64_t step = args.step[k];
-    switch (size) {
-#define CASE(element)                                                                              \
-    case sizeof(element): {                                                                        \
-        element values[MIXED_N] = {};                                                              \
-        _Pragma("unroll") for (int i = 0; i < MIXED_N; i++, p += step) if (i < at.count)           \
-            values[i] = *(const element *)p;                                                       \
-        memcpy(w, values, sizeof values);                                                          \
-        break;                                                                                     \
-    }
-        EACH_ELEMENT(CASE)
+            EACH_REDUCTION(CASE)
 #undef CASE
-    }
-}
-__device__ __forceinline__ void store_words(const fused_args &args, const position<SPACED> &at,
-                                            int size, const uint32_t (&w)[WORDS])
-{
-    char *p = first_of(args, at, 0);
-    const int64_t step = args.step[0];
-    switch (size) {
-#define CASE(element)                                                                              \
-    case sizeof(element): {                                                                        \
-        element values[MIXED_N];                                                                   \
-        memcpy(values, w, sizeof values);                                                          \
-        _Pragma("unroll") for (int i = 0; i < MIXED_N; i++, p += step) if (i < at.count) *         \
-            (element *)p = values[i];                                                              \
-        break;                                                                                     \
-    }
-        EACH_ELEMENT(CASE)
-#undef CASE
-    }
-}
-
-/* Reads an operand as words of type `to` and keeps `other`. */
-__device__ __forceinline__ void read_mixed(const fused_args &args, int operand, int from, int to,
-                                           const position<SPACED> &at, uint4 *own,
-                                           uint32_t (&w)[WORDS], uint32_t (&other)[WORDS])
-{
-    if (operand >= MYLIB_FUSED_CONSTANT && operand < MYLIB_FUSED_CONVERTED) {
-        uint4 q = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
-#pragma unroll
-        for (int v = 0; v < WORDS / 4; v++)
-            w[4 * v] = q.x, w[4 * v + 1] = q.y, w[4 * v + 2] = q.z, w[4 * v + 3] = q.w;
-        return; /* converted already */
-    }
-    if (operand < MYLIB_FUSED_REGISTER)
-        load_words(args, 1 + operand - MYLIB_FUSED_DIRECT, at, size_of(from), w);
-    else if (operand != MYLIB_FUSED_FORWARDED)
-        read_words(place_of<MIXED>(own, operand - MYLIB_FUSED_REGISTER), w);
-    if (from == to)
-        return;
-    uint4 *place = place_of<MIXED>(own, args.registers);
-    write_words(place_of<MIXED>(own, args.registers + 1), other);
-    write_words(place, w);
-    convert_place(from, to, place);
-    read_words(place, w);
-    read_words(place_of<MIXED>(own, args.registers + 1), other);
-}
-
-/*
- * Computes the operation on packed words of one type; returns false for operations that are calls.
- */
-template <typename T>
-__device__ __forceinline__ bool step_words(const mylib_fused_statement &s, uint32_t (&x)[WORDS],
-                                           const uint32_t (&y)[WORDS])
-{
-    typedef typename real_of<T>::type R;
-    alignas(16) T a[MIXED_N], b[MIXED_N];
-    memcpy(a, x, sizeof a);
-    memcpy(b, y, sizeof b);
-    if (!step_in_line(s.opcode, a, b))
-        return false;
-    if (s.result_type == number_of<T>::value) {
-        memcpy(x, a, sizeof a);
-    } else if (s.result_type == MYLIB_BOOL) {
-        alignas(16) t_bool r[MIXED_N];
-#pragma unroll
-        for (int i = 0; i < MIXED_N; i++)
-            r[i] = convert<t_bool>(a[i]);
-        memcpy(x, r, sizeof r);
-    } else if constexpr (real_of<T>::is_complex) {
-        alignas(16) R r[MIXED_N];
-#pragma unroll
-        for (int i = 0; i < MIXED_N; i++)
-            r[i] = a[i].re;
-        memcpy(x, r, sizeof r);
-    }
-    return true;
-}
-
-/*
- * Computes the operations that are calls, for all elements of a thread in two slots.  The result of
- * absolute is packed as the real type.
- */
-template <typename T> __device__ __forceinline__ void call_words_as(int opcode, uint4 *x, uint4 *y)
-{
-#pragma unroll 1
-    for (int i = 0; i < MIXED_N; i++) {
-        T *a = (T *)element_of(x, sizeof(T), i);
-        call_one(opcode, a, (const T *)element_of(y, sizeof(T), i));
-        if constexpr (real_of<T>::is_complex) {
-            typedef typename real_of<T>::type R;
-            if (opcode == MYLIB_OP_absolute)
-                *(R *)element_of(x, sizeof(R), i) = a->re;
         }
+    } else if (args.reduced_way == MYLIB_FUSED_ACROSS) {
+        finish_across<combine_any, T, B>(f, args, values);
+    } else if (threadIdx.x == 0) {
+        T *results = values + MYLIB_FUSED_KEPT_BLOCKS * LANES;
+        reduce_blocks(f, results, blocks_of_part<T, WAY>(args));
+        store_part(args, (int32_t)blockIdx.x, results[0]);
     }
-}
-__device__ __noinline__ void call_words(int type, int opcode, uint4 *x, uint4 *y)
-{
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        call_words_as<t_##s>(opcode, x, y);                                                        \
-        break;
-        MIXED_TYPES(DT)
-#undef DT
-    }
-}
-/* Computes x = mask ? x : y for elements of B's size. */
-template <typename B>
-__device__ __forceinline__ void select_words(uint32_t (&x)[WORDS], const uint32_t (&y)[WORDS],
-                                             uint32_t mask)
-{
-    alignas(16) B a[MIXED_N], b[MIXED_N];
-    memcpy(a, x, sizeof a);
-    memcpy(b, y, sizeof b);
-    select(a, b, mask);
-    memcpy(x, a, sizeof a);
 }
 
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<MIXED>)
-    mixed_kernel(const __grid_constant__ fused_args args)
-{
-    alignas(16) uint32_t x[WORDS] = {0}, y[WORDS] = {0};
-    uint4 *own = fused_shared + threadIdx.x;
-    uint32_t mask = 0;
-    position<SPACED> at;
-    at.count = mylib_fused_spaced(&args, (int32_t)blockIdx.x, (int32_t)threadIdx.x, MIXED_N,
-                                  &at.row, &at.column);
-    if (at.count == 0)
-        return;
-#pragma unroll 1
-    for (int i = 0; i < args.statements; i++) {
-        const mylib_fused_statement s = args.statement[i];
-        bool is_mask = s.opcode == MYLIB_OPCODE_SET_MASK;
-        int type = is_mask ? MYLIB_BOOL : s.type;
-        if (s.operand[1] == MYLIB_FUSED_FORWARDED) {
-#pragma unroll
-            for (int j = 0; j < WORDS; j++)
-                y[j] = x[j];
-        }
-        if (s.operand[1] != MYLIB_FUSED_ABSENT &&
-            (s.operand[1] != MYLIB_FUSED_FORWARDED || s.operand_type[1] != type))
-            read_mixed(args, s.operand[1], s.operand_type[1], type, at, own, y, x);
-        if (s.operand[0] != MYLIB_FUSED_FORWARDED || (!is_mask && s.operand_type[0] != type))
-            read_mixed(args, s.operand[0], s.operand_type[0], type, at, own, x, y);
-        if (s.opcode < MYLIB_OP_COUNT) {
-            bool is_done = true;
-            switch (s.type) {
-#define DT(t, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        is_done = step_words<t_##t>(s, x, y);                                                      \
-        break;
-                MIXED_TYPES(DT)
-#undef DT
-            }
-            if (!is_done) {
-                uint4 *place = place_of<MIXED>(own, args.registers);
-                write_words(place, x);
-                write_words(place_of<MIXED>(own, args.registers + 1), y);
-                call_words(s.type, s.opcode, place, place_of<MIXED>(own, args.registers + 1));
-                read_words(place, x);
-            }
-        } else if (is_mask) {
-            mask = 0;
-#pragma unroll
-            for (int j = 0; j < MIXED_N; j++)
-                mask |= (uint32_t)((y[j / 4] >> 8 * (j % 4) & 0xff) != 0) << j;
-        } else if (s.opcode == MYLIB_OPCODE_SELECT) {
-            switch (size_of(s.type)) {
-            case 1:
-                select_words<uint8_t>(x, y, mask);
-                break;
-            case 2:
-                select_words<uint16_t>(x, y, mask);
-                break;
-            case 4:
-                select_words<uint32_t>(x, y, mask);
-                break;
-            default:
-                select_words<uint64_t>(x, y, mask);
-            }
-        }
-        if (s.target != MYLIB_FUSED_ABSENT)
-            write_words(place_of<MIXED>(own, s.target - MYLIB_FUSED_REGISTER), x);
-    }
-
-    store_words(args, at, size_of(args.result_type), x);
-}
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 cudaError_t launch(const fused_args *args, cudaStream_t stream)
 {
     void *parameters[] = {(void *)args};
-    const void *kernel = (const void *)mixed_kernel;
+    const void *kernel = NULL;
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        kernel = args->spare > 0 ? (const void *)fused_kernel<t_##s, CALLS>                        \
+        kernel = args->spare > 0 ? (const void *)fused_kernel<t_##s, FUNCTIONS>                    \
                  : args->is_flat ? (const void *)fused_kernel<t_##s, FLAT>                         \
                                  : (const void *)fused_kernel<t_##s, SPACED>;                      \
         break;
         MYLIB_FUSED_TYPES(DT)
 #undef DT
     }
-    if (args->is_reduced)
-        kernel = args->computed_type == MYLIB_F32 ? (const void *)reduced_kernel<t_f32>
-                                                  : (const void *)reduced_kernel<t_f64>;
+    if (args->is_reduced && args->computed_type == MYLIB_F32)
+        kernel = args->spare > 0 ? (const void *)reduced_kernel<t_f32, CALLS>
+                                 : (const void *)reduced_kernel<t_f32, SPACED>;
+    else if (args->is_reduced)
+        kernel = args->spare > 0 ? (const void *)reduced_kernel<t_f64, CALLS>
+                                 : (const void *)reduced_kernel<t_f64, SPACED>;
     const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
     return cudaLaunchKernel(
         kernel, dim3((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts),

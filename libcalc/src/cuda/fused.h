@@ -10,12 +10,11 @@
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
- * Other programs run in the mixed kernel, if all their types have 8 bytes at most.  Each of the
- * types has one more kernel, for programs with calls: functions (of f32 and f64), operations that
- * take as long, and conversions.
+ * Each of the types has one more kernel, for programs with calls: functions (of f32 and f64),
+ * operations that take as long, and conversions.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
- * reduced_kernel() in fused.cu.
+ * reduce_results() in fused.cu.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
@@ -30,14 +29,15 @@ extern "C" {
 #define MYLIB_FUSED_TYPES(DT)                                                                      \
     DT(i32, I32)                                                                                   \
     DT(i64, I64)                                                                                   \
+    DT(u32, U32)                                                                                   \
+    DT(u64, U64)                                                                                   \
     DT(f16, F16)                                                                                   \
     DT(f32, F32)                                                                                   \
     DT(f64, F64)                                                                                   \
     DT(c64, C64)                                                                                   \
     DT(c128, C128)
-#define MYLIB_FUSED_MIXED 255 /* as computed_type */
 
-#define MYLIB_FUSED_MAX_STATEMENTS 96
+#define MYLIB_FUSED_MAX_STATEMENTS 192
 #define MYLIB_FUSED_MAX_CONSTANTS 32
 #define MYLIB_FUSED_MAX_REGISTERS 21
 #define MYLIB_FUSED_SPARE_REGISTERS 2 /* for what is done by calls */
@@ -46,16 +46,23 @@ extern "C" {
 
 /*
  * Groups of 16 bytes, which a thread has of each operand: the more, the less it decodes; fewer let
- * more threads run.  In the mixed kernel they are elements of at most 8 bytes.
+ * more threads run.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_CALL_GROUPS 4
-#define MYLIB_FUSED_FLAT_GROUPS 2 /* and in reductions */
-#define MYLIB_FUSED_MIXED_GROUPS 2
+#define MYLIB_FUSED_FLAT_GROUPS 2
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
 #define MYLIB_FUSED_MAX_BLOCKS 64             /* of terms, that a thread block reduces */
+#define MYLIB_FUSED_KEPT_BLOCKS 8             /* whose lanes are kept */
+#define MYLIB_FUSED_TILE (24 << 10)           /* bytes of short rows and the gaps between them */
+
+/*
+ * The ways of a reduction: threads lie along the terms of an output, or across the outputs, or have
+ * all terms of some outputs, which lie in one piece of memory.
+ */
+enum { MYLIB_FUSED_ALONG, MYLIB_FUSED_ACROSS, MYLIB_FUSED_SHORT };
 
 /* The places of an operand: an input as it is stored, a register, a constant, or: */
 enum {
@@ -67,15 +74,11 @@ enum {
     MYLIB_FUSED_ABSENT = 254,
 };
 
-/*
- * Operands are converted to `type` as they are read, SET_MASK's to bool.  In a program of one type
- * operand_type says nothing: what is not an input has that type.
- */
+/* Inputs are converted as they are read; everything else is of the computed type. */
 typedef struct mylib_fused_statement {
     uint8_t opcode;
     uint8_t operand[2];
     uint8_t target; /* a register that gets the result too, or ABSENT */
-    uint8_t type, result_type, operand_type[2];
 } mylib_fused_statement;
 
 /* One launch: the last dimension is the columns, and rows are all the others. */
@@ -107,11 +110,16 @@ typedef struct mylib_fused_args {
     mylib_divider row_divider[MYLIB_FUSED_MAX_NDIM - 1];
     /*
      * In a reduction the columns are the terms of an output, and the rows are the outputs.  A
-     * thread block takes a part: some sets of blocks of terms, where a set has as many blocks as
-     * its threads have the lanes of.  The result of a part goes to data[0], part_stride after the
-     * result of the part before, and row_stride[0][0] after that of the output before.
+     * thread block takes a part: some sets of blocks of terms, where a set has as many blocks as a
+     * thread has terms of its lane.  The result of a part goes to the row of its output,
+     * part_stride after the result of the part before.
      */
-    int32_t reduction, sets;
+    int32_t reduction, reduced_way, sets;
+    int32_t rounds;      /* across: lanes of a thread; short: 1 */
+    int32_t lane_bits;   /* across: 2^lane_bits lanes; short: 2^lane_bits threads reduce a row */
+    int32_t warp_bits;   /* across: 2^warp_bits warps share outputs */
+    int32_t gap;         /* short: bytes between rows in shared memory */
+    uint32_t row_factor; /* short: row of a term = its number * row_factor >> 20 */
     int64_t part_stride;
     MYLIB_ALIGNAS(16)
     unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
@@ -121,7 +129,7 @@ typedef struct mylib_fused_args {
 /* MYLIB_FUSED_FITS, or the reason why the program does not fit a launch. */
 typedef enum mylib_fused_fit {
     MYLIB_FUSED_FITS,
-    MYLIB_FUSED_TOO_LONG, /* statements, constants, registers: or types without a kernel */
+    MYLIB_FUSED_NOT_THE_PROGRAM, /* too long, several types, or a type without a kernel */
     MYLIB_FUSED_TOO_MANY_DIMENSIONS,
     MYLIB_FUSED_TOO_MANY_ELEMENTS,
 } mylib_fused_fit;
@@ -134,28 +142,28 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
                                  const mylib_layout *layout);
 
 /*
- * Prepares a launch that reduces the program's results: the kept dimensions come first, and operand
- * 0 is ignored.  Returns the parts of each output, and leaves data[0],
- * row_stride[0][0] and part_stride to the caller; returns 0 if one launch cannot do it.
+ * Prepares a launch that reduces the program's results to operand 0: the kept dimensions come
+ * first.  Returns the parts of each output; if there are several, they need another place, see
+ * mylib_fused_set_partial().  Returns 0 if one launch cannot do it.
  */
 int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
                                    const mylib_layout *layout, int kept_ndim,
                                    mylib_reduction reduction);
+/* Puts the parts into `partial`: the first part of all outputs, then the second, ... */
+void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 
 /* The groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
-    return args->computed_type == MYLIB_FUSED_MIXED ? MYLIB_FUSED_MIXED_GROUPS
-           : args->is_flat || args->is_reduced      ? MYLIB_FUSED_FLAT_GROUPS
-           : args->spare > 0                        ? MYLIB_FUSED_CALL_GROUPS
-                                                    : MYLIB_FUSED_SPACED_GROUPS;
+    return args->is_flat     ? MYLIB_FUSED_FLAT_GROUPS
+           : args->spare > 0 ? MYLIB_FUSED_CALL_GROUPS
+                             : MYLIB_FUSED_SPACED_GROUPS;
 }
 
 /* The elements of a group. */
 static inline int mylib_fused_group(const mylib_fused_args *args)
 {
-    const int is_mixed = args->computed_type == MYLIB_FUSED_MIXED;
-    return MYLIB_FUSED_GROUP(is_mixed ? 8 : mylib_type_size((mylib_type)args->computed_type));
+    return MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
 }
 
 /* The elements of a thread. */
@@ -164,35 +172,55 @@ static inline int mylib_fused_elements(const mylib_fused_args *args)
     return mylib_fused_groups(args) * mylib_fused_group(args);
 }
 
+/* Blocks of a reduction of whose lanes a thread has the terms at once. */
+static inline int mylib_fused_set(const mylib_fused_args *args)
+{
+    return mylib_fused_elements(args) / (MYLIB_BLOCK_TERMS / MYLIB_BLOCK_LANES);
+}
+
 /*
- * Bytes of shared memory of a thread block: the registers, and a mask for each thread; reductions
- * have two vectors of lanes for each thread, and a result for each block.
+ * Bytes of shared memory of a thread block: the registers, and a mask for each thread.  Reductions
+ * have more: along, the lanes of some blocks, and a result for each block; across, a thread's lanes
+ * of a set, and as many for each step of the tree over its lanes; or a tile.
  */
 static inline int mylib_fused_shared(const mylib_fused_args *args)
 {
-    const int slots =
-        (args->registers + args->spare) * mylib_fused_groups(args) + 2 * args->is_reduced;
-    return args->threads * (slots * 16 + 4) + args->is_reduced * MYLIB_FUSED_MAX_BLOCKS * 8;
+    const int slots = (args->registers + args->spare) * mylib_fused_groups(args);
+    const int nbytes = args->threads * (slots * 16 + 4);
+    const int size = (int)mylib_type_size((mylib_type)args->computed_type);
+    if (!args->is_reduced)
+        return nbytes;
+    if (args->reduced_way == MYLIB_FUSED_SHORT)
+        return nbytes + MYLIB_FUSED_TILE;
+    if (args->reduced_way == MYLIB_FUSED_ACROSS)
+        return nbytes + args->threads * (1 + args->lane_bits - args->warp_bits) *
+                            mylib_fused_set(args) * size;
+    return nbytes + (MYLIB_FUSED_KEPT_BLOCKS * MYLIB_BLOCK_LANES + MYLIB_FUSED_MAX_BLOCKS) * size;
 }
 
-/* Blocks of terms that a thread block of a reduction takes at once. */
-static inline int mylib_fused_set(const mylib_fused_args *args)
+/* The terms of a part of an output of a reduction, at most, and the parts. */
+static inline int64_t mylib_fused_part(const mylib_fused_args *args)
 {
-    return args->threads * mylib_fused_group(args) / MYLIB_BLOCK_LANES;
+    return (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
 }
-
-/* The parts of each output of a reduction. */
 static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
 {
-    int64_t part = (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
-    return mylib_divide_up(args->columns, part);
+    return mylib_divide_up(args->columns, mylib_fused_part(args));
+}
+
+/* The outputs of a thread block of a reduction. */
+static inline int mylib_fused_outputs(const mylib_fused_args *args)
+{
+    return args->reduced_way == MYLIB_FUSED_ALONG    ? 1
+           : args->reduced_way == MYLIB_FUSED_ACROSS ? args->threads >> args->warp_bits
+                                                     : args->tile_rows;
 }
 
 /* Thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
     if (args->is_reduced)
-        return args->rows * mylib_fused_parts(args);
+        return mylib_divide_up(args->rows, mylib_fused_outputs(args)) * mylib_fused_parts(args);
     if (!args->is_flat)
         return args->tiles;
     return mylib_divide_up(args->columns, (int64_t)args->threads * mylib_fused_elements(args));
@@ -223,6 +251,13 @@ MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int
         row = quotient;
     }
     return offset + (int64_t)row * args->row_stride[d][k];
+}
+
+/* Returns the rows of a tile of a reduction of short rows. */
+MYLIB_DEVICE_FN int32_t mylib_fused_tile(const mylib_fused_args *args, int32_t block)
+{
+    const int32_t rows = args->rows - block * args->tile_rows;
+    return rows < args->tile_rows ? rows : args->tile_rows;
 }
 
 /* Finds a thread's first spaced element; returns how many of its `most` elements exist. */

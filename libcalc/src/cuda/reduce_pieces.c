@@ -2,7 +2,7 @@
  * reduce_pieces.c - reduces what programs give, and host arrays, on a GPU, piece by piece.  Plain
  * C.
  *
- * A program of f32 or f64 along contiguous memory is reduced as it is computed (fused.h).  The
+ * A program of f32 or f64 is reduced as it is computed if its layout allows it (fused.h).  The
  * values of any other program go to temporary memory and are reduced from there: some outputs at a
  * time, with all of their terms, or some terms of some outputs.  In that memory the outputs lie
  * side by side if they do so in the inputs.
@@ -543,16 +543,11 @@ static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *s
         mylib_fused_init_reduction(&args, j->program, layout, j->kept_ndim, j->reduction);
     if (parts == 0)
         return 0;
-    if (parts == 1) {
-        args.data[0] = layout->data[0];
-        args.row_stride[0][0] = j->kept_ndim == 0 ? 0 : layout->strides[0][0];
-    } else {
+    if (parts > 1) {
         MYLIB_TRY(
             mylib_cuda_alloc(j->device, (size_t)(args.rows * parts * size), j->stream, &partial));
-        args.data[0] = partial;
-        args.row_stride[0][0] = size;
+        mylib_fused_set_partial(&args, partial);
     }
-    args.part_stride = args.rows * size;
     MYLIB_TRY(mylib_cuda_launch_fused(&args, j->stream));
     if (parts > 1) {
         mylib_strides strides;
