@@ -379,6 +379,7 @@ typedef struct expression_object {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     core_state *state; /* of the module, which the type keeps alive */
+    PyObject *names;   /* of the inputs; NULL before the first plan */
     int inputs;
     int plans;   /* in use */
     int replace; /* the next one to be replaced */
@@ -484,24 +485,55 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
     return result;
 }
 
+/* Returns which input a name belongs to, besides the first `given`; -1 if to none. */
+static int find_input(const expression_object *self, Py_ssize_t given, PyObject *name)
+{
+    for (int k = (int)given; k < self->inputs; k++)
+        if (PyTuple_GET_ITEM(self->names, k) == name)
+            return k;
+    for (int k = (int)given; k < self->inputs; k++) /* another object */
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, k), name) == 0)
+            return k;
+    return -1;
+}
+
+/*
+ * Puts the arguments of a call in the order of the inputs.  Returns false if they are not the
+ * inputs, each once, and perhaps out.
+ */
+static int order_arguments(const expression_object *self, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames, PyObject **ordered, PyObject **out_ret)
+{
+    const Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    Py_ssize_t found = nargs;
+    if (self->plans == 0 || nargs > self->inputs)
+        return 0;
+    for (Py_ssize_t i = 0; i < nargs; i++)
+        ordered[i] = args[i];
+    for (Py_ssize_t i = 0; i < nkw; i++) {
+        PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
+        const int k = find_input(self, nargs, name);
+        if (k >= 0) { /* a call has no name twice */
+            ordered[k] = value;
+            found++;
+        } else if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
+            *out_ret = value != Py_None ? value : NULL;
+        } else {
+            return 0;
+        }
+    }
+    return found == self->inputs;
+}
+
 static PyObject *expression_call(PyObject *object, PyObject *const *args, size_t nargsf,
                                  PyObject *kwnames)
 {
     expression_object *self = (expression_object *)object;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
-               nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *out = NULL;
-    int is_usual = nargs == self->inputs && nkw == 0;
-    if (nargs == self->inputs && nkw == 1 &&
-        PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "out") == 0) {
-        out = args[nargs] != Py_None ? args[nargs] : NULL;
-        is_usual = 1;
-    }
-    if (is_usual && self->plans > 0) {
-        PyObject *result = NULL;
-        if (call_plan(self, args, out, &result) <= DONE)
-            return result;
-    }
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    PyObject *ordered[MAX_INPUTS], *out = NULL, *result = NULL;
+    if (order_arguments(self, args, nargs, kwnames, ordered, &out) &&
+        call_plan(self, ordered, out, &result) <= DONE)
+        return result;
     return call_python(object, args, nargs, kwnames);
 }
 
@@ -519,12 +551,15 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
 }
 
 /* Keeps a plan, unless there is one for its key.  Replaces the oldest if there are too many. */
-static void add_plan(expression_object *self, const plan *new, int inputs)
+static void add_plan(expression_object *self, const plan *new, PyObject *names)
 {
+    const int inputs = (int)PyTuple_GET_SIZE(names);
     program_object *old = NULL;
     Py_BEGIN_CRITICAL_SECTION((PyObject *)self);
     int is_known = 0;
     self->inputs = inputs;
+    if (self->names == NULL)
+        self->names = Py_NewRef(names);
     for (int i = 0; i < self->plans; i++)
         is_known |= memcmp(self->plan[i].key, new->key, (size_t)inputs) == 0;
     if (!is_known) {
@@ -538,27 +573,34 @@ static void add_plan(expression_object *self, const plan *new, int inputs)
 }
 
 PyDoc_STRVAR(remember_doc,
-             "_remember($self, inputs, sources, program, reduction, dtype, /)\n--\n\n"
-             "Calls on inputs of the same types as these are `program` of the inputs with the "
+             "_remember($self, names, inputs, sources, program, reduction, dtype, /)\n--\n\n"
+             "Calls on inputs, of these names, of the same types as these are `program` of the "
+             "inputs with the "
              "numbers `sources`; all its values reduced to one of `dtype`, if `reduction` is a "
              "number as for Program.reduce(), and not -1.");
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
     expression_object *self = (expression_object *)object;
-    PyObject *inputs, *sources, *program, *dtype;
+    PyObject *names, *inputs, *sources, *program, *dtype;
     plan new = {NULL, {0}, {0}, -1, MYLIB_I8};
-    if (!PyArg_ParseTuple(args, "O!O!OiO:_remember", &PyTuple_Type, &inputs, &PyTuple_Type,
-                          &sources, &program, &new.reduction, &dtype) ||
+    if (!PyArg_ParseTuple(args, "O!O!O!OiO:_remember", &PyTuple_Type, &names, &PyTuple_Type,
+                          &inputs, &PyTuple_Type, &sources, &program, &new.reduction, &dtype) ||
         take_dtype(dtype, &new.type) < 0)
         return NULL;
     if (Py_TYPE(program) != self->state->program_type ||
         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||
         PyTuple_GET_SIZE(inputs) > MAX_INPUTS ||
+        PyTuple_GET_SIZE(inputs) != PyTuple_GET_SIZE(names) ||
         (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs))) {
         PyErr_SetString(PyExc_ValueError, "_remember(): these do not belong together");
         return NULL;
     }
     new.program = (program_object *)program;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); k++)
+        if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k))) {
+            PyErr_SetString(PyExc_TypeError, "_remember(): a name is a str");
+            return NULL;
+        }
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++)
         if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
@@ -572,7 +614,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
         }
         new.source[k] = (uint8_t)source;
     }
-    add_plan(self, &new, (int)PyTuple_GET_SIZE(inputs));
+    add_plan(self, &new, names);
     Py_RETURN_NONE;
 }
 
@@ -580,6 +622,7 @@ static int expression_traverse(PyObject *object, visitproc visit, void *arg)
 {
     const expression_object *self = (expression_object *)object;
     Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->names);
     for (int i = 0; i < self->plans; i++)
         Py_VISIT(self->plan[i].program);
     return 0;
@@ -590,6 +633,7 @@ static void expression_dealloc(PyObject *object)
     expression_object *self = (expression_object *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
+    Py_CLEAR(self->names);
     for (int i = 0; i < self->plans; i++)
         Py_CLEAR(self->plan[i].program);
     type->tp_free(object);

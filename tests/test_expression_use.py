@@ -401,3 +401,34 @@ def test_variables_are_not_kept() -> None:
         d = evaluate("c * 2")
 
     assert Body.c == 3 and Body.d == 6
+
+
+@cases.each_device()
+@pytest.mark.parametrize("text", ["out - b * c", "sum(out - b * c)"])
+def test_names_are_bound_in_order(device: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is remembered takes each argument by position or name, without Python."""
+    expression = Expression(text)
+    out, b, c = (pcd.asarray(np.array([k, 5.0, 7.5 * k]), device=device) for k in (2, 3, 4))
+    want = np.asarray(pcd.asnumpy(expression(out, b, c)))
+    monkeypatch.setattr(Expression, "_call", None)
+    names = {"out": out, "b": b, "c": c}
+    for first in range(4):
+        for order in itertools.permutations(list(names)[first:]):
+            args = list(names.values())[:first]
+            got = expression(*args, **{name: names[name] for name in order})
+            assert np.array_equal(pcd.asnumpy(got), want)
+    if text == "out - b * c":  # given by position, the name is the option's
+        target = pcd.empty(3, device=device)
+        assert expression(out, b, c=c, out=target) is target
+        assert expression(out, c=c, out=None, b=b) is not target
+        assert np.array_equal(pcd.asnumpy(target), want)
+    monkeypatch.undo()
+    for args, named in (
+        ((out, b), {}),
+        ((out, b), {"b": b, "c": c}),
+        ((out, b, c, c), {}),
+        ((), {"b": b, "c": c}),
+        ((out,), {"b": b, "d": c}),
+    ):
+        with pytest.raises(TypeError, match="the inputs of the expression are out, b, c"):
+            expression(*args, **named)

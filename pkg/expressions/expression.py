@@ -670,12 +670,12 @@ class Expression(core.ExpressionBase):
         nodes = self._graph.nodes
         sources = tuple(nodes[node][1] for node, _ in lowered.sources)
         if reduction is None:
-            self._remember(tuple(inputs), sources, program, -1, lowered.dtype)
+            self._remember(self.inputs, tuple(inputs), sources, program, -1, lowered.dtype)
         elif reduction.axis is None and not reduction.keepdims:
             kind = REDUCTIONS.get(reduction.name)
             dtype = reduction_type(reduction.name, lowered.dtype)
             if kind is not None and dtype != np.bool_:
-                self._remember(tuple(inputs), sources, program, kind, dtype)
+                self._remember(self.inputs, tuple(inputs), sources, program, kind, dtype)
 
     # ---- About it ----
 
