@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -508,19 +508,6 @@ def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
     return result
 
 
-def join(arrays: Sequence[Array], axis: int, dtype: Any) -> Array:
-    """Returns Arrays, whose shapes agree in all other axes, one after the other along an axis."""
-    shape = list(arrays[0].shape)
-    sizes = [x.shape[axis] for x in arrays]
-    shape[axis] = sum(sizes)
-    result = core.empty(shape, dtype, arrays[0]._ordinal, False)
-    begin, before = 0, [slice(None)] * axis
-    for x, size in zip(arrays, sizes, strict=True):
-        core.copy(result[tuple([*before, slice(begin, begin + size)])], x)
-        begin += size
-    return result
-
-
 # ---- Helpers: printing ---------------------------------------------------------------------------
 
 
@@ -536,7 +523,7 @@ def _summary(array: Array) -> Any:
             last = list(first)
             first[axis] = slice(0, edge + 1)
             last[axis] = slice(size - edge, size)
-            array = join([array[tuple(first)], array[tuple(last)]], axis, array.dtype)
+            array = core.join_arrays((array[tuple(first)], array[tuple(last)]), axis, None)
     return asnumpy(array)
 
 

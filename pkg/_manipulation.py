@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, join
+from ._array import Array
 from ._convert import check_cast, convert
 from ._creation import asarray
 from ._interop import as_array
@@ -57,7 +57,6 @@ def _casts(dtype: Any, casting: str) -> dict[str, Any]:
     return {"dtype": dtype, "casting": None if casting == "same_kind" else casting}
 
 
-@in_default_mode
 def concatenate(
     arrays: Sequence[Any],
     axis: int | None = 0,
@@ -72,6 +71,15 @@ def concatenate(
     >>> concatenate([[1, 2], [3]])
     array([1, 2, 3])
     """
+    if dtype is None and casting == "same_kind" and type(arrays) in (list, tuple):
+        result = core.join_arrays(tuple(arrays), axis, None)
+        if result is not NotImplemented:
+            return result
+    return _concatenate(arrays, axis, dtype, casting)
+
+
+@in_default_mode
+def _concatenate(arrays: Sequence[Any], axis: int | None, dtype: Any, casting: str) -> Any:
     arrays = [as_array(x) for x in sequence("concatenate", arrays)]
     if axis is not None:
         (axis,) = axes_of("concatenate", "axis", integer("concatenate", "axis", axis))
@@ -95,7 +103,7 @@ def concatenate(
     if dtype is not None or casting != "same_kind":
         for x in arrays:
             check_cast("concatenate", x.dtype, target, casting)
-    return join(arrays, axis, target)
+    return core.join_arrays(tuple(arrays), axis, target)
 
 
 @in_default_mode
@@ -123,13 +131,18 @@ def stack(
     return concatenate([x[index] for x in arrays], axis, dtype=dtype, casting=casting)
 
 
-@in_default_mode
 def where(condition: Any, x: Any, y: Any, /) -> Any:
     """Returns elements of `x` where `condition` is true (not 0), else of `y`; broadcast, promoted.
 
     >>> where([True, False], 1, 2)
     array([1, 2])
     """
+    result = core.where_arrays(condition, x, y)
+    return _where(condition, x, y) if result is NotImplemented else result
+
+
+@in_default_mode
+def _where(condition: Any, x: Any, y: Any) -> Any:
     operands = [as_array(a) for a in (condition, x, y)]
     if not any(isinstance(a, Array) for a in operands):
         for number, other in ((x, y), (y, x)):

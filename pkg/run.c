@@ -457,6 +457,126 @@ static PyObject *select_function(PyObject *module, PyObject *args)
     return finish(&c, status);
 }
 
+PyDoc_STRVAR(where_doc, "where_arrays(condition, x, y, /)\n--\n\n"
+                        "A new Array of the elements of x where the condition is true, else of y: "
+                        "Arrays of one GPU, x and y of one type.  NotImplemented for others.");
+static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, MOST_INPUTS);
+    int64_t shape[MYLIB_MAX_NDIM];
+    int ndim;
+    mylib_status status = MYLIB_OK;
+    outcome done = DONE;
+    PyObject *out = NULL;
+    if (count != MOST_INPUTS) {
+        PyErr_SetString(PyExc_TypeError, "where_arrays() takes a condition and two arrays");
+        return NULL;
+    }
+    for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
+        done = is_array(c.state, args[k]) ? take_operand(&c, k, args[k]) : OTHER_OPERAND;
+    if (done == DONE && c.arrays[2].type != c.arrays[3].type)
+        done = OTHER_TYPE;
+    if (done == DONE)
+        done = place(&c);
+    if (done == DONE)
+        done = broadcast(&c, &ndim, shape);
+    if (done == DONE) {
+        const mylib_type type = c.arrays[2].type;
+        out = new_output(&c, type, num_of_type(type), 'C', ndim, shape);
+        if (out == NULL || note_uses(&c, out) < 0)
+            done = FAILED;
+    }
+    if (done == DONE) {
+        Py_BEGIN_ALLOW_THREADS
+            status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1],
+                                  &c.arrays[2], &c.arrays[3]);
+        Py_END_ALLOW_THREADS
+        if (status != MYLIB_OK) {
+            raise_status(c.state, status);
+            done = FAILED;
+        }
+    }
+    release(&c);
+    if (done != DONE)
+        Py_CLEAR(out);
+    return done > DONE ? Py_NewRef(Py_NotImplemented) : out;
+}
+
+/* Copies an Array into a result, from index `begin` of an axis on. */
+static int copy_part(core_state *state, PyObject *result, PyObject *source, int axis, int64_t begin)
+{
+    PyObject *const pair[] = {result, source};
+    int64_t shape[MYLIB_MAX_NDIM];
+    mylib_status status;
+    DECLARE_CALL(c, state, 1, 0);
+    if (take_arrays(&c, pair, 2) < 0)
+        return -1;
+    mylib_array *part = &c.arrays[0];
+    memcpy(shape, part->shape, sizeof *shape * (size_t)part->ndim);
+    shape[axis] = c.arrays[1].shape[axis];
+    part->data = (char *)part->data + begin * part->strides[axis];
+    part->shape = shape;
+    Py_BEGIN_ALLOW_THREADS
+        status = mylib_copy_array(stream_handle(c.stream), part, &c.arrays[1]);
+    Py_END_ALLOW_THREADS
+    release(&c);
+    if (status != MYLIB_OK)
+        raise_status(state, status);
+    return status != MYLIB_OK ? -1 : 0;
+}
+
+PyDoc_STRVAR(join_doc,
+             "join_arrays(arrays, axis, dtype, /)\n--\n\n"
+             "A new Array: a tuple of Arrays of one GPU, one after the other along an "
+             "axis, an int.  If dtype is None, they are of one type.  NotImplemented for others, "
+             "and if shapes do not agree.");
+static PyObject *join_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *arrays, *number, *dtype;
+    int is_large = 0;
+    if (!PyArg_ParseTuple(args, "O!OO:join_arrays", &PyTuple_Type, &arrays, &number, &dtype))
+        return NULL;
+    const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+    if (count == 0 || !is_array(state, PyTuple_GET_ITEM(arrays, 0)) || !PyLong_CheckExact(number))
+        Py_RETURN_NOTIMPLEMENTED;
+    long axis = PyLong_AsLongAndOverflow(number, &is_large);
+    const mylib_array *first = &((array_object *)PyTuple_GET_ITEM(arrays, 0))->a;
+    mylib_type type = first->type;
+    if (dtype != Py_None && take_dtype(dtype, &type) < 0)
+        return NULL;
+    int64_t shape[MYLIB_MAX_NDIM], size = 0;
+    axis += axis < 0 ? first->ndim : 0;
+    if (is_large || axis < 0 || axis >= first->ndim)
+        Py_RETURN_NOTIMPLEMENTED;
+    memcpy(shape, first->shape, sizeof *shape * (size_t)first->ndim);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *x = PyTuple_GET_ITEM(arrays, i);
+        const mylib_array *a = is_array(state, x) ? &((array_object *)x)->a : NULL;
+        if (a == NULL || a->device.index != first->device.index || a->ndim != first->ndim ||
+            (dtype == Py_None && a->type != type) ||
+            __builtin_add_overflow(size, a->shape[axis], &size))
+            Py_RETURN_NOTIMPLEMENTED;
+        for (int d = 0; d < first->ndim; d++)
+            if (d != axis && a->shape[d] != shape[d])
+                Py_RETURN_NOTIMPLEMENTED;
+    }
+    shape[axis] = size;
+    DECLARE_CALL(c, state, 1, 1);
+    if (take_arrays(&c, &PyTuple_GET_ITEM(arrays, 0), 1) < 0)
+        return NULL;
+    PyObject *result = new_output(&c, type, num_of_type(type), 'C', first->ndim, shape);
+    release(&c);
+    int64_t begin = 0;
+    for (Py_ssize_t i = 0; i < count && result != NULL; i++) {
+        PyObject *x = PyTuple_GET_ITEM(arrays, i);
+        if (copy_part(state, result, x, (int)axis, begin) < 0)
+            Py_CLEAR(result);
+        begin += ((array_object *)x)->a.shape[axis];
+    }
+    return result;
+}
+
 PyDoc_STRVAR(arange_doc, "arange(out, start, step, /)\n--\n\n"
                          "out[i] = start + i * step; start and step are NumPy arrays without "
                          "dimensions, of out's type.");
@@ -562,6 +682,8 @@ PyMethodDef run_functions[] = {
     {"map", map_function, METH_VARARGS, map_doc},
     {"copy", copy_function, METH_VARARGS, copy_doc},
     {"select", select_function, METH_VARARGS, select_doc},
+    {"where_arrays", FASTCALL(where_function), METH_FASTCALL, where_doc},
+    {"join_arrays", join_function, METH_VARARGS, join_doc},
     {"arange", arange_function, METH_VARARGS, arange_doc},
     {"astype_new", FASTCALL(astype_new_function), METH_FASTCALL, astype_new_doc},
     {NULL, NULL, 0, NULL},
