@@ -397,6 +397,7 @@ def _reduction_cases(nbytes: int) -> Iterator[Case]:
             tolerance=1e-12,
         )
     yield from _narrow_and_short_cases(nbytes)
+    yield from _expression_cases(nbytes)
     size = math.isqrt(nbytes // 4)
     yield TraceCase(
         "gpu arrays",
@@ -471,6 +472,65 @@ def _narrow_and_short_cases(nbytes: int) -> Iterator[Case]:
             yield case(f"mean {type_}", "xp.mean(a)", type_, (n,), "f8", 0.8)
 
 
+def _expression_cases(nbytes: int) -> Iterator[Case]:
+    """Reductions of expressions along rows and across them, in one pass."""
+    for type_, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
+        size = np.dtype(type_).itemsize
+        rows = 2 ** (int(math.log2(nbytes // 2 // size)) // 2)
+        shapes = [(nbytes // 2 // size // length, length) for length in (3, 16, 300, 1000, 5000)]
+        for axis, shape in [(1, shape) for shape in shapes] + [(0, (rows, rows))]:
+            for text, count in (("a * a", 1), ("(a - b) ** 2", 2)):
+                arrays = tuple((name, type_, shape) for name in "ab"[:count])
+                given = ", ".join(f"{name}={name}" for name in "ab"[:count])
+                where = f"of rows of {shape[1]}" if axis else "along axis 0"
+                function = eval(f"lambda a, b=None: ({text}).sum(axis={axis})")
+                yield GpuCase(
+                    "gpu arrays",
+                    f"sum({text}) {where} {type_}",
+                    9,
+                    (Goal(reference=CEILING, ratio=0.85 if axis else 0.9),),
+                    "cuda",
+                    statement=f"xp.evaluate('sum({text}, axis={axis})', dict({given}))",
+                    peers=(
+                        ("CuPy", f"({text}).sum({axis})"),
+                        ("PyTorch", f"({text}).sum({axis})"),
+                    ),
+                    arrays=arrays,
+                    expected=function,
+                    nbytes=count * math.prod(shape) * size + shape[1 - axis] * size,
+                    tolerance=tolerance,
+                )
+
+
+def _function_cases(nbytes: int) -> Iterator[Case]:
+    """Elementary functions of large arrays."""
+    names = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "tanh", "sqrt", "cbrt", "arctan")
+    two = ("power", "arctan2", "hypot", "logaddexp")
+    for type_, ratio, tolerance in (("f8", 1, 1e-14), ("f4", 0.85, 1e-6)):
+        n = nbytes // np.dtype(type_).itemsize
+        for name in names + two:
+            arrays = tuple((operand, type_, (n,)) for operand in ("ab" if name in two else "a"))
+            statement = f"xp.{name}({', '.join(operand for operand, *_ in arrays)}, out=out)"
+            in_torch = None if name == "cbrt" else statement.replace("power", "pow")
+            goals = [Goal(reference="PyTorch", ratio=ratio)]
+            if type_ == "f8":
+                goals.append(Goal(reference=CEILING, ratio=0.6 if name in two else 0.9))
+            yield GpuCase(
+                "gpu functions",
+                f"{name} {type_}",
+                9,
+                tuple(goals),
+                "cuda",
+                statement=statement,
+                peers=(("PyTorch", in_torch),),
+                arrays=arrays,
+                out=(type_, (n,)),
+                expected=getattr(np, name),
+                nbytes=(1 + len(arrays)) * nbytes,
+                tolerance=tolerance,
+            )
+
+
 class TraceCase(GpuCase):
     """One call at a time, each waited for."""
 
@@ -538,4 +598,4 @@ class SweepCase(GpuCase):
 def list_cases(nbytes: int) -> list[Case]:
     """All cases of arrays on the GPU; large arrays have `nbytes`."""
     cases = [*_map_cases(nbytes), *_layout_cases(nbytes), *_reduction_cases(nbytes), *_call_cases()]
-    return [*cases, *_size_cases(nbytes // 8)]
+    return [*cases, *_function_cases(nbytes), *_size_cases(nbytes // 8)]
