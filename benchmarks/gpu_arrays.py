@@ -570,6 +570,32 @@ def _call_cases() -> Iterator[Case]:
             out=("f8", (1000,)),
             enqueue=True,
         )
+    no_slower = (Goal(reference="CuPy", ratio=1), Goal(reference="PyTorch", ratio=1))
+    peers: tuple[tuple[str, str | None], ...]
+    for statement, peers in (
+        ("xp.where(a > b, a, b)", ()),
+        ("xp.concatenate((a, b))", (("PyTorch", "xp.cat((a, b))"),)),
+        (
+            "xp.zeros(1000, device='cuda')",
+            (
+                ("CuPy", "xp.zeros(1000)"),
+                ("PyTorch", "xp.zeros(1000, dtype=xp.float64, device='cuda')"),
+            ),
+        ),
+        ("a[10:20]", ()),
+        ("float(a.sum())", ()),
+    ):
+        yield GpuCase(
+            "gpu calls",
+            f"{statement.replace('xp.', '')} f8 n=1000 enqueue",
+            15,
+            no_slower,
+            "cuda",
+            statement=statement,
+            peers=peers,
+            arrays=arrays,
+            enqueue=True,
+        )
 
 
 def _size_cases(most: int) -> Iterator[Case]:
