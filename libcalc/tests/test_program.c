@@ -1073,6 +1073,43 @@ static void test_arrays_refused(void)
 #define PART 1
 #endif
 
+/*
+ * Terms of one type by way of a second, summed as a third, have the values of the second: block
+ * kernels that widen an input themselves must not see past it.
+ */
+static void test_terms_by_way_of_another_type(void)
+{
+    enum { N = 37 };
+    static _Alignas(16) unsigned char values[N * 16], converted[N * 16], sum[16], right[16];
+    const int64_t size[] = {N};
+    rng r = rng_make(0);
+    for (int k = 0; k < TEST_COMPUTED_COUNT * TEST_COMPUTED_COUNT * TEST_COMPUTED_COUNT; k++) {
+        const mylib_type from = (mylib_type)(k % TEST_COMPUTED_COUNT);
+        const mylib_type via = (mylib_type)(k / TEST_COMPUTED_COUNT % TEST_COMPUTED_COUNT);
+        const mylib_type type = (mylib_type)(k / TEST_COMPUTED_COUNT / TEST_COMPUTED_COUNT);
+        const mylib_step step = {MYLIB_STEP_CONVERT, (int32_t)via, {0, 0, 0}};
+        const mylib_type types[] = {from};
+        const mylib_array in = {values, test_cpu, from, 1, size, NULL};
+        const mylib_array middle = {converted, test_cpu, via, 1, size, NULL};
+        const mylib_array out = {sum, test_cpu, type, 0, NULL, NULL};
+        const mylib_array wanted = {right, test_cpu, type, 0, NULL, NULL};
+        mylib_program *program = NULL;
+        test_set_case("%s by way of %s as %s", test_types[from].name, test_types[via].name,
+                      test_types[type].name);
+        fill_values(&r, from, N, values);
+        if (mylib_program_create(1, types, 0, NULL, 1, &step, &program) != MYLIB_OK)
+            continue; /* complex numbers become no others */
+        CHECK_OK(mylib_copy_array(NULL, &middle, &in));
+        const mylib_status st = mylib_reduce(MYLIB_SUM, type, test_cpu, NULL, &wanted, &middle);
+        CHECK(mylib_program_reduce(program, MYLIB_SUM, type, test_cpu, NULL, &out, &in) == st,
+              "not status %d", (int)st);
+        if (st == MYLIB_OK)
+            CHECK(same_value(type, sum, right), "%s, not %s", describe(type, sum),
+                  describe(type, right));
+        mylib_program_free(program);
+    }
+}
+
 int main(void)
 {
     test_begin("program");
@@ -1096,6 +1133,7 @@ int main(void)
     test_constant_flags();
     test_single_statements();
     test_repeated_terms();
+    test_terms_by_way_of_another_type();
     rng r = rng_make(TEST_LEVEL_COUNT);
     test_large(&r);
     return test_end();

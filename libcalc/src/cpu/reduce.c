@@ -112,6 +112,7 @@ static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
     const mylib_statement *last = &p->statement[p->statements - 1];
     const mylib_type own = (mylib_type)last->operand[0].type;
     const int is_input = p->statements == 1 && last->opcode == MYLIB_OPCODE_CONVERT &&
+                         (last->type == own || last->type == type) && /* not by way of a third */
                          mylib_input_of_operand(p, 0) >= 0;
     return is_input && own <= MYLIB_U64 && (type == MYLIB_I64 || type == MYLIB_U64) ? own : type;
 }
