@@ -474,7 +474,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
 constexpr int ROWS = TERMS / LANES; /* of lanes in a block */
 template <typename T, int WAY> constexpr int BLOCKS_AT_ONCE = N<T, WAY> / ROWS;
 
-/* What a reduction has in shared memory, after the masks. */
+/* Returns the place of a reduction's values in shared memory, after the masks. */
 template <typename T, int WAY> __device__ __forceinline__ T *reduced_values(const fused_args &args)
 {
     return (T *)(masks_of<WAY>(args) + blockDim.x);

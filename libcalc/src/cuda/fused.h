@@ -14,7 +14,7 @@
  * operations that take as long, and conversions.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
- * reduce_results() in fused.cu.
+ * reduced_kernel() in fused.cu.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
