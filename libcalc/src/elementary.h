@@ -40,6 +40,9 @@
 #define MYLIB_HARD_BINARY(X)                                                                       \
     X(arctan2, f32) X(arctan2, f64)                                                                \
     X(logaddexp, f32) X(logaddexp, f64)
+/* Functions of f32 of which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
+#define MYLIB_MENDED(X)                                                                            \
+    X(exp2) X(log) X(log10) X(log1p) X(sinh) X(arcsinh) X(arccosh) X(arctan) X(arccos)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \
     X(power, f32) X(power, f64)
 /* clang-format on */

@@ -4,9 +4,8 @@
 #ifndef MYLIB_MODULUS_H
 #define MYLIB_MODULUS_H
 
-#include <math.h>
-
 #include "bits.h"
+#include "roots.h"
 
 /*
  * With x the larger part and h = sqrt(x^2 + y^2), rounded, h - x is exact (Sterbenz), so that
@@ -32,8 +31,8 @@ MYLIB_FN double modulus_f64(double x, double y)
     double scale = f64_of_bits(0x7fe0000000000000 - unscale);
     double ax = f64_of_bits((uint64_t)(larger & ~is_infinite)) * scale;
     double ay = f64_of_bits((uint64_t)(smaller & ~(is_infinite | is_far))) * scale;
-    double y2 = ay * ay, h = sqrt(ax * ax + y2), d = h - ax;
-    double correction = ((y2 - 2 * ax * d) - d * d) / (2 * h + 0x1p-1000); /* of 0: 0 */
+    double y2 = ay * ay, h = root_of(ax * ax + y2), d = h - ax;
+    double correction = quotient_of((y2 - 2 * ax * d) - d * d, 2 * h + 0x1p-1000); /* of 0: 0 */
     uint64_t bits = bits_of_f64((h + correction) * f64_of_bits(unscale));
     return f64_of_bits(bits | (uint64_t)(infinity & is_infinite)); /* the bits are 0 then */
 }

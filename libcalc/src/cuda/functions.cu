@@ -10,28 +10,69 @@ namespace
 
 /* ---- A function and a type ------------------------------------------------------------------- */
 
-/* Elements of a thread: 16 bytes, or 4 elements of small types; half as many of a long function. */
-template <int OP, typename T>
-constexpr int ELEMENTS = (sizeof(T) < 4 ? 4 : 16 / (int)sizeof(T)) / (is_long<OP> ? 2 : 1);
+/* Of N elements of a thread, as many stand side by side in a vector of at most 16 bytes. */
+template <int N, typename T> constexpr int GROUP = N *(int)sizeof(T) > 16 ? 16 / (int)sizeof(T) : N;
+
+/* A block's elements: whole vectors of each thread, or single ones, at most `left`. */
+struct block_elements {
+    int64_t first; /* of the block */
+    int64_t left;
+    bool is_vector;
+};
+
+/* Element i of a thread, from the block's first; one that is not there is the first. */
+template <int N, int G> __device__ __forceinline__ int place(const block_elements &e, int i)
+{
+    if (e.is_vector)
+        return (i / G * THREADS + (int)threadIdx.x) * G + i % G;
+    const int at = i * THREADS + (int)threadIdx.x;
+    return at < e.left ? at : 0;
+}
 
 template <typename T, int N>
-__device__ __forceinline__ void read_operand(const mylib_function_args &args, int k, int64_t at,
-                                             int n, bool is_vector, T (&x)[N])
+__device__ __forceinline__ void read_operand(const mylib_function_args &args, int k,
+                                             const block_elements &e, T (&x)[N])
 {
-    typedef typename bits_of<N * sizeof(T)>::type bits;
+    constexpr int G = GROUP<N, T>;
+    typedef typename bits_of<G * sizeof(T)>::type bits;
     const char *p = args.in[k];
     if (p == NULL || args.is_single[k]) {
         T value = p == NULL ? *(const T *)args.constant[k] : load_element<T>(p);
 #pragma unroll
         for (int i = 0; i < N; i++)
             x[i] = value;
-    } else if (is_vector) {
-        *(bits *)x = *(const bits *)(p + at * (int64_t)sizeof(T));
+        return;
+    }
+    p += e.first * (int64_t)sizeof(T);
+    if (e.is_vector) {
+#pragma unroll
+        for (int i = 0; i < N; i += G)
+            *(bits *)(x + i) = *(const bits *)(p + place<N, G>(e, i) * (int64_t)sizeof(T));
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++)
-            x[i] = load_element<T>(p + (at + (i < n ? i : 0)) * (int64_t)sizeof(T));
+            x[i] = load_element<T>(p + place<N, G>(e, i) * (int64_t)sizeof(T));
     }
+}
+
+/* Computes r[i] of a[i] and b[i]; elements that are not easy one by one, after the others. */
+template <int OP, typename T, int N>
+__device__ __forceinline__ void apply_at_once(const T (&a)[N], const T (&b)[N],
+                                              typename function<OP, T>::type (&r)[N])
+{
+    bool is_hard[N] = {}, is_any_hard = false;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        r[i] = by_hardness<OP, T>::easy(a[i], b[i], is_hard[i]);
+        is_any_hard |= is_hard[i];
+    }
+    if constexpr (by_hardness<OP, T>::has_hard)
+        if (is_any_hard) {
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                if (is_hard[i])
+                    r[i] = by_hardness<OP, T>::any(a[i], b[i]);
+        }
 }
 
 template <int OP, typename T>
@@ -39,30 +80,31 @@ __global__ void __launch_bounds__(THREADS)
     function_kernel(const __grid_constant__ mylib_function_args args)
 {
     typedef typename function<OP, T>::type R;
-    constexpr int N = ELEMENTS<OP, T>;
-    typedef typename bits_of<N * sizeof(R)>::type bits;
+    constexpr int N = AT_ONCE<OP, T>, G = GROUP<N, T>;
+    typedef typename bits_of<G * sizeof(R)>::type bits;
     alignas(16) T a[N], b[N];
     alignas(16) R r[N];
-    const int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * N;
-    if (at >= args.n)
-        return;
-    const int n = args.n - at < N ? (int)(args.n - at) : N;
-    const bool is_vector = args.is_aligned && n == N;
-    read_operand(args, 0, at, n, is_vector, a);
-    if (args.inputs == 2)
-        read_operand(args, 1, at, n, is_vector, b);
+    block_elements e = {(int64_t)blockIdx.x * (THREADS * N), 0, false};
+    e.left = args.n - e.first;
+    e.is_vector = args.is_aligned && e.left >= THREADS * N;
+    read_operand(args, 0, e, a);
+    if constexpr (function<OP, T>::inputs == 2) {
+        read_operand(args, 1, e, b);
+        apply_at_once<OP>(a, b, r);
+    } else {
+        apply_at_once<OP>(a, a, r);
+    }
+    R *out = (R *)args.out + e.first;
+    if (e.is_vector) {
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        r[i] = function<OP, T>::apply(a[i], args.inputs == 2 ? b[i] : a[i]);
-    R *out = (R *)args.out + at;
-    if (is_vector) {
-        __stcs((bits *)out, *(const bits *)r);
+        for (int i = 0; i < N; i += G)
+            __stcs((bits *)(out + place<N, G>(e, i)), *(const bits *)(r + i));
         return;
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (i < n)
-            out[i] = r[i];
+        if (i * THREADS + (int)threadIdx.x < e.left)
+            out[i * THREADS + (int)threadIdx.x] = r[i];
 }
 
 /* ---- Elementary functions of complex numbers ------------------------------------------------- */
@@ -121,10 +163,10 @@ typedef struct chosen {
 
 template <int OP, typename T> chosen choose()
 {
-    if constexpr (OP >= MYLIB_OP_sin && class_of<T>::value == COMPLEX)
+    if constexpr (is_elementary<OP> && class_of<T>::value == COMPLEX)
         return {complex_kernel, THREADS};
     else
-        return {function_kernel<OP, T>, (int64_t)THREADS * ELEMENTS<OP, T>};
+        return {function_kernel<OP, T>, (int64_t)THREADS * AT_ONCE<OP, T>};
 }
 
 } // namespace

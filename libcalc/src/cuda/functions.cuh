@@ -1,6 +1,6 @@
 /*
  * functions.cuh - the functions of ops.h as types: function<OP, T>::apply(a, b), of the type
- * function<OP, T>::type.
+ * function<OP, T>::type, of function<OP, T>::inputs arguments; b is any number if it is one.
  */
 #ifndef MYLIB_FUNCTIONS_CUH
 #define MYLIB_FUNCTIONS_CUH
@@ -15,9 +15,10 @@ namespace
 template <int OP, typename T> struct function {
     static constexpr bool is_defined = false;
 };
-#define FUNCTION(op, s, R, value)                                                                  \
+#define FUNCTION(op, s, inputs_, R, value)                                                         \
     template <> struct function<MYLIB_OP_##op, t_##s> {                                            \
         static constexpr bool is_defined = true;                                                   \
+        static constexpr int inputs = inputs_;                                                     \
         typedef R type;                                                                            \
         static __device__ __forceinline__ R apply(t_##s a, t_##s b)                                \
         {                                                                                          \
@@ -25,17 +26,73 @@ template <int OP, typename T> struct function {
             return value;                                                                          \
         }                                                                                          \
     };
-#define FUNCTION_UNARY(op, s) FUNCTION(op, s, t_##s, op##_##s(a))
-#define FUNCTION_BINARY(op, s) FUNCTION(op, s, t_##s, op##_##s(a, b))
-#define FUNCTION_UNARY_REAL(op, s) FUNCTION(op, s, real_of<t_##s>::type, op##_##s(a))
-#define FUNCTION_TEST(op, s) FUNCTION(op, s, t_bool, {(uint8_t)(op##_##s(a) != 0)})
+#define FUNCTION_UNARY(op, s) FUNCTION(op, s, 1, t_##s, op##_##s(a))
+#define FUNCTION_BINARY(op, s) FUNCTION(op, s, 2, t_##s, op##_##s(a, b))
+#define FUNCTION_UNARY_REAL(op, s) FUNCTION(op, s, 1, real_of<t_##s>::type, op##_##s(a))
+#define FUNCTION_TEST(op, s) FUNCTION(op, s, 1, t_bool, {(uint8_t)(op##_##s(a) != 0)})
 #define ROW(kind, op, set) MYLIB_SET_##set(FUNCTION_##kind, op)
 MYLIB_FUNCTIONS(ROW)
 #undef ROW
 
+/*
+ * The same in two parts: easy(a, b, &is_hard), short and without a branch, has the value unless it
+ * sets is_hard; any(a, b) always has it.  An easy element leaves is_hard as it is.
+ */
+template <int OP, typename T> struct by_hardness {
+    static constexpr bool has_hard = false;
+    typedef typename function<OP, T>::type type;
+    static __device__ __forceinline__ type easy(T a, T b, bool &)
+    {
+        return function<OP, T>::apply(a, b);
+    }
+};
+#define BY_HARDNESS(op, s, find_hard, value)                                                       \
+    template <> struct by_hardness<MYLIB_OP_##op, t_##s> {                                         \
+        static constexpr bool has_hard = true;                                                     \
+        static __device__ __forceinline__ t_##s easy(t_##s a, t_##s b, bool &is_hard)              \
+        {                                                                                          \
+            find_hard;                                                                             \
+            return value;                                                                          \
+        }                                                                                          \
+        static __device__ __noinline__ t_##s any(t_##s a, t_##s b)                                 \
+        {                                                                                          \
+            return function<MYLIB_OP_##op, t_##s>::apply(a, b);                                    \
+        }                                                                                          \
+    };
+#define HARD(op, s)                                                                                \
+    BY_HARDNESS(op, s, (void)b; is_hard |= op##_is_hard_##s(a) != 0, op##_easy_##s(a))
+#define HARD_BINARY(op, s)                                                                         \
+    BY_HARDNESS(op, s, is_hard |= op##_is_hard_##s(a, b) != 0, op##_easy_##s(a, b))
+#define IN_TWO_STEPS(op, s)                                                                        \
+    BY_HARDNESS(op, s, const t_dd first = op##_first_##s(a);                                       \
+                is_hard |= op##_is_rare_##s(a, b, first) != 0, op##_second_##s(a, b, first))
+#define MENDED(op)                                                                                 \
+    BY_HARDNESS(op, f32, (void)b; const double near = op##_near(a);                                \
+                is_hard |= is_near_middle(near) != 0, (float)near)
+MYLIB_HARD(HARD)
+MYLIB_HARD_BINARY(HARD_BINARY)
+MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
+MYLIB_MENDED(MENDED)
+#undef MENDED
+#undef IN_TWO_STEPS
+#undef HARD_BINARY
+#undef HARD
+
 /* Functions whose code would be long, were it repeated for as many elements as the others'. */
 template <int OP>
 constexpr bool is_long = OP == MYLIB_OP_arctan2 || OP == MYLIB_OP_power || OP == MYLIB_OP_logaddexp;
+
+/* Functions that compute for longer than their elements take to arrive. */
+template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
+
+/*
+ * Elements that a thread computes at once, so that their steps overlap: 16 bytes, 32 of elementary
+ * functions, whose constants are then loaded once for all, and 4 elements of small types; half as
+ * many of a long function.
+ */
+template <int OP, typename T>
+constexpr int AT_ONCE = (sizeof(T) < 4 ? 4 : (is_elementary<OP> ? 32 : 16) / (int)sizeof(T)) /
+                        (is_long<OP> ? 2 : 1);
 
 } // namespace
 

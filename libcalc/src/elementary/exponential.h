@@ -191,18 +191,23 @@ MYLIB_FN double clamp_to(double x, double limit)
     const double above = x < -limit ? -limit : x;
     return above > limit ? limit : above;
 }
+MYLIB_FN float clamp_f32(float x, float limit)
+{
+    const float above = x < -limit ? -limit : x;
+    return above > limit ? limit : above;
+}
 
 /* Functions with a relative error of 2^-52, to be rounded to f32 or f16; large where they are. */
-MYLIB_FN double exp_near(double x)
+MYLIB_FN double exp_within(double within) /* -200 to 200 */
 {
-    const double within = clamp_to(x, 200);
     const double m = FMA(within, 0x1.71547652b82fep0, EXPONENT_MAGIC), n = m - EXPONENT_MAGIC;
     const double a = FMA(-n, 0x1.62e42fefa38p-1, within), r = FMA(-n, 0x1.ef35793c7673p-45, a);
     return FMA(r, exp_slope(r), 1) * f64_of_bits(bits_of_f64(m) << 52);
 }
-MYLIB_FN double exp2_near(double x)
+MYLIB_FN double exp_near(float x) { return exp_within(clamp_f32(x, 200)); }
+MYLIB_FN double exp2_near(float x)
 {
-    const double within = clamp_to(x, 300);
+    const double within = clamp_f32(x, 300);
     const double m = within + EXPONENT_MAGIC, f = within - (m - EXPONENT_MAGIC);
     return FMA(f, exp2_slope(f), 1) * f64_of_bits(bits_of_f64(m) << 52);
 }
@@ -211,14 +216,14 @@ MYLIB_FN float exp2_f32(float x)
     const float y = mend(x, (float)exp2_near(x), 0x1.853a6ep-9f, 0x1.00870ap0f);
     return mend(x, y, -0x1.e7526ep-6f, 0x1.f58d62p-1f);
 }
-MYLIB_FN double expm1_near(double x)
+MYLIB_FN double expm1_within(double within) /* -200 to 200 */
 {
-    const double within = clamp_to(x, 200);
     const double m = FMA(within, 0x1.71547652b82fep0, EXPONENT_MAGIC), n = m - EXPONENT_MAGIC;
     const double a = FMA(-n, 0x1.62e42fefa38p-1, within), r = FMA(-n, 0x1.ef35793c7673p-45, a);
     const double scale = f64_of_bits(bits_of_f64(m) << 52);
-    return with_sign_of(FMA(r * exp_slope(r), scale, scale - 1), x);
+    return with_sign_of(FMA(r * exp_slope(r), scale, scale - 1), within);
 }
+MYLIB_FN double expm1_near(float x) { return expm1_within(clamp_f32(x, 200)); }
 DEFINE_NARROW(exp)
 DEFINE_F16(exp2)
 DEFINE_NARROW(expm1)

@@ -18,7 +18,7 @@ MYLIB_FN int is_infinite_f64(double x) { return magnitude(x) == INFINITY_F64; }
 MYLIB_FN double hypot_to_odd(double x, double y)
 {
     const t_dd sum = two_sum(x * x, y * y);
-    const double root = SQRT(sum.hi), rest = FMA(-root, root, sum.hi) + sum.lo;
+    const double root = root_of(sum.hi), rest = FMA(-root, root, sum.hi) + sum.lo;
     const double odd = to_odd(root, rest);
     return (is_infinite_f64(x) | is_infinite_f64(y)) ? INFINITY_F64 : odd;
 }

@@ -40,13 +40,16 @@ typedef struct t_octant {
     double n_y, n_x, d_y, d_x, eighths;
 } t_octant;
 
-MYLIB_FN t_octant octant_of(double y, double x)
+MYLIB_FN t_octant octant_at(int is_above, int is_near, double y, double x)
 {
-    const int is_above = y > TAN_1_8_PI * x, is_near = !(y > TAN_3_8_PI * x);
     const double eighths = is_near ? is_above ? 1.0 : 0.0 : 2.0;
     t_octant octant = {is_near ? y : 0, is_above ? x : 0, is_above ? y : 0, is_near ? x : 0,
                        eighths};
     return octant;
+}
+MYLIB_FN t_octant octant_of(double y, double x)
+{
+    return octant_at(y > TAN_1_8_PI * x, !(y > TAN_3_8_PI * x), y, x);
 }
 
 /*
@@ -56,7 +59,7 @@ MYLIB_FN t_octant octant_of(double y, double x)
  */
 MYLIB_FN t_dd angle_dd(double eighths, t_dd n, t_dd d)
 {
-    const double inverse = 1 / d.hi, t = n.hi * inverse, z = t * t;
+    const double inverse = inverse_of(d.hi), t = n.hi * inverse, z = t * t;
     const double left = (FMA(-t, d.hi, n.hi) + FMA(-t, d.lo, n.lo)) * inverse;
     const double hi = eighths * QUARTER_PI_HI;
     const double lo = FMA(eighths, QUARTER_PI_LO, FMA(eighths, QUARTER_PI_HI, -hi));
@@ -82,10 +85,11 @@ MYLIB_FN double arctan_f64(double x)
     const t_dd n = fast_two_sum(-o.n_x, o.n_y), d = fast_two_sum(o.d_x, o.d_y);
     return with_sign_of(angle_f64(o.eighths, n, d), x);
 }
-MYLIB_FN double arctan_near(double x)
+/* From 2^100 on the result is that of 2^100.  The limits are rounded down to f32. */
+MYLIB_FN double arctan_near(float x)
 {
-    const double size = magnitude(x), y = size > 0x1p300 ? 0x1p300 : size;
-    const t_octant o = octant_of(y, 1);
+    const float size = magnitude_f32(x), y = size > 0x1p100f ? 0x1p100f : size;
+    const t_octant o = octant_at(y > 0x1.a82798p-2f, !(y > 0x1.3504f2p1f), y, 1);
     return with_sign_of(angle_near(o.eighths, o.n_y - o.n_x, o.d_x + o.d_y), x);
 }
 MYLIB_FN float arctan_f32(float x)
@@ -162,14 +166,14 @@ MYLIB_FN double arctan2_near(double y, double x)
 }
 MYLIB_FN float arctan2_easy_f32(float y, float x) { return (float)arctan2_near(y, x); }
 /*
- * Finds results that an error of 4 ulps, which is more than there is, could round to another f32:
- * the 29 bits after those of f32 are within 4 of a half; and results for which f32 has fewer bits.
+ * Finds results that an error of 4 ulps, which is more than there is, could round to another f32,
+ * and results for which f32 has fewer bits.
  */
 MYLIB_FN int arctan2_is_hard_f32(float y, float x)
 {
-    const uint64_t angle = bits_of_f64(arctan2_near(y, x)) & ~SIGN_BIT_F64;
-    return (((angle - 0x0ffffffc) & 0x1fffffff) <= 8) |
-           ((angle != 0) & (angle < 0x3810000000000000));
+    const double angle = arctan2_near(y, x);
+    const uint64_t size = bits_of_f64(angle) & ~SIGN_BIT_F64;
+    return is_near_middle(angle) | ((size != 0) & (size < 0x3810000000000000));
 }
 /*
  * The same in t_dd, with the series of arctan t: 45 terms for t^2 <= 0.172 leave 2^-119.  The
@@ -239,7 +243,7 @@ typedef struct t_arcsine {
 
 MYLIB_FN t_arcsine arcsine_of(double size)
 {
-    const double z = size > 0.5 ? FMA(-0.5, size, 0.5) : size * size, root = SQRT(z);
+    const double z = size > 0.5 ? FMA(-0.5, size, 0.5) : size * size, root = root_of(z);
     t_arcsine a = {size > 0.5 ? root : size, z, size > 0.5 ? 1.0 : 0.0};
     return a;
 }
@@ -250,7 +254,7 @@ MYLIB_FN t_arcsine arcsine_of(double size)
 MYLIB_FN double arcsine_sum_f64(double quarters, double factor, t_arcsine a)
 {
     /* The small summand is for 0 / 0. */
-    const double left = FMA(-a.s, a.s, a.z) / (a.s + (a.s + 0x1p-1000)) * a.is_above;
+    const double left = quotient_of(FMA(-a.s, a.s, a.z), a.s + (a.s + 0x1p-1000)) * a.is_above;
     const double rest = FMA(a.s * a.z, arcsin_polynomial(a.z), left);
     const t_dd sum = fast_two_sum(quarters * HALF_PI_HI, factor * a.s);
     return sum.hi + (sum.lo + FMA(factor, rest, quarters * HALF_PI_LO));
@@ -277,9 +281,9 @@ MYLIB_FN double arcsin_f64(double x)
     const t_arcsine a = arcsine_of(magnitude(x));
     return with_sign_of(arcsine_sum_f64(a.is_above, arcsin_factor(a), a), x);
 }
-MYLIB_FN double arcsin_near(double x)
+MYLIB_FN double arcsin_near(float x)
 {
-    const t_arcsine a = arcsine_of(magnitude(x));
+    const t_arcsine a = arcsine_of(magnitude_f32(x));
     return with_sign_of(arcsine_sum_near(a.is_above, arcsin_factor(a), a), x);
 }
 DEFINE_NARROW(arcsin)
@@ -289,9 +293,9 @@ MYLIB_FN double arccos_f64(double x)
     const t_arcsine a = arcsine_of(magnitude(x));
     return arcsine_sum_f64(arccos_quarters(a, x), arccos_factor(a, x), a);
 }
-MYLIB_FN double arccos_near(double x)
+MYLIB_FN double arccos_near(float x)
 {
-    const t_arcsine a = arcsine_of(magnitude(x));
+    const t_arcsine a = arcsine_of(magnitude_f32(x));
     return arcsine_sum_near(arccos_quarters(a, x), arccos_factor(a, x), a);
 }
 MYLIB_FN float arccos_f32(float x)

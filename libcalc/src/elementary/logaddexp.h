@@ -62,7 +62,7 @@ MYLIB_FN_IN_LINE t_dd log1p_to_74_bits(t_dd x)
     const double f = is_near ? x.hi : 0.5 * minus_1.hi;
     const double f_lo = is_near ? x.lo : 0.5 * (minus_1.lo + x.lo);
     const double half = 0.5 * f, d = 1 + half, d_lo = (half - (d - 1)) + 0.5 * f_lo;
-    const double inverse = 1 / d, s = f * inverse;
+    const double inverse = inverse_of(d), s = f * inverse;
     const double s_lo = FMA(-s, d_lo, FMA(-s, d, f) + f_lo) * inverse;
     const double z = s * s, z_lo = FMA(s + s, s_lo, FMA(s, s, -z)), z2 = z * z;
     double even = FMA(z2, 0x1.822a53aba9a6ep-25, 0x1.e1e0feefb0c1ep-21);
@@ -262,16 +262,16 @@ MYLIB_FN double signed_to_odd(t_dd x)
 }
 MYLIB_FN_IN_LINE float logaddexp_easy_f32(float x, float y)
 {
-    return (float)signed_to_odd(logaddexp_wide(x, y));
+    return (float)logaddexp_wide(x, y).hi;
 }
-/* 1 where twice the bound of the error may change the rounding. */
+/*
+ * 1 where the rounding is in doubt.  The error, 2^-70 of the larger of |m| and the result, is below
+ * 3 ulps of a result above 2^-16 |m|.
+ */
 MYLIB_FN_IN_LINE int logaddexp_is_hard_f32(float x, float y)
 {
-    const t_dd value = logaddexp_wide(x, y);
-    const double error = (magnitude(x > y ? x : y) + magnitude(value.hi)) * 0x1p-70;
-    const float low = (float)signed_to_odd(make_dd(value.hi, value.lo - error));
-    const float high = (float)signed_to_odd(make_dd(value.hi, value.lo + error));
-    return (low != high) & (magnitude(value.hi) < INFINITY_F64);
+    const double value = logaddexp_wide(x, y).hi, least = magnitude(x > y ? x : y) * 0x1p-16;
+    return is_near_middle(value) | (magnitude(value) < least);
 }
 /* e^x - more, where more is 0 or 1, to 2^-98 of it, |x.hi| <= 200: the Taylor series. */
 MYLIB_FN t_dd exp_precise(t_dd x, double more)

@@ -59,7 +59,7 @@ MYLIB_FN double log_series(double z)
 MYLIB_FN t_dd log_of_sum(double f, double f_lo)
 {
     const double half = 0.5 * f, d = 1 + half, d_lo = (half - (d - 1)) + 0.5 * f_lo;
-    const double inverse = 1 / d, s = f * inverse;
+    const double inverse = inverse_of(d), s = f * inverse;
     const double s_lo = FMA(-s, d_lo, FMA(-s, d, f) + f_lo) * inverse, z = s * s;
     return make_dd(s, FMA(s, log_series(z), FMA(0.25 * z, s_lo, s_lo)));
 }
@@ -101,6 +101,12 @@ MYLIB_FN t_dd log1p_dd(t_dd x)
 MYLIB_FN double log_special(double x, double value)
 {
     const double at_most_0 = x == 0 ? -INFINITY_F64 : NAN_F64, above = x < INFINITY_F64 ? value : x;
+    return x > 0 ? above : at_most_0;
+}
+MYLIB_FN double log_special_f32(float x, double value)
+{
+    const double at_most_0 = x == 0 ? -INFINITY_F64 : NAN_F64;
+    const double above = x < (float)INFINITY_F64 ? value : (double)x;
     return x > 0 ? above : at_most_0;
 }
 
@@ -163,11 +169,11 @@ MYLIB_FN double log1p_near_0(double f)
     return FMA(s * z, p, s);
 }
 /* Functions of an x of f32 or f16, whose values are near enough to round them to either. */
-MYLIB_FN double log_near(double x)
+MYLIB_FN double log_near(float x)
 {
     const t_split s = split(x, 0);
     const double log_m = log1p_near_0(s.m - 1);
-    return log_special(x, FMA(s.k, 0x1.62e42fefa39efp-1, log_m));
+    return log_special_f32(x, FMA(s.k, 0x1.62e42fefa39efp-1, log_m));
 }
 MYLIB_FN float log_f32(float x)
 {
@@ -177,27 +183,28 @@ MYLIB_FN float log_f32(float x)
     y = mend(x, y, 0x1.b121a6p76f, 0x1.a9a3f2p5f);
     return mend(x, y, 0x1.6351d8p95f, 0x1.08b512p6f);
 }
-MYLIB_FN double log2_near(double x)
+MYLIB_FN double log2_near(float x)
 {
     const t_split s = split(x, 0);
-    return log_special(x, FMA(log1p_near_0(s.m - 1), 0x1.71547652b82fep0, s.k));
+    return log_special_f32(x, FMA(log1p_near_0(s.m - 1), 0x1.71547652b82fep0, s.k));
 }
-MYLIB_FN double log10_near(double x)
+MYLIB_FN double log10_near(float x)
 {
     const t_split s = split(x, 0);
     const double log_m = log1p_near_0(s.m - 1) * 0x1.bcb7b1526e50ep-2;
-    return log_special(x, FMA(s.k, 0x1.34413509f79ffp-2, log_m));
+    return log_special_f32(x, FMA(s.k, 0x1.34413509f79ffp-2, log_m));
 }
 MYLIB_FN float log10_f32(float x)
 {
     return mend(x, (float)log10_near(x), 0x1.fddcf4p-98f, -0x1.d33a46p4f);
 }
-MYLIB_FN double log1p_near(double x)
+MYLIB_FN double log1p_near(float x)
 {
-    const t_split s = split(1 + x, 0);
-    const double log_m = log1p_near_0(magnitude(x) < 0.25 ? x : s.m - 1);
+    const double wide = x;
+    const t_split s = split(1 + wide, 0);
+    const double log_m = log1p_near_0(magnitude_f32(x) < 0.25f ? wide : s.m - 1);
     const double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
-    const double result = x < INFINITY_F64 ? with_sign_of(near, x) : x;
+    const double result = x < (float)INFINITY_F64 ? with_sign_of(near, wide) : wide;
     return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
 }
 MYLIB_FN float log1p_f32(float x)

@@ -11,6 +11,7 @@
 #define MYLIB_NUMBERS_H
 
 #include "bits.h"
+#include "roots.h"
 
 /* ---- Fused multiply-add and square root ---------------------------------------------------- */
 
@@ -148,6 +149,11 @@ MYLIB_FN double magnitude(double x) { return f64_of_bits(bits_of_f64(x) & ~SIGN_
 MYLIB_FN double with_sign_of(double x, double y)
 {
     return f64_of_bits((bits_of_f64(x) & ~SIGN_BIT_F64) | (bits_of_f64(y) & SIGN_BIT_F64));
+}
+MYLIB_FN float magnitude_f32(float x) { return f32_of_bits(bits_of_f32(x) & 0x7fffffff); }
+MYLIB_FN float with_sign_of_f32(float x, float y)
+{
+    return f32_of_bits((bits_of_f32(x) & 0x7fffffff) | (bits_of_f32(y) & 0x80000000));
 }
 
 /* ---- Integers in doubles ------------------------------------------------------------------- */
@@ -349,17 +355,22 @@ MYLIB_FN float mend_odd(float x, float value, float at, float known)
     return mend(x, mend(x, value, at, known), -at, -known);
 }
 
+/* 1 where the rounding of value to f32 may be in doubt: it is within 4 of its ulps of a middle. */
+MYLIB_FN int is_near_middle(double value)
+{
+    return ((bits_of_f64(value) - 0x0ffffffc) & 0x1fffffff) <= 8;
+}
+
 /*
- * n / d, to be rounded to f32 or f16, where 1 / d does not underflow.  On a GPU an inverse of 20
- * bits, one step of third order and a correction take half of the instructions of a division; the
- * last bit may differ from the CPU's, that of f32 does not: all arguments have been tried.
+ * n / d, to be rounded to f32 or f16, where 1 / d does not underflow.  On a GPU an estimate of 20
+ * bits, a step and a correction take half of the instructions of a division; the last bit may
+ * differ from the CPU's, that of f32 does not: all arguments have been tried.
  */
 MYLIB_FN double quotient_near(double n, double d)
 {
 #if defined(__CUDA_ARCH__)
-    double rough;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(rough) : "d"(d));
-    const double e = FMA(-d, rough, 1), inverse = FMA(rough, FMA(e, e, e), rough), q = n * inverse;
+    const double rough = estimate_inverse(d), inverse = FMA(rough, FMA(-d, rough, 1), rough);
+    const double q = n * inverse;
     return FMA(FMA(-d, q, n), inverse, q);
 #else
     return n / d;
@@ -374,6 +385,6 @@ MYLIB_FN double quotient_near(double n, double d)
     MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); }                               \
     DEFINE_F16(op)
 #define DEFINE_F16(op)                                                                             \
-    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(f64_from_f16(x))); }
+    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near((float)f64_from_f16(x))); }
 
 #endif /* MYLIB_NUMBERS_H */

@@ -23,7 +23,7 @@
 MYLIB_FN_IN_LINE t_dd power_log(t_split split)
 {
     const double f = split.m - 1, half = 0.5 * f;
-    const double inverse = 1 / FMA(split.m, 0.5, 0.5), s = f * inverse;
+    const double inverse = inverse_of(FMA(split.m, 0.5, 0.5)), s = f * inverse;
     const double s_lo = FMA(-s, half, f - s) * inverse; /* f - s is exact */
     const double z = s * s, z_lo = FMA(s, s, -z), z2 = z * z, z4 = z2 * z2;
     const double p0 = FMA(z, 0x1.c71c7258d7039p-12, 0x1.249249242b656p-9);
@@ -161,7 +161,8 @@ MYLIB_FN_IN_LINE double power_log_near(double x)
 MYLIB_FN t_f16 power_f16(t_f16 x, t_f16 y)
 {
     const double wide_x = f64_from_f16(x), wide_y = f64_from_f16(y);
-    const double near = exp_near(wide_y * power_log_near(wide_x)), more = near * 0x1p12;
+    const double near = exp_within(clamp_to(wide_y * power_log_near(wide_x), 200)),
+                 more = near * 0x1p12;
     return f16_from_f64(power_special_f64(wide_x, wide_y, (near + more) - more));
 }
 
@@ -169,13 +170,13 @@ MYLIB_FN_IN_LINE t_dd power_first_f32(float x) { return make_dd(power_log_near(x
 #define POWER_ERROR_F32 0x1.8p-44
 MYLIB_FN_IN_LINE float power_second_f32(float x, float y, t_dd log)
 {
-    const double near = exp_near(y * log.hi);
+    const double near = exp_within(clamp_to(y * log.hi, 200));
     return power_special_f32(x, y, (float)(near * (1 - POWER_ERROR_F32)));
 }
 /* 1 where the two ends of the error round to different floats. */
 MYLIB_FN_IN_LINE uint32_t power_is_rare_f32(float x, float y, t_dd log)
 {
-    const double near = exp_near(y * log.hi);
+    const double near = exp_within(clamp_to(y * log.hi, 200));
     (void)x;
     return (float)(near * (1 - POWER_ERROR_F32)) < (float)(near * (1 + POWER_ERROR_F32));
 }

@@ -101,6 +101,7 @@ MYLIB_FN_APART t_turn reduce_hard(double x)
 
 /* 1 for infinities too.  NaN takes the easy path. */
 MYLIB_FN int is_hard_turn(double x) { return magnitude(x) >= TRIGONOMETRIC_LIMIT; }
+MYLIB_FN int is_hard_turn_f32(float x) { return magnitude_f32(x) >= (float)TRIGONOMETRIC_LIMIT; }
 MYLIB_FN t_turn reduce_any(double x)
 {
     const double size = magnitude(x);
@@ -213,7 +214,7 @@ MYLIB_FN float sin_easy_f32(float x)
 {
     return mend_odd(x, (float)sin_near(x), 0x1.33333p13f, -0x1.63f4bap-2f);
 }
-MYLIB_FN int sin_is_hard_f32(float x) { return is_hard_turn(x); }
+MYLIB_FN int sin_is_hard_f32(float x) { return is_hard_turn_f32(x); }
 MYLIB_FN_APART float sin_hard_f32(float x)
 {
     const t_turn turn = reduce_any(x);
@@ -225,7 +226,7 @@ MYLIB_FN float sin_f32(float x) { return sin_is_hard_f32(x) ? sin_hard_f32(x) : 
 MYLIB_FN t_f16 sin_f16(t_f16 x) { return f16_from_f64(sin_near(f64_from_f16(x))); }
 
 MYLIB_FN float cos_easy_f32(float x) { return (float)cos_near(x); }
-MYLIB_FN int cos_is_hard_f32(float x) { return is_hard_turn(x); }
+MYLIB_FN int cos_is_hard_f32(float x) { return is_hard_turn_f32(x); }
 MYLIB_FN_APART float cos_hard_f32(float x)
 {
     t_turn turn = reduce_any(x);
@@ -264,7 +265,7 @@ MYLIB_FN t_dd tan_sum(t_turn turn)
     const int is_odd = (turn.quarter & 1) != 0;
     const t_dd n = fast_two_sum(is_odd ? t.c.hi : t.s.hi, is_odd ? t.c.lo : t.s.lo);
     const t_dd d = fast_two_sum(is_odd ? t.s.hi : t.c.hi, is_odd ? t.s.lo : t.c.lo);
-    const double inverse = 1 / d.hi, quotient = n.hi * inverse;
+    const double inverse = inverse_of(d.hi), quotient = n.hi * inverse;
     const double rest = FMA(-quotient, d.hi, n.hi) + FMA(-quotient, d.lo, n.lo);
     return make_dd(quotient, rest * inverse);
 }
@@ -293,7 +294,7 @@ MYLIB_FN double tan_near(double x)
     return f64_of_bits(bits_of_f64(quotient) ^ odd << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64));
 }
 MYLIB_FN float tan_easy_f32(float x) { return (float)tan_near(x); }
-MYLIB_FN int tan_is_hard_f32(float x) { return is_hard_turn(x); }
+MYLIB_FN int tan_is_hard_f32(float x) { return is_hard_turn_f32(x); }
 MYLIB_FN_APART float tan_hard_f32(float x)
 {
     const t_turn turn = reduce_any(x);
