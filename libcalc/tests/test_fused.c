@@ -404,8 +404,12 @@ static void test_places(void)
             continue;
         mylib_layout_simplify(&l);
         mylib_program p = chain_of(type, 2, 2);
-        const int calls = (type == MYLIB_F32 || type == MYLIB_F64) && rng_once_in(&r, 3);
-        if (calls)
+        const int is_real = type == MYLIB_F32 || type == MYLIB_F64;
+        const int has_calls = is_real && rng_once_in(&r, 3);
+        const int has_functions = is_real && rng_once_in(&r, 3);
+        if (has_calls)
+            statement[0].opcode = MYLIB_OP_remainder;
+        if (has_functions)
             statement[1].opcode = MYLIB_OP_sign;
         mylib_fused_fit fit = mylib_fused_init(&args, &p, &l);
         CHECK(fit == (l.ndim > MYLIB_FUSED_MAX_NDIM ? MYLIB_FUSED_TOO_MANY_DIMENSIONS
@@ -415,7 +419,8 @@ static void test_places(void)
             continue;
         CHECK(args.computed_type == type, "computed in type %d", (int)args.computed_type);
         fitted++;
-        CHECK((args.spare > 0) == calls, "%d spare registers", args.spare);
+        CHECK((args.spare > 0) == has_calls, "%d spare registers", args.spare);
+        CHECK(args.has_functions == has_functions, "functions: %d", args.has_functions);
         spaced += !args.is_flat;
         downwards += !args.is_flat && args.row_step != 0;
         check_places(&args, &l, sizes);

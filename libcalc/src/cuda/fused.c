@@ -381,14 +381,14 @@ static int is_inline(mylib_type computed, mylib_type from)
     return computed == MYLIB_F64 && (from == MYLIB_I32 || from == MYLIB_F32);
 }
 
-/* Tells whether a launch has calls: functions, what takes as long, and most conversions. */
+/* Tells whether a launch has calls: of what takes long, and most conversions. */
 static int has_calls(const mylib_fused_args *args)
 {
     const mylib_type computed = (mylib_type)args->computed_type;
     int found = 0;
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
-        found |= mylib_is_function(s->opcode) || mylib_is_by_call(s->opcode, computed);
+        found |= mylib_is_by_call(s->opcode, computed);
         for (int o = 0; o < 2; o++) {
             const int input = s->operand[o] - MYLIB_FUSED_CONVERTED;
             if (input >= 0 && s->operand[o] < MYLIB_FUSED_ABSENT)
@@ -420,7 +420,8 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     if (type == NONE)
         return 0;
     args->computed_type = (uint8_t)type;
-    if (has_functions(&f) && (args->is_reduced || (type != MYLIB_F32 && type != MYLIB_F64)))
+    args->has_functions = has_functions(&f);
+    if (args->has_functions && (args->is_reduced || (type != MYLIB_F32 && type != MYLIB_F64)))
         return 0;
     for (int i = 0; i < program->statements; i++)
         f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);

@@ -17,35 +17,39 @@ constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
 /*
  * Kinds of kernels: for any layout, by spaced elements; the same for programs with calls, during
- * which few registers are kept, with functions and without; by groups, for vectors of one
- * dimension.
+ * which few registers are kept; the same for those with functions, which are in line; by groups,
+ * for vectors of one dimension, without calls: without functions and with them.
  */
-enum { SPACED, FUNCTIONS, CALLS, FLAT };
-template <int WAY> constexpr bool HAS_CALLS = WAY == FUNCTIONS || WAY == CALLS;
+enum { SPACED, CALLS, FUNCTIONS, FLAT, FLAT_FUNCTIONS };
+template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == FUNCTIONS;
+template <int WAY> constexpr bool HAS_FUNCTIONS = WAY == FUNCTIONS || WAY == FLAT_FUNCTIONS;
+template <int WAY> constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS;
 
 /* Elements of a group of 16 bytes; groups of a thread; its elements. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
-constexpr int GROUPS = WAY == SPACED    ? MYLIB_FUSED_SPACED_GROUPS
-                       : HAS_CALLS<WAY> ? MYLIB_FUSED_CALL_GROUPS
-                                        : MYLIB_FUSED_FLAT_GROUPS;
+constexpr int GROUPS = IS_FLAT<WAY>       ? MYLIB_FUSED_FLAT_GROUPS
+                       : WAY == FUNCTIONS ? MYLIB_FUSED_FUNCTION_GROUPS
+                                          : MYLIB_FUSED_SPACED_GROUPS;
 template <typename T>
 constexpr bool IS_REAL = number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64;
 template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<WAY>;
 
 /* The elements of a thread. */
-template <int WAY> struct position { /* spaced: the place of the first one, and how many exist */
+struct spaced_position { /* the place of the first one, and how many exist */
     int64_t column;
     int32_t row;
     int count;
 };
-template <> struct position<FLAT> {
+struct flat_position {
     bool is_full; /* all exist */
+};
+template <int WAY>
+struct position : std::conditional_t<IS_FLAT<WAY>, flat_position, spaced_position> {
 };
 
 /* Returns the address in operand k of a thread's first spaced element. */
-template <int WAY>
-__device__ __forceinline__ char *first_of(const fused_args &args, const position<WAY> &at, int k)
+__device__ __forceinline__ char *first_of(const fused_args &args, const spaced_position &at, int k)
 {
     return args.data[k] + mylib_fused_row(&args, k, at.row) + at.column * args.column_stride[k];
 }
@@ -148,7 +152,7 @@ template <typename T, typename S, int WAY>
 __device__ __forceinline__ void load_input(const fused_args &args, int input,
                                            const position<WAY> &at, S (&x)[N<T, WAY>])
 {
-    if constexpr (WAY != FLAT) {
+    if constexpr (!IS_FLAT<WAY>) {
         const char *p = first_of(args, at, 1 + input);
         const int64_t step = args.step[1 + input];
         if (HAS_CALLS<WAY> && step == 0) {
@@ -261,38 +265,7 @@ __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
     }
 }
 
-/*
- * Computes a function of all elements of a thread, of which AT_ONCE are mixed; more would take too
- * many registers, or too much code.  In a call of its own it has its own registers.
- */
-template <int OP, typename T, int WAY>
-__device__ __noinline__ void call_each(uint4 *x, const uint4 *y)
-{
-    constexpr int AT_ONCE = is_long<OP> ? 1 : sizeof(T) == 8 ? 2 : N<T, WAY>;
-#pragma unroll AT_ONCE
-    for (int i = 0; i < N<T, WAY>; i++) {
-        T *a = (T *)(x + i / G<T> * (int)blockDim.x) + i % G<T>;
-        *a = convert<T>(
-            function<OP, T>::apply(*a, ((const T *)(y + i / G<T> * (int)blockDim.x))[i % G<T>]));
-    }
-}
-/* Returns false if the opcode is no function. */
-template <typename T, int WAY>
-__device__ __forceinline__ bool call_function(int opcode, uint4 *x, const uint4 *y)
-{
-    switch (opcode) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        if constexpr (function<MYLIB_OP_##op, T>::is_defined)                                      \
-            call_each<MYLIB_OP_##op, T, WAY>(x, y);                                                \
-        return true;
-        MYLIB_FUNCTIONS(ROW)
-#undef ROW
-    }
-    return false;
-}
-
-/* Computes x = opcode(x, y) for calls, functions among them. */
+/* Computes x = opcode(x, y) for calls. */
 template <typename T, int WAY>
 __device__ __forceinline__ void call_with(const fused_args &args, int opcode, const uint4 *own,
                                           T (&x)[N<T, WAY>], const T (&y)[N<T, WAY>])
@@ -301,17 +274,19 @@ __device__ __forceinline__ void call_with(const fused_args &args, int opcode, co
     uint4 *other = place_of<WAY>(own, args.registers + 1);
     write_place<T, WAY>(place, x);
     write_place<T, WAY>(other, y);
-    bool is_done = false;
-    if constexpr (WAY == FUNCTIONS && IS_REAL<T>)
-        is_done = call_function<T, WAY>(opcode, place, other);
-    if (!is_done)
-        call_costly<T, WAY>(opcode, place, other);
+    call_costly<T, WAY>(opcode, place, other);
     read_place<T, WAY>(place, x);
 }
 
-/* Computes x[i] = opcode(x[i], y[i]); returns false for calls, functions among them. */
-template <typename T, int N>
-__device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N])
+/*
+ * Which elements are computed: easy ones (functions.cuh), while a flag tells of others; or any, with
+ * functions one by one.
+ */
+enum { EASY, ANY };
+
+/* Computes x[i] = opcode(x[i], y[i]); returns false for calls. */
+template <int WAY, int WHICH, typename T, int N>
+__device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N], bool &is_hard)
 {
     switch (opcode) {
 #define ROW(kind, op, set)                                                                         \
@@ -325,8 +300,19 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
-    default:
-        return false;
+#define ROW(kind, op, set)                                                                         \
+    case MYLIB_OP_##op:                                                                            \
+        if constexpr (!HAS_FUNCTIONS<WAY> || !function<MYLIB_OP_##op, T>::is_defined) {            \
+        } else if constexpr (WHICH == EASY) {                                                      \
+            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] =                                   \
+                convert<T>(by_hardness<MYLIB_OP_##op, T>::easy(x[i], y[i], is_hard));              \
+        } else {                                                                                   \
+            _Pragma("unroll 1") for (int i = 0; i < N; i++) x[i] =                                 \
+                convert<T>(function<MYLIB_OP_##op, T>::apply(x[i], y[i]));                         \
+        }                                                                                          \
+        break;
+        MYLIB_FUNCTIONS(ROW)
+#undef ROW
     }
     return true;
 }
@@ -342,7 +328,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 #pragma unroll
     for (int i = 0; i < N<T, WAY>; i++)
         r[i] = convert<R>(x[i]);
-    if constexpr (WAY != FLAT) {
+    if constexpr (!IS_FLAT<WAY>) {
         char *p = first_of(args, at, 0);
 #pragma unroll
         for (int i = 0; i < N<T, WAY>; i++, p += args.step[0])
@@ -382,27 +368,32 @@ template <typename T> __device__ __forceinline__ void copy_words(const T &from, 
  * loop over statements holds all its values in registers.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
-template <int WAY> constexpr int BLOCKS = most_blocks(WAY == FLAT ? 5 : HAS_CALLS<WAY> ? 3 : 4);
-
-/* Runs the statements for a thread's elements. */
 template <typename T, int WAY>
-__device__ __forceinline__ void run_statements(const fused_args &args, const position<WAY> &at,
+constexpr int BLOCKS = most_blocks(WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
+                                   : WAY == FLAT                                            ? 5
+                                   : WAY == CALLS                                           ? 3
+                                                                                            : 4);
+
+/* Runs the statements for a thread's elements; returns false if one is not easy. */
+template <int WHICH, typename T, int WAY>
+__device__ __forceinline__ bool run_statements(const fused_args &args, const position<WAY> &at,
                                                uint4 *own, T (&x)[N<T, WAY>])
 {
+    bool is_hard = false;
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
         uint32_t bits; /* one load */
         memcpy(&bits, &args.statement[i], sizeof bits);
         const int opcode = bits & 255, first = bits >> 8 & 255, second = bits >> 16 & 255;
         alignas(16) T y[N<T, WAY>];
-        if (second >= MYLIB_FUSED_ABSENT)
+        if (second == MYLIB_FUSED_FORWARDED)
             copy_words(x, y);
-        else
+        else if (second != MYLIB_FUSED_ABSENT)
             read_operand(args, second, at, own, y, x);
         if (first != MYLIB_FUSED_FORWARDED)
             read_operand(args, first, at, own, x, y);
         if (opcode < MYLIB_OP_COUNT) {
-            const bool is_done = step_in_line(opcode, x, y);
+            const bool is_done = step_in_line<WAY, WHICH>(opcode, x, y, is_hard);
             if constexpr (HAS_CALLS<WAY>) {
                 if (!is_done)
                     call_with<T, WAY>(args, opcode, own, x, y);
@@ -424,16 +415,26 @@ __device__ __forceinline__ void run_statements(const fused_args &args, const pos
         if (target != MYLIB_FUSED_ABSENT)
             write_place<T, WAY>(place_of<WAY>(own, target - MYLIB_FUSED_REGISTER), x);
     }
+    return !is_hard;
+}
+
+/* Does so for any elements, apart, so that the kernel has only the registers of easy ones. */
+template <typename T, int WAY>
+__device__ __noinline__ void run_again(const fused_args &args, position<WAY> at, T *results)
+{
+    alignas(16) T x[N<T, WAY>] = {};
+    run_statements<ANY>(args, at, fused_shared + threadIdx.x, x);
+    memcpy(results, x, sizeof x);
 }
 
 template <typename T, int WAY>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     fused_kernel(const __grid_constant__ fused_args args)
 {
     alignas(16) T x[N<T, WAY>] = {};
     uint4 *own = fused_shared + threadIdx.x;
     position<WAY> at;
-    if constexpr (WAY == FLAT) {
+    if constexpr (IS_FLAT<WAY>) {
         if (elements_left<T>(args) <= 0)
             return;
         int full = elements_left<T>(args) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
@@ -445,7 +446,13 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
         if (at.count == 0)
             return;
     }
-    run_statements(args, at, own, x);
+    const bool is_easy = run_statements<EASY>(args, at, own, x);
+    if constexpr (HAS_FUNCTIONS<WAY>)
+        if (!is_easy) {
+            alignas(16) T results[N<T, WAY>]; /* x itself would be kept in memory */
+            run_again<T, WAY>(args, at, results);
+            memcpy(x, results, sizeof x);
+        }
     if (args.result_type == number_of<T>::value)
         write_result<T, T>(args, at, x);
     else if (args.result_type == MYLIB_BOOL)
@@ -707,7 +714,7 @@ __device__ __forceinline__ void keep_lane(F f, T *values, int round, int rounds,
 }
 
 template <typename T, int WAY>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     reduced_kernel(const __grid_constant__ fused_args args)
 {
     constexpr int B = BLOCKS_AT_ONCE<T, WAY>;
@@ -722,7 +729,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
     for (int round = 0; round < rounds; round++) {
         const position<WAY> at = position_of_round<T, WAY>(args, round);
         if (at.count > 0)
-            run_statements(args, at, own, x);
+            run_statements<EASY>(args, at, own, x);
         if (args.reduced_way == MYLIB_FUSED_SHORT) {
             write_terms<T, WAY>(args, at.count, x);
             break;
@@ -766,6 +773,23 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<WAY>)
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+/* Reductions and functions are those of f32 and f64. */
+template <typename T> const void *kernel_of(const fused_args &args)
+{
+    const bool has_calls = args.spare > 0;
+    if constexpr (IS_REAL<T>) {
+        if (args.is_reduced)
+            return has_calls ? (const void *)reduced_kernel<T, CALLS>
+                             : (const void *)reduced_kernel<T, SPACED>;
+        if (args.has_functions)
+            return args.is_flat ? (const void *)fused_kernel<T, FLAT_FUNCTIONS>
+                                : (const void *)fused_kernel<T, FUNCTIONS>;
+    }
+    return has_calls      ? (const void *)fused_kernel<T, CALLS>
+           : args.is_flat ? (const void *)fused_kernel<T, FLAT>
+                          : (const void *)fused_kernel<T, SPACED>;
+}
+
 cudaError_t launch(const fused_args *args, cudaStream_t stream)
 {
     void *parameters[] = {(void *)args};
@@ -773,19 +797,11 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
     case MYLIB_##S:                                                                                \
-        kernel = args->spare > 0 ? (const void *)fused_kernel<t_##s, FUNCTIONS>                    \
-                 : args->is_flat ? (const void *)fused_kernel<t_##s, FLAT>                         \
-                                 : (const void *)fused_kernel<t_##s, SPACED>;                      \
+        kernel = kernel_of<t_##s>(*args);                                                          \
         break;
         MYLIB_FUSED_TYPES(DT)
 #undef DT
     }
-    if (args->is_reduced && args->computed_type == MYLIB_F32)
-        kernel = args->spare > 0 ? (const void *)reduced_kernel<t_f32, CALLS>
-                                 : (const void *)reduced_kernel<t_f32, SPACED>;
-    else if (args->is_reduced)
-        kernel = args->spare > 0 ? (const void *)reduced_kernel<t_f64, CALLS>
-                                 : (const void *)reduced_kernel<t_f64, SPACED>;
     const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
     return cudaLaunchKernel(
         kernel, dim3((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts),

@@ -49,7 +49,7 @@ extern "C" {
  * more threads run.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
-#define MYLIB_FUSED_CALL_GROUPS 4
+#define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
@@ -87,7 +87,8 @@ typedef struct mylib_fused_args {
     int32_t spare; /* registers behind them, which calls read and write; 0 without calls */
     int32_t threads;
     int32_t ndim, inputs, rows;
-    int32_t is_flat; /* one dimension, and all operands are vectors */
+    int32_t is_flat;       /* one dimension, and all operands are vectors */
+    int32_t has_functions; /* of f32 or f64 */
     int32_t is_reduced;
     int64_t columns;
     uint8_t computed_type, result_type;
@@ -155,9 +156,9 @@ void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 /* The groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
-    return args->is_flat     ? MYLIB_FUSED_FLAT_GROUPS
-           : args->spare > 0 ? MYLIB_FUSED_CALL_GROUPS
-                             : MYLIB_FUSED_SPACED_GROUPS;
+    return args->is_flat         ? MYLIB_FUSED_FLAT_GROUPS
+           : args->has_functions ? MYLIB_FUSED_FUNCTION_GROUPS
+                                 : MYLIB_FUSED_SPACED_GROUPS;
 }
 
 /* The elements of a group. */
