@@ -16,21 +16,23 @@ typedef mylib_fused_args fused_args;
 constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
 /*
- * Kinds of kernels: for any layout, by spaced elements; the same for programs with calls, during
- * which few registers are kept; the same for those with functions, which are in line; by groups,
- * for vectors of one dimension, without calls: without functions and with them.
+ * Kinds of kernels: for any layout, by spaced elements, or by groups, for vectors of one dimension;
+ * without functions or with them, which are in line; and of spaced elements also with calls, during
+ * which few registers are kept.
  */
-enum { SPACED, CALLS, FUNCTIONS, FLAT, FLAT_FUNCTIONS };
-template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == FUNCTIONS;
-template <int WAY> constexpr bool HAS_FUNCTIONS = WAY == FUNCTIONS || WAY == FLAT_FUNCTIONS;
+enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, FLAT, FLAT_FUNCTIONS };
+template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
 template <int WAY> constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS;
+template <int WAY>
+constexpr bool HAS_FUNCTIONS =
+    WAY == FUNCTIONS || WAY == CALLS_AND_FUNCTIONS || WAY == FLAT_FUNCTIONS;
 
 /* Elements of a group of 16 bytes; groups of a thread; its elements. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
-constexpr int GROUPS = IS_FLAT<WAY>       ? MYLIB_FUSED_FLAT_GROUPS
-                       : WAY == FUNCTIONS ? MYLIB_FUSED_FUNCTION_GROUPS
-                                          : MYLIB_FUSED_SPACED_GROUPS;
+constexpr int GROUPS = IS_FLAT<WAY>         ? MYLIB_FUSED_FLAT_GROUPS
+                       : HAS_FUNCTIONS<WAY> ? MYLIB_FUSED_FUNCTION_GROUPS
+                                            : MYLIB_FUSED_SPACED_GROUPS;
 template <typename T>
 constexpr bool IS_REAL = number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64;
 template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<WAY>;
@@ -365,14 +367,17 @@ template <typename T> __device__ __forceinline__ void copy_words(const T &from, 
 
 /*
  * Thread blocks of a multiprocessor: enough of them to keep loads in flight, few enough that the
- * loop over statements holds all its values in registers.
+ * loop over statements holds all its values in registers.  Measured on an H200.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int BLOCKS = most_blocks(WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
-                                   : WAY == FLAT                                            ? 5
-                                   : WAY == CALLS                                           ? 3
-                                                                                            : 4);
+constexpr int BLOCKS = most_blocks(WAY == CALLS                                               ? 3
+                                   : WAY == CALLS_AND_FUNCTIONS                               ? 4
+                                   : WAY == SPACED && real_of<T>::is_complex                  ? 4
+                                   : WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
+                                                                                              : 5);
+template <typename T, int WAY>
+constexpr int REDUCED_BLOCKS = most_blocks(WAY == CALLS || sizeof(T) == 8 ? 3 : 4);
 
 /* Runs the statements for a thread's elements; returns false if one is not easy. */
 template <int WHICH, typename T, int WAY>
@@ -714,7 +719,7 @@ __device__ __forceinline__ void keep_lane(F f, T *values, int round, int rounds,
 }
 
 template <typename T, int WAY>
-__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
+__global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WAY>)
     reduced_kernel(const __grid_constant__ fused_args args)
 {
     constexpr int B = BLOCKS_AT_ONCE<T, WAY>;
@@ -782,8 +787,9 @@ template <typename T> const void *kernel_of(const fused_args &args)
             return has_calls ? (const void *)reduced_kernel<T, CALLS>
                              : (const void *)reduced_kernel<T, SPACED>;
         if (args.has_functions)
-            return args.is_flat ? (const void *)fused_kernel<T, FLAT_FUNCTIONS>
-                                : (const void *)fused_kernel<T, FUNCTIONS>;
+            return has_calls      ? (const void *)fused_kernel<T, CALLS_AND_FUNCTIONS>
+                   : args.is_flat ? (const void *)fused_kernel<T, FLAT_FUNCTIONS>
+                                  : (const void *)fused_kernel<T, FUNCTIONS>;
     }
     return has_calls      ? (const void *)fused_kernel<T, CALLS>
            : args.is_flat ? (const void *)fused_kernel<T, FLAT>
