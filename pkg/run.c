@@ -554,16 +554,19 @@ static PyObject *join_function(PyObject *module, PyObject *args)
         PyObject *x = PyTuple_GET_ITEM(arrays, i);
         const mylib_array *a = is_array(state, x) ? &((array_object *)x)->a : NULL;
         if (a == NULL || a->device.index != first->device.index || a->ndim != first->ndim ||
-            (dtype == Py_None && a->type != type) ||
-            __builtin_add_overflow(size, a->shape[axis], &size))
+            (dtype == Py_None && a->type != type))
             Py_RETURN_NOTIMPLEMENTED;
         for (int d = 0; d < first->ndim; d++)
             if (d != axis && a->shape[d] != shape[d])
                 Py_RETURN_NOTIMPLEMENTED;
+        if (__builtin_add_overflow(size, a->shape[axis], &size))
+            return PyErr_Format(PyExc_ValueError,
+                                "the joined array would have 2^63 elements or more along axis %ld",
+                                axis);
     }
     shape[axis] = size;
     DECLARE_CALL(c, state, 1, 1);
-    if (take_arrays(&c, &PyTuple_GET_ITEM(arrays, 0), 1) < 0)
+    if (take_operand(&c, 0, PyTuple_GET_ITEM(arrays, 0)) != DONE || place(&c) != DONE)
         return NULL;
     PyObject *result = new_output(&c, type, num_of_type(type), 'C', first->ndim, shape);
     release(&c);

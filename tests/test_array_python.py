@@ -175,6 +175,8 @@ def test_repr_of_many() -> None:
     large = pcd.zeros((3000, 3000), "i1", "cuda")
     assert "..." in repr(large)
     assert pcd.memory_info().used <= used + large.nbytes + 100_000
+    wide = pcd.broadcast_to(large[:1], (5000, 3000))  # read-only
+    assert str(wide) == str(np.zeros((5000, 3000), "i1"))
 
 
 def test_print_options() -> None:

@@ -295,6 +295,24 @@ def test_concatenate_that_fails() -> None:
         pcd.stack([x, x.T])
 
 
+def test_joining_arrays_that_are_read_only() -> None:
+    """Only the result is written."""
+    host, x = _pair((2, 3))
+    wide, wide_host = pcd.broadcast_to(x, (2, 2, 3)), np.broadcast_to(host, (2, 2, 3))
+    for axis in (0, 1, -1):
+        _same(pcd.concatenate([wide, wide], axis), np.concatenate([wide_host] * 2, axis))
+        _same(pcd.stack([wide, wide], axis), np.stack([wide_host] * 2, axis))
+    _same(pcd.concatenate([wide, wide], dtype="f8"), np.concatenate([wide_host] * 2, dtype="f8"))
+
+
+@pytest.mark.parametrize("name", ["concatenate", "stack"])
+def test_joining_more_than_a_size_can_say(name: str) -> None:
+    x = pcd.broadcast_to(pcd.ones((), "i1", "cuda"), 2**62)
+    for namespace in (pcd, np):
+        with pytest.raises(ValueError, match="2\\^63"):
+            getattr(namespace, name)([x, x])
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
 def test_stack(axis: int) -> None:
     host, x = _pair((3, 4))
