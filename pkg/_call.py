@@ -471,7 +471,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     if (
         keywords.get("casting") == "unsafe"
         and any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
-        and all(np.can_cast(np.asarray(x).dtype, np.complex128) for x in inputs)
+        and all(type(x) in WEAK or np.can_cast(_dtype(x), np.complex128) for x in inputs)
     ):
         return True
     # Large arrays of one type whose layout alone is in the way of threads.  NumPy converts others

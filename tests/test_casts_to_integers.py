@@ -265,6 +265,18 @@ def test_every_operation(device: str) -> None:
     assert out.tolist() == [-128, 127]
 
 
+@cases.each_device()
+def test_floats_of_ints_of_more_than_64_bits(device: str) -> None:
+    """The number alone has no type of the library; beside floats it is one of them."""
+    for number, wanted in ((2**70, [127, 127]), (-(2**70), [-128, -128])):
+        for x in (np.ones(2), np.ones(2, "f4"), np.ones(2, "c8")):
+            out = np.zeros(2, "i1")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+                pcd.add(x, number, out=out, casting="unsafe", device=device)
+            assert out.tolist() == wanted
+
+
 def test_large_arrays() -> None:
     x = np.tile(_floats("f8"), 2000)
     assert x.size > 65536
