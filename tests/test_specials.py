@@ -49,6 +49,22 @@ def test_integer_division_never_traps(dtype: np.dtype, device: str) -> None:
             assert np.array_equal(pcd.remainder(a, divisor, device=device), zero)
 
 
+@cases.each_dtype(cases.FLOATS)
+@cases.each_device()
+def test_zeros_are_those_of_the_stated_operand(dtype: np.dtype, device: str) -> None:
+    """docs/differences.md states them, because NumPy's depend on the processor."""
+    for n in (1, 7, 1000):
+        plus, minus = np.zeros(n, dtype), -np.zeros(n, dtype)
+        for a, b in ((plus, minus), (minus, plus)):
+            for wanted, results in (
+                (a, (pcd.fmin(a, b, device=device), pcd.fmax(a, b, device=device))),
+                (b, (pcd.minimum(a, b, device=device), pcd.maximum(a, b, device=device))),
+                (b, (pcd.clip(a, b, 1, device=device), pcd.clip(a, -1, b, device=device))),
+            ):
+                for result in results:
+                    oracle.assert_same(np.signbit(result), np.signbit(wanted))
+
+
 def _raised(function: Callable[..., Any], *args: Any) -> set[str]:
     """The kinds of floating-point error that np.errstate hears of."""
     heard: set[str] = set()
