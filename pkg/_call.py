@@ -445,7 +445,9 @@ def _call_host(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
-    out = keywords.get("out")
+    out, where = keywords.get("out"), keywords.get("where")
+    if where is not None and np.may_share_memory(where, out):
+        keywords["where"] = np.array(where)  # read before anything is written
     keywords = _check_predicate(operation, inputs, keywords)
     is_regular = keywords.keys() <= _KNOWN and (out is None or isinstance(out, np.ndarray))
     if "dtype" not in keywords and keywords.keys() <= _KNOWN:

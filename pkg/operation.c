@@ -369,13 +369,30 @@ static int is_default(PyObject *name, PyObject *value)
                                       (is_name(name, "order") && is_name(value, "K")));
 }
 
+/*
+ * Returns whether writing `out` may change a mask: NumPy, where it converts the result, then reads
+ * the mask too late.
+ */
+static int may_overwrite(PyObject *out, PyObject *mask)
+{
+    int64_t dims[DIMS_OF(2)];
+    mylib_array written, read;
+    mylib_type type;
+    if (!PyArray_Check(out) || !PyArray_Check(mask) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)out), &type))
+        return 1;
+    int64_t *more = describe_array((PyArrayObject *)out, type, &written, dims);
+    describe_array((PyArrayObject *)mask, MYLIB_BOOL, &read, more);
+    return may_share_memory(&written, &read);
+}
+
 static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames)
 {
     operation *self = (operation *)object;
     Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
                nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *out = NULL, *device = NULL;
+    PyObject *out = NULL, *mask = NULL, *device = NULL;
     int only_numbers = nargs >= self->nin, is_general = 0, others = 0;
 
     int is_cpu = default_is_cpu(self->state);
@@ -398,6 +415,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             out = value;
         else
             others++;
+        if (is_name(name, "where"))
+            mask = value;
         is_general |= is_name(name, "casting"); /* NumPy may convert floats to integers */
     }
     if (nargs == self->nin + 1 && args[self->nin] != Py_None)
@@ -418,6 +437,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                           &result) <= DONE)
             return result;
     }
+    is_general |= mask != NULL && out != NULL && may_overwrite(out, mask);
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must write nothing */
     for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)

@@ -93,6 +93,25 @@ def test_large_overlap(case: Case) -> None:
         _check_overlap(case, base.copy(), parts, str(parts))
 
 
+@cases.each_device()
+@pytest.mark.parametrize("name", ["add", "power", "equal"])
+def test_a_mask_that_shares_memory_with_out(name: str, device: str) -> None:
+    """It is read before anything is written, also where NumPy reads it too late: in conversions."""
+    operation = getattr(pcd, name)
+    for dtype, out_dtype in (("i4", "i4"), ("i1", "i8"), ("f4", "f8"), ("u1", "?")):
+        for n in (5, 3000):
+            a, b = np.arange(n).astype(dtype), np.full(n, 2, dtype)
+            size = n * np.dtype(out_dtype).itemsize
+            for begin, step in ((0, 1), (0, -1), (1, 1)):
+                memory = np.resize([0, 1, 1], size + 8).astype("u1")
+                wanted = memory.copy()
+                masks = [x[:n].view(bool) for x in (memory, memory.copy())]
+                for x, mask in zip((memory, wanted), masks, strict=True):
+                    out = x[begin : begin + size].view(out_dtype)[::step]
+                    operation(a, b, out=out, where=mask, casting="unsafe", device=device)
+                assert np.array_equal(memory, wanted), (dtype, out_dtype, n, begin, step)
+
+
 # ---- The methods of ufuncs -----------------------------------------------------------------------
 
 
