@@ -75,9 +75,9 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(obj, dtype, copy=copy)
     with np.errstate(invalid="ignore"):
         result = np.array(obj, dtype, copy=copy)
-    floats = np.asarray(obj)
+    floats = np.asarray(obj).real  # of imaginary parts NumPy has warned
     if saturates(floats.dtype, dtype):
         # Python's numbers were converted exactly, but NumPy's among them by the processor.
-        is_wrong = result.astype(np.float64) != np.trunc(floats.real.astype(np.float64))
+        is_wrong = result.astype(np.float64) != np.trunc(floats.astype(np.float64))
         np.copyto(result, convert(floats, dtype), where=is_wrong)
     return result

@@ -312,6 +312,7 @@ def test_imaginary_parts_are_missed_once() -> None:
     for call in (
         lambda: pcd.astype(z, "u1"),
         lambda: pcd.asarray(z, "u1"),
+        lambda: pcd.asarray([1, z[0]], "u1"),
         lambda: pcd.add(z, 0, out=np.empty(2, "u1"), casting="unsafe"),
         lambda: pcd.add(z, 0, dtype="u1", casting="unsafe"),
         lambda: pcd.evaluate("z", {"z": z}, {}, out=np.empty(2, "u1"), casting="unsafe"),
