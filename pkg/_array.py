@@ -35,7 +35,7 @@ from ._operands import (
     axes_of,
     check_order,
     integers,
-    is_fortran,
+    new_like,
     one_device,
     own_ufuncs,
     plain,
@@ -166,10 +166,10 @@ class Array(core.ArrayBase):
         return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
 
     def __copy__(self) -> Array:
-        return self.copy()
+        return self.copy("K")
 
     def __deepcopy__(self, memo: Any) -> Array:
-        return self.copy()
+        return self.copy("K")
 
     def __reduce__(self) -> Any:
         return _unpickle, (asnumpy(self), self.device)
@@ -315,8 +315,7 @@ class Array(core.ArrayBase):
     def copy(self, order: str = "C") -> Array:
         """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
         check_order("copy", order)
-        fortran = order == "F" or (order in "AK" and is_fortran(self))
-        result = core.empty(self.shape, self.dtype, self._ordinal, fortran)
+        result: Any = new_like(self, self.dtype, self._ordinal, order)
         core.copy(result, self)
         return result
 
@@ -327,7 +326,7 @@ class Array(core.ArrayBase):
         if dtype == self.dtype and not copy:
             return self
         warn_of_complex(self.dtype, dtype)
-        result = core.empty(self.shape, dtype, self._ordinal, is_fortran(self))
+        result: Any = new_like(self, dtype, self._ordinal)
         core.copy(result, self)
         return result
 
@@ -503,7 +502,7 @@ def _unpickle(host: Any, device: str) -> Any:
 
 def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
     """Returns a new Array on the GPU `ordinal` with the elements of `x`, in the order of `x`."""
-    result = core.empty(x.shape, x.dtype if dtype is None else dtype, ordinal, is_fortran(x))
+    result: Any = new_like(x, x.dtype if dtype is None else dtype, ordinal)
     core.copy(result, x)
     return result
 
@@ -560,7 +559,7 @@ def asnumpy(x: Any, out: Any = None) -> Any:
         np.copyto(out, host, casting="same_kind")
         return out
     if out is None:
-        out = np.empty(x.shape, x.dtype, order="F" if is_fortran(x) else "C")
+        out = new_like(x, x.dtype, -1)
     else:
         _check_host("asnumpy", out, x)
         if not out.dtype.isnative:

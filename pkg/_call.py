@@ -34,10 +34,10 @@ from ._operands import (
     find_place,
     gpu_of,
     has_own_rules,
-    is_fortran,
     is_number,
     is_scalar,
     native,
+    new_like,
     own_ufuncs,
     place_error,
     python_number,
@@ -684,7 +684,7 @@ def _compute(
         inputs = (inputs[0], _selected_exponents(name, inputs, where, ordinal))
     answer = _known_answer(operation, inputs)
     if answer is not None:
-        result: Any = core.empty(arrays[0].shape, np.bool_, ordinal, is_fortran(arrays[0]))
+        result: Any = new_like(arrays[0], _BOOL, ordinal)
         core.copy(result, np.asarray(answer))
     else:
         result = core.map_arrays(operation.index, is_true_division, inputs)
@@ -846,7 +846,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
     if base.dtype == np.bool_:
         base = base.astype(type_of_power(exponent))
     if exponent == 0:
-        result: Any = core.empty(base.shape, base.dtype, base._ordinal, is_fortran(base))
+        result: Any = new_like(base, base.dtype, base._ordinal)
         core.copy(result, np.ones((), base.dtype))
         return result
     if exponent < 0:

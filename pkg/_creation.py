@@ -15,11 +15,12 @@ from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
     call_numpy,
+    check_order,
     describe,
     has_own_rules,
     integer,
-    is_fortran,
     is_scalar,
+    new_like,
     number,
     one_device,
     refusal,
@@ -220,14 +221,14 @@ def _like(
         device = "cpu" if device is None else device
     shape = x.shape if shape is None else sizes_of(function.__name__, "shape", shape)
     dtype = x.dtype if dtype is None else dtype_of(function.__name__, dtype)
+    ordinal = _place(device)
     result: Any
-    if isinstance(x, np.ndarray) and _place(device) < 0:
+    if isinstance(x, np.ndarray) and ordinal < 0:
         kind: Any = order
         result = np.empty_like(x, dtype, kind, shape=shape)
     else:
-        if order in ("A", "K"):
-            order = "F" if is_fortran(x) and len(shape) == x.ndim else "C"
-        result = _new(function.__name__, shape, dtype, device, order)
+        check_order(function.__name__, order)
+        result = new_like(x, dtype, ordinal, order, shape)
     if value:
         fill_value = array_of_number(value[0], result.dtype)
         if isinstance(result, Array):

@@ -441,3 +441,18 @@ def test_host_arrays_like_others_keep_the_order_of_axes() -> None:
         result = pcd.full_like(x, 3, "i2", order=order)
         assert result.strides == np.full_like(x, 3, "i2", order=order).strides
         assert (result == 3).all()
+
+
+def test_arrays_like_others_keep_the_order_of_axes() -> None:
+    """On each device, of prototypes on each, and with another shape."""
+    host = np.empty((4, 5, 6), "f4")
+    for axes in ((0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)):
+        prototype = host.transpose(axes)
+        x = pcd.asarray(prototype, device="cuda")
+        assert x.strides == prototype.strides == pcd.asnumpy(x).strides
+        for order in "KACF":
+            for shape in (None, (3, 4, 5), (7, 3), (2, 3, 4, 5)):
+                wanted = np.empty_like(prototype, "i2", order, shape=shape).strides
+                for source, device in ((x, None), (x, "cpu"), (prototype, "cuda")):
+                    result = pcd.zeros_like(source, "i2", device, order=order, shape=shape)
+                    assert result.strides == wanted, (order, shape, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
@@ -203,8 +204,16 @@ def test_copy(view: str) -> None:
         copied, wanted = a.copy(order), b.copy(order)
         _same(copied, wanted)
         assert copied._memory is not x._memory
-        if b.size and (order in "CF" or b.flags.forc):
+        if b.size:
             assert _steps(copied) == _steps(wanted), order
+    for copied, wanted in (
+        (copy.copy(a), copy.copy(b)), (copy.deepcopy(a), copy.deepcopy(b)),
+        (a.astype("i8"), b.astype("i8")), (pcd.asarray(b, device="cuda"), b.copy("K")),
+        (pcd.asarray(pcd.asnumpy(a), device="cuda"), b.copy("K")),
+    ):  # fmt: skip
+        _same(copied, wanted)
+        if b.size:
+            assert _steps(copied) == _steps(wanted)
     with pytest.raises(ValueError, match="order"):
         a.copy("Z")
 
