@@ -77,9 +77,14 @@ class Array(core.ArrayBase):
         """Returns one element as a Python number: the only one, or the one at an index."""
         array = self
         if args:
-            index = args[0] if len(args) == 1 else args
+            index: Any = args
+            while isinstance(index, tuple) and len(index) == 1:
+                (index,) = index
             if isinstance(index, tuple):
-                array = self[integers("item", "the index", index)]
+                index = integers("item", "the index", index)
+                if len(index) not in (0, self.ndim):
+                    raise ValueError(f"item(): {len(index)} indices, but {self.ndim} dimensions")
+                array = self[index]
             else:
                 index = operator.index(index)
                 if not -self.size <= index < self.size:
@@ -298,8 +303,9 @@ class Array(core.ArrayBase):
         return core.view(self.copy(), _reshape, sizes, copy=False)
 
     def ravel(self) -> Array:
-        """Returns the elements, in C order, in one dimension; a view if possible."""
-        return self.reshape(-1)
+        """Returns the elements, in C order, in one dimension; a copy if they do not lie so."""
+        flat = self.reshape(-1)
+        return flat if flat._is_c_contiguous else flat.copy()
 
     def flatten(self) -> Array:
         """Returns a copy in one dimension, in C order."""

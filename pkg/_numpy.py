@@ -190,6 +190,8 @@ def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[
     return call
 
 
+if hasattr(np, "astype"):  # since NumPy 2.1
+    _FUNCTIONS[np.astype] = _manipulation.astype
 NUMPY_FUNCTIONS[np.result_type] = _namespace.result_type
 for _function, _ours in _FUNCTIONS.items():
     NUMPY_FUNCTIONS[_function] = _with_numpys_arguments(_function, _ours)

@@ -410,7 +410,10 @@ def test_item() -> None:
     x = pcd.asarray(host, device="cuda")
     for args in ((4,), (-1,), (1, 2), ((0, 1),), (np.int64(3),)):
         assert x.item(*args) == host.item(*args) and type(x.item(*args)) is float
-    assert x.T.item(1) == host.T.item(1)
+    assert x.T.item(1) == host.T.item(1) and x.item((1,)) == host.item((1,))
+    for index in ((0, 0, 0), (0, 0, 0, 0)):
+        with pytest.raises(ValueError, match="indices"):
+            x.item(*index)
     assert pcd.asarray([[7]], device="cuda").item() == 7
     assert type(pcd.asarray(True, device="cuda").item()) is bool
     assert type(pcd.asarray(1j, device="cuda").item()) is complex

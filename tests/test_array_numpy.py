@@ -193,6 +193,14 @@ FUNCTIONS: dict[str, Any] = {
     "zeros_like with defaults": lambda x: np.zeros_like(x, None, "K", True),
     "ones_like by position": lambda x: np.ones_like(x, "i4", "F", False, (2, 2)),
     "full_like by name": lambda x: np.full_like(a=x, fill_value=3),
+    **(
+        {
+            "astype": lambda x: np.astype(x, "i2"),
+            "astype with defaults": lambda x: np.astype(x, "i2", copy=True, device=None),
+        }
+        if hasattr(np, "astype")
+        else {}
+    ),
 }
 
 

@@ -197,6 +197,15 @@ def test_a_view_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
+def test_ravel(view: str) -> None:
+    """Writing to a copy must not change what NumPy's copy leaves alone."""
+    host, x = _pair()
+    _same(VIEWS[view](x).ravel(), np.ravel(VIEWS[view](host)), x, host)
+    _same(np.ravel(VIEWS[view](x)), np.ravel(VIEWS[view](host)), x, host)
+    _same(x[1, 2, ::-1].ravel(), host[1, 2, ::-1].ravel(), x, host)
+
+
+@pytest.mark.parametrize("view", VIEWS)
 def test_copy(view: str) -> None:
     host, x = _pair()
     a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
