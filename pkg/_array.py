@@ -298,7 +298,7 @@ class Array(core.ArrayBase):
                 pass
         if math.prod(sizes) != self.size:
             np.broadcast_to(0, self.size).reshape(sizes)  # raises ValueError, unless for -1
-        if copy is False:
+        if copy is not None and not copy:
             raise ValueError("reshape(): the elements do not lie so that no copy is needed")
         return core.view(self.copy(), _reshape, sizes, copy=False)
 

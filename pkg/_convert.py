@@ -68,7 +68,7 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(obj, dtype, copy=copy)
     dtype = np.dtype(dtype)
     if isinstance(obj, np.ndarray | np.generic):
-        if saturates(obj.dtype, dtype) and copy is not False:
+        if saturates(obj.dtype, dtype) and (copy is None or copy):
             return convert(np.asarray(obj), dtype)
         return np.array(obj, dtype, copy=copy)
     if dtype.kind not in "iu":

@@ -73,11 +73,11 @@ def asarray(
         ordinal = obj._ordinal if device is None else one_device(device)
         result: Any = obj
         if ordinal != obj._ordinal:
-            if copy is False:
+            if copy is not None and not copy:
                 raise ValueError(f"asarray(): from {obj.device} to {device} takes a copy")
             result = obj.to_device(device or "cpu")
         if dtype is not None and dtype != result.dtype:
-            if copy is False:
+            if copy is not None and not copy:
                 raise ValueError(f"asarray(): from {obj.dtype} to {dtype} takes a copy")
             result = result.astype(dtype)
         return result.copy() if copy and result is obj else result
@@ -86,7 +86,7 @@ def asarray(
     ordinal = _place(device)
     if ordinal < 0:
         return array_of(obj, dtype, copy)
-    if copy is False:
+    if copy is not None and not copy:
         raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
     # NumPy converts what is not yet an array: it knows which numbers do not fit.
     host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)

@@ -160,7 +160,7 @@ def dlpack(
                 f"an array on {array.device} can be exported there, and as a copy to the CPU, not "
                 f"to DLPack's device {tuple(dl_device)}"
             )
-        if copy is False:
+        if copy is not None and not copy:
             raise BufferError(f"the array is on {array.device}: the CPU can only have a copy of it")
         host = _to_host(array)
         try:
@@ -295,7 +295,7 @@ def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
     """Returns `array` on a GPU, or for -1 as a NumPy array; itself if it is there already."""
     if ordinal == array._ordinal:
         return _to_gpu(array, ordinal) if copy else array
-    if copy is False:
+    if copy is not None and not copy:
         place = device_name(ordinal)
         raise BufferError(f"the array is on {array.device}: moving it to {place} makes a copy")
     return _to_host(array) if ordinal < 0 else _to_gpu(array, ordinal)
@@ -346,7 +346,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         )
     host = np.from_dlpack(x)
     if ordinal is not None and ordinal >= 0:
-        if copy is False:
+        if copy is not None and not copy:
             raise BufferError(f"the array is on the CPU: moving it to {device} makes a copy")
         return _to_gpu(host, ordinal)
     return host.copy() if copy else host

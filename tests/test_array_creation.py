@@ -121,10 +121,21 @@ def test_asarray_of_an_array() -> None:
     assert pcd.asarray(x, copy=True)._pointer != x._pointer
     converted = pcd.asarray(x, "f4", copy=True)
     _same(converted, np.array([1.5, 2.5], "f4"))
-    with pytest.raises(ValueError, match="takes a copy"):
-        pcd.asarray(x, "f4", copy=False)
-    with pytest.raises(ValueError, match="takes a copy"):
-        pcd.asarray(x, device="cpu", copy=False)
+    wide = np.arange(6.0).reshape(2, 3)
+    for no in (False, np.False_, 0):  # as NumPy's `copy` takes them
+        for call in (
+            lambda no=no: pcd.asarray(x, "f4", copy=no),
+            lambda no=no: pcd.asarray(x, device="cpu", copy=no),
+            lambda no=no: pcd.asarray(wide, device="cuda", copy=no),
+            lambda no=no: pcd.asarray(wide, "i4", copy=no),
+            lambda no=no: pcd.reshape(wide.T, 6, copy=no),
+            lambda no=no: pcd.asarray(wide, device="cuda").T.reshape(6, copy=no),
+            lambda no=no: pcd.from_dlpack(x, device="cpu", copy=no),
+            lambda no=no: pcd.from_dlpack(wide, device="cuda", copy=no),
+            lambda no=no: x.__dlpack__(dl_device=(1, 0), copy=no),
+        ):
+            with pytest.raises((ValueError, BufferError), match="copy"):
+                call()
     host = pcd.asarray(x, device="cpu")
     assert type(host) is np.ndarray and host.tolist() == [1.5, 2.5]
     with pcd.default_device("cpu"):  # where it is, wins
