@@ -274,18 +274,19 @@ def ones_like(
 
 
 def _element(x: Any, dtype: Any) -> Any:
-    """Returns a number as an element of a type; OverflowError for an int beyond integers."""
-    if type(x) is int and dtype.kind in "iu":
-        return np.asarray(x, dtype)
+    """Returns a number as an element of a type; OverflowError for one beyond integers."""
+    if dtype.kind in "iu":
+        return np.asarray(int(x), dtype)
     return np.asarray(x).astype(dtype)
 
 
 def _count_steps(start: Any, stop: Any, step: Any) -> int:
     """Returns the length of `arange` as NumPy counts it."""
-    steps = float((stop - start) / step)
-    if not abs(steps) < 2**63:
+    distance = stop - start
+    steps = float(distance / step)
+    if not -(2**63) <= steps < 2**63:
         raise ValueError(f"arange(): there are {steps} steps of {step} from {start} to {stop}")
-    if steps == 0 and stop != start:  # less than a number can say
+    if steps == 0 and distance != 0:  # less than a number can say
         return 0 if math.copysign(1, steps) < 0 else 1
     return max(math.ceil(steps), 0)
 
@@ -328,19 +329,23 @@ def arange(
         raise TypeError(f"arange(): dtype must be numeric, not {target}")
     count = _count_steps(start, stop, step)
     out = core.empty((count,), target, ordinal, False)
+    if count == 0:
+        return out
     # As NumPy does: the step is the difference of the first two elements, in the type.
     carrier = np.dtype(np.float32) if target == np.float16 else target
     with np.errstate(all="ignore"):
-        first = _element(start, target).astype(carrier) if count else None
+        first = _element(start, target).astype(carrier)
         second = _element(start + step, target).astype(carrier) if count > 1 else first
-        delta = None if first is None else np.asarray(second - first, carrier)
-    if count:
-        if carrier == target:
-            core.arange(out, first, delta)
-        else:
-            wide = core.empty((count,), carrier, ordinal, False)
-            core.arange(wide, first, delta)
-            core.copy(out, wide)
+        delta = np.asarray(second - first, carrier)
+        is_exact = np.isfinite(delta) and first + delta == second
+    if carrier == target:
+        core.arange(out, first, delta)
+    else:
+        wide = core.empty((count,), carrier, ordinal, False)
+        core.arange(wide, first, delta)
+        core.copy(out, wide)
+    if not is_exact:
+        out[:1], out[1:2] = first, second
     return out
 
 

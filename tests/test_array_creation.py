@@ -302,6 +302,31 @@ def test_arange_that_fails() -> None:
             _same(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(
+    start=st.sampled_from([0, 2.5, -2.5, 8.0, 2e5, -7e15, 1e-5, 2.0**24, 2**53 + 1, np.int64(300)]),
+    step=st.sampled_from([1, 3, 0.25, -300, 387859.4, 8e12, -1e15, np.float32(1.5)]) | st.floats(1),
+    n=st.integers(1, 5),
+    dtype=st.sampled_from(["i1", "u1", "i4", "u8", "f2", "f4", "f8", "c8"]),
+)
+def test_arange_at_the_limits_of_types(start: Any, step: Any, n: int, dtype: str) -> None:
+    """The first two elements are the numbers, whatever their distance rounds to in the type.
+
+    Integers have to fit, of floats too.
+    """
+    args = (start, start + n * step, step)
+    try:
+        wanted = np.arange(*args, dtype=dtype)
+    except (ValueError, OverflowError):
+        with pytest.raises((ValueError, OverflowError)):
+            pcd.arange(*args, dtype=dtype, device="cuda")
+    else:
+        info = np.iinfo(dtype) if wanted.dtype.kind in "iu" else None
+        fits = info is None or all(info.min <= int(x) <= info.max for x in (start, start + step))
+        if wanted.size < 100 and fits:  # else NumPy before 2.4 may wrap them
+            _same(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
+
+
 @given(
     start=st.floats(-1e6, 1e6), stop=st.floats(-1e6, 1e6), num=st.integers(0, 60), end=st.booleans()
 )
