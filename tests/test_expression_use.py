@@ -289,7 +289,7 @@ def test_arrays_and_numbers() -> None:
     """Arrays of a GPU with numbers and host arrays without dimensions; the result stays there."""
     a = np.arange(6.0).reshape(2, 3)
     x = pcd.asarray(a, device="cuda")
-    for k in (2, 2.5, np.float32(3), np.array(2), True):
+    for k in (2, 2.5, np.float32(3), np.array(2), np.array(2.5, ">f8"), True):
         result = evaluate("x * k + 1")
         assert isinstance(result, pcd.Array) and result.device == x.device
         oracle.assert_same(pcd.asnumpy(result), a * k + 1)
@@ -432,3 +432,21 @@ def test_names_are_bound_in_order(device: str, text: str, monkeypatch: pytest.Mo
     ):
         with pytest.raises(TypeError, match="the inputs of the expression are out, b, c"):
             expression(*args, **named)
+
+
+def test_names_that_read_alike() -> None:
+    """Names of a subclass of str that differ, though they read alike, fill no input twice."""
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+    expression = Expression("a + b")
+    x = np.ones(3)
+    expression(x, x)
+    for names in (("a", "a"), ("b", "b"), ("a", "b", "out", "out")):
+        with pytest.raises(TypeError, match="the inputs of the expression are a, b"):
+            expression(**{Name(name): x for name in names})

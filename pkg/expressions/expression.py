@@ -29,6 +29,7 @@ from .._operands import (
     device_name,
     find_place,
     is_number,
+    native,
     plain,
     type_number,
 )
@@ -87,7 +88,7 @@ def _take(name: str, x: Any) -> Any:
             f"the input {name!r} is {what}: expressions compute with numbers and arrays of "
             f"{ELEMENTS_TEXT}"
         )
-    return x
+    return native(x)
 
 
 def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
