@@ -512,6 +512,8 @@ static int order_arguments(const expression_object *self, PyObject *const *args,
         ordered[i] = args[i];
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
+        if (!PyUnicode_CheckExact(name))
+            return 0; /* a subclass of str may read like another name, and differ from it */
         const int k = find_input(self, nargs, name);
         if (k >= 0) { /* a call has no name twice */
             ordered[k] = value;
