@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from . import _reductions
 from ._creation import asarray
 from ._fingerprint import fingerprint as _fingerprint
+from ._operands import type_number
 from .expressions import Expression
 
 _for_arrays: Any = xr.register_dataarray_accessor
@@ -54,6 +56,18 @@ def _bind(e: Expression, operands: tuple[Any, ...], named: Mapping[str, Any]) ->
     return [given[name] for name in e.inputs]
 
 
+def _lazy(e: Expression, operands: tuple[Any, ...]) -> Any:
+    """Returns the array of Dask whose chunks are the expression of those of the operands."""
+    import dask.array
+
+    given = [type_number(x) for x in operands]
+    axes = [tuple(range(np.ndim(x)))[::-1] if hasattr(x, "dtype") else None for x in given]
+    dtype = e.dtype_for(*(getattr(x, "dtype", type(x)) for x in given))
+    pairs = (part for pair in zip(given, axes, strict=True) for part in pair)
+    blockwise: Any = dask.array.blockwise
+    return blockwise(e, max(filter(None, axes), key=len, default=()), *pairs, dtype=dtype)
+
+
 def apply(
     expression: Any,
     *operands: Any,
@@ -73,10 +87,7 @@ def apply(
     def compute(*arrays: Any) -> Any:
         if not any(hasattr(x, "__dask_graph__") for x in arrays):
             return e(*arrays)
-        import dask.array
-
-        map_blocks: Any = dask.array.map_blocks
-        return map_blocks(e, *arrays)
+        return _lazy(e, arrays)
 
     bound = _bind(e, operands, named)
     return xr.apply_ufunc(compute, *bound, join=join, dask="allowed", keep_attrs=keep_attrs)

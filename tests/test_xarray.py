@@ -115,6 +115,21 @@ def test_chunks_stay_lazy(scene: Any) -> None:
     assert got.compute().pcd.fingerprint() == wanted(scene).pcd.fingerprint()
 
 
+@pytest.mark.parametrize("chunks", [{"x": 5, "y": 4}, {"x": 30}, None])
+def test_chunks_are_aligned(scene: Any, chunks: Any) -> None:
+    """Chunks of one operand meet other chunks of the other, or an array without chunks."""
+    pytest.importorskip("dask.array")
+    nir, red = scene.nir.chunk({"x": 7, "y": 6}), scene.red
+    red = red if chunks is None else red.chunk(chunks)
+    both = pkg.xarray.apply(NDVI, nir=nir, red=red)
+    assert both.chunks is not None and both.dtype == "f4"
+    assert_same(both.compute(), wanted(scene))
+    got = pkg.xarray.apply("a - b * c", nir, red.isel(x=0, drop=True), np.float32(2))
+    assert_same(got.compute(), scene.nir - scene.red.isel(x=0, drop=True) * 2)
+    total = pkg.xarray.apply("a - b", nir.sum(), red.sum())
+    assert total.compute() == nir.sum().compute() - red.sum().compute()
+
+
 @pytest.mark.gpu
 def test_on_a_gpu(scene: Any) -> None:
     there = scene.pcd.to_device("cuda")
