@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def script() -> int:
     """Runs the command ``pcd``."""
+    # Zarr abandons the reads beside one that fails, and asyncio would log each of them.
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
     return main(sys.argv[1:])
 
 

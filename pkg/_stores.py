@@ -85,6 +85,18 @@ def _text(error: BaseException) -> str:
 # ---- Inputs --------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Raises Failure for any error of a library that reads: decoders have their own."""
+    try:
+        yield
+    except (Failure, MemoryError):
+        raise
+    except Exception as error:
+        text = reason(error) if isinstance(error, OSError) else _text(error)
+        raise Failure(f"cannot read {path}: {' '.join(text.split())}") from None
+
+
 def _names_in(file: Any, prefix: str = "") -> Iterator[str]:
     """Yields the paths of the arrays in a group of h5py or Zarr."""
     for name in sorted(file):
@@ -156,17 +168,10 @@ class StoreInput:
 
     def __init__(self, path: str, place: Place) -> None:
         self.path, self.place = path, place
-        self._closing = contextlib.ExitStack()
         self._missing = 0
-        try:
-            self.data = _open(path, place, self._closing)
-        except Failure:
-            self.close()
-            raise
-        except _ERRORS as error:
-            self.close()
-            text = reason(error) if isinstance(error, OSError) else _text(error)
-            raise Failure(f"cannot read {path}: {' '.join(text.split())}") from None
+        with _reading(path), contextlib.ExitStack() as opened:
+            self.data = _open(path, place, opened)
+            self._closing = opened.pop_all()
         self.shape: Shape = tuple(self.data.shape)
         self.ndim = len(self.shape)
         self.dtype = np.dtype(self.data.dtype)
@@ -190,10 +195,8 @@ class StoreInput:
 
     def part(self, begin: Sequence[int], piece: Sequence[int]) -> np.ndarray[Any, Any]:
         """Reads the part for a piece of the result."""
-        try:
+        with _reading(self.path):
             part = np.asarray(part_of(self.data, begin, piece))
-        except _ERRORS as error:
-            raise Failure(f"cannot read {self.path}: {_text(error)}") from None
         return part.reshape((1,) * self._missing + part.shape)
 
     def whole(self) -> np.ndarray[Any, Any]:
