@@ -176,6 +176,8 @@ def test_validate() -> None:
         ("1 << (n - 10)", 20, None), ("i < n", 2**70, None), ("i ** n", np.int8(2), None),
         ("complex(i ** (i - i - i), n)", 1, None), ("sum(i ** (i - i - i))", 1, None),
         ("n", 2**70, OverflowError), ("i + n", 2**70, OverflowError),
+        ("complex(a, n)", 10**400, OverflowError), ("a < n", 10**400, OverflowError),
+        ("sum(a + n)", 10**400, OverflowError), ("i < n", 10**400, None),
         ("a * (1 / (n - 5))", 5, ZeroDivisionError), ("1 / n", 0, ZeroDivisionError),
         ("i ** (1 - n)", 3, ValueError), ("i ** n", np.int8(-2), ValueError),
         ("a + n", np.ma.ones(3), TypeError),

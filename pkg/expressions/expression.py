@@ -222,8 +222,9 @@ class _Call:
         self.pairs: dict[int, list[Any]] = {}
         for k, parts in expression._pairs.items():
             if k not in self.region.weak:
-                self.pairs[k] = [self._part(part) for part in parts]
-                self.kinds[k] = self._type_of_pair(self.pairs[k])
+                pair = [self._part(part) for part in parts]
+                self.kinds[k] = self._type_of_pair(pair)
+                self.pairs[k] = [x if isinstance(x, _Call) else float(x) for x in pair]
 
     def _part(self, part: _Part) -> Any:
         """Returns the call that computes an operand of a node `complex`, or its number."""
@@ -262,7 +263,7 @@ class _Call:
                 result = core.empty(shape, self.kinds[k], place, is_fortran)
             for part, half in zip(parts, (result.real, result.imag), strict=True):
                 if not isinstance(part, _Call):
-                    half[...] = float(part)
+                    half[...] = part
                 elif place is not None and not any(isinstance(x, Array) for x in part.values):
                     half[...] = _run(part, -1, "K", None, None)  # without dimensions
                 else:

@@ -180,7 +180,7 @@ class _Lowering:
             try:
                 places.append(self.materialize(x, dtype).place)
             except OverflowError:
-                if name not in COMPARISONS or not isinstance(x.number, int):
+                if name not in COMPARISONS or dtype.kind not in "iub":
                     raise
                 return self.fixed(values[1 - k], compare_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
