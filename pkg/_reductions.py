@@ -218,7 +218,7 @@ _BOOL = np.dtype(np.bool_)
 @cache
 def _test(dtype: np.dtype[Any]) -> core.Program:
     """Returns the program that tells whether an element differs from 0; NaN does."""
-    return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))])
+    return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))], "any")
 
 
 @in_default_mode

@@ -90,7 +90,6 @@ typedef struct core_state {
     PyObject *reduce;         /* pkg._reductions.reduce */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
-    PyObject *program_flags; /* reports flags; see report_flags() */
 } core_state;
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))

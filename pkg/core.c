@@ -62,7 +62,6 @@ static int core_exec(PyObject *module)
     state->environment_device = is_set ? PyUnicode_DecodeFSDefault(device) : Py_NewRef(Py_None);
     atomic_store(&state->process_device, is_set ? UNCHECKED : -1);
     state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
-    state->program_flags = new_flags_ufunc("evaluate");
     state->out_name = PyUnicode_InternFromString("out");
     if (PyErr_Occurred() || PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0 ||
         PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0 ||
@@ -111,8 +110,7 @@ static int core_exec(PyObject *module)
     X(cuda_error) X(out_of_range) X(operation) X(operations) \
     X(default_device) X(environment_device) X(out_name) X(call_general) X(explain) X(finish) \
     X(array_base) X(memory_type) X(stream_type) X(array_type) \
-    X(array_call) X(reduce) X(current_stream) X(program_type) X(expression_base) \
-    X(program_flags)
+    X(array_call) X(reduce) X(current_stream) X(program_type) X(expression_base)
 /* clang-format on */
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

@@ -191,6 +191,7 @@ class Program:
         input_dtypes: Sequence[Any],
         constants: Sequence[tuple[Any, Any]],
         steps: Sequence[tuple[int, Any, tuple[int, ...]]],
+        name: str,
     ) -> Program: ...
     @property
     def dtype(self) -> np.dtype[Any]: ...

@@ -22,6 +22,7 @@ typedef struct program_object {
     mylib_program *program;
     int inputs;
     mylib_type input_types[MAX_INPUTS];
+    PyObject *name;          /* whose text the computation has */
     computation computation; /* the program's */
 } program_object;
 
@@ -98,15 +99,15 @@ static int take_step(PyObject *item, mylib_step *step)
 
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"input_dtypes", "constants", "steps", NULL};
-    PyObject *input_object, *constant_object, *step_object;
+    static char *names[] = {"input_dtypes", "constants", "steps", "name", NULL};
+    PyObject *input_object, *constant_object, *step_object, *name;
     PyObject *inputs = NULL, *constants = NULL, *steps = NULL;
     mylib_constant *constant = NULL;
     mylib_step *step = NULL;
     program_object *self = NULL, *result = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO:Program", names, &input_object,
-                                     &constant_object, &step_object))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOU:Program", names, &input_object,
+                                     &constant_object, &step_object, &name))
         return NULL;
     inputs = take_sequence(input_object, "inputs", MAX_INPUTS);
     constants = inputs != NULL
@@ -124,6 +125,10 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         goto out;
     }
     self->inputs = (int)PyTuple_GET_SIZE(inputs);
+    self->name = Py_NewRef(name);
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL)
+        goto out;
     for (int k = 0; k < self->inputs; k++)
         if (take_dtype(PyTuple_GET_ITEM(inputs, k), &self->input_types[k]) < 0)
             goto out;
@@ -150,7 +155,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
                                       .result_num = num_of_type(result_type),
                                       .steps = (int)step_count,
                                       .may_refuse = refuses,
-                                      .flags_ufunc = core_state_of(type)->program_flags};
+                                      .name = text};
     result = (program_object *)Py_NewRef(self);
 out:
     Py_XDECREF(self);
@@ -173,6 +178,7 @@ static void program_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     mylib_program_free(((program_object *)object)->program);
+    Py_CLEAR(((program_object *)object)->name);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -258,7 +264,7 @@ static int reduce_to_output(call *c, const program_object *p, int reduction, myl
         raise_status(c->state, status);
         return -1;
     }
-    return flags != 0 && !c->on_gpu ? report_flags(p->computation.flags_ufunc, flags) : 0;
+    return flags != 0 && !c->on_gpu ? report_flags(p->computation.name, flags) : 0;
 }
 
 PyDoc_STRVAR(program_reduce_doc,
@@ -341,9 +347,9 @@ static PyMethodDef program_methods[] = {
 };
 
 static PyType_Slot program_slots[] = {
-    {Py_tp_doc, "Program(input_dtypes, constants, steps)\n--\n\n"
+    {Py_tp_doc, "Program(input_dtypes, constants, steps, name)\n--\n\n"
                 "A program of libmylib (mylib_program_create): dtypes; tuples (dtype, value); "
-                "tuples (op, dtype, operands)."},
+                "tuples (op, dtype, operands); and its name in warnings."},
     {Py_tp_new, program_new},
     {Py_tp_traverse, program_traverse},
     {Py_tp_dealloc, program_dealloc},

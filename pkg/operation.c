@@ -30,7 +30,6 @@ typedef struct operation {
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
-    PyObject *flags_ufunc; /* raises flags under this operation's name; see report_flags() */
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
@@ -280,7 +279,7 @@ static PyObject *call_named(operation *self, PyObject *ufunc, PyObject *const *a
     int flags = 0, *before = collect_flags(&flags);
     PyObject *result = PyObject_Vectorcall(ufunc, args, (size_t)nargs, kwnames);
     collect_flags(before);
-    if (result != NULL && flags != 0 && report_flags(self->flags_ufunc, flags) < 0)
+    if (result != NULL && flags != 0 && report_flags(mylib_op_name(self->op), flags) < 0)
         Py_CLEAR(result);
     return result;
 }
@@ -433,7 +432,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     if (is_usual && device == NULL) {
         PyObject *result = NULL;
-        if (run_operation(self->state, self->op, 0, is_cpu, self->flags_ufunc, args, out,
+        if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, out,
                           &result) <= DONE)
             return result;
     }
@@ -468,12 +467,11 @@ static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
     self->name = PyUnicode_FromString(mylib_op_name(op));
     self->dict = PyDict_New();
     self->ufunc = Py_NewRef(ufunc);
-    self->flags_ufunc = new_flags_ufunc(mylib_op_name(op));
     self->weakrefs = NULL;
     self->state = state;
     PyObject_GC_Track(self);
     PyObject *module = PyUnicode_FromString("pkg");
-    if (self->name == NULL || self->dict == NULL || self->flags_ufunc == NULL || module == NULL ||
+    if (self->name == NULL || self->dict == NULL || module == NULL ||
         PyDict_SetItemString(self->dict, "__module__", module) < 0)
         Py_CLEAR(self);
     Py_XDECREF(module);
@@ -486,7 +484,6 @@ static int operation_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->dict);
     Py_VISIT(self->ufunc);
-    Py_VISIT(self->flags_ufunc);
     return 0;
 }
 
@@ -495,7 +492,6 @@ static int operation_clear(PyObject *object)
     operation *self = (operation *)object;
     Py_CLEAR(self->dict);
     Py_CLEAR(self->ufunc);
-    Py_CLEAR(self->flags_ufunc);
     return 0;
 }
 
@@ -556,7 +552,7 @@ static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
 {
     long flags = PyLong_AsLong(argument);
     if ((flags == -1 && PyErr_Occurred()) ||
-        report_flags(((operation *)object)->flags_ufunc, (int)flags) < 0)
+        report_flags(mylib_op_name(((operation *)object)->op), (int)flags) < 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -113,15 +113,6 @@ int add_reductions(PyObject *module, core_state *state)
     return result;
 }
 
-/* Reports flags under the name of the operation that the reduction repeats. */
-static int report_reduced(const core_state *state, mylib_reduction reduction, int flags)
-{
-    PyObject *done = PyObject_CallMethod(
-        PyTuple_GET_ITEM(state->operations, reductions[reduction].op), "report_flags", "i", flags);
-    Py_XDECREF(done);
-    return done != NULL ? 0 : -1;
-}
-
 /*
  * Reduces a call's inputs to a new array of `ndim` dimensions, or to a NumPy scalar for host arrays
  * and no dimensions.  The library wants the sizes `kept`, which are 1 where it reduces.
@@ -157,7 +148,8 @@ static outcome reduce_to_new(call *c, const reduced *r, int kept_ndim, const int
         raise_status(c->state, status);
         goto failed;
     }
-    if (!c->on_gpu && flags != 0 && report_reduced(c->state, r->reduction, flags) < 0)
+    if (!c->on_gpu && flags != 0 &&
+        report_flags(mylib_op_name(reductions[r->reduction].op), flags) < 0)
         goto failed;
     if (is_scalar) {
         PyArray_Descr *descr = PyArray_DescrFromType(num);

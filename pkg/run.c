@@ -229,7 +229,7 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
         if (result == NULL || (c->on_gpu && note_uses(c, result) < 0) ||
             compute(c, what, count, result != out, &flags) < 0 ||
             (is_copied && copy_output(c, result, out) < 0) ||
-            (flags != 0 && !c->on_gpu && report_flags(what->flags_ufunc, flags) < 0))
+            (flags != 0 && !c->on_gpu && report_flags(what->name, flags) < 0))
             done = FAILED;
     }
     release(c);
@@ -341,12 +341,11 @@ static outcome take_truth(call *c, int k)
 }
 
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
-                      PyObject *flags_ufunc, PyObject *const *args, PyObject *out,
-                      PyObject **result_ret)
+                      const char *name, PyObject *const *args, PyObject *out, PyObject **result_ret)
 {
     const int inputs = mylib_op_arity(op);
     DECLARE_CALL(c, state, 2, inputs);
-    computation what = {.op = op, .steps = 1, .flags_ufunc = flags_ufunc};
+    computation what = {.op = op, .steps = 1, .name = name};
     outcome done;
     for (int k = 0; k < inputs; k++)
         if ((done = take_operand(&c, k, args[k])) != DONE ||

@@ -18,8 +18,8 @@ typedef struct computation {
     mylib_type result_type;
     int result_num; /* NumPy's number of the type of a new host array */
     int steps;
-    int may_refuse;        /* some elements, before it writes any */
-    PyObject *flags_ufunc; /* reports the floating-point flags of host arrays */
+    int may_refuse;   /* some elements, before it writes any */
+    const char *name; /* which reports the floating-point flags of host arrays */
 } computation;
 
 /*
@@ -35,7 +35,7 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out,
  * another type or shape.
  */
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
-                      PyObject *flags_ufunc, PyObject *const *args, PyObject *out,
+                      const char *name, PyObject *const *args, PyObject *out,
                       PyObject **result_ret);
 
 /* Makes a new array for a call's output, and describes it in the call. */

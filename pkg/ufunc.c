@@ -1,6 +1,6 @@
 /*
- * ufunc.c - NumPy ufuncs: one for each operation, with one inner loop for all operations and types,
- * and those through which floating-point flags are reported.
+ * ufunc.c - NumPy ufuncs: one for each operation, with one inner loop for all operations and types;
+ * and reports of floating-point flags.
  */
 #include "ufunc.h"
 
@@ -221,36 +221,14 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
 
 /* ---- Floating-point flags -------------------------------------------------------------------- */
 
-/*
- * Raises the flags that its input names.  NumPy has no function that reports flags, but ufuncs do.
- */
-static void raise_flags_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
+int report_flags(const char *name, int flags)
 {
-    (void)data;
-    for (npy_intp i = 0; i < dims[0]; i++) {
-        int64_t flags;
-        memcpy(&flags, args[0] + i * steps[0], sizeof flags);
-        mylib_raise_flags((int)flags);
-        memcpy(args[1] + i * steps[1], &flags, sizeof flags);
-    }
-}
-
-PyObject *new_flags_ufunc(const char *name)
-{
-    static PyUFuncGenericFunction loops[] = {raise_flags_loop};
-    static const char types[] = {NPY_INT64, NPY_INT64};
-    static void *const data[] = {NULL};
-    return PyUFunc_FromFuncAndData(loops, (void **)data, types, 1, 1, 1, PyUFunc_None, name, NULL,
-                                   0);
-}
-
-int report_flags(PyObject *ufunc, int flags)
-{
-    PyObject *argument = PyLong_FromLong(flags);
-    PyObject *result = argument != NULL ? PyObject_CallOneArg(ufunc, argument) : NULL;
-    Py_XDECREF(argument);
-    Py_XDECREF(result);
-    return result != NULL ? 0 : -1;
+    int fpe = 0;
+    fpe |= flags & FE_DIVBYZERO ? NPY_FPE_DIVIDEBYZERO : 0;
+    fpe |= flags & FE_OVERFLOW ? NPY_FPE_OVERFLOW : 0;
+    fpe |= flags & FE_UNDERFLOW ? NPY_FPE_UNDERFLOW : 0;
+    fpe |= flags & FE_INVALID ? NPY_FPE_INVALID : 0;
+    return PyUFunc_GiveFloatingpointErrors(name, fpe);
 }
 
 PyMethodDef ufunc_functions[] = {

@@ -14,13 +14,10 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
 /* Returns -1 with a TypeError for operations that NumPy refuses to compute of bools; else 0. */
 int refuse_bool(mylib_op op);
 
-/* Returns a ufunc for report_flags(), which reports under this name, a static string. */
-PyObject *new_flags_ufunc(const char *name);
-
 /*
  * Reports floating-point flags that were raised, as np.errstate says: warns, raises, or calls.
  */
-int report_flags(PyObject *ufunc, int flags);
+int report_flags(const char *name, int flags);
 
 /*
  * From now on the loops of this thread add the floating-point flags to `*flags`; for NULL they

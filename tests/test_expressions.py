@@ -651,12 +651,12 @@ def test_a_thousand_terms() -> None:
 def test_programs_that_are_none(inputs: Any, constants: Any, steps: Any, error: Any) -> None:
     """Whatever `core.Program` is given, the library checks it."""
     with pytest.raises(error):
-        pcd.core.Program(inputs, constants, steps)
+        pcd.core.Program(inputs, constants, steps, "f")
 
 
 def test_programs_check_their_inputs() -> None:
     """Too few, of another type, no arrays at all."""
-    program = pcd.core.Program(["f8", "f8"], [], [(0, "f8", (0, 1))])
+    program = pcd.core.Program(["f8", "f8"], [], [(0, "f8", (0, 1))], "f")
     for inputs, error in [
         ((np.ones(2),), TypeError),
         ((np.ones(2), np.ones(2, "f4")), ValueError),

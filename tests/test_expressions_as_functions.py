@@ -66,6 +66,15 @@ def test_names_of_functions() -> None:
     assert FUNCTIONS["Expression"] == FUNCTIONS["expression of fused"]  # whatever their names
 
 
+def test_warnings_name_the_function() -> None:
+    """A warning of `round`, or of a fused function, that named `evaluate` would mislead."""
+    half = np.array([6e4], "f2")
+    for function, name in ((contrast, "contrast"), (pcd.round, "round")):
+        for _ in range(2):
+            with pytest.warns(RuntimeWarning, match=f"overflow encountered in {name}$"):
+                function(half, -half if name == "contrast" else 2)
+
+
 @EACH
 def test_xarray_apply_ufunc(function: Any) -> None:
     xr = _library("xarray")

@@ -74,7 +74,7 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "expression of flags": (lambda: pcd.evaluate("x / y", {"x": A, "y": ZERO}), CALLS // 2),
     "expression of wrong order": (_fails(EXPRESSION, A, A, 2, order="X"), CALLS // 2),
     "expression of text": (_fails(EXPRESSION, A, TEXT, 2), CALLS // 2),
-    "no program": (_fails(pcd.core.Program, ["f8"], [("f8", 1)], [(77, "f8", (0, 1))]), CALLS),
+    "no program": (_fails(pcd.core.Program, ["f8"], [("f8", 1)], [(77, "f8", (0, 1))], "f"), CALLS),
 }
 
 

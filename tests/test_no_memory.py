@@ -183,7 +183,7 @@ def expressions() -> Calls:
 def program() -> Any:
     """A program with a constant, and more steps than the library keeps on the stack."""
     steps = [(0, "f8", (0, 1))] + [(0, "f8", (k, 0)) for k in range(2, 60)]
-    made = core.Program(["f8"], [("f8", np.float64(2))], steps)
+    made = core.Program(["f8"], [("f8", np.float64(2))], steps, "f")
     total = np.zeros(())
     made.reduce(0, "f8", -1, total, (SMALL,))
     return made.call(-1, "K", None, (SMALL,)), total, made.dtype
@@ -354,7 +354,7 @@ class Fresh:
 def binding() -> Calls:
     """Calls that reach the extension module at once."""
     steps = [(0, "f8", (0, 1)), *((0, "f8", (k, 0)) for k in range(2, 60))]
-    made = core.Program(["f8"], [("f8", np.float64(2))], steps)
+    made = core.Program(["f8"], [("f8", np.float64(2))], steps, "f")
     number = np.zeros(())
     numbers: Calls = {
         "int": partial(pcd.add, 2**40, 2**41),
@@ -388,7 +388,7 @@ def binding() -> Calls:
         "copy": partial(core.copy, OUT, I1),
     }
     programs: Calls = {
-        "Program": partial(core.Program, ["f8"], [("f8", np.float64(2))], steps),
+        "Program": partial(core.Program, ["f8"], [("f8", np.float64(2))], steps, "f"),
         "call": partial(made.call, -1, "K", None, (SMALL,)),
         "call with a number": partial(made.call, -1, "C", None, (2.5,)),
         "call into": partial(made.call, -1, "K", OUT, (SMALL,)),

@@ -13,10 +13,10 @@ def test_type_characters_are_those_that_are_computed_with() -> None:
     assert len(set(core.type_chars)) == len(core.type_chars)
     for char in np.typecodes["All"]:
         if np.dtype(char).char in core.type_chars:
-            assert core.Program([char], [], [(core.STEP_CONVERT, char, (0,))]).dtype == char
+            assert core.Program([char], [], [(core.STEP_CONVERT, char, (0,))], "f").dtype == char
         else:
             with pytest.raises(TypeError, match="elements of"):
-                core.Program([char], [], [(core.STEP_CONVERT, char, (0,))])
+                core.Program([char], [], [(core.STEP_CONVERT, char, (0,))], "f")
 
 
 def test_type_characters_are_those_of_the_ufuncs() -> None:
@@ -27,7 +27,7 @@ def test_type_characters_are_those_of_the_ufuncs() -> None:
 
 def test_supported_types_are_named_in_messages() -> None:
     with pytest.raises(TypeError, match=core.supported_types):
-        core.Program(["M8[s]"], [], [])
+        core.Program(["M8[s]"], [], [], "f")
     first, last = np.dtype("int8"), np.dtype("complex128")
     assert str(first) in core.supported_types and str(last) in core.supported_types
 

@@ -292,7 +292,7 @@ class _Call:
         found = known.get(key)
         if found is None:
             lowered = lower(self.graph, self.kinds, out_dtype)
-            found = lowered, lowered.program()
+            found = lowered, lowered.program(self.expression._caller)
             most = _MAX_PROGRAMS * (1 + 2 * len(self.expression._pairs))
             with _lock:
                 while len(known) >= most:

@@ -60,9 +60,9 @@ class Lowered(NamedTuple):
         """Tells whether the program may refuse elements: negative exponents of integers."""
         return any(op == _POWER and dtype.kind == "i" for op, dtype, _ in self.steps)
 
-    def program(self) -> core.Program:
-        """Returns the program for the library."""
-        return core.Program([dtype for _, dtype in self.sources], self.constants, self.steps)
+    def program(self, name: str) -> core.Program:
+        """Returns the program for the library, with its name in warnings."""
+        return core.Program([dtype for _, dtype in self.sources], self.constants, self.steps, name)
 
 
 class _Typed(NamedTuple):
