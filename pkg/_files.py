@@ -28,7 +28,7 @@ from . import core
 from ._cluster import Work, run_on_workers
 from ._convert import convert
 from ._inputs import Input, open_input
-from ._operands import broadcast_shapes
+from ._operands import broadcast_shapes, is_number
 from ._outputs import Failure, Output, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
 from ._stores import StoreInput, ZarrOutput, file_of, open_output, place_of
@@ -334,7 +334,8 @@ class Evaluation:
         graph = self.expression._graph
         elements = of_graph(graph._replace(reduction=None))
         empty = self._parts(lambda file: np.empty(0, file.dtype.newbyteorder("=")))
-        dtype = np.asarray(elements(*empty)).dtype
+        value = elements(*empty)
+        dtype = np.dtype(type(value)) if is_number(value) else value.dtype
         if graph.reduction is None:
             return dtype, len(self.shape)
         # Of ones, as there is no minimum of nothing.
@@ -369,8 +370,11 @@ class Evaluation:
         """Returns the result of one call, for reductions; only ending the process stops it."""
         arrays = {file: file.whole() for file in self.files.values()}
         with self.signals.ending_at_once(), guarded_maps([*arrays]):
-            result = np.asarray(self._call(arrays.__getitem__, device=self.options.device))
-        converted: np.ndarray[Any, Any] = convert(result, self.dtype, copy=False)
+            result = self._call(arrays.__getitem__, device=self.options.device)
+        if is_number(result) and self.options.dtype is None:
+            return np.asarray(result, object)  # an int of any size, as it is
+        own = np.asarray(result, type(result) if is_number(result) else None)
+        converted: np.ndarray[Any, Any] = convert(own, self.dtype, copy=False)
         return converted
 
     def _store(self, result: np.ndarray[Any, Any], output: Any, is_npy: bool) -> None:

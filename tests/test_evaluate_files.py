@@ -229,6 +229,18 @@ def test_a_result_without_dimensions_is_printed(folder: Path) -> None:
     assert run("2 * x", *save(x=np.float32(0.1)))[:2] == (0, "0.2\n")
 
 
+def test_numbers_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their type does not depend on their values; what is printed is exact."""
+    for text, shown in (("n * n", 16 * 10**18), ("n ** 4", 256 * 10**36), ("n > 0.5", True)):
+        assert main([text, "n=4_000_000_000"]) == 0
+        assert capsys.readouterr().out == f"{shown}\n"
+    for words in (["n * n", "--dtype", "f4"], ["n * n", "-o", "y.npy"], ["sum(n * n)"]):
+        assert main([*words, "n=4_000_000_000"]) == 1
+        assert "int too large" in capsys.readouterr().err
+    assert main(["n * n", "n=3", "-o", "y.npy"]) == 0
+    assert_same_bits("y.npy", np.array(9))
+
+
 @pytest.mark.parametrize(
     "text",
     [
