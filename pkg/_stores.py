@@ -152,8 +152,12 @@ def _open(path: str, place: Place, closing: contextlib.ExitStack) -> Any:
     dataset = library.open_dataset(place.file, group=group or None, cache=False)
     closing.enter_context(dataset)
     if name not in dataset.variables:
-        names = ", ".join(f"{place.file}:{one}" for one in dataset.variables) or "none"
-        raise Failure(f"cannot read {path}: it names no variable; those in the file: {names}")
+        where = f"{place.file}:{group}{'/' if group else ''}"
+        names = ", ".join(f"{where}{one}" for one in dataset.variables) or "none"
+        raise Failure(
+            f"cannot read {path}: it names no variable; those of {where[:-1]}, without its groups:"
+            f" {names}"
+        )
     return _Lazy(dataset[name])
 
 

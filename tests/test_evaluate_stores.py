@@ -399,7 +399,8 @@ def test_a_library_that_is_missing(
         ("f.h5:/dangling", "cannot read f.h5:/dangling"),
         ("g.zarr", "a group, not an array; the arrays in the file: g.zarr:/a"),
         ("g.zarr:/b", "no array of that name"),
-        ("x.nc:b", "it names no variable; those in the file: x.nc:"),
+        ("x.nc:b", "it names no variable; those of x.nc, without its groups: x.nc:"),
+        ("x.nc:/deep/b", "those of x.nc:deep, without its groups: x.nc:deep/a"),
         ("x.nc", "it names no variable"),
         ("bad.h5:/a", "cannot read bad.h5:/a"),
         ("bad.nc:a", "cannot read bad.nc:a"),
@@ -417,6 +418,8 @@ def test_inputs_that_cannot_be_read(
     zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
     save("nc", "a", np.ones(3))
     os.rename("a.nc", "x.nc")
+    deep = pytest.importorskip("xarray").Dataset({"a": ("x", np.ones(3))})
+    deep.to_netcdf("x.nc", mode="a", group="deep", engine="h5netcdf")
     for name in ("bad.h5", "bad.nc"):
         Path(name).write_bytes(b"\x89HDF\r\n\x1a\n" + b"nothing" * 99)
     assert main(["a", f"a={source}", "-o", "out.npy"]) == 1
