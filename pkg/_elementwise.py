@@ -57,13 +57,14 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
     0.5
     """
     operands = [as_array(x) for x in (a, b)]
+    kwargs = {name: x for name, x in kwargs.items() if name != "device" or x is not None}
     given = kwargs.get("dtype")
     if given is not None and np.dtype(given).kind not in "fc":
         raise TypeError(f"true_divide(): dtype must be a type of floats, not {np.dtype(given)}")
     if all(map(is_number, operands)) and not (args or kwargs):
         return a / b
-    lazy = [x for x in operands if own_ufuncs(x) and not hasattr(x, "dtype")]
-    if lazy:  # such as the values of a fused function
+    # Such as the values of a fused function, and pandas' integers among which some are missing.
+    if any(own_ufuncs(x) and not _has_numpys_type(x) for x in operands):
         return np.true_divide(a, b, *args, **kwargs)
     if given is None and all(_is_integral(x) for x in operands):
         kwargs = {**kwargs, "dtype": np.float64}
@@ -71,10 +72,12 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
     return OPERATIONS["divide"](a, b, *args, **kwargs)
 
 
+def _has_numpys_type(x: Any) -> bool:
+    return isinstance(getattr(x, "dtype", None), np.dtype)
+
+
 def _is_integral(x: Any) -> bool:
-    dtype = getattr(x, "dtype", None)
-    if not isinstance(dtype, np.dtype):
-        dtype = np.asarray(x).dtype
+    dtype = x.dtype if _has_numpys_type(x) else np.asarray(x).dtype
     return type(x) is int or dtype.kind in "biu"
 
 

@@ -282,6 +282,9 @@ def test_operands_with_rules_of_their_own() -> None:
     pd = pytest.importorskip("pandas")
     series = pd.Series([1, 2, 9], index=list("abc"))
     assert pcd.true_divide(series, 2).to_dict() == {"a": 0.5, "b": 1, "c": 4.5}
+    nullable = pd.Series([7, None], dtype="Int64")
+    for result in (pcd.true_divide(nullable, 2, device=None), 1 / pcd.true_divide(2, nullable)):
+        assert result.dtype == "Float64" and result[0] == 3.5 and result[1] is pd.NA
     assert pcd.clip(series, 2, 5).to_dict() == {"a": 2, "b": 2, "c": 5}
     assert pcd.round(series, -1).to_dict() == {"a": 0, "b": 0, "c": 10}
 
