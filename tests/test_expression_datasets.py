@@ -142,3 +142,12 @@ def test_device(make: Make) -> None:
     assert np.array_equal(out[...], x * x + 1)
     with pytest.raises(TypeError, match="out must be an array where the operands are"):
         evaluate("x + 1", {"x": pcd.asarray(x, device="cuda")}, out=out)
+
+
+def test_a_null_dataspace_is_no_output(tmp_path: Path) -> None:
+    """It is a dataset without a shape."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        file["none"] = h5py.Empty("f8")
+        with pytest.raises(TypeError, match=r"evaluate\(\): out must be an array, not Dataset"):
+            evaluate("1 + 2", out=file["none"])

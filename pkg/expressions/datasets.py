@@ -24,7 +24,8 @@ def is_dataset(x: Any) -> bool:
     """Tells whether `x` is an array in a file, of which parts can be read and written."""
     return (
         not isinstance(x, np.ndarray)
-        and all(hasattr(x, name) for name in ("shape", "dtype", "chunks"))
+        and all(hasattr(x, name) for name in ("dtype", "chunks"))
+        and getattr(x, "shape", None) is not None  # as of a null dataspace of HDF5
         and hasattr(type(x), "__getitem__")
         and hasattr(type(x), "__setitem__")
         and not hasattr(type(x), "__array_function__")
