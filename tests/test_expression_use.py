@@ -125,6 +125,11 @@ def test_no_temporaries() -> None:
         assert _peak(lambda e=expression: e(a, b, out=out)) < 200_000
         assert _peak(lambda e=expression: e(a, b, out=out.view(">f8"))) < 2_000_000
         assert _peak(lambda e=expression: e(swapped, b, out=out)) < 2_000_000
+        assert _peak(lambda e=expression: e(swapped, b, out=swapped)) < 2_000_000
+    i = np.ones(n, "i8")
+    power, swapped = Expression("i ** j"), i.astype(">i8")  # looked through before it is computed
+    assert _peak(lambda: power(swapped, i, out=out.view("i8"))) < 2_000_000
+    assert _peak(lambda: power(swapped, i, out=swapped)) < 2_000_000
     assert _peak(lambda: evaluate("sum(a * b)", {"a": a, "b": b})) < 200_000
     assert _peak(lambda: evaluate("mean(a * b - a)", {"a": a, "b": b})) < 200_000
 

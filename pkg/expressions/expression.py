@@ -368,15 +368,7 @@ def _run_converting(
     target: Any,
 ) -> Any:
     """Calls a program for arrays in the other byte order, which it converts piece by piece."""
-    if lowered.may_refuse:
-        # A negative exponent has to be found before any piece is written.
-        given = tuple(
-            x.astype(x.dtype.newbyteorder("=")) if isinstance(x, np.ndarray) else x for x in inputs
-        )
-        result = _run_to_new(call, program, ordinal, order, given)
-        if target is not None:
-            store(target, result)
-        return result if target is None else target
+    call.shape  # noqa: B018  tells which shapes do not broadcast
     try:
         arrays = [
             x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
@@ -384,16 +376,26 @@ def _run_converting(
         ]
     except OverflowError as error:
         raise core.OutOfRange(str(error)) from None
-    op_flags: Any = [["writeonly", "allocate", "no_broadcast"], *([["readonly"]] * len(arrays))]
-    kind: Any = order
+    elementwise: Any = "overlap_assume_elementwise"
+    op_flags = [["readonly", elementwise]] * len(arrays)
+    options: Any = {
+        "flags": ["external_loop", "buffered", "zerosize_ok", "copy_if_overlap"],
+        "order": order,
+        "casting": "equiv",
+        "buffersize": _PIECE if ordinal < 0 else _GPU_PIECE,
+    }
+    dtypes = [dtype for _, dtype in lowered.sources]
+    if lowered.may_refuse:
+        # A negative exponent has to be found before any piece is written.
+        with np.nditer(arrays, op_flags=op_flags, op_dtypes=dtypes, **options) as iterator:
+            for parts in iterator if iterator.itersize else ():
+                with np.errstate(all="ignore"):
+                    program.call(ordinal, "C", None, parts if len(arrays) > 1 else (parts,))
     iterator = np.nditer(
         [target, *arrays],
-        flags=["external_loop", "buffered", "zerosize_ok", "copy_if_overlap"],
-        op_flags=op_flags,
-        op_dtypes=[lowered.dtype, *(dtype for _, dtype in lowered.sources)],
-        order=kind,
-        casting="equiv",
-        buffersize=_PIECE if ordinal < 0 else _GPU_PIECE,
+        op_flags=[["writeonly", "allocate", "no_broadcast", elementwise], *op_flags],
+        op_dtypes=[lowered.dtype, *dtypes],
+        **options,
     )
     with iterator:
         result = iterator.operands[0]
