@@ -26,8 +26,9 @@ from ._array import Array
 from ._convert import convert
 from ._devices import get_num_threads as get_num_threads
 from ._devices import set_num_threads as set_num_threads
-from ._operands import NUMBERS, is_number
-from .expressions.expression import Expression, look_up
+from ._operands import NUMBERS, is_number, type_number
+from ._table import check_dtype, dtype_of
+from .expressions.expression import Expression, look_up, take
 
 __all__ = [
     "NumExpr",
@@ -251,14 +252,17 @@ class NumExpr:
         truediv: bool | str = "auto",
     ) -> None:
         self._expression = _expression(ex, sanitize, optimization, truediv)
-        types = {name: np.dtype(np.float32 if x is float else x) for name, x in signature}
+        types = [
+            (name, check_dtype("NumExpr", dtype_of("NumExpr", np.float32 if x is float else x)))
+            for name, x in signature
+        ]
         names = sorted(self._expression.inputs)
-        if types and sorted(types) != names:
+        if types and sorted(name for name, _ in types) != names:
             raise ValueError(
-                f"the signature has the inputs {', '.join(types)}, and the expression "
-                f"{', '.join(names) or 'none'}"
+                f"the signature has the inputs {', '.join(name for name, _ in types)}, and the "
+                f"expression {', '.join(names) or 'none'}"
             )
-        self._types = types or dict.fromkeys(names, np.dtype(np.float64))
+        self._types = dict(types) or dict.fromkeys(names, np.dtype(np.float64))
         #: The names of the inputs, in the order of the arguments.
         self.input_names = tuple(self._types)
 
@@ -289,7 +293,9 @@ class NumExpr:
 
 
 def _as_type(name: str, x: Any, dtype: np.dtype[Any], casting: Any) -> Any:
-    x = x if isinstance(x, Array) else np.asarray(x)
+    x = type_number(take(name, x))
+    if not isinstance(x, Array):
+        x = np.asarray(x, type(x) if is_number(x) else None)  # or OverflowError
     if x.dtype == dtype:
         return x
     if not np.can_cast(x.dtype, dtype, casting):

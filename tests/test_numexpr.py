@@ -219,6 +219,19 @@ def test_compiled() -> None:
         f(a)
     with pytest.raises(ValueError, match="the signature has the inputs a, and the expression a, b"):
         ne.NumExpr("a + b", [("a", float)])
+    with pytest.raises(ValueError, match="the inputs a, a, and the expression a"):
+        ne.NumExpr("a", [("a", float), ("a", int)])
+    with pytest.raises(TypeError, match="elements of <U0 are not supported"):
+        ne.NumExpr("a", [("a", str)])
+
+
+@pytest.mark.parametrize("library", ["numpy.ma", "pandas", "xarray", "dask.array"])
+def test_compiled_refuses_rules_of_their_own(library: str) -> None:
+    """A mask would be dropped in silence, and labels too; what is lazy would be computed."""
+    module = pytest.importorskip(library)
+    make = {"pandas": "Series", "xarray": "DataArray"}.get(library, "array")
+    with pytest.raises(TypeError, match="the input 'a' is a .* which has rules of its own"):
+        ne.NumExpr("2 * a")(getattr(module, make)(np.ones(3)))
 
 
 def test_threads() -> None:

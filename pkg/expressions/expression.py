@@ -72,7 +72,7 @@ _lock = threading.Lock()
 # ---- Operands ------------------------------------------------------------------------------------
 
 
-def _take(name: str, x: Any) -> Any:
+def take(name: str, x: Any) -> Any:
     """Returns an input as a number, a NumPy array or an Array; raises TypeError for others."""
     kind = type(x)
     if is_number(x) or isinstance(x, Array):
@@ -607,7 +607,7 @@ class Expression(core.ExpressionBase):
         out = unwrap_out(name, out)
         if is_dataset(out):
             return self._fill(inputs, out, order, casting, device)
-        values = [_take(one, x) for one, x in zip(self.inputs, inputs, strict=True)]
+        values = [take(one, x) for one, x in zip(self.inputs, inputs, strict=True)]
         ordinal = find_place(name, values, device)
         order = _choose_order(name, order, values)
         _check_casting(name, casting)
@@ -631,7 +631,7 @@ class Expression(core.ExpressionBase):
 
         if self._graph.reduction is None:
             values = [
-                x if is_dataset(x) else _take(name, x)
+                x if is_dataset(x) else take(name, x)
                 for name, x in zip(self.inputs, inputs, strict=True)
             ]
             calls = self._calls_like(values)
@@ -647,7 +647,7 @@ class Expression(core.ExpressionBase):
         if _is_of_numbers(self._graph, values):
             return []
         samples = [
-            _take(name, x if np.ndim(x) == 0 else np.ones(1, x.dtype))
+            take(name, x if np.ndim(x) == 0 else np.ones(1, x.dtype))
             for name, x in zip(self.inputs, values, strict=True)
         ]
         return _Call(self, samples).calls
@@ -655,7 +655,7 @@ class Expression(core.ExpressionBase):
     def _check(self, inputs: Sequence[Any]) -> None:
         """Raises the errors of a call that do not depend on elements; computes numbers alone."""
         values = [
-            x if is_dataset(x) else _take(name, x)
+            x if is_dataset(x) else take(name, x)
             for name, x in zip(self.inputs, inputs, strict=True)
         ]
         find_place(self._caller, values)
@@ -691,7 +691,7 @@ class Expression(core.ExpressionBase):
             else np.ones(1, np.dtype(kind).newbyteorder("="))
             for kind in self._bind(dtypes, named)
         ]
-        return [_take(name, x) for name, x in zip(self.inputs, samples, strict=True)]
+        return [take(name, x) for name, x in zip(self.inputs, samples, strict=True)]
 
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """Returns the type of the result for types of the inputs, by position or name.
