@@ -18,6 +18,10 @@ from ._table import ELEMENTS, ELEMENTS_TEXT
 def _open(path: str) -> np.memmap[Any, Any]:
     """Maps the array of a ``.npy`` file into memory, read-only; Failure says what is wrong."""
     try:
+        if os.path.isdir(path):
+            raise Failure(
+                f"cannot read {path}: it is a folder; an array of Zarr is STORE.zarr:/NAME"
+            )
         # A pipe would block, and cannot be mapped.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise Failure(f"cannot read {path}: it is not a regular file")

@@ -69,6 +69,8 @@ class WholeFile:
 
     def _check(self, taken: Mapping[str, str]) -> None:
         """Checks what can be checked before the computation."""
+        if self.path.endswith("/"):
+            raise Failure(f"cannot write {self.path}: it names a folder")
         try:
             if self._target.exists():
                 for name, path in taken.items():

@@ -57,7 +57,7 @@ def place_of(path: str) -> Place | None:
 
     Equal places have equal names: no part is empty, and those that lead elsewhere are refused.
     """
-    found = _NAMED.fullmatch(path)
+    found = _NAMED.fullmatch(path.rstrip("/"))  # shells complete names of folders with a slash
     if not found:
         return None
     parts = [part for part in (found[3] or "").split("/") if part]

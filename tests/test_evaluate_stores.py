@@ -326,6 +326,14 @@ def test_a_folder_that_is_no_array_is_never_replaced(
 # ---- Errors --------------------------------------------------------------------------------------
 
 
+def test_folders_with_a_slash() -> None:
+    """Shells complete names so, and the result must not be a .npy file of that name."""
+    zarr = pytest.importorskip("zarr")
+    save("zarr", "a", np.arange(6.0))
+    assert main(["a * 2", "a=a.zarr/", "-o", "out.zarr/"]) == 0
+    assert np.array_equal(zarr.open_array("out.zarr", mode="r")[:], np.arange(6.0) * 2)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_existing_output(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = save(kind, "a", np.arange(4.0))
