@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pkg as pcd
-from pkg import Expression, evaluate
+from pkg import Expression, evaluate, numexpr
 
 # ---- Values --------------------------------------------------------------------------------------
 
@@ -453,12 +453,19 @@ def test_objects_with_rules_of_their_own() -> None:
     for x, advice in [
         (pandas.Series([1.0, 2.0]), r"x\.to_numpy\(\)"),
         (xarray.DataArray([1.0, 2.0]), "apply_ufunc"),
+        (xarray.DataArray([1.0, 2.0]).variable, "apply_ufunc"),
+        (xarray.DataArray([1.0, 2.0]).chunk(), "apply_ufunc"),
         (dask.ones(3), "map_blocks"),
         (np.ma.ones(3), r"np\.asarray"),
         (np.ones(2).view(np.recarray), r"np\.asarray"),
     ]:
         with pytest.raises(TypeError, match=f"input 'x' is a .*{advice}"):
             evaluate("x + 1", {"x": x})
+        assert isinstance(numexpr.validate("x + 1", {"x": x}), TypeError)
+        with pytest.raises(TypeError, match=f"out of evaluate.. is a .*{advice}"):
+            evaluate("1 + 1", out=x)
+        with pytest.raises(TypeError, match=f"operand of fingerprint.. is a .*{advice}"):
+            pcd.fingerprint(x)
     for x in (None, "text", object(), np.array(["a"]), np.array([None]), np.longdouble(1), print):
         with pytest.raises(TypeError, match="the input 'x' is .*compute with numbers and arrays"):
             evaluate("x + 1", {"x": x})

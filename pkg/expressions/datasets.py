@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._operands import broadcast_shapes, broadcasts
+from .._operands import broadcast_shapes, broadcasts, has_own_rules
 from .._pieces import piece_shape, pieces, whole_chunks
 from .._table import check_dtype
 
@@ -23,12 +23,11 @@ _PIECE_NBYTES = 1 << 25
 def is_dataset(x: Any) -> bool:
     """Tells whether `x` is an array in a file, of which parts can be read and written."""
     return (
-        not isinstance(x, np.ndarray)
-        and all(hasattr(x, name) for name in ("dtype", "chunks"))
+        all(hasattr(x, name) for name in ("dtype", "chunks"))
         and getattr(x, "shape", None) is not None  # as of a null dataspace of HDF5
         and hasattr(type(x), "__getitem__")
         and hasattr(type(x), "__setitem__")
-        and not hasattr(type(x), "__array_function__")
+        and not has_own_rules(x)  # as xarray's objects and Dask's arrays
     )
 
 
