@@ -98,6 +98,40 @@ static void test_quiet_nan(const test_op *op, const test_type *t, const char *le
 }
 
 /*
+ * A signaling NaN raises FE_INVALID in arithmetic; tests, comparisons, logic, minima, maxima and
+ * functions take it as any NaN, at every level.
+ */
+static void test_signaling_nan(const test_op *op, const test_type *t, const char *level)
+{
+    static const uint64_t f64 = 0x7ff0000000000001;
+    static const uint32_t f32 = 0x7f800001;
+    static const uint16_t f16 = 0x7c01;
+    const int is_f16 = t->type == MYLIB_F16, is_f32 = t->type == MYLIB_F32 || t->type == MYLIB_C64;
+    const void *nan = is_f16 ? (const void *)&f16 : is_f32 ? (const void *)&f32 : &f64;
+    const size_t nbytes = is_f16 ? sizeof f16 : is_f32 ? sizeof f32 : sizeof f64;
+    const int is_quiet = op->op >= MYLIB_OP_rint || test_result_type(op, t->type) == MYLIB_BOOL ||
+                         op->op == MYLIB_OP_minimum || op->op == MYLIB_OP_maximum;
+    if (test_is_integer(t->type) || !is_quiet)
+        return;
+    for (int64_t i = 0; i < MAX_LENGTH; i++) {
+        put_number(t->type, op->op == MYLIB_OP_arccosh ? 1.5 : 0.75, a + i * t->size);
+        put_number(t->type, 0.75, b + i * t->size);
+    }
+    memcpy(a, nan, nbytes);
+    memcpy(b + 2 * t->size, nan, nbytes);
+    for (int64_t n = 1; n <= 70; n++) {
+        for (int spread = 0; spread < 2; spread++) {
+            test_set_case("%s, %s of %s, signaling NaNs, n = %lld, spread %d", level, op->name,
+                          t->name, (long long)n, spread);
+            int flags = raised(op->op, t->type, n, spread);
+            CHECK(flags == 0, "raised %s", flags_text(flags));
+            if (flags != 0)
+                return;
+        }
+    }
+}
+
+/*
  * A number, an operand of stride 0: what vector code computes beyond the end of an array must not
  * show, whatever the number is.
  */
@@ -209,6 +243,7 @@ int main(void)
         {
             test_quiet(op, t, test_levels[level], &r);
             test_quiet_nan(op, t, test_levels[level], &r);
+            test_signaling_nan(op, t, test_levels[level]);
             test_number(op, t, test_levels[level]);
         }
         for (int i = 0; i < TEST_COMPUTED_COUNT; i++) {

@@ -1,13 +1,13 @@
 /*
  * avx512.h - what compilers do not make of plain loops, in AVX-512 intrinsics: products of complex
- * numbers, f16 converted in registers, quiet minima and maxima, and remainders of floats.
+ * numbers, f16 converted in registers, minima and maxima, and remainders of floats.
  *
  * Part of kernels.c, for level v4 alone.  A kernel here gives the bits and flags of the plain one.
  */
 #ifndef MYLIB_AVX512_H
 #define MYLIB_AVX512_H
 
-#include "cpu/variants.h"
+#include "cpu/elementwise.h"
 
 #if defined(__AVX512F__)
 
@@ -126,9 +126,8 @@ PRODUCTS(c128)
 /* ---- Vectors written out ------------------------------------------------------------------- */
 
 /*
- * f16 is converted in registers, and comparisons are quiet by themselves.  The rest of a contiguous
- * row goes as one more vector, whose unused lanes hold 1, which raises no flag.  A number is an
- * operand of stride 0.
+ * f16 is converted in registers.  The rest of a contiguous row goes as one more vector, whose
+ * unused lanes hold 1, which raises no flag.  A number is an operand of stride 0.
  */
 enum { LANES_f16 = 16, LANES_f32 = 16, LANES_f64 = 8 };
 typedef __m512 vector_f16;
@@ -254,12 +253,12 @@ BINARY(multiply, f16, multiply_lanes, kernel)
 BINARY(divide, f16, divide_lanes, kernel)
 UNARY(square, f16, multiply_lanes, kernel)
 UNARY(sqrt, f16, sqrt_lanes, kernel)
-BINARY(minimum, f16, minimum_lanes_f32, quiet)
-BINARY(minimum, f32, minimum_lanes_f32, quiet)
-BINARY(minimum, f64, minimum_lanes_f64, quiet)
-BINARY(maximum, f16, maximum_lanes_f32, quiet)
-BINARY(maximum, f32, maximum_lanes_f32, quiet)
-BINARY(maximum, f64, maximum_lanes_f64, quiet)
+BINARY(minimum, f16, minimum_lanes_f32, kernel)
+BINARY(minimum, f32, minimum_lanes_f32, kernel)
+BINARY(minimum, f64, minimum_lanes_f64, kernel)
+BINARY(maximum, f16, maximum_lanes_f32, kernel)
+BINARY(maximum, f32, maximum_lanes_f32, kernel)
+BINARY(maximum, f64, maximum_lanes_f64, kernel)
 #undef UNARY
 #undef BINARY
 
@@ -331,7 +330,10 @@ REMAINDER(f32, INT32_C, epi32, ps, 23, 100, 255)
 REMAINDER(f64, INT64_C, epi64, pd, 52, 900, 2047)
 #undef REMAINDER
 
-KERNEL(remainder_vectors_f16) { half_kernel(remainder_vectors_f32, 1, n, out, so, a, sa, b, sb); }
+KERNEL(remainder_vectors_f16)
+{
+    half_kernel(remainder_vectors_f32, 1, 0, n, out, so, a, sa, b, sb);
+}
 
 #define IN_VECTORS(op, s, otherwise) op##_vectors_##s
 #else

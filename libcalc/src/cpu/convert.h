@@ -174,8 +174,11 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     }
     int flags = mylib_test_flags();
     convert_blocks(to, from, n, out, so, a, sa);
-    /* Every number has its integer; but vector code also converts those that are then replaced. */
-    if (to <= MYLIB_U64 && from >= MYLIB_F16)
+    /*
+     * Every number has its integer and its bool; but vector code also converts those that are then
+     * replaced, and a signaling NaN is true.
+     */
+    if (from >= MYLIB_F16 && (to <= MYLIB_U64 || to == MYLIB_BOOL))
         mylib_restore_flags(flags);
 }
 #undef CONVERTED_NBYTES

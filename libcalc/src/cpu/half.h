@@ -105,14 +105,16 @@ static inline t_f16 f16_from_f32(float x)
 
 /*
  * Runs an f32 kernel between two conversions, block by block.  All of a block is read before any of
- * it is written.
+ * it is written.  Functions report their flags themselves: none of a signaling NaN, whose conversions
+ * may raise FE_INVALID.
  */
-static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out, ptrdiff_t so,
-                        const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
+static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdiff_t n, char *out,
+                        ptrdiff_t so, const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
     _Alignas(64) float fa[HALF_BLOCK], fb[HALF_BLOCK];
     char packed[HALF_BLOCK * sizeof(t_f16)];
     const ptrdiff_t w = sizeof(float);
+    int flags = mylib_test_flags();
 
     if (binary && sb == 0 && n > 0)
         widen(1, fb, b);
@@ -121,13 +123,19 @@ static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out
         widen_strided(m, fa, a, sa);
         if (binary && sb != 0)
             widen_strided(m, fb, b, sb);
+        if (is_function)
+            mylib_restore_flags(flags);
         kernel(m, (char *)fa, w, (char *)fa, w, (char *)fb, sb == 0 ? 0 : w);
+        flags = mylib_test_flags();
         if (so == sizeof(t_f16)) {
             narrow(m, out, fa);
         } else {
             narrow(m, packed, fa);
             mylib_copy_strided(sizeof(t_f16), m, out, so, packed, sizeof(t_f16));
         }
+        flags |= mylib_test_flags() & ~FE_INVALID;
+        if (is_function)
+            mylib_restore_flags(flags);
         n -= m;
         out += m * so;
         a += m * sa;
@@ -135,12 +143,13 @@ static void half_kernel(mylib_kernel *kernel, int binary, ptrdiff_t n, char *out
     }
 }
 
-/* Runs a comparison of f32 likewise; its result needs no conversion. */
+/* Runs a comparison of f32 likewise; its result needs no conversion, and it raises no flags. */
 static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdiff_t so,
                             const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
     _Alignas(64) float fa[HALF_BLOCK], fb[HALF_BLOCK];
     const ptrdiff_t w = sizeof(float);
+    const int flags = mylib_test_flags();
 
     if (n > 0) {
         widen(1, fa, a);
@@ -158,15 +167,22 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
         a += m * sa;
         b += m * sb;
     }
+    mylib_restore_flags(flags);
 }
 
 /* f16 comes before f32 in the table, and calls its kernels. */
 #define HALF_BINARY(op, s)                                                                         \
     KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 1, n, out, so, a, sa, b, sb); }
+    KERNEL(op##_kernel_##s)                                                                        \
+    {                                                                                              \
+        half_kernel(op##_kernel_f32, 1, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
+    }
 #define HALF_UNARY(op, s)                                                                          \
     KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s) { half_kernel(op##_kernel_f32, 0, n, out, so, a, sa, b, sb); }
+    KERNEL(op##_kernel_##s)                                                                        \
+    {                                                                                              \
+        half_kernel(op##_kernel_f32, 0, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
+    }
 #define HALF_COMPARE(op, s)                                                                        \
     KERNEL(op##_kernel_f32);                                                                       \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, b, sb); }

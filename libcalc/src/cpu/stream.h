@@ -142,11 +142,19 @@ HALF(divide)
 static inline void stream_lanes_f32(char *p, __m512 x) { _mm512_stream_ps((float *)p, x); }
 static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((double *)p, x); }
 
+/* Minima and maxima leave no flags (variants.h). */
 #define LANES(op, s, lanes)                                                                        \
-    LINES(op, s,                                                                                   \
+    LINES(op##_any, s,                                                                             \
           for (ptrdiff_t i = 0; i < m; i += LANES_##s)                                             \
               stream_lanes_##s(out + i * w, lanes(load_lanes_##s(0xffff, a + i * w),               \
-                                                  load_lanes_##s(0xffff, b + i * w))))
+                                                  load_lanes_##s(0xffff, b + i * w))))             \
+    static void op##_lines_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b, \
+                               ptrdiff_t sb)                                                       \
+    {                                                                                              \
+        const int flags = mylib_test_flags();                                                      \
+        op##_any_lines_##s(n, out, a, sa, b, sb);                                                  \
+        mylib_restore_flags(flags);                                                                \
+    }
 LANES(minimum, f32, minimum_lanes_f32)
 LANES(minimum, f64, minimum_lanes_f64)
 LANES(maximum, f32, maximum_lanes_f32)

@@ -1,12 +1,13 @@
 /*
  * variants.h - better forms of some rows, on any processor: signs of f16, complex numbers as pairs,
- * quiet comparisons, and strided operands of costly operations by way of packed blocks.
+ * quiet minima and maxima, and strided operands of costly operations by way of packed blocks.
  *
  * Part of kernels.c, whose lookup prefers them.
  */
 #ifndef MYLIB_VARIANTS_H
 #define MYLIB_VARIANTS_H
 
+#include "cpu/avx512.h"
 #include "cpu/elementwise.h"
 
 /* ---- Signs of f16 -------------------------------------------------------------------------- */
@@ -49,24 +50,24 @@ PAIRS(subtract, c64, f32)
 PAIRS(subtract, c128, f64)
 #undef PAIRS
 
-/* ---- Quiet comparisons --------------------------------------------------------------------- */
+/* ---- Quiet minima and maxima ---------------------------------------------------------------- */
 
-/*
- * A NaN is a legal operand of these operations.  Vector comparisons of some levels raise
- * FE_INVALID for it all the same, so the flags are put back as they were.
- */
-#define QUIET(op, s)                                                                               \
+/* Their comparisons leave no flags either (elementwise.h). */
+#define QUIET(op, s, kernel)                                                                       \
     KERNEL(op##_quiet_##s)                                                                         \
     {                                                                                              \
         int flags = mylib_test_flags();                                                            \
-        op##_kernel_##s(n, out, so, a, sa, b, sb);                                                 \
+        kernel(n, out, so, a, sa, b, sb);                                                          \
         mylib_restore_flags(flags);                                                                \
     }
-#define QUIETS(op) QUIET(op, f16) QUIET(op, f32) QUIET(op, f64) QUIET(op, c64) QUIET(op, c128)
+#define QUIETS(op)                                                                                 \
+    QUIET(op, f16, IN_VECTORS(op, f16, kernel))                                                    \
+    QUIET(op, f32, IN_VECTORS(op, f32, kernel))                                                    \
+    QUIET(op, f64, IN_VECTORS(op, f64, kernel))                                                    \
+    QUIET(op, c64, op##_kernel_c64)                                                                \
+    QUIET(op, c128, op##_kernel_c128)
 QUIETS(minimum)
 QUIETS(maximum)
-QUIETS(less)
-QUIETS(less_equal)
 #undef QUIETS
 #undef QUIET
 
