@@ -57,6 +57,20 @@ def test_values(name: str, dtype: Any) -> None:
         oracle.assert_same(result, elementary.rounded(name, *arguments), name, arguments)
 
 
+@pytest.mark.parametrize("name", [name for name in COMPLEX_ELEMENTARY if name.startswith("log")])
+def test_complex_logarithms_of_tiny_parts(name: str) -> None:
+    """Squares and remainders that are subnormal: half of one, or a multiple, rounds twice."""
+    rng = np.random.default_rng(5)
+    sizes = rng.uniform(1, 2, (3, 500))
+    one = rng.choice([-1.0, 1.0], 500)
+    root, subnormal = sizes[0] * 2.0**-530, np.ldexp(sizes[1], rng.integers(-1074, -1022, 500))
+    far = np.ldexp(sizes[2], rng.integers(-900, -150, 500))
+    z = np.concatenate([one + 1j * root, root + 1j * one, far + 1j * subnormal])
+    errors = elementary.complex_ulps(name, getattr(pcd, name)(z), z)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= 1, f"{name} of {z[worst]}"
+
+
 def test_complex_powers() -> None:
     """Within 1 ulp of the modulus, of all binades; complex64 is rounded from complex128."""
     rng = np.random.default_rng(4)

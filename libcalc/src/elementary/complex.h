@@ -261,10 +261,11 @@ MYLIB_FN_APART t_dd sum_with_squares(double a, double x, double y)
 }
 
 /*
- * log |w|, w = x + iy with x a sum, to about 2^-57; where |w|^2 is near 1 it is log(1 + u) / 2 with
- * u = a + b^2 + y^2, which is |w|^2 - 1 and is given to cancel exactly.
+ * log |w|^2, w = x + iy with x a sum, to about 2^-57; where |w|^2 is near 1 it is log(1 + u) with
+ * u = a + b^2 + y^2, which is |w|^2 - 1 and is given to cancel exactly.  Not halved: half of a
+ * subnormal number would be rounded.
  */
-MYLIB_FN_APART t_dd log_modulus(t_dd x, double y, double a, double b)
+MYLIB_FN_APART t_dd log_square(t_dd x, double y, double a, double b)
 {
     const double size_x = magnitude(x.hi), size_y = magnitude(y);
     const double larger = size_x > size_y ? size_x : size_y;
@@ -279,17 +280,15 @@ MYLIB_FN_APART t_dd log_modulus(t_dd x, double y, double a, double b)
         if (square > 0.5 && square < 2) {
             const t_dd u = sum_with_squares(a, b, y), log_u = log1p_dd(u);
             const int is_tiny = magnitude(u.hi) < 0x1p-60;
-            return make_dd(0.5 * (is_tiny ? u.hi : log_u.hi), 0.5 * (is_tiny ? u.lo : log_u.lo));
+            return is_tiny ? u : log_u;
         }
     }
     const double scale = larger > 0x1p400 ? 0x1p-600 : larger < 0x1p-400 ? 0x1p600 : 1;
-    const double octaves = larger > 0x1p400 ? 600 : larger < 0x1p-400 ? -600 : 0;
+    const double octaves = larger > 0x1p400 ? 1200 : larger < 0x1p-400 ? -1200 : 0;
     const double re = x.hi * scale, im = y * scale;
     const t_dd re2 = two_product(re, re), im2 = two_product(im, im);
     const t_dd square = dd_add(fast_two_sum(re2.hi, FMA(2 * re, x.lo * scale, re2.lo)), im2);
-    const t_dd log_square = log_dd(square);
-    const t_dd more = dd_multiply_f64(make_dd(LN_2_HI, LN_2_LO), octaves);
-    return dd_add(more, make_dd(0.5 * log_square.hi, 0.5 * log_square.lo));
+    return dd_add(dd_multiply_f64(make_dd(LN_2_HI, LN_2_LO), octaves), log_dd(square));
 }
 MYLIB_FN double rounded(t_dd x) { return is_finite_f64(x.hi) ? x.hi + x.lo : x.hi; }
 
@@ -310,8 +309,8 @@ MYLIB_FN_APART t_dd angle_of_sums(t_dd y, t_dd x)
             const int is_exact = magnitude(hi) <= 0x1p-960 && x.lo == 0 && y.lo == 0;
             if (hi == 0 || is_exact || !(x.hi > size_y * 0x1p60))
                 return make_dd(hi, hi == 0 ? hi : 0);
-            /* Scaled up, the remainder of a subnormal quotient counts. */
-            const double up = magnitude(hi) <= 0x1p-960 ? 0x1p200 : 1, q = y.hi * up / x.hi;
+            /* Scaled up, the remainder of a tiny y, or of a subnormal quotient, counts. */
+            const double up = size_y <= 0x1p64 ? 0x1p200 : 1, q = y.hi * up / x.hi;
             const double left = FMA(-q, x.hi, y.hi * up) + FMA(-q, x.lo, y.lo * up);
             const t_dd quotient = fast_two_sum(q, left / x.hi);
             return make_dd(quotient.hi / up, quotient.lo / up);
@@ -333,18 +332,19 @@ MYLIB_FN t_dd angle_of(double y, double x) { return angle_of_sums(make_dd(y, 0),
 /* Each part within 0.7 ulp. */
 MYLIB_FN_APART t_c128 log_c128(t_c128 z)
 {
-    const t_dd log_z = log_modulus(make_dd(z.re, 0), z.im, -1, z.re);
-    return make_c128(rounded(log_z), angle_of(z.im, z.re).hi);
+    return make_c128(0.5 * rounded(log_square(make_dd(z.re, 0), z.im, -1, z.re)),
+                     angle_of(z.im, z.re).hi);
 }
 /* log z to another base: the real part within 0.6 ulp, the imaginary one within 1. */
 MYLIB_FN_APART t_c128 log_to_base(t_c128 z, double hi, double lo)
 {
-    const t_dd log_z = log_modulus(make_dd(z.re, 0), z.im, -1, z.re), re = to_base(log_z, hi, lo);
+    const t_dd twice = log_square(make_dd(z.re, 0), z.im, -1, z.re);
+    const t_dd re = to_base(twice, 0.5 * hi, 0.5 * lo);
     /* An angle that may be subnormal is multiplied before it is rounded. */
     const int is_tiny = magnitude(z.im) * 0x1p900 < z.re;
     const t_dd angle = angle_of(z.im * (is_tiny ? 0x1p100 : 1), z.re);
     const double im = FMA(angle.hi, hi, FMA(angle.hi, lo, angle.lo * hi));
-    return make_c128(is_finite_f64(log_z.hi) ? re.hi + re.lo : log_z.hi,
+    return make_c128(is_finite_f64(twice.hi) ? re.hi + re.lo : twice.hi,
                      im * (is_tiny ? 0x1p-100 : 1));
 }
 MYLIB_FN t_c128 log2_c128(t_c128 z) { return log_to_base(z, PER_LN_2_HI, PER_LN_2_LO); }
@@ -353,7 +353,7 @@ MYLIB_FN t_c128 log10_c128(t_c128 z) { return log_to_base(z, PER_LN_10_HI, PER_L
 MYLIB_FN_APART t_c128 log1p_c128(t_c128 z)
 {
     const t_dd x = two_sum(1, z.re);
-    return make_c128(rounded(log_modulus(x, z.im, 2 * z.re, z.re)),
+    return make_c128(0.5 * rounded(log_square(x, z.im, 2 * z.re, z.re)),
                      angle_of_sums(make_dd(z.im, 0), x).hi);
 }
 DEFINE_COMPLEX_NARROW(log)
@@ -395,10 +395,10 @@ MYLIB_FN_APART t_arc arc_of(double x, double y)
 {
     t_arc arc;
     if (!(x < 0x1p60 && y < 0x1p60)) {
-        const t_dd ln_2 = make_dd(LN_2_HI, LN_2_LO);
-        const t_dd log_z = log_modulus(make_dd(x, 0), y, 0, 0);
+        const t_dd ln_4 = make_dd(2 * LN_2_HI, 2 * LN_2_LO);
+        const t_dd twice = log_square(make_dd(x, 0), y, 0, 0);
         arc.root = make_dd(y, 0);
-        arc.log = is_finite_f64(log_z.hi) ? rounded(dd_add(log_z, ln_2)) : log_z.hi;
+        arc.log = is_finite_f64(twice.hi) ? 0.5 * rounded(dd_add(twice, ln_4)) : twice.hi;
         return arc;
     }
     if (x == 1 && y < 0x1p-400) {
