@@ -475,6 +475,10 @@ def methods(operation: Any) -> dict[str, Any]:
         keywords = {"dtype": bool} if is_in_bool else {}
         result[name] = partial(getattr(operation.ufunc, name), **keywords)
         result[name].__doc__ = text
+    for types in operation.types if is_logic else ():
+        # NumPy remembers the loop of a bool and an element by their types, whatever fixed them:
+        # that of a call with dtype=bool would break every later reduction.
+        result["reduce"](np.empty(0, types[0]))
     return result
 
 
