@@ -356,12 +356,11 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 
 /*
  * gcc likes to compute the two parts of a product or quotient as one vector.  Where it has fused
- * multiply-adds (level v4) it uses them for that even when told not to contract, and it raises
- * flags of lanes that nobody reads, as clang does at every level.  Neither looks through an empty
- * asm.
+ * multiply-adds (level v4, or with -mavx512f) it uses them for that even when told not to contract,
+ * and it raises flags of lanes that nobody reads, as clang does at every level.  Neither looks
+ * through an empty asm.
  */
-#if !defined(__CUDACC__) && ((defined(__clang__) && defined(__x86_64__)) ||                        \
-                             (defined(__GNUC__) && !defined(__clang__) && defined(__FMA__)))
+#if !defined(__CUDACC__) && defined(__x86_64__) && (defined(__clang__) || defined(__FP_FAST_FMA))
 #define KEEP_APART(re, im) __asm__("" : "+x"(re), "+x"(im))
 #else
 #define KEEP_APART(re, im) ((void)0)

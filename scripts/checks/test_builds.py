@@ -150,6 +150,18 @@ def build_kernels(name: str, *options: str, targets: tuple[str, ...] = ("mylib",
 
 
 @on_x86
+@pytest.mark.parametrize("flag", ["-mavx2", "-mavx512f"])
+def test_single_extensions(flag: str) -> None:
+    """Of a user's flags, whose instructions are no whole level: they build, and bits stay."""
+    build = ROOT / "build" / flag[2:]
+    options = [f"-DCMAKE_C_FLAGS={flag}", "-DMYLIB_CUDA=OFF", "-DMYLIB_COMPILER_KNOWS_LEVELS=OFF"]
+    run("cmake", "-S", ".", "-B", build, *options)
+    run("cmake", "--build", build, "--target", "mylib", "test_bits", "test_flags", *JOBS)
+    if f" {flag[2:]} " in Path("/proc/cpuinfo").read_text():
+        run("ctest", "--test-dir", build, "--output-on-failure", "-R", "^(bits|flags)$")
+
+
+@on_x86
 def test_kernels_are_vector_code() -> None:
     run(sys.executable, "scripts/check_vectorized.py", build_kernels("vectorized"))
 

@@ -9,7 +9,7 @@
 
 #include "cpu/elementwise.h"
 
-#if defined(__AVX512F__)
+#if defined(HAS_V4)
 
 /* ---- Products of complex numbers ----------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *un
 NOINLINE static void widen(ptrdiff_t n, float *dst, const char *src)
 {
     ptrdiff_t i = 0;
-#if defined(__AVX512F__)
+#if defined(HAS_V4)
     for (; i + 16 <= n; i += 16)
         _mm512_storeu_ps(dst + i,
                          _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(src + 2 * i))));
@@ -66,7 +66,7 @@ NOINLINE static void widen(ptrdiff_t n, float *dst, const char *src)
 NOINLINE static void narrow(ptrdiff_t n, char *dst, const float *src)
 {
     ptrdiff_t i = 0;
-#if defined(__AVX512F__)
+#if defined(HAS_V4)
     for (; i + 16 <= n; i += 16)
         _mm256_storeu_si256((__m256i *)(dst + 2 * i),
                             _mm512_cvtps_ph(_mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));

@@ -17,6 +17,14 @@
 #include <immintrin.h>
 #endif
 
+/* Intrinsics need all that a level has: a user's -mavx2 or -mavx512f alone does not count. */
+#if defined(__AVX2__) && defined(__F16C__)
+#define HAS_V3
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define HAS_V4
+#endif
+#endif
+
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 

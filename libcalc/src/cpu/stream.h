@@ -53,7 +53,7 @@ static void stream_fence(void)
 
 /* ---- From registers ------------------------------------------------------------------------ */
 
-#if defined(__AVX2__)
+#if defined(HAS_V3)
 #define LINE MYLIB_LINE_NBYTES
 
 static inline void stream_line(char *dst, const char *src)
@@ -100,7 +100,7 @@ UNARY(invert, u64)
 #undef LOOP
 
 /* Lines of f16 are f32 in between, in registers too. */
-#if defined(__AVX512F__)
+#if defined(HAS_V4)
 #define WIDEN(dst, src) _mm512_store_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256(src)))
 #define NARROW(src) _mm512_cvtps_ph(_mm512_load_ps(src), _MM_FROUND_TO_NEAREST_INT)
 #define STREAM_HALVES(dst, v) _mm256_stream_si256(dst, v)
@@ -137,7 +137,7 @@ HALF(subtract)
 HALF(multiply)
 HALF(divide)
 #undef HALF
-#if defined(__AVX512F__)
+#if defined(HAS_V4)
 
 static inline void stream_lanes_f32(char *p, __m512 x) { _mm512_stream_ps((float *)p, x); }
 static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((double *)p, x); }
@@ -170,7 +170,7 @@ LANES(maximum, f64, maximum_lanes_f64)
 static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#if defined(__AVX2__)
+#if defined(HAS_V3)
 #define CASE(op, s, t)                                                                             \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
         return op##_lines_##t;
@@ -211,7 +211,7 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
         SAME(subtract, f16)
         SAME(multiply, f16)
         SAME(divide, f16)
-#if defined(__AVX512F__)
+#if defined(HAS_V4)
         SAME(minimum, f32)
         SAME(minimum, f64)
         SAME(maximum, f32)
