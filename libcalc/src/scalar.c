@@ -145,14 +145,13 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
         cpu->convert(type, result_type, 1, result, 0, to, 0);
 }
 
-/* Returns what a function of numbers reports; reciprocals are divisions. */
-static mylib_status status_of_warning(mylib_op op, int warning)
+/* Returns what a function of numbers reports. */
+static mylib_status status_of_warning(int warning)
 {
     switch (warning) {
     case MYLIB_WARNS_INVALID:
-        return MYLIB_ERR_DOMAIN;
     case MYLIB_WARNS_DIVBYZERO:
-        return op == MYLIB_OP_reciprocal ? MYLIB_ERR_ZERO_DIVIDE : MYLIB_ERR_DOMAIN;
+        return MYLIB_ERR_DOMAIN;
     case MYLIB_WARNS_OVERFLOW:
         return MYLIB_ERR_OVERFLOW;
     default:
@@ -164,18 +163,17 @@ static mylib_status status_of_warning(mylib_op op, int warning)
 __attribute__((noinline)) static mylib_status scalar_f64(mylib_op op, mylib_device device, double a,
                                                          double b, double *result_ret)
 {
+    const double last = mylib_op_arity(op) == 2 ? b : a;
     double result;
     mylib_status st;
     MYLIB_TRY(check(op, device, MYLIB_F64, &a, &b, result_ret));
-    MYLIB_TRY(scalar_domain(op, b == 0, a < 0));
+    MYLIB_TRY(scalar_domain(op, last == 0, a < 0));
     if (is_for_cpu(op, device))
         run_kernel(op, MYLIB_F64, &a, &b, &result);
     else
         MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_F64, &a, &b, &result));
-    if (can_warn(op)) {
-        const double other = mylib_op_arity(op) == 2 ? b : a;
-        MYLIB_TRY(status_of_warning(op, warning_of_real(op, a, other, result)));
-    }
+    if (can_warn(op))
+        MYLIB_TRY(status_of_warning(warning_of_real(op, a, last, result)));
     *result_ret = result;
     return MYLIB_OK;
 out:
@@ -195,20 +193,20 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
                                                           const double a[2], const double b[2],
                                                           double result_ret[2])
 {
-    const double *second = mylib_op_arity(op) == 2 ? b : a; /* otherwise 'b' may be NULL */
+    const double *last = mylib_op_arity(op) == 2 ? b : a; /* otherwise 'b' may be NULL */
     double result[2];
     mylib_status st;
     MYLIB_TRY(check(op, device, MYLIB_C128, a, b, result_ret));
-    MYLIB_TRY(scalar_domain(op, mylib_op_arity(op) == 2 && b[0] == 0 && b[1] == 0, 0));
+    MYLIB_TRY(scalar_domain(op, last[0] == 0 && last[1] == 0, 0));
     if (is_for_cpu(op, device))
         run_kernel(op, MYLIB_C128, a, b, result);
     else
-        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_C128, a, second, result));
+        MYLIB_TRY(mylib_cuda_scalar(device.index, op, MYLIB_C128, a, last, result));
     if (can_warn(op)) {
         const t_c128 x = make_c128(a[0], a[1]);
-        const t_c128 y = make_c128(second[0], second[1]);
-        MYLIB_TRY(status_of_warning(op, warning_of_complex(op, x, y, result[0])));
-        MYLIB_TRY(status_of_warning(op, warning_of_complex(op, x, y, result[1])));
+        const t_c128 y = make_c128(last[0], last[1]);
+        MYLIB_TRY(status_of_warning(warning_of_complex(op, x, y, result[0])));
+        MYLIB_TRY(status_of_warning(warning_of_complex(op, x, y, result[1])));
     }
     result_ret[0] = result[0];
     result_ret[1] = result[1];
@@ -216,8 +214,7 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
 out:
     if (st != MYLIB_ERR_DOMAIN) /* which leaves arguments unread: they may be NULL */
         return explain(st, op);
-    return explain_floats(st, op, (const double[]){a[0], second[0]},
-                          (const double[]){a[1], second[1]});
+    return explain_floats(st, op, (const double[]){a[0], last[0]}, (const double[]){a[1], last[1]});
 }
 
 mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],

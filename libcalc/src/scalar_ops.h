@@ -584,6 +584,7 @@ MYLIB_FN mylib_status scalar_domain(mylib_op op, int divisor_is_zero, int operan
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
     case MYLIB_OP_remainder:
+    case MYLIB_OP_reciprocal:
         return divisor_is_zero ? MYLIB_ERR_ZERO_DIVIDE : MYLIB_OK;
     case MYLIB_OP_sqrt:
         return operand_is_negative ? MYLIB_ERR_DOMAIN : MYLIB_OK;
