@@ -280,6 +280,11 @@ if(nvcc)
   else()
     set(MYLIB_CUDA_COMPRESS "-Xfatbin=-compress-all")
   endif()
+  # Programs then find an operation by a jump, not by comparisons; older compilers do not have it.
+  set(MYLIB_CUDA_JUMPS "")
+  if(nvcc_help MATCHES "--jump-table-density")
+    set(MYLIB_CUDA_JUMPS "--jump-table-density=50")
+  endif()
 
   set(MYLIB_HAS_CUDA 1)
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" MYLIB_CUDA_VERSION "${CMAKE_CUDA_COMPILER_VERSION}")
