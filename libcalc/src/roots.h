@@ -15,12 +15,15 @@
 
 #if defined(__CUDA_ARCH__)
 
-/* 1 / d to 20 bits. */
+/*
+ * 1 / d to 20 bits, and a little more.  Where the last bits of d are all ones, 1 / d is so little
+ * above the middle of two doubles that a step from below would round it down.
+ */
 MYLIB_FN double estimate_inverse(double d)
 {
     double inverse;
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(d));
-    return inverse;
+    return f64_of_bits(bits_of_f64(inverse) | 0x40000000);
 }
 
 MYLIB_FN double inverse_of(double d)
