@@ -10,8 +10,8 @@
  *
  * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
  * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
- * Each of the types has one more kernel, for programs with calls: functions (of f32 and f64),
- * operations that take as long, and conversions.
+ * Each of the types has one more kernel, for programs with calls: operations that take long, and
+ * conversions.  Those of f32 and f64 have three more, with functions in line.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu.
@@ -46,7 +46,7 @@ extern "C" {
 
 /*
  * Groups of 16 bytes, which a thread has of each operand: the more, the less it decodes; fewer let
- * more threads run.
+ * more threads run.  Functions take many registers.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2

@@ -40,16 +40,13 @@ typedef struct t_octant {
     double n_y, n_x, d_y, d_x, eighths;
 } t_octant;
 
-MYLIB_FN t_octant octant_at(int is_above, int is_near, double y, double x)
+MYLIB_FN t_octant octant_of(double y, double x)
 {
+    const int is_above = y > TAN_1_8_PI * x, is_near = !(y > TAN_3_8_PI * x);
     const double eighths = is_near ? is_above ? 1.0 : 0.0 : 2.0;
     t_octant octant = {is_near ? y : 0, is_above ? x : 0, is_above ? y : 0, is_near ? x : 0,
                        eighths};
     return octant;
-}
-MYLIB_FN t_octant octant_of(double y, double x)
-{
-    return octant_at(y > TAN_1_8_PI * x, !(y > TAN_3_8_PI * x), y, x);
 }
 
 /*
@@ -85,11 +82,11 @@ MYLIB_FN double arctan_f64(double x)
     const t_dd n = fast_two_sum(-o.n_x, o.n_y), d = fast_two_sum(o.d_x, o.d_y);
     return with_sign_of(angle_f64(o.eighths, n, d), x);
 }
-/* From 2^100 on the result is that of 2^100.  The limits are rounded down to f32. */
+/* From 2^100 on the result is that of 2^100. */
 MYLIB_FN double arctan_near(float x)
 {
     const float size = magnitude_f32(x), y = size > 0x1p100f ? 0x1p100f : size;
-    const t_octant o = octant_at(y > 0x1.a82798p-2f, !(y > 0x1.3504f2p1f), y, 1);
+    const t_octant o = octant_of(y, 1);
     return with_sign_of(angle_near(o.eighths, o.n_y - o.n_x, o.d_x + o.d_y), x);
 }
 MYLIB_FN float arctan_f32(float x)

@@ -305,19 +305,20 @@ MYLIB_FN double scale_sum(double hi, double lo, int64_t n)
 /* ---- f16 ----------------------------------------------------------------------------------- */
 
 /* Widens exactly.  A subnormal one is put in the place of a significand's last bits. */
-MYLIB_FN double f64_from_f16(t_f16 h)
+MYLIB_FN float widen_f16(t_f16 h)
 {
 #if defined(__CUDA_ARCH__)
     return __half2float(__ushort_as_half(h.bits));
 #else
-    const uint64_t rest = (uint64_t)(h.bits & 0x7fff) << 42;
-    const uint64_t sign = (uint64_t)(h.bits & 0x8000) << 48;
-    const uint64_t normal = rest + ((uint64_t)1008 << 52);
-    const double small = f64_of_bits(rest | 0x3f10000000000000) - 0x1p-14;
-    const uint64_t finite = rest < (uint64_t)1 << 52 ? bits_of_f64(small) : normal;
-    return f64_of_bits(sign | (rest >= (uint64_t)31 << 52 ? rest | BITS_OF_INFINITY_F64 : finite));
+    const uint32_t rest = (uint32_t)(h.bits & 0x7fff) << 13;
+    const uint32_t sign = (uint32_t)(h.bits & 0x8000) << 16;
+    const uint32_t normal = rest + ((uint32_t)112 << 23);
+    const float small = f32_of_bits(rest | 0x38800000) - 0x1p-14f;
+    const uint32_t finite = rest < (uint32_t)1 << 23 ? bits_of_f32(small) : normal;
+    return f32_of_bits(sign | (rest >= (uint32_t)31 << 23 ? rest | 0x7f800000 : finite));
 #endif
 }
+MYLIB_FN double f64_from_f16(t_f16 h) { return widen_f16(h); }
 
 /*
  * Narrows, to nearest even, with one rounding.  With 2^e the power of 2 below |x|, at least 2^-14,
@@ -385,6 +386,6 @@ MYLIB_FN double quotient_near(double n, double d)
     MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); }                               \
     DEFINE_F16(op)
 #define DEFINE_F16(op)                                                                             \
-    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near((float)f64_from_f16(x))); }
+    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(widen_f16(x))); }
 
 #endif /* MYLIB_NUMBERS_H */
