@@ -447,8 +447,11 @@ def _reduce_by_ufunc(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
-    for what, is_given in (("initial", initial is not np._NoValue), ("where", where is not True)):
-        if is_given:
+    for what, is_default in (
+        ("initial", initial is np._NoValue),
+        ("where", where is True or where is np.True_),
+    ):
+        if not is_default:
             raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
     if name in TRUTH_OF.values():
         if dtype is not None and np.dtype(dtype) != np.bool_:

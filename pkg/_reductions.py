@@ -204,12 +204,12 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
 # ---- Truths --------------------------------------------------------------------------------------
 
 #: The reductions of truths: the reduction of 0 and 1 that each is, in a type, and what it gives
-#: without elements.  "odd" has no function.
+#: without elements.  "logical_xor", whether an odd number is true, has no function.
 _TRUTHS = {
     "any": (MAX, np.dtype(np.uint8), 0),
     "all": (MIN, np.dtype(np.uint8), 1),
     "count_nonzero": (SUM, np.dtype(np.int64), 0),
-    "odd": (SUM, np.dtype(np.int64), 0),
+    "logical_xor": (SUM, np.dtype(np.int64), 0),
 }
 
 _BOOL = np.dtype(np.bool_)
@@ -225,7 +225,7 @@ def _test(dtype: np.dtype[Any]) -> core.Program:
 def reduce_truths(
     name: str, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None = None
 ) -> Any:
-    """Returns any, all, count_nonzero or odd of an array of any kind, or of `Values` of bool."""
+    """Returns one of `_TRUTHS` of an array of any kind, or of `Values` of bool."""
     x = as_array(x)
     if has_own_rules(x):
         given = {"axis": axis, "keepdims": keepdims or None}
@@ -247,7 +247,7 @@ def reduce_truths(
     else:
         _test(x.dtype).reduce(kind, carrier, ordinal, result, (x,))
     result = result.reshape(shape)
-    if name == "odd":
+    if name == "logical_xor":
         result = result & 1
     if name != "count_nonzero":
         result = result.astype(_BOOL)

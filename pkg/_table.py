@@ -75,8 +75,8 @@ REPEATED = {"mean": "add", **{name: operation.__name__ for name, operation in co
 #: The reduction that repeats each operation.
 REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name != "mean"}
 
-#: The same for those that give a bool; "odd" tells whether an odd number of elements is true.
-TRUTH_OF = {"logical_or": "any", "logical_and": "all", "logical_xor": "odd"}
+#: The same for those that give a bool.
+TRUTH_OF = {"logical_or": "any", "logical_and": "all", "logical_xor": "logical_xor"}
 
 
 def reduction_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:

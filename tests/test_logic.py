@@ -340,3 +340,18 @@ def test_truths_of_arrays_by_numpys_functions() -> None:
     assert np.logical_and.reduce(x).tolist() == [False, False]
     with pytest.raises(TypeError, match="where"):
         np.any(x, where=x > 0)
+
+
+@pytest.mark.gpu
+def test_reductions_of_arrays_by_ufuncs() -> None:
+    """Defaults change nothing, and errors name what was called."""
+    mask = _masks(77)
+    x = pcd.asarray(mask, device="cuda")
+    for name in ("logical_and", "logical_or", "logical_xor", "add", "multiply"):
+        wanted = getattr(np, name).reduce(mask)
+        for true in (True, np.True_):
+            given = {"initial": np._NoValue, "where": true}
+            assert getattr(np, name).reduce(x, **given).item() == wanted
+    for given in ({"axis": 5}, {"out": pcd.zeros(3, device="cuda")}, {"initial": True}):
+        with pytest.raises((TypeError, ValueError), match="logical_xor"):
+            np.logical_xor.reduce(x, **given)
