@@ -119,11 +119,15 @@ class WholeFile:
                 ) from None
         os.fchmod(self._file, stat.S_IMODE(replaced.st_mode))
 
+    def _check_again(self) -> None:
+        """Checks what others may have changed during the computation."""
+
     def commit(self, held: Held) -> None:
         """Waits until the file is on the disk, and gives it its name."""
         try:
             os.fsync(self._file)
             with held():
+                self._check_again()
                 if self.is_overwriting:
                     os.replace(self._temporary, self._target)
                 else:

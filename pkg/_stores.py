@@ -265,6 +265,15 @@ def _fill(
             raise _cannot_write(path, error) from None
 
 
+def _version(path: Path) -> tuple[int, ...] | None:
+    """Returns what differs if a file is written to or replaced; None for no file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class HDF5Output(WholeFile):
     """A dataset in a new HDF5 file, or in a copy of one that then takes its place."""
 
@@ -308,6 +317,7 @@ class HDF5Output(WholeFile):
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the dataset in the temporary file."""
         try:
+            self._copied = _version(self._target)
             self._open()
             if self.is_overwriting:
                 with open(self._target, "rb") as old, open(self._temporary, "wb") as new:
@@ -324,6 +334,13 @@ class HDF5Output(WholeFile):
     def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
         """Computes and writes the array, piece by piece."""
         _fill(self.path, self._data, step, compute, contextlib.nullcontext)
+
+    def _check_again(self) -> None:
+        if _version(self._target) != self._copied:
+            raise Failure(
+                f"cannot write {self.path}: {self.place.file} has changed since it was copied; run"
+                " the command again"
+            )
 
     def commit(self, held: Held) -> None:
         try:

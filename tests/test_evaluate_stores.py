@@ -236,6 +236,33 @@ def test_a_dataset_joins_a_file() -> None:
     assert os.stat("f.h5").st_mode & 0o777 == 0o640 and names() == ["f.h5"]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_dataset_joins_a_file_that_changes(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What others add to the file meanwhile, such as a second command, must not be lost."""
+    h5py = pytest.importorskip("h5py")
+    np.save("a.npy", np.arange(6.0))
+    if is_there:
+        save("h5", "old", np.arange(6.0))
+        os.rename("old.h5", "both.h5")
+    fill = _stores.HDF5Output.fill
+
+    def work(self: Any, *args: Any) -> None:
+        fill(self, *args)
+        with h5py.File("both.h5", "a") as file:
+            file["theirs"] = np.ones(3)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_stores.HDF5Output, "fill", work)
+        assert main(["a + 1", "a=a.npy", "-o", "both.h5:/ours"]) == 1
+    assert "both.h5 has changed since it was copied" in capsys.readouterr().err
+    with h5py.File("both.h5", "r") as file:
+        assert set(file) == ({"deep", "theirs"} if is_there else {"theirs"})
+    assert main(["a + 1", "a=a.npy", "-o", "both.h5:/ours"]) == 0
+    assert names() == ["a.npy", "both.h5"]
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_array_joins_a_group(zarr_format: int) -> None:
     """Of the group's format, with the groups between; consolidated metadata name it too."""
