@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import re
 import secrets
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._outputs import Failure, Held, WholeFile, reason, usage
+from ._outputs import Failure, Held, WholeFile, reason, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions.datasets import chunk_of, part_of
@@ -207,9 +208,16 @@ class StoreInput:
         """Returns all of the array, from a temporary file that needs no name."""
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
-        with tempfile.TemporaryFile() as file:
-            os.posix_fallocate(file.fileno(), 0, int(np.prod(self.shape)) * self.dtype.itemsize)
-            result = np.memmap(file, self.dtype, "r+", shape=self.shape)
+        nbytes = math.prod(self.shape) * self.dtype.itemsize
+        try:
+            with tempfile.TemporaryFile() as file:
+                os.posix_fallocate(file.fileno(), 0, nbytes)
+                result = np.memmap(file, self.dtype, "r+", shape=self.shape)
+        except OSError as error:
+            raise Failure(
+                f"cannot copy {self.path} to a temporary file of {size_text(nbytes)}:"
+                f" {reason(error)}; the variable TMPDIR names the folder for it"
+            ) from None
         limit = _SPOOL_NBYTES // self.dtype.itemsize
         step = _step(self.shape, self.chunks, limit)
         for begin, piece in pieces(self.shape, step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -175,6 +176,22 @@ def test_reductions(
     assert capsys.readouterr().out == str(pcd.sum(a * a)) + "\n"
     assert main(["sum(a * a, axis=0)", file, "-o", place(kind, "out")]) == 0
     assert_same_bits(load(kind), pcd.sum(a * a, axis=0))
+
+
+def test_a_reduction_without_room_for_a_copy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The full disk is not that of a file that the user has named."""
+
+    def refuse(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    argument = save("h5", "a", np.ones((300, 1000)))
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    assert main(["sum(a)", argument]) == 1
+    said = capsys.readouterr().err
+    assert "cannot copy a.h5:/deep/er/a to a temporary file of 2.29 MiB: No space" in said
+    assert "TMPDIR" in said
 
 
 @pytest.mark.parametrize("target", [*KINDS, "npy"])
