@@ -463,7 +463,7 @@ class Evaluation:
         """Gives what computes a piece of the result; the next call overwrites it."""
         width, options = self._width(), self.options
         room = np.empty(math.prod(step) * self.dtype.itemsize, np.uint8)
-        title = os.path.basename(path)
+        title = os.path.basename(path.rstrip("/"))
         with Progress(math.prod(shape) * width, title, options.quiet) as progress:
 
             def compute(begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -17,7 +17,7 @@ import pytest
 from generators import values
 
 import pkg as pcd
-from pkg import _cluster, _stores
+from pkg import _cluster, _files, _stores
 from pkg._files import main
 
 KINDS = ("h5", "zarr", "zarr group", "nc")
@@ -370,11 +370,15 @@ def test_a_folder_that_is_no_array_is_never_replaced(
 # ---- Errors --------------------------------------------------------------------------------------
 
 
-def test_folders_with_a_slash() -> None:
+def test_folders_with_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shells complete names so, and the result must not be a .npy file of that name."""
     zarr = pytest.importorskip("zarr")
     save("zarr", "a", np.arange(6.0))
+    titles = []
+    progress = _files.Progress
+    monkeypatch.setattr(_files, "Progress", lambda *x: (titles.append(x[1]), progress(*x))[1])
     assert main(["a * 2", "a=a.zarr/", "-o", "out.zarr/"]) == 0
+    assert titles == ["out.zarr"]
     assert np.array_equal(zarr.open_array("out.zarr", mode="r")[:], np.arange(6.0) * 2)
 
 
