@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import types
 from pathlib import Path
 from typing import Any
@@ -710,7 +711,8 @@ def test_columns_of_tables() -> None:
         def __getitem__(self, name: str) -> Any:
             return b
 
-    for wrong in (a, [a], "text", 3, Attribute()):
+    unnamed = (a, [a], "text", 3, range(3), {}.keys(), memoryview(b"a"))
+    for wrong in (*unnamed, argparse.Namespace(a=a, b=b), Attribute()):
         with pytest.raises(TypeError, match="local_dict is a mapping of names to values, not"):
             evaluate("a + b", wrong)
 

@@ -5,7 +5,7 @@ The columns of one table share its labels, so an expression computes with their 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +15,7 @@ from .. import core
 from .._operands import has_own_rules
 
 #: Objects with items that have no names.
-_UNNAMED = (str, bytes, list, tuple, set, frozenset, np.ndarray)
+_UNNAMED = (Sequence, Set, np.ndarray)
 
 
 def _library(x: Any) -> str:
@@ -27,11 +27,12 @@ def _keys(what: str, mapping: Any) -> Container[str]:
     kind = type(mapping)
     if isinstance(mapping, np.ndarray) and mapping.dtype.names is not None:
         return frozenset(mapping.dtype.names)
-    if hasattr(kind, "__contains__") and not isinstance(mapping, _UNNAMED):
-        keys: Container[str] = mapping
-        return keys
-    if callable(getattr(mapping, "keys", None)) and hasattr(kind, "__getitem__"):
-        return set(mapping.keys())
+    if hasattr(kind, "__getitem__") and not isinstance(mapping, _UNNAMED):
+        if hasattr(kind, "__contains__"):
+            keys: Container[str] = mapping
+            return keys
+        if callable(getattr(mapping, "keys", None)):
+            return set(mapping.keys())
     raise TypeError(f"{what} is a mapping of names to values, not {kind.__name__}")
 
 
