@@ -109,6 +109,14 @@ def test_a_refused_element_writes_nothing(make: Make, monkeypatch: pytest.Monkey
         assert (out[...] == 77).all()
     evaluate("k ** m", {"k": 2, "m": 5}, out=out)
     assert (out[...] == 32).all()
+    heard: list[str] = []
+    with np.errstate(divide="call", call=lambda kind, _: heard.append(kind)):
+        evaluate("x ** x + 1 / (x - 9)", {"x": np.arange(10)}, out=make("f", (10,), "f8", (10,)))
+    assert len(heard) == 1  # not as the exponents are looked through
+
+
+def scaled(x: Any) -> Any:
+    return x * 2
 
 
 def test_types_and_shapes(make: Make) -> None:
@@ -120,6 +128,10 @@ def test_types_and_shapes(make: Make) -> None:
     assert np.array_equal(out[...], x * 2)
     with pytest.raises(ValueError, match=r"out has shape \(2, 3\), but the result has \(3, 2\)"):
         evaluate("y * 2", {"y": x.T}, out=out, casting="same_kind")
+    with pytest.raises(ValueError, match=r"inputs do not broadcast: x \(2, 3\), y \(3, 2\)"):
+        evaluate("x * y", {"x": out, "y": x.T}, out=out)
+    with pytest.raises(ValueError, match=r"^scaled\(\): out has shape \(2, 3\)"):
+        pcd.fuse(scaled)(x.T, out=out)
     wide = make("wide", (4, 2, 3), "f8")
     Expression("x + 1")(x, out=(wide,))
     assert np.array_equal(wide[...], np.broadcast_to(x + 1, (4, 2, 3)))

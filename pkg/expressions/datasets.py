@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._operands import broadcast_shapes, broadcasts, has_own_rules
+from .._operands import broadcasts, has_own_rules
 from .._pieces import piece_shape, pieces, whole_chunks
 from .._table import check_dtype
 
@@ -59,23 +59,25 @@ def part_of(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
 
 
 def fill(
+    name: str,
     out: Any,
     inputs: Sequence[Any],
+    result: tuple[int, ...],
     compute: Callable[[list[Any], Any], Any],
     may_refuse: bool,
 ) -> None:
     """Computes the parts of the inputs piece by piece, and writes the results to `out`.
 
-    `compute` stores the result for parts of the inputs in a host array.  If it `may_refuse`
-    elements, all pieces are computed before the first is written.  Raises ValueError if the
-    result does not broadcast into `out`, and TypeError for a type that the library does not have.
+    The inputs broadcast to the shape `result`, and errors name the function `name`.  `compute`
+    stores the result for parts of the inputs in a host array.  If it `may_refuse` elements, all
+    pieces are computed before the first is written.  Raises ValueError if the result does not
+    broadcast into `out`, and TypeError for a type that the library does not have.
     """
     shape: tuple[int, ...] = tuple(out.shape)
-    dtype = check_dtype("evaluate", np.dtype(out.dtype))
-    result = broadcast_shapes(*(np.shape(x) for x in inputs))
+    dtype = check_dtype(name, np.dtype(out.dtype))
     if not broadcasts(result, shape):
         raise ValueError(
-            f"evaluate(): out has shape {shape}, but the result has {result}, which does not "
+            f"{name}(): out has shape {shape}, but the result has {result}, which does not "
             "broadcast into it"
         )
     step = step_of(out)
@@ -83,6 +85,7 @@ def fill(
     for writes in (False, True) if may_refuse else (True,):
         for begin, piece in pieces(shape, step) if 0 not in shape else [((0,) * len(shape), shape)]:
             target = room[: math.prod(piece)].reshape(piece)
-            compute([part_of(x, begin, piece) for x in inputs], target)
+            with np.errstate() if writes else np.errstate(all="ignore"):
+                compute([part_of(x, begin, piece) for x in inputs], target)
             if target.size and writes:
                 out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target

@@ -635,9 +635,11 @@ class Expression(core.ExpressionBase):
                 for name, x in zip(self.inputs, inputs, strict=True)
             ]
             calls = self._calls_like(values)
-            fill(out, values, compute, any(call.lower()[0].may_refuse for call in calls))
+            shape = _broadcast_shape(self.inputs, values)
+            may_refuse = any(call.lower()[0].may_refuse for call in calls)
+            fill(self._caller, out, values, shape, compute, may_refuse)
         else:
-            target = np.empty(out.shape, check_dtype("evaluate", np.dtype(out.dtype)))
+            target = np.empty(out.shape, check_dtype(self._caller, np.dtype(out.dtype)))
             compute(inputs, target)
             out[...] = target
         return out
