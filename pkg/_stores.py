@@ -376,10 +376,16 @@ class _Computed:
         self, shape: Shape, dtype: np.dtype[Any], compute: Callable[[Shape, Shape], Any]
     ) -> None:
         self.shape, self.dtype, self.ndim, self._compute = shape, dtype, len(shape), compute
+        #: The error of a part.
+        self.error: Exception | None = None
 
     def __getitem__(self, key: tuple[slice, ...]) -> Any:
         begin = tuple(one.start for one in key)
-        return self._compute(begin, tuple(one.stop - one.start for one in key)).copy()
+        try:
+            return self._compute(begin, tuple(one.stop - one.start for one in key)).copy()
+        except Exception as error:
+            self.error = error
+            raise
 
 
 class NetcdfOutput(WholeFile):
@@ -437,6 +443,8 @@ class NetcdfOutput(WholeFile):
             with dask.config.set(scheduler="synchronous"):
                 dataset.to_netcdf(self._temporary, mode="w", encoding=encoding)
         except _ERRORS as error:
+            if error is computed.error:
+                raise
             raise _cannot_write(self.path, error) from None
 
 

@@ -597,6 +597,14 @@ def test_an_interrupted_run_leaves_nothing(kind: str, number: signal.Signals) ->
     assert names() == ["a.npy"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_of_the_expression(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is none of the output."""
+    files = [save("npy", "a", np.arange(3)), save("npy", "b", np.array([1, 2, -1]))]
+    assert main(["a ** b", *files, "-o", place(kind, "out")]) == 1
+    assert capsys.readouterr().err.startswith("pkg eval: error: the exponent -1 is negative")
+
+
 _PEAK = """
 import resource, sys
 from pkg._files import main
