@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -35,8 +36,12 @@ class Work:
     device: str | None
 
 
-def compute_piece(work: Work, begin: Shape, piece: Shape) -> None:
-    """Computes one piece and writes it, on a worker; repeated, it writes the same."""
+def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
+    """Computes one piece and writes it, on a worker; repeated, it writes the same.
+
+    Returns the kinds of its floating-point warnings: workers' threads share Python's own.
+    """
+    heard: set[str] = set()
     with contextlib.ExitStack() as files:
         operands: list[Any] = []
         for x in work.operands:
@@ -48,9 +53,10 @@ def compute_piece(work: Work, begin: Shape, piece: Shape) -> None:
                 operands.append(x)
         output = open_array(*work.output)
         out = np.empty(piece, output.dtype)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="call", under="ignore", call=lambda kind, _: heard.add(kind)):
             Expression(work.text)(*operands, out=out, casting=work.casting, device=work.device)
         output[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = out
+    return heard
 
 
 def _connect(address: str) -> tuple[Any, Any]:
@@ -96,7 +102,8 @@ def run_on_workers(
         try:
             if not is_quiet and sys.stderr.isatty():
                 distributed.progress(futures)
-            client.gather(futures)
+            for kind in sorted(set().union(*client.gather(futures))):
+                warnings.warn(f"{kind} encountered in evaluate", RuntimeWarning, stacklevel=2)
         except BaseException as error:
             _stop(client, futures)
             name = type(error).__name__

@@ -654,7 +654,10 @@ def test_workers_compute(
         assert_same_bits(load(target), a / (b + 0.5))
     assert main([*command, "-o", "out.zarr"]) == 1
     assert "exists; --overwrite" in capsys.readouterr().err
-    # An error of a worker is the command's, and nothing is left of the output.
+    # Warnings and errors of the workers are the command's, and nothing is left of the output.
+    assert main(["1 / (a - a)", files[0], *command[4:], "-o", "inf.zarr"]) == 0
+    said = capsys.readouterr().err
+    assert said == "pkg eval: warning: divide by zero encountered in evaluate\n"
     bad = [save("npy", "e", np.full(4, -1)), "--scheduler", scheduler, "-o", "bad.zarr"]
     assert main(["2 ** e", *bad]) == 1
     assert "negative" in capsys.readouterr().err
