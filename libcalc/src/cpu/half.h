@@ -105,8 +105,8 @@ static inline t_f16 f16_from_f32(float x)
 
 /*
  * Runs an f32 kernel between two conversions, block by block.  All of a block is read before any of
- * it is written.  Functions report their flags themselves: none of a signaling NaN, whose conversions
- * may raise FE_INVALID.
+ * it is written.  Functions report their flags themselves: none of a signaling NaN, whose
+ * conversions may raise FE_INVALID.
  */
 static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdiff_t n, char *out,
                         ptrdiff_t so, const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
