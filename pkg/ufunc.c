@@ -34,7 +34,9 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
 
     /* Dask calls with single elements to learn the type of a result; that must need no GPU. */
     int on_cpu = info->device.kind == MYLIB_CPU || dims[0] <= 1;
-    if (on_cpu && info->type[0] == info->type[1]) {
+    /* The library has no comparisons of bools, whose bytes need not be 0 and 1: as integers. */
+    const int of_bools = info->type[0] == MYLIB_BOOL && mylib_op_compares(info->op);
+    if (on_cpu && info->type[0] == info->type[1] && !of_bools) {
         status = mylib_map1(info->op, info->type[0], dims[0], args[nin], steps[nin], args[0],
                             steps[0], nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
     } else {
@@ -46,9 +48,11 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
             arrays[k] =
                 (mylib_array){args[k], {MYLIB_CPU, 0}, info->type[k % 2], 1, &shape, &strides[k]};
         }
-        mylib_op_result_type(info->op, info->type[0], &arrays[nin].type);
-        status = mylib_map(info->op, on_cpu ? (mylib_device){MYLIB_CPU, 0} : info->device, NULL,
-                           &arrays[nin], arrays);
+        const mylib_device device = on_cpu ? (mylib_device){MYLIB_CPU, 0} : info->device;
+        const mylib_type type = of_bools ? MYLIB_I8 : info->type[0];
+        mylib_op_result_type(info->op, type, &arrays[nin].type);
+        status = of_bools ? mylib_map_as(info->op, type, device, NULL, &arrays[nin], arrays)
+                          : mylib_map(info->op, device, NULL, &arrays[nin], arrays);
     }
     if (status != MYLIB_OK) {
         PyGILState_STATE gil = PyGILState_Ensure();
@@ -148,16 +152,13 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         return PyErr_NoMemory();
     memset(t, 0, sizeof *t);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
-        mylib_type type[2] = {first[i], second[i]}, result;
-        int is_bool = type[0] == MYLIB_BOOL, compares = mylib_op_compares(op);
-        if (is_bool && compares)
-            type[0] = type[1] = MYLIB_I8; /* the bytes of a bool, 0 and 1 */
-        if (mylib_op_result_type(op, type[0], &result) != MYLIB_OK ||
+        mylib_type type[2] = {first[i], second[i]}, result = MYLIB_BOOL;
+        const int compares = mylib_op_compares(op);
+        if ((!compares && mylib_op_result_type(op, type[0], &result) != MYLIB_OK) ||
             (type[0] != type[1] && !compares))
             continue;
         const loop_info info = {PyModule_GetState(module), op, {type[0], type[1]}, device};
-        int nums[] = {is_bool ? NPY_BOOL : num_of_type(type[0]),
-                      is_bool ? NPY_BOOL : num_of_type(type[1]), num_of_type(result)};
+        int nums[] = {num_of_type(type[0]), num_of_type(type[1]), num_of_type(result)};
         add_loop(t, &loops, &info, nin, nums);
         if (type[0] == type[1] && long_long(nums[0]) != nums[0]) {
             for (int k = 0; k < 3; k++)

@@ -16,6 +16,7 @@ import pkg as pcd
 BOOL = np.dtype(bool)
 OF_BOOL = ["add", "multiply", "minimum", "maximum", "absolute", "logical_and", "logical_or"]
 OF_BOOL += ["logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"]
+OF_BOOL += ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
 LENGTHS = [0, 1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1000, 4095, 4097, 70_001]
 SHIFTS = ["left_shift", "right_shift"]
 
