@@ -474,11 +474,9 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
         )
     if isinstance(array, core.ArrayBase):
         return core.trace_new(array, offset)
-    if array.dtype == np.bool_:
-        array = array.view(np.int8)
     array = array[:, offset:] if offset >= 0 else array[-offset:, :]
-    check_dtype("trace", array.dtype)
-    if not array.dtype.isnative:
-        diagonal = array.diagonal().astype(array.dtype.newbyteorder("="))
+    dtype = np.dtype(np.int8) if array.dtype == np.bool_ else check_dtype("trace", array.dtype)
+    if array.dtype != dtype:
+        diagonal = array.diagonal().astype(dtype)
         array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
     return core.trace(np.asarray(array), ordinal)

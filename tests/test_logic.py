@@ -55,6 +55,15 @@ def test_bytes_other_than_0_and_1_are_true(name: str, place: str) -> None:
         oracle.assert_same(fused.view(np.uint8), result.view(np.uint8))
 
 
+@cases.each_device()
+def test_reductions_of_bytes_other_than_0_and_1(device: str) -> None:
+    mask = np.arange(256, dtype=np.uint8).reshape(16, 16).view(bool)
+    plain = mask.view(np.uint8) != 0
+    for name in ("sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero", "trace"):
+        result = getattr(pcd, name)(mask, device=device)
+        assert result == getattr(np, name)(plain), name
+
+
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 def test_reduce_gives_a_bool(name: str, dtype: np.dtype[Any]) -> None:
