@@ -736,8 +736,7 @@ def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: s
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
     shape = broadcast_shapes(mask.shape, result.shape)
     if out is None:
-        fortran = order == "F" or (order in "AK" and not result._is_c_contiguous)
-        out = found = core.empty(shape, result.dtype, result._ordinal, fortran)
+        out = found = new_like(result, result.dtype, result._ordinal, order, shape)
     else:
         found = check_out(name, out, shape, result.dtype, result._ordinal, casting)
     core.select(found, _apart(mask, found), result, found)

@@ -25,6 +25,7 @@ from ._operands import (
     integer,
     integers,
     native,
+    new_like,
     normalize_axes,
     overrides,
     sequence,
@@ -155,7 +156,10 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     dtype = _result_type(operands[1:])
     if len(weak) == 2:
         dtype = np.result_type(*(np.asarray(a) for a in weak))
-    out = core.empty(shape, dtype, ordinal, False)
+    like = next((a for a in operands if isinstance(a, Array) and a.shape == shape), None)
+    out = (
+        core.empty(shape, dtype, ordinal, False) if like is None else new_like(like, dtype, ordinal)
+    )
     inputs = [a if isinstance(a, Array) else np.asarray(a, dtype) for a in operands[1:]]
     mask = operands[0] if isinstance(operands[0], Array) else np.asarray(native(operands[0]))
     core.select(out, mask, *inputs)

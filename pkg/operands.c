@@ -305,8 +305,8 @@ outcome broadcast(const call *c, int *ndim_ret, int64_t *shape)
 void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
                     mylib_type type, int64_t *strides)
 {
-    int axes[MYLIB_MAX_NDIM]; /* from the slowest to the fastest */
-    int64_t stride = type_sizes[type];
+    int axes[MYLIB_MAX_NDIM];           /* from the slowest to the fastest */
+    uint64_t stride = type_sizes[type]; /* wraps for a shape that new_array() then refuses */
     for (int i = 0; i < ndim; i++) {
         int position = i;
         /* NumPy inserts from the fastest axis on; this does the same with reversed positions. */
@@ -339,8 +339,8 @@ void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *
     }
     /* axes[0] is the fastest. */
     for (int i = 0; i < ndim; i++) {
-        strides[axes[i]] = stride;
-        stride *= shape[axes[i]] != 0 ? shape[axes[i]] : 1;
+        strides[axes[i]] = (int64_t)stride;
+        stride *= shape[axes[i]] != 0 ? (uint64_t)shape[axes[i]] : 1;
     }
 }
 

@@ -481,7 +481,7 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
         done = broadcast(&c, &ndim, shape);
     if (done == DONE) {
         const mylib_type type = c.arrays[2].type;
-        out = new_output(&c, type, num_of_type(type), 'C', ndim, shape);
+        out = new_output(&c, type, num_of_type(type), 'K', ndim, shape);
         if (out == NULL || note_uses(&c, out) < 0)
             done = FAILED;
     }
@@ -532,7 +532,7 @@ PyDoc_STRVAR(join_doc,
 static PyObject *join_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *arrays, *number, *dtype;
+    PyObject *arrays, *number, *dtype, *stream;
     int is_large = 0;
     if (!PyArg_ParseTuple(args, "O!OO:join_arrays", &PyTuple_Type, &arrays, &number, &dtype))
         return NULL;
@@ -544,7 +544,7 @@ static PyObject *join_function(PyObject *module, PyObject *args)
     mylib_type type = first->type;
     if (dtype != Py_None && take_dtype(dtype, &type) < 0)
         return NULL;
-    int64_t shape[MYLIB_MAX_NDIM], size = 0;
+    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM], size = 0;
     axis += axis < 0 ? first->ndim : 0;
     if (is_large || axis < 0 || axis >= first->ndim)
         Py_RETURN_NOTIMPLEMENTED;
@@ -564,11 +564,17 @@ static PyObject *join_function(PyObject *module, PyObject *args)
                                 axis);
     }
     shape[axis] = size;
-    DECLARE_CALL(c, state, 1, 1);
-    if (take_operand(&c, 0, PyTuple_GET_ITEM(arrays, 0)) != DONE || place(&c) != DONE)
+    mylib_array *all = PyMem_New(mylib_array, count);
+    if (all == NULL)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++)
+        all[i] = ((array_object *)PyTuple_GET_ITEM(arrays, i))->a;
+    output_strides(all, (int)count, first->ndim, shape, type, strides);
+    PyMem_Free(all);
+    if (current_stream(state, first->device, &stream) < 0)
         return NULL;
-    PyObject *result = new_output(&c, type, num_of_type(type), 'C', first->ndim, shape);
-    release(&c);
+    PyObject *result = new_array(state, first->device, stream, type, first->ndim, shape, strides);
+    Py_XDECREF(stream);
     int64_t begin = 0;
     for (Py_ssize_t i = 0; i < count && result != NULL; i++) {
         PyObject *x = PyTuple_GET_ITEM(arrays, i);

@@ -313,6 +313,22 @@ def test_concatenate_that_fails() -> None:
         pcd.stack([x, x.T])
 
 
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
+def test_results_keep_the_order_of_axes(axes: tuple[int, ...]) -> None:
+    """As NumPy's, so that they lie in memory as the operands that are computed with them later."""
+    host, x = _pair()
+    host, x = host.transpose(axes), x.transpose(axes)
+    for function in (
+        lambda m, x: m.where(x > 3, x, -x), lambda m, x: m.where(x > 3, x, 0),
+        lambda m, x: m.concatenate([x, x]), lambda m, x: m.concatenate([x, x], axis=1),
+        lambda m, x: m.concatenate([x, -x], axis=2, dtype="f8"),
+        lambda m, x: m.stack([x, x]),
+    ):  # fmt: skip
+        result, wanted = function(pcd, x), function(np, host)
+        _same(result, wanted)
+        assert result.strides == wanted.strides
+
+
 def test_joining_arrays_that_are_read_only() -> None:
     """Only the result is written."""
     host, x = _pair((2, 3))
