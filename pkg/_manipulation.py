@@ -9,7 +9,7 @@ import numpy as np
 
 from . import core
 from ._array import Array
-from ._convert import check_cast, convert
+from ._convert import check_cast, convert, saturates, warn_of_complex
 from ._creation import asarray
 from ._interop import as_array
 from ._mode import in_default_mode
@@ -53,9 +53,18 @@ def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
     return result
 
 
-def _casts(dtype: Any, casting: str) -> dict[str, Any]:
-    """Returns arguments for NumPy's functions; those of other libraries lack `casting`."""
-    return {"dtype": dtype, "casting": None if casting == "same_kind" else casting}
+def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
+    """Returns NumPy's ``join(arrays, axis)``; the library converts floats to integers."""
+    if dtype is not None and casting == "unsafe":
+        target = dtype_of(join.__name__, dtype)
+        arrays = [x if has_own_rules(x) else np.asarray(x) for x in arrays]
+        arrays = [
+            convert(x, target) if type(x) is np.ndarray and saturates(x.dtype, target) else x
+            for x in arrays
+        ]
+    # The functions of other libraries lack `casting`.
+    how = {"dtype": dtype, "casting": None if casting == "same_kind" else casting}
+    return call_numpy(join, arrays, axis, **how, operands=arrays)
 
 
 def concatenate(
@@ -85,8 +94,7 @@ def _concatenate(arrays: Sequence[Any], axis: int | None, dtype: Any, casting: s
     if axis is not None:
         (axis,) = axes_of("concatenate", "axis", integer("concatenate", "axis", axis))
     if _find_gpu("concatenate", arrays) < 0:
-        how = _casts(dtype, casting)
-        return call_numpy(np.concatenate, arrays, axis, **how, operands=arrays)
+        return _join_hosts(np.concatenate, arrays, axis, dtype, casting)
     if axis is None:
         arrays, axis = [x.ravel() for x in arrays], 0
     shapes = [x.shape for x in arrays]
@@ -120,7 +128,7 @@ def stack(
     arrays = [as_array(x) for x in sequence("stack", arrays)]
     (axis,) = axes_of("stack", "axis", integer("stack", "axis", axis))
     if _find_gpu("stack", arrays) < 0:
-        return call_numpy(np.stack, arrays, axis, **_casts(dtype, casting), operands=arrays)
+        return _join_hosts(np.stack, arrays, axis, dtype, casting)
     (axis,) = normalize_axes("stack", axis, arrays[0].ndim + 1)
     for k, x in enumerate(arrays):
         if x.shape != arrays[0].shape:

@@ -165,6 +165,9 @@ WAYS: dict[str, Any] = {
     ),
     "asarray": lambda x, dtype: pcd.asarray(x, dtype),
     "asarray of a list of arrays": lambda x, dtype: pcd.asarray([x, x], dtype)[1],
+    "concatenate": lambda x, dtype: pcd.concatenate([x[:9], x[9:]], dtype=dtype, casting="unsafe"),
+    "stack": lambda x, dtype: pcd.stack([x, x], dtype=dtype, casting="unsafe")[1],
+    "stack of lists": lambda x, dtype: pcd.stack([[x], [x]], dtype=dtype, casting="unsafe")[1, 0],
     "asarray of scalars": _one_by_one(lambda one, dtype: pcd.asarray(one, dtype)),
     "dtype and a number": _one_by_one(_added),
     "dtype and a number on a device": pytest.param(
