@@ -524,6 +524,43 @@ static int copy_part(core_state *state, PyObject *result, PyObject *source, int 
     return status != MYLIB_OK ? -1 : 0;
 }
 
+/*
+ * Finds the strides that NumPy gives joined Arrays: the axes sorted by the strides of all, C order
+ * where those disagree.  Unlike the iterator, see output_strides(), it begins with the slowest axis.
+ */
+static void joined_strides(PyObject *arrays, int ndim, const int64_t *shape, mylib_type type,
+                           int64_t *strides)
+{
+    int axes[MYLIB_MAX_NDIM];           /* from the slowest to the fastest */
+    uint64_t stride = type_sizes[type]; /* wraps for a shape that new_array() then refuses */
+    for (int axis = 0; axis < ndim; axis++) {
+        int position = axis;
+        for (int j = axis - 1; j >= 0; j--) {
+            int other = axes[j], is_decided = 0, moves = 0;
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays); i++) {
+                const mylib_array *a = &((array_object *)PyTuple_GET_ITEM(arrays, i))->a;
+                if (a->shape[axis] == 1 || a->shape[other] == 1)
+                    continue;
+                if (llabs(a->strides[axis]) <= llabs(a->strides[other]))
+                    moves = 0;
+                else if (!is_decided)
+                    moves = 1;
+                is_decided = 1;
+            }
+            if (is_decided && !moves)
+                break;
+            if (is_decided)
+                position = j;
+        }
+        memmove(axes + position + 1, axes + position, (size_t)(axis - position) * sizeof *axes);
+        axes[position] = axis;
+    }
+    for (int i = ndim - 1; i >= 0; i--) {
+        strides[axes[i]] = (int64_t)stride;
+        stride *= shape[axes[i]] != 0 ? (uint64_t)shape[axes[i]] : 1;
+    }
+}
+
 PyDoc_STRVAR(join_doc,
              "join_arrays(arrays, axis, dtype, /)\n--\n\n"
              "A new Array: a tuple of Arrays of one GPU, one after the other along an "
@@ -564,13 +601,7 @@ static PyObject *join_function(PyObject *module, PyObject *args)
                                 axis);
     }
     shape[axis] = size;
-    mylib_array *all = PyMem_New(mylib_array, count);
-    if (all == NULL)
-        return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < count; i++)
-        all[i] = ((array_object *)PyTuple_GET_ITEM(arrays, i))->a;
-    output_strides(all, (int)count, first->ndim, shape, type, strides);
-    PyMem_Free(all);
+    joined_strides(arrays, first->ndim, shape, type, strides);
     if (current_stream(state, first->device, &stream) < 0)
         return NULL;
     PyObject *result = new_array(state, first->device, stream, type, first->ndim, shape, strides);

@@ -322,7 +322,9 @@ def test_results_keep_the_order_of_axes(axes: tuple[int, ...]) -> None:
         lambda m, x: m.where(x > 3, x, -x), lambda m, x: m.where(x > 3, x, 0),
         lambda m, x: m.concatenate([x, x]), lambda m, x: m.concatenate([x, x], axis=1),
         lambda m, x: m.concatenate([x, -x], axis=2, dtype="f8"),
-        lambda m, x: m.stack([x, x]),
+        *(lambda m, x, axis=axis: m.stack([x, x], axis=axis) for axis in range(4)),
+        lambda m, x: m.concatenate([m.broadcast_to(x, (2, *x.shape))] * 2, axis=-1),
+        lambda m, x: m.concatenate([x, x.T.copy("C").T], axis=0),
     ):  # fmt: skip
         result, wanted = function(pcd, x), function(np, host)
         _same(result, wanted)
