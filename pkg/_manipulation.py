@@ -112,6 +112,7 @@ def _concatenate(arrays: Sequence[Any], axis: int | None, dtype: Any, casting: s
     if dtype is not None or casting != "same_kind":
         for x in arrays:
             check_cast("concatenate", x.dtype, target, casting)
+            warn_of_complex(x.dtype, target)
     return core.join_arrays(tuple(arrays), axis, target)
 
 
