@@ -526,7 +526,7 @@ static int copy_part(core_state *state, PyObject *result, PyObject *source, int 
 
 /*
  * Finds the strides that NumPy gives joined Arrays: the axes sorted by the strides of all, C order
- * where those disagree.  Unlike the iterator, see output_strides(), it begins with the slowest axis.
+ * where those disagree.  Unlike its iterator (output_strides()), it begins with the slowest axis.
  */
 static void joined_strides(PyObject *arrays, int ndim, const int64_t *shape, mylib_type type,
                            int64_t *strides)
