@@ -281,8 +281,8 @@ __device__ __forceinline__ void call_with(const fused_args &args, int opcode, co
 }
 
 /*
- * Which elements are computed: easy ones (functions.cuh), while a flag tells of others; or any, with
- * functions one by one.
+ * Which elements are computed: easy ones (functions.cuh), while a flag tells of others; or any,
+ * with functions one by one.
  */
 enum { EASY, ANY };
 
