@@ -100,10 +100,12 @@ class _Accessor:
         self._obj = obj
 
     def to_device(self, device: str) -> Any:
-        """Returns a copy with the elements on a device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        """Returns an object with the elements on a device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
 
-        Coordinates stay in host memory.
+        Elements that are there already are shared, not copied.  Coordinates stay in host memory.
         """
+        if device is None:
+            raise TypeError('to_device(): device must be "cpu", "cuda" or "cuda:N", not None')
 
         def move(x: Any) -> Any:
             return x.copy(data=asarray(x.data, device=device))

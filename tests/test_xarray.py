@@ -145,6 +145,13 @@ def test_on_a_gpu(scene: Any) -> None:
     assert pcd.asnumpy(total.data).tobytes() == pcd.sum(scene.nir.values, axis=1).tobytes()
 
 
+def test_elements_stay_where_they_are(scene: Any) -> None:
+    """Without a name of a device nothing moves; elements that are there are not copied."""
+    with pytest.raises(TypeError, match=r"to_device\(\): device must be .*, not None"):
+        scene.pcd.to_device(None)
+    assert np.shares_memory(scene.nir.pcd.to_device("cpu").data, scene.nir.data)
+
+
 def test_nothing_imports_xarray_unasked(python: Callable[..., str]) -> None:
     python("import sys, pkg; assert 'xarray' not in sys.modules and not hasattr(pkg, 'xarray')")
     python("import xarray, pkg; assert not hasattr(xarray.DataArray, 'pcd')")
