@@ -200,6 +200,13 @@ def test_arguments_that_no_expression_has(function: Any, name: str) -> None:
         fuse(function)
 
 
+@pytest.mark.parametrize("add", [np.add, pcd.add, pcd.add.ufunc])
+def test_defaults_of_ufuncs(add: Any) -> None:
+    """Keywords with their default values change nothing, in fused functions either."""
+    defaults = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
+    assert fuse(lambda x: add(x, 1, out=None, **defaults)).expression.text == "x + 1"
+
+
 def test_arguments() -> None:
     """Calls take the arguments as the function does; defaults count."""
     a, b = np.array([3.0, 1.0]), np.array([1.0, 1.0])

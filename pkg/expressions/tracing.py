@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .._call import normalize
 from .._operands import axes_of
-from .._table import REDUCTION_OF, TRUTH_OF, UFUNCS
+from .._table import OPERATIONS, REDUCTION_OF, TRUTH_OF, UFUNCS
 from .expression import of_graph
 from .graph import REDUCTIONS, Builder, Graph, Reduction
 
@@ -114,8 +115,11 @@ class Traced:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
         if method != "__call__" or ufunc not in UFUNCS:
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
-        _refuse_options(ufunc.__name__, kwargs)
-        return _apply(UFUNCS[ufunc], inputs)
+        name = UFUNCS[ufunc]
+        operation = OPERATIONS["divide" if name == "true_divide" else name]
+        inputs, options = normalize(operation, inputs, kwargs)
+        _refuse_options(ufunc.__name__, options)
+        return _apply(name, inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.where and len(args) == 3:
