@@ -97,6 +97,23 @@ static void test_quiet_nan(const test_op *op, const test_type *t, const char *le
     }
 }
 
+/* The minimum or maximum of the numbers in `a`, the first of which is a signaling NaN. */
+static void test_reduced_nan(const test_op *op, const test_type *t, const char *level)
+{
+    const mylib_reduction reduction = op->op == MYLIB_OP_minimum ? MYLIB_MIN : MYLIB_MAX;
+    for (int64_t n = 1; n <= MAX_LENGTH / 2; n++) {
+        const mylib_array in = {a, test_cpu, t->type, 1, &n, NULL};
+        const mylib_array result = {out, test_cpu, t->type, 0, NULL, NULL};
+        test_set_case("%s, the %s of %lld %s", level, op->name, (long long)n, t->name);
+        feclearexcept(FE_ALL_EXCEPT);
+        CHECK_OK(mylib_reduce(reduction, t->type, test_cpu, NULL, &result, &in));
+        int flags = fetestexcept(FLAGS);
+        CHECK(flags == 0, "raised %s", flags_text(flags));
+        if (flags != 0)
+            return;
+    }
+}
+
 /*
  * A signaling NaN raises FE_INVALID in arithmetic; tests, comparisons, logic, minima, maxima and
  * functions take it as any NaN, at every level.
@@ -119,6 +136,8 @@ static void test_signaling_nan(const test_op *op, const test_type *t, const char
     }
     memcpy(a, nan, nbytes);
     memcpy(b + 2 * t->size, nan, nbytes);
+    if (op->op == MYLIB_OP_minimum || op->op == MYLIB_OP_maximum)
+        test_reduced_nan(op, t, level);
     for (int64_t n = 1; n <= 70; n++) {
         for (int spread = 0; spread < 2; spread++) {
             test_set_case("%s, %s of %s, signaling NaNs, n = %lld, spread %d", level, op->name,
