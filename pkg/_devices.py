@@ -139,7 +139,13 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
         owner = stream
         protocol = getattr(stream, "__cuda_stream__", None)
         if protocol is not None:
-            version, handle = protocol() if callable(protocol) else protocol
+            given = protocol() if callable(protocol) else protocol
+            if not isinstance(given, tuple | list) or len(given) != 2:
+                raise TypeError(
+                    f"__cuda_stream__ of {type(stream).__name__} must be a version and a handle, "
+                    f"not {given!r}"
+                )
+            version, handle = given
             if version != 0:
                 raise TypeError(
                     f"__cuda_stream__ of {type(stream).__name__} is of version {version}; "

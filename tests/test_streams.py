@@ -68,6 +68,9 @@ def test_no_stream() -> None:
             pcd.stream(wrong)
     with pytest.raises(ValueError, match="negative"):
         pcd.stream(-1)
+    for malformed in ((0,), None, 5, (0, 1, 2), "ab"):
+        with pytest.raises(TypeError, match="__cuda_stream__ of Bare|expected a Stream"):
+            pcd.stream(Bare(__cuda_stream__=malformed))
     newer = Bare(__cuda_stream__=(1, 5))
     with pytest.raises(TypeError, match="version 1"):
         pcd.stream(newer)
