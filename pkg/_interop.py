@@ -145,6 +145,13 @@ def _hand_over(array: core.ArrayBase, stream: Any) -> None:
         core.note_use(array, lasting)
 
 
+def _pair(what: str, x: Any) -> tuple[int, int] | None:
+    try:
+        return None if x is None else (index(x[0]), index(x[1]))
+    except (TypeError, IndexError):
+        raise TypeError(f"__dlpack__(): {what} must be a tuple of two ints, not {x!r}") from None
+
+
 def dlpack(
     array: core.ArrayBase,
     *,
@@ -154,11 +161,12 @@ def dlpack(
     copy: bool | None = None,
 ) -> Any:
     """Returns ``Array.__dlpack__()``."""
-    if dl_device is not None and tuple(dl_device) != (_CUDA, array._ordinal):
-        if tuple(dl_device) != (_CPU, 0):
+    dl_device, max_version = _pair("dl_device", dl_device), _pair("max_version", max_version)
+    if dl_device is not None and dl_device != (_CUDA, array._ordinal):
+        if dl_device != (_CPU, 0):
             raise BufferError(
                 f"an array on {array.device} can be exported there, and as a copy to the CPU, not "
-                f"to DLPack's device {tuple(dl_device)}"
+                f"to DLPack's device {dl_device}"
             )
         if copy is not None and not copy:
             raise BufferError(f"the array is on {array.device}: the CPU can only have a copy of it")

@@ -359,6 +359,10 @@ def test_export_to_the_cpu() -> None:
     with pytest.raises(BufferError, match=r"\(2, 7\)"):
         _interop.dlpack(array, dl_device=(2, 7))
     _interop.dlpack(array, dl_device=(2, 0), copy=False)
+    for what in ("dl_device", "max_version"):
+        for wrong in (3, (1,), ("a", 0), "ab"):
+            with pytest.raises(TypeError, match=f"{what} must be a tuple of two ints"):
+                _interop.dlpack(array, **{what: wrong})
 
 
 def test_export_orders_streams(waits: list[Any]) -> None:
