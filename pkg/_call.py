@@ -65,7 +65,11 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 _BOOL = np.dtype(np.bool_)
 
 #: NumPy's words for an operation that lacks a type.
-_NO_LOOP = ("not supported for the input types", "did not contain a loop with signature")
+_NO_LOOP = (
+    "not supported for the input types",
+    "did not contain a loop with signature",
+    "cannot be computed together",
+)
 
 #: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
@@ -687,7 +691,10 @@ def _compute(
         result: Any = new_like(arrays[0], _BOOL, ordinal)
         core.copy(result, np.asarray(answer))
     else:
-        result = core.map_arrays(operation.index, is_true_division, inputs)
+        try:
+            result = core.map_arrays(operation.index, is_true_division, inputs)
+        except TypeError as error:
+            raise explain(operation, error, inputs) from error.__cause__
     if where is not True:
         return _select(name, result, where, out, casting, order)
     if out is not None:

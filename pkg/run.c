@@ -306,12 +306,8 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
         type = MYLIB_F64;
     if (results[type] == 0 && kind_of_type(type) == KIND_INT)
         type = choose_float(c, type);
-    if (!c->on_gpu && (results[type] == 0 || type != own))
+    if (results[type] == 0 || (!c->on_gpu && type != own))
         return OTHER_TYPE;
-    if (results[type] == 0) {
-        raise_status(c->state, mylib_op_result_type(what->op, type, &what->result_type));
-        return FAILED;
-    }
     what->type = type;
     what->result_type = (mylib_type)(results[type] - 1);
     what->is_mixed = type == MYLIB_F64 && integers == 2 && mylib_op_compares(what->op);

@@ -421,6 +421,8 @@ def test_operands_are_named_in_errors(place: str) -> None:
                 pcd.add(*args, **device)
             assert "fit together" not in str(caught.value)
             assert "_ordinal" not in str(caught.value)
+    with pytest.raises(TypeError, match=r"int64 and float; it is defined for int8,"):
+        pcd.left_shift(_placed(place, np.arange(2)), 1.5, **device)
     for keywords in ({"bogus": 1}, {"axis": 0}):
         with pytest.raises(TypeError, match=next(iter(keywords))):
             pcd.add(x, 1, **keywords, **device)
