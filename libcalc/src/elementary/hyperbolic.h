@@ -164,7 +164,8 @@ MYLIB_FN t_dd arcsinh_wide(double x)
     const t_dd sum = two_sum(near_x, root - 1);
     const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest * 0.5, root));
     const t_dd value = log1p_and_octave(make_dd(is_far ? x : u.hi, is_far ? 0 : u.lo), is_far);
-    return x < INFINITY_F64 ? value : make_dd(x, 0);
+    const int is_finite = x < INFINITY_F64; /* clang leaves a choice between structures a branch */
+    return make_dd(is_finite ? value.hi : x, is_finite ? value.lo : 0);
 }
 /* log(1 + u), where u = d + sqrt(d^2 + 2 d) and d = x - 1. */
 MYLIB_FN t_dd arccosh_wide(double x)
