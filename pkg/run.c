@@ -306,7 +306,8 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
         type = MYLIB_F64;
     if (results[type] == 0 && kind_of_type(type) == KIND_INT)
         type = choose_float(c, type);
-    if (results[type] == 0 || (!c->on_gpu && type != own))
+    const int of_bools = own == MYLIB_BOOL && type == MYLIB_I8 && mylib_op_compares(what->op);
+    if (results[type] == 0 || (!c->on_gpu && type != own && !of_bools))
         return OTHER_TYPE;
     what->type = type;
     what->result_type = (mylib_type)(results[type] - 1);

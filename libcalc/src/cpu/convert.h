@@ -104,7 +104,10 @@ static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
     }
 }
 
-/* Converts n <= HALF_BLOCK contiguous elements: both types complex, both real, or `to` bool. */
+/*
+ * Converts n contiguous elements: both types complex, both real, or `to` bool.  If a type is f16, n
+ * is at most HALF_BLOCK.
+ */
 static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out, const char *a)
 {
     _Alignas(64) float x[HALF_BLOCK];
@@ -130,17 +133,19 @@ static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out
 
 #define CONVERTED_NBYTES (HALF_BLOCK * (int)sizeof(double))
 
-/* Converts any strides by way of contiguous blocks. */
+/* Converts any strides by way of contiguous blocks, and what is contiguous at once. */
 static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
                            const char *a, ptrdiff_t sa)
 {
     _Alignas(64) char packed[CONVERTED_NBYTES], result[CONVERTED_NBYTES];
     const ptrdiff_t w = (ptrdiff_t)mylib_type_size(from), wo = (ptrdiff_t)mylib_type_size(to);
     const ptrdiff_t widest = w > wo ? w : wo;
-    const ptrdiff_t most =
+    ptrdiff_t most =
         widest * HALF_BLOCK > CONVERTED_NBYTES ? CONVERTED_NBYTES / widest : HALF_BLOCK;
     if (n == 1)
         so = wo, sa = w;
+    if (so == wo && sa == w && to != MYLIB_F16 && from != MYLIB_F16)
+        most = n;
     for (ptrdiff_t i = 0; i < n; i += most) {
         ptrdiff_t m = n - i < most ? n - i : most;
         const char *src = a + i * sa;
