@@ -22,20 +22,6 @@ int *collect_flags(int *flags)
     return before;
 }
 
-/* Returns whether one of n bools is a byte other than 0 and 1. */
-static int has_other_bytes(npy_intp n, const char *p, npy_intp step)
-{
-    unsigned char bits = 0;
-    if (step == 1) { /* vector code */
-        for (npy_intp i = 0; i < n; i++)
-            bits |= (unsigned char)p[i];
-    } else {
-        for (npy_intp i = 0; i < n; i++)
-            bits |= (unsigned char)p[i * step];
-    }
-    return bits > 1;
-}
-
 /*
  * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension;
  * reduce and accumulate let the output overlap the first input, which mylib_map1() understands.
@@ -48,14 +34,11 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
 
     /* Dask calls with single elements to learn the type of a result; that must need no GPU. */
     int on_cpu = info->device.kind == MYLIB_CPU || dims[0] <= 1;
-    /* The library compares bools as integers, which it has to make of bytes other than 0 and 1. */
+    /* The library has no comparisons of bools, whose bytes need not be 0 and 1: as integers. */
     const int of_bools = info->type[0] == MYLIB_BOOL && mylib_op_compares(info->op);
-    const mylib_type type = of_bools ? MYLIB_I8 : info->type[0];
-    if (on_cpu && info->type[0] == info->type[1] &&
-        !(of_bools && (has_other_bytes(dims[0], args[0], steps[0]) ||
-                       has_other_bytes(dims[0], args[1], steps[1])))) {
-        status = mylib_map1(info->op, type, dims[0], args[nin], steps[nin], args[0], steps[0],
-                            nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
+    if (on_cpu && info->type[0] == info->type[1] && !of_bools) {
+        status = mylib_map1(info->op, info->type[0], dims[0], args[nin], steps[nin], args[0],
+                            steps[0], nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
     } else {
         int64_t shape = dims[0];
         int64_t strides[3];
@@ -66,6 +49,7 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
                 (mylib_array){args[k], {MYLIB_CPU, 0}, info->type[k % 2], 1, &shape, &strides[k]};
         }
         const mylib_device device = on_cpu ? (mylib_device){MYLIB_CPU, 0} : info->device;
+        const mylib_type type = of_bools ? MYLIB_I8 : info->type[0];
         mylib_op_result_type(info->op, type, &arrays[nin].type);
         status = of_bools ? mylib_map_as(info->op, type, device, NULL, &arrays[nin], arrays)
                           : mylib_map(info->op, device, NULL, &arrays[nin], arrays);
