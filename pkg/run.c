@@ -273,7 +273,8 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
 {
     const uint8_t *results = result_types[what->op];
     int weak = -1, integers = 0;
-    const operand *typed = NULL; /* the first one that has a type */
+    int is_typed = 0, num = -1; /* NumPy's number of the type */
+    int has_twin = 0;           /* a type as long long, which is another's twin */
     mylib_type type = MYLIB_BOOL;
     for (int k = 0; k < c->inputs; k++) {
         const operand *o = &c->operands[k];
@@ -283,16 +284,23 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
             continue;
         }
         integers += kind_of_type(a->type) == KIND_INT;
-        if (typed == NULL) {
-            typed = o;
+        const int is_twin = o->num != num_of_type(a->type);
+        const int is_complex = kind_of_type(a->type) == KIND_COMPLEX;
+        if (!is_typed) {
+            is_typed = 1;
+            num = o->num;
             type = a->type;
-        } else if (!c->on_gpu && o->num != typed->num) {
-            return OTHER_TYPE;
-        } else if (a->type != type && promote(type, a->type, &type) < 0) {
-            return FAILED;
+        } else if (!c->on_gpu && o->num != num &&
+                   (has_twin || is_twin || is_complex != (kind_of_type(type) == KIND_COMPLEX))) {
+            return OTHER_TYPE; /* NumPy chooses a twin, and makes complex numbers faster */
+        } else if (a->type != type) {
+            if (promote(type, a->type, &type) < 0)
+                return FAILED;
+            num = num_of_type(type);
         }
+        has_twin |= is_twin;
     }
-    if (typed == NULL)
+    if (!is_typed)
         return OTHER_PLACE;
     const mylib_type own = type;
     if (weak >= 0)
@@ -312,7 +320,7 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
     what->type = type;
     what->result_type = (mylib_type)(results[type] - 1);
     what->is_mixed = type == MYLIB_F64 && integers == 2 && mylib_op_compares(what->op);
-    what->result_num = what->result_type == own ? typed->num : num_of_type(what->result_type);
+    what->result_num = what->result_type == own ? num : num_of_type(what->result_type);
     return DONE;
 }
 
