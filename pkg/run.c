@@ -308,14 +308,15 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
     if (type == MYLIB_BOOL && results[MYLIB_BOOL] == 0) {
         if (c->on_gpu && refuse_bool(what->op) < 0)
             return FAILED;
+        if (!c->on_gpu && !mylib_op_compares(what->op))
+            return OTHER_TYPE; /* NumPy refuses some, and chooses among floats for others */
         type = MYLIB_I8;
     }
     if (is_true_division && kind_of_type(type) == KIND_INT)
         type = MYLIB_F64;
     if (results[type] == 0 && kind_of_type(type) == KIND_INT)
         type = choose_float(c, type);
-    const int of_bools = own == MYLIB_BOOL && type == MYLIB_I8 && mylib_op_compares(what->op);
-    if (results[type] == 0 || (!c->on_gpu && type != own && !of_bools))
+    if (results[type] == 0)
         return OTHER_TYPE;
     what->type = type;
     what->result_type = (mylib_type)(results[type] - 1);
