@@ -177,6 +177,54 @@ def _array_case(
     )
 
 
+# ---- Two types -----------------------------------------------------------------------------------
+
+#: Statements of which the operands or the result have several types, and the types of a and b.
+CONVERTING = (
+    ("xp.add(a, b)", "i4", "f8"),
+    ("xp.add(a, b)", "f4", "f8"),
+    ("xp.add(a, b)", "i1", "i2"),
+    ("xp.add(a, b)", "f2", "f4"),
+    ("xp.multiply(a, 1.5)", "i4", "i4"),
+    ("xp.multiply(a, 1.5)", "u1", "u1"),
+    ("xp.sqrt(a)", "i4", "i4"),
+    ("xp.sqrt(a)", "u1", "u1"),
+    ("xp.equal(a, b)", "?", "?"),
+)
+
+
+@dataclass(frozen=True)
+class ConvertingCase(Case):
+    """A call of host arrays that converts elements on the way."""
+
+    statement: str = ""
+    types: tuple[str, str] = ("", "")
+    n: int = 0
+
+    def prepare(self, environment: Environment) -> Prepared:
+        rng = np.random.default_rng(0)
+        a, b = (rng.integers(0, 2 if t == "?" else 100, self.n).astype(t) for t in self.types)
+        statements = {
+            name: contenders.Statement(self.statement, xp=xp, a=a, b=b)
+            for name, xp in ((OURS, pcd), ("NumPy", np))
+        }
+        got, want = (statement.value() for statement in statements.values())
+        if got.dtype != want.dtype or got.tobytes() != want.tobytes():
+            raise operands.WrongResult(f"{got.dtype} and NumPy's {want.dtype} differ")
+        nbytes = got.nbytes + a.nbytes + (b.nbytes if "b)" in self.statement else 0)
+        return Prepared(dict(statements), nbytes)
+
+
+def _converting_cases() -> Iterator[Case]:
+    for statement, *types in CONVERTING:
+        for n in (1000, 100_000):
+            name = f"{statement} {' and '.join(dict.fromkeys(types))} n={n}"
+            goals = (Goal(reference="NumPy", ratio=0.85 if types[0] == "?" else 1),)
+            yield ConvertingCase(
+                "two types", name, 9, goals, statement=statement, types=(types[0], types[1]), n=n
+            )
+
+
 # ---- Numbers -------------------------------------------------------------------------------------
 
 
@@ -468,6 +516,7 @@ def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
                         )
                     )
         cases += list(_number_cases())[1:]
+        cases += _converting_cases()
         cases += _layout_cases(sizes.layouts)
         for n in sizes.large:
             for op, type_ in _rows():
