@@ -56,6 +56,8 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
     >>> true_divide(1, 2)
     0.5
     """
+    if not (args or kwargs) and (quotient := core.true_divide(a, b)) is not NotImplemented:
+        return quotient
     operands = [as_array(x) for x in (a, b)]
     kwargs = {name: x for name, x in kwargs.items() if name != "device" or x is not None}
     given = kwargs.get("dtype")

@@ -683,8 +683,24 @@ static PyObject *set_hooks(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(true_divide_doc, "true_divide(a, b, /)\n--\n\n"
+                              "a / b of arrays, of integers too; NotImplemented for what takes "
+                              "NumPy's rules or conversions.");
+static PyObject *true_divide_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *quotient = NULL;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "true_divide() takes 2 arguments, not %zd", count);
+    if (run_operation(state, MYLIB_OP_divide, 1, default_is_cpu(state), "divide", args, NULL,
+                      &quotient) > DONE)
+        Py_RETURN_NOTIMPLEMENTED;
+    return quotient;
+}
+
 PyMethodDef operation_functions[] = {
     {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
+    {"true_divide", FASTCALL(true_divide_function), METH_FASTCALL, true_divide_doc},
     {NULL, NULL, 0, NULL},
 };
 
