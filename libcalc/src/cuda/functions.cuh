@@ -35,8 +35,8 @@ MYLIB_FUNCTIONS(ROW)
 #undef ROW
 
 /*
- * The same in two parts: easy(a, b, &is_hard), short and without a branch, has the value unless it
- * sets is_hard; any(a, b) always has it.  An easy element leaves is_hard as it is.
+ * The same in two parts: easy(a, b, is_hard), short and without a branch, has the value, or else
+ * sets is_hard, which it leaves as it is otherwise; any(a, b) always has the value.
  */
 template <int OP, typename T> struct by_hardness {
     static constexpr bool has_hard = false;
