@@ -126,16 +126,18 @@ static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdi
         if (is_function)
             mylib_restore_flags(flags);
         kernel(m, (char *)fa, w, (char *)fa, w, (char *)fb, sb == 0 ? 0 : w);
-        flags = mylib_test_flags();
+        if (is_function)
+            flags = mylib_test_flags();
         if (so == sizeof(t_f16)) {
             narrow(m, out, fa);
         } else {
             narrow(m, packed, fa);
             mylib_copy_strided(sizeof(t_f16), m, out, so, packed, sizeof(t_f16));
         }
-        flags |= mylib_test_flags() & ~FE_INVALID;
-        if (is_function)
+        if (is_function) {
+            flags |= mylib_test_flags() & ~FE_INVALID;
             mylib_restore_flags(flags);
+        }
         n -= m;
         out += m * so;
         a += m * sa;
