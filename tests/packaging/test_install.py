@@ -15,7 +15,7 @@ from installs import CMAKE_TOOLS, Environment, EnvironmentMaker, Machine, Wheel,
 
 # Adds, reports where the package came from, and fails if a CUDA library had to be found.
 #: The largest wheel with CUDA, for one architecture.
-CUDA_WHEEL_NBYTES = 3_000_000
+CUDA_WHEEL_NBYTES = 2_720_000
 
 WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__version__, pcd.__file__)"
 
