@@ -2,8 +2,8 @@
  * roots.h - inverses, quotients and square roots of f64, correctly rounded.
  *
  * A GPU's own have a branch for far exponents.  These have none, so that the steps of several
- * elements overlap, and want 2^-1000 <= |d|, |x| <= 2^1000, unless x is 0 or the value does not
- * count.  An estimate of 20 bits and a step of third order give 52 bits, of which the last step
+ * elements overlap.  |d| and |x| are between 2^-1000 and 2^1000, unless x is 0 or the value does
+ * not count.  An estimate of 20 bits and a step of third order give 52 bits, of which the last step
  * rounds correctly: 4 * 10^10 values have been tried.
  */
 #ifndef MYLIB_ROOTS_H

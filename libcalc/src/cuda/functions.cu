@@ -20,7 +20,7 @@ struct block_elements {
     bool is_vector;
 };
 
-/* Element i of a thread, from the block's first; one that is not there is the first. */
+/* The place of a thread's element i, from the block's first; 0 for one beyond the end. */
 template <int N, int G> __device__ __forceinline__ int place(const block_elements &e, int i)
 {
     if (e.is_vector)
