@@ -25,6 +25,7 @@ from ._array import Array as Array, asnumpy as asnumpy
 from ._creation import (
     arange as arange,
     asarray as asarray,
+    astype as astype,
     empty as empty,
     empty_like as empty_like,
     full as full,
@@ -70,7 +71,6 @@ from ._functions import (
 )
 from ._interop import from_dlpack as from_dlpack
 from ._manipulation import (
-    astype as astype,
     broadcast_to as broadcast_to,
     concatenate as concatenate,
     expand_dims as expand_dims,

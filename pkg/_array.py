@@ -35,7 +35,6 @@ from ._operands import (
     axes_of,
     check_order,
     integers,
-    new_like,
     one_device,
     own_ufuncs,
     plain,
@@ -94,7 +93,7 @@ class Array(core.ArrayBase):
             raise ValueError(
                 f"item() needs an array of one element, or an index; the shape is {self.shape}"
             )
-        return asnumpy(array).item()
+        return core.item(array)
 
     def tolist(self) -> Any:
         """Returns the elements as Python numbers in nested lists."""
@@ -321,7 +320,7 @@ class Array(core.ArrayBase):
     def copy(self, order: str = "C") -> Array:
         """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
         check_order("copy", order)
-        result: Any = new_like(self, self.dtype, self._ordinal, order)
+        result: Any = core.empty_like(self, self.dtype, self._ordinal, order)
         core.copy(result, self)
         return result
 
@@ -332,7 +331,7 @@ class Array(core.ArrayBase):
         if dtype == self.dtype and not copy:
             return self
         warn_of_complex(self.dtype, dtype)
-        result: Any = new_like(self, dtype, self._ordinal)
+        result: Any = core.empty_like(self, dtype, self._ordinal)
         core.copy(result, self)
         return result
 
@@ -400,11 +399,11 @@ class Array(core.ArrayBase):
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.any`."""
-        return _reductions.reduce_truths("any", self, axis, out, keepdims)
+        return _reductions.any(self, axis, out, keepdims)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.all`."""
-        return _reductions.reduce_truths("all", self, axis, out, keepdims)
+        return _reductions.all(self, axis, out, keepdims)
 
     def dot(self, other: Any, out: Any = None) -> Array:
         """See `pkg.dot`."""
@@ -456,7 +455,7 @@ def _reduce_by_ufunc(
     if name in TRUTH_OF.values():
         if dtype is not None and np.dtype(dtype) != np.bool_:
             raise TypeError(f"{name}() gives bool, not {dtype}")
-        return _reductions.reduce_truths(name, x, axis, unwrap_out(name, out), keepdims)
+        dtype = None
     return _reductions.reduce(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 
@@ -511,7 +510,7 @@ def _unpickle(host: Any, device: str) -> Any:
 
 def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
     """Returns a new Array on the GPU `ordinal` with the elements of `x`, in the order of `x`."""
-    result: Any = new_like(x, x.dtype if dtype is None else dtype, ordinal)
+    result: Any = core.empty_like(x, x.dtype if dtype is None else dtype, ordinal)
     core.copy(result, x)
     return result
 
@@ -543,12 +542,6 @@ def _format(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
 # ---- To the host ---------------------------------------------------------------------------------
 
 
-def _check_host(name: str, out: Any, x: Any) -> None:
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"{name}(): out must be a NumPy array, not {type(out).__name__}")
-    check_out(name, out, x.shape, x.dtype, -1, exact=True)
-
-
 def asnumpy(x: Any, out: Any = None) -> Any:
     """Returns the elements as a NumPy array in host memory, once they are computed.
 
@@ -559,23 +552,18 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     >>> pcd.asnumpy([1, 2])
     array([1, 2])
     """
-    x = _interop.as_array(x)
-    if not isinstance(x, Array):
-        host = plain("the operand of asnumpy()", x)
-        if out is None:
-            return host
-        _check_host("asnumpy", out, host)
-        np.copyto(out, host, casting="same_kind")
-        return out
-    if out is None:
-        out = new_like(x, x.dtype, -1)
-    else:
-        _check_host("asnumpy", out, x)
-        if not out.dtype.isnative:
-            out[...] = asnumpy(x)
-            return out
-    core.copy(out, x)
-    return out
+    x = core.as_array(x)
+    host = x if isinstance(x, Array) else plain("the operand of asnumpy()", x)
+    if out is not None:
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"asnumpy(): out must be a NumPy array, not {type(out).__name__}")
+        check_out("asnumpy", out, host.shape, host.dtype, -1, exact=True)
+    if isinstance(x, Array) and (out is None or out.dtype.isnative):
+        host = core.empty_like(x, x.dtype, -1) if out is None else out
+        core.copy(host, x)
+    elif out is not None:
+        np.copyto(out, asnumpy(host), casting="same_kind")
+    return host if out is None else out
 
 
-core.set_array_hooks(Array, call_operator, _reductions.reduce)
+core.set_array_hooks(Array, call_operator, _reductions.reduce, _interop.from_foreign)

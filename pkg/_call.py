@@ -20,7 +20,7 @@ import numpy as np
 
 from . import core, ufuncs
 from ._convert import array_of_number, convert, saturates, warn_of_complex
-from ._interop import as_array, call_foreign, from_foreign
+from ._interop import call_foreign
 from ._operands import (
     NUMBERS,
     WEAK,
@@ -37,7 +37,6 @@ from ._operands import (
     is_number,
     is_scalar,
     native,
-    new_like,
     own_ufuncs,
     place_error,
     python_number,
@@ -94,16 +93,13 @@ def open_out(name: str, out: Any) -> Any:
 
     Raises TypeError if it is neither or has rules of its own, and ValueError if it is read-only.
     """
-    found = out if isinstance(out, np.ndarray | core.ArrayBase) else from_foreign(out)
+    found = core.as_array(out)
     if not isinstance(found, core.ArrayBase):
         if has_own_rules(out):
             raise refusal(f"out of {name}()", out)
-        if found is None:
+        if not isinstance(out, np.ndarray):
             raise TypeError(f"{name}(): out must be an array, not {type(out).__qualname__}")
-        is_readonly = not found.flags.writeable
-    else:
-        is_readonly = found._is_readonly
-    if is_readonly:
+    if found._is_readonly if isinstance(found, core.ArrayBase) else not found.flags.writeable:
         raise ValueError(f"{name}(): out is read-only")
     return found
 
@@ -649,7 +645,7 @@ def call_arrays(
 
 def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
     """Returns the arguments with rules of their own; GPU memory of other libraries has none."""
-    return [x for x in map(as_array, arguments) if has_own_rules(x)]
+    return [x for x in map(core.as_array, arguments) if has_own_rules(x)]
 
 
 def _compute(
@@ -659,11 +655,11 @@ def _compute(
     unknown = keywords.keys() - _KNOWN - {"device"}
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
-    out, where = keywords.get("out"), as_array(keywords.get("where", True))
+    out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
     order = keywords.get("order", "K")
     check_order(name, order)
-    inputs = tuple(native(type_number(as_array(x))) for x in inputs)
+    inputs = tuple(native(type_number(core.as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:
         what, found = ("where", where) if out is None else ("out", open_out(name, out))
@@ -688,7 +684,7 @@ def _compute(
         inputs = (inputs[0], _selected_exponents(name, inputs, where, ordinal))
     answer = _known_answer(operation, inputs)
     if answer is not None:
-        result: Any = new_like(arrays[0], _BOOL, ordinal)
+        result: Any = core.empty_like(arrays[0], _BOOL, ordinal)
         core.copy(result, np.asarray(answer))
     else:
         try:
@@ -743,7 +739,7 @@ def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: s
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
     shape = broadcast_shapes(mask.shape, result.shape)
     if out is None:
-        out = found = new_like(result, result.dtype, result._ordinal, order, shape)
+        out = found = core.empty_like(result, result.dtype, result._ordinal, order, shape)
     else:
         found = check_out(name, out, shape, result.dtype, result._ordinal, casting)
     core.select(found, _apart(mask, found), result, found)
@@ -757,7 +753,7 @@ def assign(view: Any, value: Any) -> None:
     """Sets the elements of an Array to a number or to the elements of another Array."""
     if view._is_readonly:
         raise ValueError("assignment to a read-only array")
-    value = as_array(value)
+    value = core.as_array(value)
     if isinstance(value, np.integer) and view.dtype.kind == "i":
         value = int(value)  # which has to fit, as in NumPy; into unsigned ones it wraps
     if is_scalar(value):
@@ -789,7 +785,7 @@ def assign_where(array: Any, mask: Any, value: Any) -> None:
         raise IndexError(
             f"the mask has the shape {mask.shape} and the array {array.shape}: they must be equal"
         )
-    value = as_array(value)
+    value = core.as_array(value)
     if np.ndim(value) != 0:
         raise TypeError(
             "the elements that a mask selects are set to one number, not to an array: use "
@@ -852,7 +848,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
     if base.dtype == np.bool_:
         base = base.astype(type_of_power(exponent))
     if exponent == 0:
-        result: Any = new_like(base, base.dtype, base._ordinal)
+        result: Any = core.empty_like(base, base.dtype, base._ordinal)
         core.copy(result, np.ones((), base.dtype))
         return result
     if exponent < 0:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._table import ELEMENTS
 
 
 def warn_of_complex(source: Any, target: Any) -> None:
@@ -81,3 +82,18 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         is_wrong = result.astype(np.float64) != np.trunc(floats.astype(np.float64))
         np.copyto(result, convert(floats, dtype), where=is_wrong)
     return result
+
+
+def array_to_move(obj: Any, dtype: Any = None) -> tuple[np.ndarray[Any, Any], np.dtype[Any]]:
+    """Returns `obj` as an array that `core.copy` takes to a GPU, and the type that it has there."""
+    # NumPy converts what is not yet an array: it knows which numbers do not fit.
+    host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)
+    target = host.dtype if dtype is None else dtype
+    if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
+        host = np.asarray(host, target)  # NumPy's own error says most
+    if not host.dtype.isnative:
+        host = host.astype(host.dtype.newbyteorder("="))
+    target = target.newbyteorder("=")
+    if host.dtype.itemsize > target.itemsize:
+        host = convert(host, target)  # fewer bytes over the bus
+    return host, target

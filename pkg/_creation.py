@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._array import Array, asnumpy, copy_to_gpu, tell_dask
-from ._convert import array_of, array_of_number, convert
-from ._interop import as_array
+from ._array import Array, tell_dask
+from ._convert import array_of, array_of_number, array_to_move, convert
 from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
@@ -20,7 +19,6 @@ from ._operands import (
     has_own_rules,
     integer,
     is_scalar,
-    new_like,
     number,
     one_device,
     refusal,
@@ -67,7 +65,7 @@ def asarray(
     array([1., 2., 3.], dtype=float32)
     """
     tell_dask()
-    obj = as_array(obj)
+    obj = core.as_array(obj)
     dtype = None if dtype is None else dtype_of("asarray", dtype)
     if isinstance(obj, Array):
         ordinal = obj._ordinal if device is None else one_device(device)
@@ -88,17 +86,33 @@ def asarray(
         return array_of(obj, dtype, copy)
     if copy is not None and not copy:
         raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
-    # NumPy converts what is not yet an array: it knows which numbers do not fit.
-    host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)
-    target = host.dtype if dtype is None else dtype
-    if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
-        host = np.asarray(host, target)  # NumPy's own error says most
-    if not host.dtype.isnative:
-        host = host.astype(host.dtype.newbyteorder("="))
-    target = target.newbyteorder("=")
-    if host.dtype.itemsize > target.itemsize:
-        host = convert(host, target)  # fewer bytes over the bus
-    return copy_to_gpu(host, ordinal, target)
+    host, target = array_to_move(obj, dtype)
+    result = core.empty_like(host, target, ordinal)
+    core.copy(result, host)
+    return result
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
+    """Returns the elements converted to another type."""
+    if copy is True and device is None:
+        result = core.astype_new(x, dtype)
+        if result is not NotImplemented:
+            return result
+    return _astype(x, dtype, copy, device)
+
+
+@in_default_mode
+def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
+    x, dtype = core.as_array(x), dtype_of("astype", dtype)
+    if has_own_rules(x):
+        ordinal = -1 if device is None else core.parse_device(device)
+        copies = {} if copy else {"copy": False}
+        return call_numpy(np.ndarray.astype, x, dtype, **copies, operands=[x], ordinal=ordinal)
+    if not isinstance(x, Array):
+        x = np.asarray(x)
+    if device is not None:
+        return asarray(x, dtype, device, copy=copy or None)
+    return x.astype(dtype, copy=copy) if isinstance(x, Array) else convert(x, dtype, copy=copy)
 
 
 @overload
@@ -162,8 +176,12 @@ def _fill(
                 f"{name}(): fill_value must be a number, not an array of shape {shape_of_value}"
             )
     if dtype is None:
-        dtype = np.asarray(asnumpy(fill_value)).dtype
-    result = _new(name, shape, dtype, device, order)
+        dtype = getattr(fill_value, "dtype", None) or np.asarray(fill_value).dtype
+    return _filled(_new(name, shape, dtype, device, order), fill_value)
+
+
+def _filled(result: Any, fill_value: Any) -> Any:
+    """Sets all elements of a new array to a number, and returns it."""
     fill_value = array_of_number(fill_value, result.dtype)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
@@ -200,7 +218,7 @@ def _like(
     function: Any, x: Any, shape: Any, dtype: Any, device: str | None, order: str, *value: Any
 ) -> Any:
     """Returns an array after a prototype, as NumPy's `function`, filled with a value if given."""
-    x = as_array(x)
+    x = core.as_array(x)
     if has_own_rules(x):
         return call_numpy(
             function,
@@ -228,14 +246,8 @@ def _like(
         result = np.empty_like(x, dtype, kind, shape=shape)
     else:
         check_order(function.__name__, order)
-        result = new_like(x, dtype, ordinal, order, shape)
-    if value:
-        fill_value = array_of_number(value[0], result.dtype)
-        if isinstance(result, Array):
-            result.fill(fill_value)
-        else:
-            result[...] = array_of(fill_value, result.dtype)
-    return result
+        result = core.empty_like(x, dtype, ordinal, order, shape)
+    return _filled(result, value[0]) if value else result
 
 
 def empty_like(

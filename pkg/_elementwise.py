@@ -10,7 +10,6 @@ import numpy as np
 
 from . import core
 from ._convert import convert
-from ._interop import as_array
 from ._operands import (
     NUMBERS,
     call_numpy,
@@ -40,7 +39,7 @@ _MAX_DECIMALS = 308
 
 def _operand(name: str, x: Any) -> Any:
     """Returns an operand as an array or a number."""
-    x = as_array(x)
+    x = core.as_array(x)
     if isinstance(x, core.ArrayBase) or is_number(x) or has_own_rules(x):
         return x
     return native(plain(f"the operand of {name}()", x))
@@ -58,7 +57,7 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
     """
     if not (args or kwargs) and (quotient := core.true_divide(a, b)) is not NotImplemented:
         return quotient
-    operands = [as_array(x) for x in (a, b)]
+    operands = [core.as_array(x) for x in (a, b)]
     kwargs = {name: x for name, x in kwargs.items() if name != "device" or x is not None}
     given = kwargs.get("dtype")
     if given is not None and np.dtype(given).kind not in "fc":

@@ -16,7 +16,6 @@ import numpy as np
 
 from . import core
 from ._creation import arange
-from ._interop import as_array
 from ._manipulation import concatenate
 from ._operands import describe, device_name, gpu_of, plain
 from ._pieces import piece_shape, pieces
@@ -174,7 +173,7 @@ def fingerprint(x: Any) -> str:
     >>> fingerprint([0, 1, 2])
     '0f2fa6ba5ea7657306a69e63609b437e'
     """
-    x = as_array(x)
+    x = core.as_array(x)
     is_dataset = datasets.is_dataset(x)
     if not is_dataset and not isinstance(x, core.ArrayBase):
         given, x = x, plain("the operand of fingerprint()", x)

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._interop import as_array
 from ._operands import has_own_rules, integer, own_rules, refusal
 from ._table import OPERATIONS
 
 
 def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
-    vectors = [as_array(a), as_array(b)]
+    vectors = [core.as_array(a), core.as_array(b)]
     for k, (given, x) in enumerate(zip("ab", vectors, strict=True)):
         if not has_own_rules(x):
             x = vectors[k] = x if isinstance(x, core.ArrayBase) else np.asarray(x)

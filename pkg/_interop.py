@@ -30,7 +30,6 @@ _MAX_VERSION = (1, 1)
 
 #: Types of operands that are certainly not foreign arrays.
 _PLAIN = frozenset({np.ndarray, *NUMBERS, type(None)})
-_OURS_OR_HOST = (core.ArrayBase, np.ndarray, np.generic, *NUMBERS, list, tuple, type(None))
 
 
 # ---- Streams -------------------------------------------------------------------------------------
@@ -321,16 +320,6 @@ def from_foreign(x: Any, device: str | None = None) -> Any:
     array, ready = found
     _wait(array._ordinal, _current(array._ordinal), ready)
     return array if device is None else _move(array, core.parse_device(device), None)
-
-
-def as_array(x: Any) -> Any:
-    """Returns an Array over foreign GPU memory, without a copy; anything else unchanged."""
-    if isinstance(x, _OURS_OR_HOST):
-        return x
-    if hasattr(type(x), "__dlpack_device__") or hasattr(type(x), "__cuda_array_interface__"):
-        found = from_foreign(x)
-        return x if found is None else found
-    return x
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Any:

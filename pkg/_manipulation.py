@@ -10,8 +10,6 @@ import numpy as np
 from . import core
 from ._array import Array
 from ._convert import check_cast, convert, saturates, warn_of_complex
-from ._creation import asarray
-from ._interop import as_array
 from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
@@ -19,17 +17,18 @@ from ._operands import (
     broadcast_shapes,
     broadcasts,
     call_numpy,
+    describe,
     find_place,
     has_own_rules,
     host_error,
     integer,
     integers,
     native,
-    new_like,
     normalize_axes,
     overrides,
     sequence,
     sizes_of,
+    type_number,
 )
 from ._table import dtype_of
 
@@ -37,20 +36,9 @@ from ._table import dtype_of
 def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
     """Returns the GPU that all arrays are on, -1 if all are in host memory."""
     on_gpu = [x for x in arrays if isinstance(x, Array)]
-    if not on_gpu:
-        return -1
-    if len(on_gpu) < len(arrays):
+    if 0 < len(on_gpu) < len(arrays):
         raise host_error(next(x for x in arrays if not isinstance(x, Array)), on_gpu[0].device)
-    return find_place(name, on_gpu)
-
-
-def _result_type(arrays: Sequence[Any]) -> np.dtype[Any]:
-    kinds = [x.dtype if hasattr(x, "dtype") else x for x in arrays]
-    if isinstance(kinds[0], np.dtype) and kinds.count(kinds[0]) == len(kinds) > 1:
-        result: np.dtype[Any] = kinds[0].newbyteorder("=")
-    else:
-        result = np.result_type(*kinds)
-    return result
+    return find_place(name, on_gpu) if on_gpu else -1
 
 
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
@@ -90,29 +78,21 @@ def concatenate(
 
 @in_default_mode
 def _concatenate(arrays: Sequence[Any], axis: int | None, dtype: Any, casting: str) -> Any:
-    arrays = [as_array(x) for x in sequence("concatenate", arrays)]
+    arrays = [core.as_array(x) for x in sequence("concatenate", arrays)]
     if axis is not None:
         (axis,) = axes_of("concatenate", "axis", integer("concatenate", "axis", axis))
     if _find_gpu("concatenate", arrays) < 0:
         return _join_hosts(np.concatenate, arrays, axis, dtype, casting)
     if axis is None:
         arrays, axis = [x.ravel() for x in arrays], 0
-    shapes = [x.shape for x in arrays]
-    if () in shapes:
+    if any(x.ndim == 0 for x in arrays):
         raise ValueError("arrays without dimensions cannot be concatenated")
-    first = shapes[0]
-    (axis,) = normalize_axes("concatenate", axis, len(first))
-    for k, shape in enumerate(shapes):
-        if len(shape) != len(first) or (*shape[:axis], first[axis], *shape[axis + 1 :]) != first:
-            raise ValueError(
-                f"concatenate(): array 0 has shape {first} and array {k} has {shape}: "
-                f"they must agree in all axes but {axis}"
-            )
-    target = _result_type(arrays) if dtype is None else dtype_of("concatenate", dtype)
-    if dtype is not None or casting != "same_kind":
-        for x in arrays:
-            check_cast("concatenate", x.dtype, target, casting)
-            warn_of_complex(x.dtype, target)
+    (axis,) = normalize_axes("concatenate", axis, arrays[0].ndim)
+    kinds = [x.dtype for x in arrays]
+    target = np.result_type(*kinds) if dtype is None else dtype_of("concatenate", dtype)
+    for kind in kinds:
+        check_cast("concatenate", kind, target, casting)
+        warn_of_complex(kind, target)
     return core.join_arrays(tuple(arrays), axis, target)
 
 
@@ -126,7 +106,7 @@ def stack(
     array([[1, 3],
            [2, 4]])
     """
-    arrays = [as_array(x) for x in sequence("stack", arrays)]
+    arrays = [core.as_array(x) for x in sequence("stack", arrays)]
     (axis,) = axes_of("stack", "axis", integer("stack", "axis", axis))
     if _find_gpu("stack", arrays) < 0:
         return _join_hosts(np.stack, arrays, axis, dtype, casting)
@@ -153,34 +133,28 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
 
 @in_default_mode
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    operands = [as_array(a) for a in (condition, x, y)]
+    operands = [native(type_number(core.as_array(a))) for a in (condition, x, y)]
     if not any(isinstance(a, Array) for a in operands):
         for number, other in ((x, y), (y, x)):
             if type(number) is int and isinstance(other, np.ndarray) and other.dtype.kind in "iu":
                 np.asarray(number, other.dtype)  # or OverflowError: NumPy's function wraps it
-        return call_numpy(np.where, *operands, operands=operands)
-    ordinal = find_place("where", operands)
-    shape = broadcast_shapes(*[a.shape if isinstance(a, Array) else np.shape(a) for a in operands])
-    weak = [a for a in operands[1:] if type(a) in NUMBERS]
-    dtype = _result_type(operands[1:])
-    if len(weak) == 2:
-        dtype = np.result_type(*(np.asarray(a) for a in weak))
-    like = next((a for a in operands if isinstance(a, Array) and a.shape == shape), None)
-    out = (
-        core.empty(shape, dtype, ordinal, False) if like is None else new_like(like, dtype, ordinal)
-    )
-    inputs = [a if isinstance(a, Array) else np.asarray(a, dtype) for a in operands[1:]]
-    mask = operands[0] if isinstance(operands[0], Array) else np.asarray(native(operands[0]))
-    core.select(out, mask, *inputs)
-    return out
+        return call_numpy(np.where, condition, x, y, operands=operands)
+    find_place("where", operands)
+    broadcast_shapes(*[np.shape(a) for a in operands])
+    if all(type(a) in NUMBERS for a in operands[1:]):  # beside each other none is weak
+        operands[1:] = [np.asarray(a)[()] for a in operands[1:]]
+    result = core.where_arrays(*operands)
+    if result is NotImplemented:
+        raise TypeError(f"where() is not defined for {' and '.join(map(describe, operands))}")
+    return result
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """Returns the elements, in C order, in another shape; see `Array.reshape`."""
-    x = as_array(x)
-    shape = integers("reshape", "shape", shape)
+    x = core.as_array(x)
     if isinstance(x, Array):
         return x.reshape(shape, copy=copy)
+    shape = integers("reshape", "shape", shape)
     if has_own_rules(x):
         return call_numpy(np.reshape, x, shape, copy=copy, operands=[x])
     x = np.asarray(x)
@@ -194,7 +168,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 
 def transpose(x: Any, /, axes: Any = None) -> Any:
     """Returns a view with the axes in another order, reversed if none is given."""
-    x = as_array(x)
+    x = core.as_array(x)
     axes = axes if axes is None else axes_of("transpose", "axes", axes)
     if isinstance(x, Array):
         return x.transpose(axes)
@@ -208,7 +182,7 @@ def permute_dims(x: Any, /, axes: Any) -> Any:
 
 def matrix_transpose(x: Any, /) -> Any:
     """Returns a view with the last two axes exchanged."""
-    x = as_array(x)
+    x = core.as_array(x)
     if isinstance(x, Array):
         return x.mT
     if has_own_rules(x):  # Dask has no matrix_transpose()
@@ -218,7 +192,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
     """Returns a view with some axes moved to other positions, the rest in their order."""
-    x = as_array(x)
+    x = core.as_array(x)
     source = axes_of("moveaxis", "source", source)
     destination = axes_of("moveaxis", "destination", destination)
     if not isinstance(x, Array):
@@ -228,7 +202,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
 
 def expand_dims(x: Any, /, axis: Any) -> Any:
     """Returns a view with new axes of size 1."""
-    x = as_array(x)
+    x = core.as_array(x)
     axes = axes_of("expand_dims", "axis", axis)
     if not isinstance(x, Array):
         return call_numpy(np.expand_dims, x, axes, operands=[x])
@@ -237,7 +211,7 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """Returns a view without axes of size 1."""
-    x = as_array(x)
+    x = core.as_array(x)
     axis = axis if axis is None else axes_of("squeeze", "axis", axis)
     if isinstance(x, Array):
         return x.squeeze(axis)
@@ -246,7 +220,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
 
 def flip(x: Any, /, axis: Any = None) -> Any:
     """Returns a view in reverse order along all axes, or some."""
-    x = as_array(x)
+    x = core.as_array(x)
     axis = axis if axis is None else axes_of("flip", "axis", axis)
     if not isinstance(x, Array):
         return call_numpy(np.flip, x, axis=axis, operands=[x])
@@ -257,7 +231,7 @@ def flip(x: Any, /, axis: Any = None) -> Any:
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """Returns `x` repeated to a shape, as a view that is read-only."""
-    x = as_array(x)
+    x = core.as_array(x)
     shape = sizes_of("broadcast_to", "shape", shape)
     if not isinstance(x, Array):
         # A quantity keeps its unit only if subok says so; masked arrays know no such argument.
@@ -268,26 +242,3 @@ def broadcast_to(x: Any, /, shape: Any) -> Any:
             f"broadcast_to(): an array of shape {x.shape} does not broadcast to {shape}"
         )
     return core.broadcast_to(x, shape)
-
-
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
-    """Returns the elements converted to another type."""
-    if copy is True and device is None:
-        result = core.astype_new(x, dtype)
-        if result is not NotImplemented:
-            return result
-    return _astype(x, dtype, copy, device)
-
-
-@in_default_mode
-def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
-    x, dtype = as_array(x), dtype_of("astype", dtype)
-    if has_own_rules(x):
-        ordinal = -1 if device is None else core.parse_device(device)
-        copies = {} if copy else {"copy": False}
-        return call_numpy(np.ndarray.astype, x, dtype, **copies, operands=[x], ordinal=ordinal)
-    if not isinstance(x, Array):
-        x = np.asarray(x)
-    if device is not None:
-        return asarray(x, dtype, device, copy=copy or None)
-    return x.astype(dtype, copy=copy) if isinstance(x, Array) else convert(x, dtype, copy=copy)

@@ -13,7 +13,6 @@ import numpy as np
 from . import _creation, _elementwise, _manipulation, _namespace, _reductions, core
 from ._array import NUMPY_FUNCTIONS, Array
 from ._convert import array_of_number, check_cast
-from ._interop import as_array
 from ._operands import is_scalar, normalize_axes
 
 # ---- Functions with arguments of their own -------------------------------------------------------
@@ -22,7 +21,7 @@ from ._operands import is_scalar, normalize_axes
 def _copyto(dst: Any, src: Any, casting: str = "same_kind") -> None:
     if not isinstance(dst, Array):
         raise TypeError("copyto(): the source is on a GPU: use pkg.asnumpy(x, out=dst)")
-    src = as_array(src)
+    src = core.as_array(src)
     if isinstance(src, Array):
         check_cast("copyto", src.dtype, dst.dtype, casting)
     elif is_scalar(src) and casting != "unsafe":  # NumPy knows which numbers are weak
@@ -191,7 +190,7 @@ def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[
 
 
 if hasattr(np, "astype"):  # since NumPy 2.1
-    _FUNCTIONS[np.astype] = _manipulation.astype
+    _FUNCTIONS[np.astype] = _creation.astype
 NUMPY_FUNCTIONS[np.result_type] = _namespace.result_type
 for _function, _ours in _FUNCTIONS.items():
     NUMPY_FUNCTIONS[_function] = _with_numpys_arguments(_function, _ours)

@@ -486,28 +486,6 @@ def normalize_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape
     return tuple(np.lib.array_utils.normalize_axis_tuple(given, ndim, f"{name}()"))
 
 
-def new_like(x: Any, dtype: Any, ordinal: int, order: str = "K", shape: Shape | None = None) -> Any:
-    """Returns a new array on a GPU, or for -1 on the CPU.
-
-    Its axes lie in memory as those of NumPy's arrays "like" `x`, an array on any device.
-    """
-    flags = x.flags
-    is_c, is_f = flags["C_CONTIGUOUS"], flags["F_CONTIGUOUS"]
-    shape = x.shape if shape is None else shape
-    is_alike = len(shape) == x.ndim
-
-    def new(shape: Any, fortran: bool) -> Any:
-        if ordinal >= 0:
-            return core.empty(shape, dtype.newbyteorder("="), ordinal, fortran)
-        return np.empty(shape, dtype, "F" if fortran else "C")
-
-    if order == "K" and is_alike and not (is_c or is_f):
-        axes = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))  # the slowest first
-        return new([shape[d] for d in axes], False).transpose(sorted(axes, key=axes.__getitem__))
-    keeps = order == "A" or (order == "K" and is_alike)
-    return new(shape, order == "F" or (keeps and is_f and not is_c))
-
-
 def check_order(name: str, order: Any) -> None:
     """Raises ValueError if `order` is not one of NumPy's."""
     if order not in ("C", "F", "A", "K"):

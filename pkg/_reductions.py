@@ -20,7 +20,6 @@ import numpy as np
 from . import core
 from ._call import check_out, finish, open_out, store
 from ._convert import convert, warn_of_complex
-from ._interop import as_array
 from ._mode import in_default_mode
 from ._operands import (
     Shape,
@@ -138,6 +137,41 @@ def _reduce(
     return result
 
 
+#: The reductions of truths: the reduction of 0 and 1 that each is, in a type, and what it gives
+#: without elements.  "logical_xor", whether an odd number is true, has no function.
+_TRUTHS = {
+    "any": (MAX, np.dtype(np.uint8), 0),
+    "all": (MIN, np.dtype(np.uint8), 1),
+    "count_nonzero": (SUM, np.dtype(np.int64), 0),
+    "logical_xor": (SUM, np.dtype(np.int64), 0),
+}
+
+_BOOL = np.dtype(np.bool_)
+
+
+@cache
+def _test(dtype: np.dtype[Any]) -> core.Program:
+    """Returns the program that tells whether an element differs from 0; NaN does."""
+    return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))], "any")
+
+
+def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) -> Any:
+    """Returns one of `_TRUTHS` of `x`, of which `Values` are bools, in a new array."""
+    kind, carrier, empty = _TRUTHS[name]
+    result = _new(x, kept, carrier)
+    if builtins.any(x.shape[d] == 0 for d in axes):
+        store(result, np.full((), empty, carrier))
+    elif isinstance(x, Values):
+        x.reduce(kind, carrier, ordinal, result)
+    elif x.dtype == _BOOL:
+        core.reduce(kind, carrier, ordinal, result, x)
+    else:
+        _test(x.dtype).reduce(kind, carrier, ordinal, result, (x,))
+    if name == "logical_xor":
+        result = result & 1
+    return result if name == "count_nonzero" else result.astype(_BOOL)
+
+
 def _convert(x: Any, dtype: Any) -> Any:
     return x.astype(dtype) if gpu_of(x) >= 0 else convert(np.asarray(x), dtype)
 
@@ -166,7 +200,7 @@ def reduce(
     device: str | None = None,
 ) -> Any:
     """Returns the reduction `name` of `x`: an array of any kind, or `Values`."""
-    x = as_array(x)
+    x = core.as_array(x)
     if has_own_rules(x):
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
         ordinal = core.parse_device(device)
@@ -175,6 +209,9 @@ def reduce(
     ordinal = find_place(name, [x], device)
     axes = _axes(name, axis, x)
     kept, shape = _shapes(x, axes, keepdims)
+    if name in _TRUTHS:
+        result = _reduce_truths(name, x, axes, kept, ordinal).reshape(shape)
+        return finish(name, result, out, "unsafe", exact=True)
     chosen = _choose_type(name, x, dtype, None if out is None else open_out(name, out))
     target = out
     if out is not None:
@@ -199,59 +236,6 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
     # NumPy rounds the sum to the type of the output, and divides there.
     own = target.dtype.newbyteorder("=")
     return _divide(_convert(total, own), count, own)
-
-
-# ---- Truths --------------------------------------------------------------------------------------
-
-#: The reductions of truths: the reduction of 0 and 1 that each is, in a type, and what it gives
-#: without elements.  "logical_xor", whether an odd number is true, has no function.
-_TRUTHS = {
-    "any": (MAX, np.dtype(np.uint8), 0),
-    "all": (MIN, np.dtype(np.uint8), 1),
-    "count_nonzero": (SUM, np.dtype(np.int64), 0),
-    "logical_xor": (SUM, np.dtype(np.int64), 0),
-}
-
-_BOOL = np.dtype(np.bool_)
-
-
-@cache
-def _test(dtype: np.dtype[Any]) -> core.Program:
-    """Returns the program that tells whether an element differs from 0; NaN does."""
-    return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))], "any")
-
-
-@in_default_mode
-def reduce_truths(
-    name: str, x: Any, axis: Any, out: Any, keepdims: bool, device: str | None = None
-) -> Any:
-    """Returns one of `_TRUTHS` of an array of any kind, or of `Values` of bool."""
-    x = as_array(x)
-    if has_own_rules(x):
-        given = {"axis": axis, "keepdims": keepdims or None}
-        given |= {} if name == "count_nonzero" else {"out": out}
-        ordinal = core.parse_device(device)
-        return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
-    x = _operand(name, x)
-    ordinal = find_place(name, [x], device)
-    axes = _axes(name, axis, x)
-    kept, shape = _shapes(x, axes, keepdims)
-    kind, carrier, empty = _TRUTHS[name]
-    result = _new(x, kept, carrier)
-    if builtins.any(x.shape[d] == 0 for d in axes):
-        store(result, np.full((), empty, carrier))
-    elif isinstance(x, Values):
-        x.reduce(kind, carrier, ordinal, result)
-    elif x.dtype == _BOOL:
-        core.reduce(kind, carrier, ordinal, result, x)
-    else:
-        _test(x.dtype).reduce(kind, carrier, ordinal, result, (x,))
-    result = result.reshape(shape)
-    if name == "logical_xor":
-        result = result & 1
-    if name != "count_nonzero":
-        result = result.astype(_BOOL)
-    return finish(name, result, out, "unsafe", exact=True)
 
 
 # ---- The functions -------------------------------------------------------------------------------
@@ -342,7 +326,7 @@ def any(
     >>> any([[0, 1], [0, 0]], axis=1)
     array([ True, False])
     """
-    return reduce_truths("any", x, axis, out, keepdims, device)
+    return reduce("any", x, axis, None, out, keepdims, device)
 
 
 def all(
@@ -358,7 +342,7 @@ def all(
     >>> all([[0, 1], [2, 3]], axis=1)
     array([False,  True])
     """
-    return reduce_truths("all", x, axis, out, keepdims, device)
+    return reduce("all", x, axis, None, out, keepdims, device)
 
 
 def count_nonzero(
@@ -369,7 +353,7 @@ def count_nonzero(
     >>> count_nonzero([1, 0, 2])
     np.int64(2)
     """
-    return reduce_truths("count_nonzero", x, axis, None, keepdims, device)
+    return reduce("count_nonzero", x, axis, None, None, keepdims, device)
 
 
 def mean(
@@ -415,7 +399,7 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
         result = core.dot_new(a, b)
         if result is not NotImplemented:
             return result
-    a, b = as_array(a), as_array(b)
+    a, b = core.as_array(a), core.as_array(b)
     on_gpu = isinstance(a, core.ArrayBase) or isinstance(b, core.ArrayBase)
     if not on_gpu and (has_own_rules(a) or has_own_rules(b)):
         ordinal = core.parse_device(device)
@@ -460,7 +444,7 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
         array = matrix.view()  # whose shape no other thread sets
         ordinal = core.parse_device(device)
     else:
-        array = as_array(matrix)
+        array = core.as_array(matrix)
         ordinal = find_place("trace", [array], device)
         if has_own_rules(array):
             if getattr(array, "ndim", 2) == 2:

@@ -436,13 +436,26 @@ static int check_sizes(int ndim, const int64_t *shape)
     return 0;
 }
 
+/* Returns a new Array on a GPU, on the context's stream. */
+static PyObject *new_on(core_state *state, int ordinal, mylib_type type, int ndim,
+                        const int64_t *shape, const int64_t *strides)
+{
+    const mylib_device device = {MYLIB_CUDA, ordinal};
+    PyObject *stream;
+    if (current_stream(state, device, &stream) < 0)
+        return NULL;
+    PyObject *result = new_array(state, device, stream, type, ndim, shape, strides);
+    Py_XDECREF(stream);
+    return result;
+}
+
 PyDoc_STRVAR(empty_doc, "empty(shape, dtype, ordinal, is_fortran, /)\n--\n\n"
                         "A new Array on cuda:`ordinal`, its elements uninitialised.");
 static PyObject *empty_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *shape_object, *dtype, *stream, *result;
-    int ordinal, is_fortran;
+    PyObject *shape_object, *dtype;
+    int ordinal, is_fortran, axes[MYLIB_MAX_NDIM];
     mylib_type type;
     int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM];
     if (!PyArg_ParseTuple(args, "OOip:empty", &shape_object, &dtype, &ordinal, &is_fortran))
@@ -450,17 +463,135 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     int ndim = take_dims(shape_object, shape);
     if (ndim < 0 || check_sizes(ndim, shape) < 0 || take_dtype(dtype, &type) < 0)
         return NULL;
-    mylib_device device = {MYLIB_CUDA, ordinal};
-    int64_t stride = (int64_t)mylib_type_size(type);
-    for (int d = 0; d < ndim && is_fortran; d++) {
-        strides[d] = stride;
-        stride *= shape[d] != 0 ? shape[d] : 1;
+    for (int i = 0; i < ndim; i++)
+        axes[i] = is_fortran ? ndim - 1 - i : i;
+    find_strides(ndim, shape, axes, type_sizes[type], strides);
+    return new_on(state, ordinal, type, ndim, shape, strides);
+}
+
+/* Finds the order of the axes of a new array like one with these strides, of the same shape. */
+static void sort_axes(int ndim, const int64_t *strides, int *axes)
+{
+    for (int d = 0; d < ndim; d++) {
+        int i = d;
+        for (; i > 0 && llabs(strides[axes[i - 1]]) < llabs(strides[d]); i--)
+            axes[i] = axes[i - 1];
+        axes[i] = d;
     }
-    if (current_stream(state, device, &stream) < 0)
+}
+
+PyDoc_STRVAR(
+    empty_like_doc,
+    "empty_like(x, dtype, ordinal, order='K', shape=None, /)\n--\n\n"
+    "A new array, its elements uninitialised, on cuda:`ordinal` or for -1 in host memory.  "
+    "Its axes lie in memory as those of NumPy's arrays like x, an array on any device; on "
+    "a GPU the type is in native byte order.");
+static PyObject *empty_like_function(PyObject *module, PyObject *args)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *x, *shape_object = Py_None;
+    PyArray_Descr *descr;
+    int ordinal, order = 'K', axes[MYLIB_MAX_NDIM];
+    mylib_type type;
+    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
+    mylib_array like;
+    int is_c, is_f;
+    if (!PyArg_ParseTuple(args, "OO!i|CO:empty_like", &x, &PyArrayDescr_Type, &descr, &ordinal,
+                          &order, &shape_object))
         return NULL;
-    result = new_array(state, device, stream, type, ndim, shape, is_fortran ? strides : NULL);
+    if (is_array(state, x)) {
+        like = ((array_object *)x)->a;
+        is_c = has_order((array_object *)x, 0);
+        is_f = has_order((array_object *)x, 1);
+    } else if (PyArray_Check(x)) {
+        describe_array((PyArrayObject *)x, MYLIB_BOOL, &like, dims);
+        is_c = PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x);
+        is_f = PyArray_IS_F_CONTIGUOUS((PyArrayObject *)x);
+    } else {
+        return PyErr_Format(PyExc_TypeError, "empty_like(): expected an array, not %.100s",
+                            Py_TYPE(x)->tp_name);
+    }
+    int ndim = like.ndim;
+    if (shape_object == Py_None)
+        memcpy(shape, like.shape, sizeof *shape * (size_t)ndim);
+    else if ((ndim = take_dims(shape_object, shape)) < 0 || check_sizes(ndim, shape) < 0)
+        return NULL;
+    const int keeps = order == 'A' || (order == 'K' && ndim == like.ndim);
+    const int is_fortran = order == 'F' || (keeps && is_f && !is_c);
+    for (int i = 0; i < ndim; i++)
+        axes[i] = is_fortran ? ndim - 1 - i : i;
+    if (order == 'K' && keeps && !is_c && !is_f)
+        sort_axes(ndim, like.strides, axes);
+    find_strides(ndim, shape, axes, (int64_t)PyDataType_ELSIZE(descr), strides);
+    if (ordinal < 0) {
+        Py_INCREF(descr);
+        return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, (npy_intp *)shape,
+                                    (npy_intp *)strides, NULL, 0, NULL);
+    }
+    if (!find_type(descr->type_num, &type) && take_dtype((PyObject *)descr, &type) < 0)
+        return NULL;
+    return new_on(state, ordinal, type, ndim, shape, strides);
+}
+
+PyDoc_STRVAR(item_doc, "item(array, /)\n--\n\n"
+                       "The only element of an Array, once it is computed, as a Python number.");
+static PyObject *item_function(PyObject *module, PyObject *object)
+{
+    core_state *state = PyModule_GetState(module);
+    _Alignas(16) char value[16];
+    PyObject *stream;
+    mylib_status status;
+    if (!is_array(state, object) || ((array_object *)object)->count != 1) {
+        PyErr_SetString(PyExc_TypeError, "item() takes an Array of one element");
+        return NULL;
+    }
+    const array_object *array = (const array_object *)object;
+    mylib_array source = array->a;
+    source.ndim = 0;
+    const mylib_array target = {value, {MYLIB_CPU, 0}, source.type, 0, NULL, NULL};
+    if (current_stream(state, source.device, &stream) < 0)
+        return NULL;
+    int failed = note_use(array->memory, stream) < 0;
+    if (!failed) {
+        Py_BEGIN_ALLOW_THREADS
+            status = mylib_copy_array(stream_handle(stream), &target, &source);
+        Py_END_ALLOW_THREADS
+        failed = status != MYLIB_OK;
+        if (failed)
+            raise_status(state, status);
+    }
     Py_XDECREF(stream);
+    if (failed)
+        return NULL;
+    PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(source.type));
+    PyObject *scalar = PyArray_Scalar(value, descr, NULL);
+    Py_DECREF(descr);
+    PyObject *result = scalar != NULL ? PyObject_CallMethod(scalar, "item", NULL) : NULL;
+    Py_XDECREF(scalar);
     return result;
+}
+
+PyDoc_STRVAR(as_array_doc, "as_array(x, /)\n--\n\n"
+                           "An Array over foreign GPU memory, without a copy, that the current "
+                           "stream may use; anything else unchanged.");
+static PyObject *as_array_function(PyObject *module, PyObject *x)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *type = (PyObject *)Py_TYPE(x), *found;
+    if (is_array(state, x) || PyArray_Check(x) || PyArray_IsScalar(x, Generic) || PyLong_Check(x) ||
+        PyFloat_Check(x) || PyComplex_Check(x) || PyList_Check(x) || PyTuple_Check(x) ||
+        x == Py_None ||
+        (!PyObject_HasAttrString(type, "__dlpack_device__") &&
+         !PyObject_HasAttrString(type, "__cuda_array_interface__")))
+        return Py_NewRef(x);
+    if (state->from_foreign == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
+        return NULL;
+    }
+    found = PyObject_CallOneArg(state->from_foreign, x);
+    if (found == Py_None)
+        Py_SETREF(found, Py_NewRef(x));
+    return found;
 }
 
 #define MOST_VIEW_ARGUMENTS 4
@@ -573,14 +704,15 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-PyDoc_STRVAR(set_array_hooks_doc, "set_array_hooks(array_type, call, reduce, /)\n--\n\n"
-                                  "The Python half of the arrays (pkg._array).");
+PyDoc_STRVAR(set_array_hooks_doc,
+             "set_array_hooks(array_type, call, reduce, from_foreign, /)\n--\n\n"
+             "The Python half of the arrays (pkg._array).");
 static PyObject *set_array_hooks(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *array_type, *array_call, *reduce;
-    if (!PyArg_ParseTuple(args, "O!OO:set_array_hooks", &PyType_Type, &array_type, &array_call,
-                          &reduce))
+    PyObject *array_type, *array_call, *reduce, *from_foreign;
+    if (!PyArg_ParseTuple(args, "O!OOO:set_array_hooks", &PyType_Type, &array_type, &array_call,
+                          &reduce, &from_foreign))
         return NULL;
     if (!PyType_IsSubtype((PyTypeObject *)array_type, state->array_base)) {
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
@@ -590,11 +722,15 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
     state->array_type = (PyTypeObject *)Py_NewRef(array_type);
     state->array_call = Py_NewRef(array_call);
     state->reduce = Py_NewRef(reduce);
+    state->from_foreign = Py_NewRef(from_foreign);
     Py_RETURN_NONE;
 }
 
 PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, empty_doc},
+    {"empty_like", empty_like_function, METH_VARARGS, empty_like_doc},
+    {"item", item_function, METH_O, item_doc},
+    {"as_array", as_array_function, METH_O, as_array_doc},
     {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, view_doc},
     {"broadcast_to", broadcast_to_function, METH_VARARGS, broadcast_to_doc},
     {"shares_memory", shares_memory_function, METH_VARARGS, shares_memory_doc},

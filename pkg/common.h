@@ -88,6 +88,7 @@ typedef struct core_state {
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
     PyObject *array_call;     /* pkg._call.call_operator */
     PyObject *reduce;         /* pkg._reductions.reduce */
+    PyObject *from_foreign;   /* pkg._interop.from_foreign */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
 } core_state;

@@ -110,7 +110,7 @@ static int core_exec(PyObject *module)
     X(cuda_error) X(out_of_range) X(operation) X(operations) \
     X(default_device) X(environment_device) X(out_name) X(call_general) X(explain) X(finish) \
     X(array_base) X(memory_type) X(stream_type) X(array_type) \
-    X(array_call) X(reduce) X(current_stream) X(program_type) X(expression_base)
+    X(array_call) X(reduce) X(from_foreign) X(current_stream) X(program_type) X(expression_base)
 /* clang-format on */
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

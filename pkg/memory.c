@@ -424,6 +424,16 @@ int check_nbytes(int ndim, const int64_t *shape, mylib_type type)
     return wrong >= 0 ? -1 : 0;
 }
 
+void find_strides(int ndim, const int64_t *shape, const int *axes, int64_t itemsize,
+                  int64_t *strides)
+{
+    uint64_t stride = (uint64_t)itemsize;
+    for (int i = ndim - 1; i >= 0; i--) {
+        strides[axes[i]] = (int64_t)stride;
+        stride *= shape[axes[i]] != 0 ? (uint64_t)shape[axes[i]] : 1;
+    }
+}
+
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides)
 {

@@ -68,6 +68,13 @@ int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_
 /* Raises ValueError and returns -1 if find_overflow() finds a dimension of a new array. */
 int check_nbytes(int ndim, const int64_t *shape, mylib_type type);
 
+/*
+ * Finds the strides of a new array without gaps whose axes are, from the slowest to the fastest,
+ * axes[0], axes[1], ...  They may wrap for a shape that check_nbytes() refuses.
+ */
+void find_strides(int ndim, const int64_t *shape, const int *axes, int64_t itemsize,
+                  int64_t *strides);
+
 /* Returns a new Array with its own, uninitialised memory.  NULL strides mean C order. */
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides);

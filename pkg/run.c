@@ -462,14 +462,40 @@ static PyObject *select_function(PyObject *module, PyObject *args)
     return finish(&c, status);
 }
 
+/* Chooses the type of a selection's result, and gives it to the Python numbers. */
+static outcome choose_selected(call *c, mylib_type *type_ret)
+{
+    int weak = -1, is_typed = 0;
+    mylib_type type = MYLIB_BOOL;
+    for (int k = 1; k < c->inputs; k++) {
+        const mylib_type own = c->arrays[1 + k].type;
+        if (c->operands[k].is_weak)
+            weak = (int)c->operands[k].number;
+        else if (!is_typed)
+            type = own;
+        else if (promote(type, own, &type) < 0)
+            return FAILED;
+        is_typed |= !c->operands[k].is_weak;
+    }
+    if (!is_typed)
+        return OTHER_TYPE;
+    *type_ret = weak >= 0 ? promote_weak(type, (kind)weak) : type;
+    for (int k = 1; k < c->inputs; k++)
+        if (c->operands[k].is_weak && take_value(c, k, *type_ret) < 0)
+            return FAILED;
+    return DONE;
+}
+
 PyDoc_STRVAR(where_doc, "where_arrays(condition, x, y, /)\n--\n\n"
                         "A new Array of the elements of x where the condition is true, else of y: "
-                        "Arrays of one GPU, x and y of one type.  NotImplemented for others.");
+                        "Arrays of one GPU and numbers, x and y not both Python numbers.  "
+                        "NotImplemented for others.");
 static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, MOST_INPUTS);
     int64_t shape[MYLIB_MAX_NDIM];
     int ndim;
+    mylib_type type;
     mylib_status status = MYLIB_OK;
     outcome done = DONE;
     PyObject *out = NULL;
@@ -478,15 +504,18 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
         return NULL;
     }
     for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
-        done = is_array(c.state, args[k]) ? take_operand(&c, k, args[k]) : OTHER_OPERAND;
-    if (done == DONE && c.arrays[2].type != c.arrays[3].type)
-        done = OTHER_TYPE;
+        done = take_operand(&c, k, args[k]);
+    if (done == DONE && !c.on_gpu)
+        done = OTHER_PLACE;
+    if (done == DONE)
+        done = take_truth(&c, 0);
+    if (done == DONE)
+        done = choose_selected(&c, &type);
     if (done == DONE)
         done = place(&c);
     if (done == DONE)
         done = broadcast(&c, &ndim, shape);
     if (done == DONE) {
-        const mylib_type type = c.arrays[2].type;
         out = new_output(&c, type, num_of_type(type), 'K', ndim, shape);
         if (out == NULL || note_uses(&c, out) < 0)
             done = FAILED;
@@ -537,8 +566,7 @@ static int copy_part(core_state *state, PyObject *result, PyObject *source, int 
 static void joined_strides(PyObject *arrays, int ndim, const int64_t *shape, mylib_type type,
                            int64_t *strides)
 {
-    int axes[MYLIB_MAX_NDIM];           /* from the slowest to the fastest */
-    uint64_t stride = type_sizes[type]; /* wraps for a shape that new_array() then refuses */
+    int axes[MYLIB_MAX_NDIM]; /* from the slowest to the fastest */
     for (int axis = 0; axis < ndim; axis++) {
         int position = axis;
         for (int j = axis - 1; j >= 0; j--) {
@@ -561,17 +589,29 @@ static void joined_strides(PyObject *arrays, int ndim, const int64_t *shape, myl
         memmove(axes + position + 1, axes + position, (size_t)(axis - position) * sizeof *axes);
         axes[position] = axis;
     }
-    for (int i = ndim - 1; i >= 0; i--) {
-        strides[axes[i]] = (int64_t)stride;
-        stride *= shape[axes[i]] != 0 ? (uint64_t)shape[axes[i]] : 1;
-    }
+    find_strides(ndim, shape, axes, type_sizes[type], strides);
+}
+
+/* Raises ValueError for an Array whose shape differs from the first one's in another axis. */
+static PyObject *refuse_shapes(PyObject *arrays, Py_ssize_t i, long axis)
+{
+    PyObject *first = PyObject_GetAttrString(PyTuple_GET_ITEM(arrays, 0), "shape");
+    PyObject *shape = PyObject_GetAttrString(PyTuple_GET_ITEM(arrays, i), "shape");
+    if (first != NULL && shape != NULL)
+        PyErr_Format(PyExc_ValueError,
+                     "concatenate(): array 0 has shape %R and array %zd has %R: they must agree in "
+                     "all axes but %ld",
+                     first, i, shape, axis);
+    Py_XDECREF(first);
+    Py_XDECREF(shape);
+    return NULL;
 }
 
 PyDoc_STRVAR(join_doc,
              "join_arrays(arrays, axis, dtype, /)\n--\n\n"
-             "A new Array: a tuple of Arrays of one GPU, one after the other along an "
-             "axis, an int.  If dtype is None, they are of one type.  NotImplemented for others, "
-             "and if shapes do not agree.");
+             "A new Array: a tuple of Arrays of one GPU, one after the other along an axis, an "
+             "int.  If dtype is None, they are of one type.  NotImplemented for others, and "
+             "where the Arrays lack the axis; ValueError if shapes do not agree.");
 static PyObject *join_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -591,16 +631,21 @@ static PyObject *join_function(PyObject *module, PyObject *args)
     axis += axis < 0 ? first->ndim : 0;
     if (is_large || axis < 0 || axis >= first->ndim)
         Py_RETURN_NOTIMPLEMENTED;
-    memcpy(shape, first->shape, sizeof *shape * (size_t)first->ndim);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *x = PyTuple_GET_ITEM(arrays, i);
         const mylib_array *a = is_array(state, x) ? &((array_object *)x)->a : NULL;
-        if (a == NULL || a->device.index != first->device.index || a->ndim != first->ndim ||
+        if (a == NULL || a->device.index != first->device.index ||
             (dtype == Py_None && a->type != type))
             Py_RETURN_NOTIMPLEMENTED;
-        for (int d = 0; d < first->ndim; d++)
-            if (d != axis && a->shape[d] != shape[d])
-                Py_RETURN_NOTIMPLEMENTED;
+    }
+    memcpy(shape, first->shape, sizeof *shape * (size_t)first->ndim);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const mylib_array *a = &((array_object *)PyTuple_GET_ITEM(arrays, i))->a;
+        int agrees = a->ndim == first->ndim;
+        for (int d = 0; d < first->ndim && agrees; d++)
+            agrees = d == axis || a->shape[d] == shape[d];
+        if (!agrees)
+            return refuse_shapes(arrays, i, axis);
         if (__builtin_add_overflow(size, a->shape[axis], &size))
             return PyErr_Format(PyExc_ValueError,
                                 "the joined array would have 2^63 elements or more along axis %ld",

@@ -20,7 +20,6 @@ import numpy as np
 from .. import _reductions, core
 from .._array import Array
 from .._call import check_out, empty_like_all, finish, is_by_products, open_out, store, unwrap_out
-from .._interop import as_array
 from .._mode import in_default_mode
 from .._operands import (
     WEAK,
@@ -78,7 +77,7 @@ def take(name: str, x: Any) -> Any:
     if is_number(x) or isinstance(x, Array):
         return x
     if kind is not np.ndarray and not isinstance(x, np.generic):
-        x = as_array(x)
+        x = core.as_array(x)
         if isinstance(x, Array):
             return x
         x = plain(f"the input {name!r}", x)
@@ -423,8 +422,6 @@ class _Values(_reductions.Values):
 
 
 def _reduced(name: str, x: Any, axis: Any, keepdims: bool, device: str | None = None) -> Any:
-    if name in TRUTHS:
-        return _reductions.reduce_truths(name, x, axis, None, keepdims, device)
     return _reductions.reduce(name, x, axis, keepdims=keepdims, device=device)
 
 
