@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._table import check_dtype
 
 Shape = tuple[int, ...]
 
@@ -151,6 +152,15 @@ def plain(what: str, x: Any) -> np.ndarray[Any, Any]:
     if has_own_rules(x):
         raise refusal(what, x)
     return np.asarray(x)
+
+
+def plain_array(name: str, x: Any) -> Any:
+    """Returns `x` as an Array or a NumPy array in native byte order, of a supported type."""
+    if isinstance(x, core.ArrayBase):
+        return x
+    x = np.asarray(x).view()  # whose shape no other thread sets
+    dtype = check_dtype(name, x.dtype)
+    return x if x.dtype.isnative else x.astype(dtype)
 
 
 # ---- NumPy's dispatch ----------------------------------------------------------------------------
@@ -484,6 +494,17 @@ def normalize_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape
         return (axes % ndim,)
     given = axes_of(name, what, axes)
     return tuple(np.lib.array_utils.normalize_axis_tuple(given, ndim, f"{name}()"))
+
+
+def reduced_axes(name: str, axis: Any, ndim: int) -> Shape:
+    """Returns the argument `axis` of a reduction of an array with `ndim` axes, as numbers."""
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, bool | np.bool_):
+        raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
+    if ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
+        axis = () if operator.index(axis) in (0, -1) else axis  # which NumPy allows
+    return normalize_axes(name, axis, ndim)
 
 
 def check_order(name: str, order: Any) -> None:

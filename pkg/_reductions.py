@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 import warnings
 from functools import cache
 from typing import Any
@@ -29,7 +28,8 @@ from ._operands import (
     gpu_of,
     has_own_rules,
     integer,
-    normalize_axes,
+    plain_array,
+    reduced_axes,
 )
 from ._table import (
     MAX,
@@ -40,7 +40,6 @@ from ._table import (
     REPEATED,
     SUM,
     check_dtype,
-    dtype_of,
     reduction_type,
 )
 
@@ -67,51 +66,11 @@ class Values:
         raise NotImplementedError
 
 
-def _operand(name: str, x: Any) -> Any:
-    """Returns `x` as an Array or a NumPy array in native byte order, of a supported type."""
-    if isinstance(x, core.ArrayBase | Values):
-        return x
-    x = np.asarray(x).view()  # whose shape no other thread sets
-    dtype = check_dtype(name, x.dtype)
-    return x if x.dtype.isnative else x.astype(dtype)
-
-
-def _choose_type(name: str, x: Any, dtype: Any, target: Any) -> np.dtype[Any]:
-    """Returns the type that a reduction computes in, which `dtype` or `out` may choose."""
-    if dtype is not None:
-        return check_dtype(name, dtype_of(name, dtype))
-    if target is None:
-        return reduction_type(name, x.dtype)
-    if name == "mean" and (x.dtype.kind in "biu" or x.dtype == np.float16):
-        return np.dtype(np.float32 if x.dtype == np.float16 else np.float64)
-    ufunc: Any = getattr(np, REPEATED[name])
-    types = (target.dtype, x.dtype, None)
-    chosen = ufunc.resolve_dtypes(types, reduction=True, casting="unsafe")[1]
-    return check_dtype(name, chosen)
-
-
 def _new(x: Any, shape: Any, dtype: Any) -> Any:
     ordinal = gpu_of(x)
     if ordinal >= 0:
         return core.empty(shape, dtype, ordinal, False)
     return np.empty(shape, dtype)
-
-
-def _axes(name: str, axis: Any, x: Any) -> Shape:
-    if axis is None:
-        return tuple(range(x.ndim))
-    if isinstance(axis, bool | np.bool_):
-        raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
-    if x.ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
-        axis = () if operator.index(axis) in (0, -1) else axis  # which NumPy allows
-    return normalize_axes(name, axis, x.ndim)
-
-
-def _shapes(x: Any, axes: Shape, keepdims: bool) -> tuple[Shape, Shape]:
-    """Returns the shape with size 1 where it is reduced, and the shape of the result."""
-    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
-    shape = kept if keepdims else tuple(n for d, n in enumerate(x.shape) if d not in axes)
-    return kept, shape
 
 
 def _reduce(
@@ -205,15 +164,16 @@ def reduce(
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
         ordinal = core.parse_device(device)
         return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
-    x = _operand(name, x)
     ordinal = find_place(name, [x], device)
-    axes = _axes(name, axis, x)
-    kept, shape = _shapes(x, axes, keepdims)
+    x = x if isinstance(x, Values) else plain_array(name, x)
+    axes = reduced_axes(name, axis, x.ndim)
+    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
+    shape = kept if keepdims else tuple(n for d, n in enumerate(x.shape) if d not in axes)
     if name in _TRUTHS:
         result = _reduce_truths(name, x, axes, kept, ordinal).reshape(shape)
         return finish(name, result, out, "unsafe", exact=True)
-    chosen = _choose_type(name, x, dtype, None if out is None else open_out(name, out))
-    target = out
+    out_type = None if out is None else open_out(name, out).dtype
+    chosen, target = reduction_type(name, x.dtype, dtype, out_type), out
     if out is not None:
         target = check_out(name, out, shape, chosen, gpu_of(x), exact=True)
     if name == "mean":
@@ -406,7 +366,7 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
         return call_numpy(np.dot, a, b, out=out, operands=[a, b], ordinal=ordinal)
     ordinal = find_place("dot", (a, b), device)
     if not on_gpu:
-        a, b = _operand("dot", a), _operand("dot", b)
+        a, b = plain_array("dot", a), plain_array("dot", b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return finish("dot", a * b if on_gpu else np.asarray(a * b), out, exact=True)
     if a.ndim != 1 or b.ndim != 1:

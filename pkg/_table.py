@@ -79,15 +79,6 @@ REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name 
 TRUTH_OF = {"logical_or": "any", "logical_and": "all", "logical_xor": "logical_xor"}
 
 
-def reduction_type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Returns the element type that the reduction `name` gives for elements of a type."""
-    if name in ("any", "all", "count_nonzero"):
-        return np.dtype(np.int64 if name == "count_nonzero" else np.bool_)
-    if name in ("sum", "prod") and dtype.kind in "biu":
-        return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
-    return np.dtype(np.float64) if name == "mean" and dtype.kind in "biu" else dtype
-
-
 def dtype_of(name: str, dtype: Any) -> np.dtype[Any]:
     """Returns the argument `dtype` of a function as NumPy's type."""
     try:
@@ -106,3 +97,27 @@ def check_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
             f"{name}(): elements of {dtype} are not supported; supported are {ELEMENTS_TEXT}"
         )
     return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def reduction_type(
+    name: str, dtype: np.dtype[Any], given: Any = None, out: Any = None
+) -> np.dtype[Any]:
+    """Returns the type that the reduction `name` of elements of a type computes in, and gives.
+
+    `given`, or the type of an output, `out`, may choose it.
+    """
+    if name in ("any", "all", "count_nonzero"):
+        return np.dtype(np.int64 if name == "count_nonzero" else np.bool_)
+    if given is not None:
+        return check_dtype(name, dtype_of(name, given))
+    if name == "mean" and dtype.kind in "biu":
+        return np.dtype(np.float64)
+    if name == "mean" and out is not None and dtype == np.float16:
+        return np.dtype(np.float32)
+    if out is not None:
+        ufunc: Any = getattr(np, REPEATED[name])
+        chosen = ufunc.resolve_dtypes((out, dtype, None), reduction=True, casting="unsafe")[1]
+        return check_dtype(name, chosen)
+    if name in ("sum", "prod") and dtype.kind in "biu":
+        return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+    return dtype
