@@ -21,12 +21,9 @@ from ._call import (
     assign_where,
     call_arrays,
     call_operator,
-    check_out,
-    finish,
     foreign_rules,
     normalize,
     power,
-    unwrap_out,
 )
 from ._convert import check_cast, warn_of_complex
 from ._namespace import namespace_of
@@ -39,6 +36,7 @@ from ._operands import (
     own_ufuncs,
     plain,
 )
+from ._results import check_out, finish, unwrap_out
 from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTH_OF, UFUNCS, dtype_of
 
 #: Computes NumPy's functions of Arrays; `_numpy` fills it.

@@ -3,7 +3,7 @@
 `core` computes calls of plain numbers, of host arrays of one type and of Arrays by itself.  All
 others come here: from the operations (`call`), from the operators of `Array` (`call_operator`) and
 from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
-for `out`, element types and overlap.
+for element types, powers and overlap.
 
 Host arrays are prepared by NumPy's iterator (promotion, casting, byte order, alignment,
 broadcasting, overlap), and one call of `core.map` computes.  `core.map_arrays` does both for
@@ -30,7 +30,6 @@ from ._operands import (
     check_order,
     check_ufunc,
     describe,
-    device_name,
     find_place,
     gpu_of,
     has_own_rules,
@@ -38,13 +37,13 @@ from ._operands import (
     is_scalar,
     native,
     own_ufuncs,
-    place_error,
     python_number,
     refusal,
     share_domain,
     share_units,
     type_number,
 )
+from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
 
 #: Keyword arguments that the slow path understands; the ufunc judges all others.
@@ -72,127 +71,6 @@ _NO_LOOP = (
 
 #: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
-
-
-# ---- out= ----------------------------------------------------------------------------------------
-
-
-def unwrap_out(name: str, out: Any) -> Any:
-    """Returns the array in `out`, which NumPy's ufuncs also take as a tuple of one."""
-    if not isinstance(out, tuple):
-        return out
-    if len(out) != 1:
-        raise ValueError(f"{name}(): out must be one array, not a tuple of {len(out)}")
-    if out[0] is ...:
-        raise TypeError(f"{name}(): must use `...` as `out=...` and not per-operand/in a tuple")
-    return out[0]
-
-
-def open_out(name: str, out: Any) -> Any:
-    """Returns `out` as a NumPy array, or as an Array also if it is foreign GPU memory.
-
-    Raises TypeError if it is neither or has rules of its own, and ValueError if it is read-only.
-    """
-    found = core.as_array(out)
-    if not isinstance(found, core.ArrayBase):
-        if has_own_rules(out):
-            raise refusal(f"out of {name}()", out)
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"{name}(): out must be an array, not {type(out).__qualname__}")
-    if found._is_readonly if isinstance(found, core.ArrayBase) else not found.flags.writeable:
-        raise ValueError(f"{name}(): out is read-only")
-    return found
-
-
-def _check_place(name: str, found: Any, ordinal: int) -> None:
-    place = gpu_of(found)
-    if place == ordinal:
-        return
-    if place >= 0 and ordinal >= 0:
-        where = f"the operands are on {device_name(ordinal)} and out is on {found.device}"
-        raise place_error(name, where)
-    here, there = ("in host memory" if one < 0 else f"on cuda:{one}" for one in (ordinal, place))
-    raise TypeError(
-        f"{name}(): out must be an array where the operands are: they are {here} and out is "
-        f"{there}, and nothing is moved in silence"
-    )
-
-
-def check_out(
-    name: str,
-    out: Any,
-    shape: Shape,
-    dtype: Any,
-    ordinal: int,
-    casting: Any = "same_kind",
-    *,
-    exact: bool = False,
-) -> Any:
-    """Returns the array in `out`, if a result of a shape and type may be stored in it.
-
-    `ordinal` is the GPU that holds the result, -1 for host memory.  The result may broadcast into
-    `out`, unless `exact`: then `out` must have its shape, as for NumPy's reductions.  Raises
-    TypeError if `out` is not an array, is in another kind of memory, or has a type to which
-    `casting` does not cast; ValueError if it is read-only, on another GPU or of a wrong shape; and
-    ValueError for an Array that overlaps itself, because a GPU writes its elements in no order.
-    """
-    found = open_out(name, out)
-    _check_place(name, found, ordinal)
-    if found.shape != shape and (exact or not broadcasts(shape, found.shape)):
-        raise ValueError(
-            f"{name}(): out has shape {found.shape}, but the result has {shape}"
-            + ("" if exact else ", which does not broadcast into it")
-        )
-    if not np.can_cast(dtype, found.dtype, casting=casting):
-        raise TypeError(
-            f"{name}(): cannot cast the result from {dtype} to out's {found.dtype} with casting "
-            f"rule {casting!r}"
-        )
-    if ordinal >= 0 and overlaps_itself(found):
-        raise ValueError(f"{name}(): out overlaps itself: several of its elements share memory")
-    warn_of_complex(dtype, found.dtype)
-    return found
-
-
-def overlaps_itself(array: Any) -> bool:
-    """Tells whether elements of an array share memory.
-
-    Also true for a few layouts without overlap that no slicing makes.
-    """
-    steps = sorted(
-        (abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1
-    )
-    reach = array.itemsize
-    if any(n == 0 for _, n in steps):
-        return False
-    for stride, n in steps:
-        if stride < reach:
-            return True
-        reach += stride * (n - 1)
-    return False
-
-
-def store(found: Any, result: Any) -> None:
-    """Copies a result into an array that `check_out` has passed; broadcasts and converts it."""
-    if isinstance(found, core.ArrayBase):
-        core.copy(found, result)
-        return
-    result = np.asarray(result)
-    if found.dtype.kind not in "cb":
-        result = result.real  # `check_out` has warned
-    np.copyto(found, convert(result, found.dtype, copy=False), casting="unsafe")
-
-
-def finish(name: str, result: Any, out: Any, casting: Any = "same_kind", **how: Any) -> Any:
-    """Stores a result in `out`, after `check_out`, and returns `out`; the result if that is None.
-
-    A host array without axes becomes a scalar.
-    """
-    if out is None:
-        return result[()] if isinstance(result, np.ndarray) else result
-    found = check_out(name, out, result.shape, result.dtype, gpu_of(result), casting, **how)
-    store(found, result)
-    return out
 
 
 # ---- Element types -------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._call import check_out, finish, open_out, store
 from ._convert import convert, warn_of_complex
 from ._mode import in_default_mode
 from ._operands import (
@@ -31,6 +30,7 @@ from ._operands import (
     plain_array,
     reduced_axes,
 )
+from ._results import check_out, finish, open_out, store
 from ._table import (
     MAX,
     MIN,

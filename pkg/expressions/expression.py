@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import _reductions, core
 from .._array import Array
-from .._call import check_out, empty_like_all, finish, is_by_products, open_out, store, unwrap_out
+from .._call import empty_like_all, is_by_products
 from .._mode import in_default_mode
 from .._operands import (
     WEAK,
@@ -32,6 +32,7 @@ from .._operands import (
     plain,
     type_number,
 )
+from .._results import check_out, finish, open_out, store, unwrap_out
 from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
 from .columns import values_of
