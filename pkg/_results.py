@@ -82,28 +82,10 @@ def check_out(
             f"{name}(): cannot cast the result from {dtype} to out's {found.dtype} with casting "
             f"rule {casting!r}"
         )
-    if ordinal >= 0 and overlaps_itself(found):
+    if ordinal >= 0 and core.overlaps_itself(found):
         raise ValueError(f"{name}(): out overlaps itself: several of its elements share memory")
     warn_of_complex(dtype, found.dtype)
     return found
-
-
-def overlaps_itself(array: Any) -> bool:
-    """Tells whether elements of an array share memory.
-
-    Also true for a few layouts without overlap that no slicing makes.
-    """
-    steps = sorted(
-        (abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1
-    )
-    reach = array.itemsize
-    if any(n == 0 for _, n in steps):
-        return False
-    for stride, n in steps:
-        if stride < reach:
-            return True
-        reach += stride * (n - 1)
-    return False
 
 
 def store(found: Any, result: Any) -> None:

@@ -662,6 +662,25 @@ static PyObject *shares_memory_function(PyObject *module, PyObject *args)
     return PyBool_FromLong(a->count != 0 && b->count != 0 && may_share_memory(&a->a, &b->a));
 }
 
+PyDoc_STRVAR(overlaps_itself_doc,
+             "overlaps_itself(array, /)\n--\n\n"
+             "Tells whether elements of an Array, or of a NumPy array of a supported type, share "
+             "memory.");
+static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
+{
+    int64_t dims[DIMS_OF(1)];
+    mylib_array described;
+    mylib_type type;
+    if (is_array(PyModule_GetState(module), array))
+        return PyBool_FromLong(overlaps_itself(&((array_object *)array)->a));
+    if (!PyArray_Check(array) || !find_type(PyArray_TYPE((PyArrayObject *)array), &type))
+        return PyErr_Format(PyExc_TypeError,
+                            "expected an Array or a NumPy array of a supported type, not %.100s",
+                            Py_TYPE(array)->tp_name);
+    describe_array((PyArrayObject *)array, type, &described, dims);
+    return PyBool_FromLong(overlaps_itself(&described));
+}
+
 PyDoc_STRVAR(wrap_doc,
              "wrap(pointer, ordinal, dtype, shape, strides, is_readonly, owner, stream, "
              "/)\n--\n\n"
@@ -734,6 +753,7 @@ PyMethodDef array_functions[] = {
     {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, view_doc},
     {"broadcast_to", broadcast_to_function, METH_VARARGS, broadcast_to_doc},
     {"shares_memory", shares_memory_function, METH_VARARGS, shares_memory_doc},
+    {"overlaps_itself", overlaps_itself_function, METH_O, overlaps_itself_doc},
     {"wrap", wrap_function, METH_VARARGS, wrap_doc},
     {"set_array_hooks", set_array_hooks, METH_VARARGS, set_array_hooks_doc},
     {NULL, NULL, 0, NULL},

@@ -387,26 +387,13 @@ int needs_copy(const call *c)
 
 int overlaps_itself(const mylib_array *a)
 {
-    if (a->ndim == 1)
-        return a->shape[0] > 1 && llabs(a->strides[0]) < type_sizes[a->type];
-    int axes[MYLIB_MAX_NDIM], count = 0; /* by their strides, the smallest first */
-    for (int d = a->ndim - 1; d >= 0; d--) {
-        int i = count;
-        if (a->shape[d] == 0)
-            return 0;
-        if (a->shape[d] == 1)
-            continue;
-        for (; i > 0 && llabs(a->strides[axes[i - 1]]) > llabs(a->strides[d]); i--)
-            axes[i] = axes[i - 1];
-        axes[i] = d;
-        count++;
-    }
-    int64_t reach = type_sizes[a->type];
-    for (int i = 0; i < count; i++) {
-        int64_t stride = llabs(a->strides[axes[i]]);
-        if (stride < reach)
-            return 1;
-        reach += stride * (a->shape[axes[i]] - 1);
-    }
-    return 0;
+    int overlaps, d = a->ndim - 1;
+    uint64_t stride = type_sizes[a->type];
+    /* Of C order, as mostly, the library need not be asked: small calls would notice. */
+    for (; d >= 0 && (uint64_t)a->strides[d] == stride; d--)
+        stride *= (uint64_t)a->shape[d];
+    if (d < 0)
+        return 0;
+    /* A call with strides that the library refuses will say so. */
+    return mylib_overlaps_itself(a, &overlaps) != MYLIB_OK || overlaps;
 }

@@ -129,10 +129,7 @@ int may_share_memory(const mylib_array *a, const mylib_array *b);
 /* Returns whether the output shares memory with an input in a way that makes NumPy copy first. */
 int needs_copy(const call *c);
 
-/*
- * Returns whether elements of an array share memory; also true for a few layouts without overlap
- * that no slicing makes.
- */
+/* Returns whether elements of an array share memory, as mylib_overlaps_itself() tells. */
 int overlaps_itself(const mylib_array *a);
 
 #endif /* PKG_OPERANDS_H */

@@ -11,6 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import pkg as pcd
+from pkg import core
 
 #: A sum of an array and 1, called with keywords.
 SUMS: dict[str, Callable[..., Any]] = {
@@ -145,3 +146,28 @@ def test_outputs_on_a_gpu_that_overlap_themselves(name: str, layout: str) -> Non
     with pytest.raises(ValueError, match="out overlaps itself"):
         SUMS[name](x, out=out)
     oracle.assert_same(pcd.asnumpy(memory), np.arange(1000.0))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SUMS)
+def test_interleaved_outputs_on_a_gpu(name: str) -> None:
+    """Whose rows meet, but not their elements."""
+    memory, wanted, layout = pcd.arange(10.0, device="cuda"), np.arange(10.0), ((3, 2), (16, 24))
+    out, expected = pcd.from_dlpack(_Window(memory, *layout)), as_strided(wanted, *layout)
+    np.add(expected, 1, out=expected)
+    for _ in range(2):
+        assert SUMS[name](out - 0, out=out) is out
+        oracle.assert_same(pcd.asnumpy(memory), wanted)
+        out -= 1
+    assert not core.overlaps_itself(out)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_overlaps_itself(layout: str) -> None:
+    memory = np.arange(1000.0)
+    assert core.overlaps_itself(as_strided(memory, *LAYOUTS[layout]))
+    assert not core.overlaps_itself(as_strided(memory, (3, 2), (16, 24)))
+    assert not core.overlaps_itself(as_strided(memory, (0, 2), (0, 0)))
+    for wrong in (np.array(["text"]), 1.0, [1.0]):
+        with pytest.raises(TypeError, match="expected an Array or a NumPy array"):
+            core.overlaps_itself(wrong)

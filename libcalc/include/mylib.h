@@ -411,6 +411,13 @@ typedef struct mylib_array {
     const int64_t *strides; /* ndim strides in bytes; NULL means C order without gaps */
 } mylib_array;
 
+/*
+ * Tells whether an array overlaps itself: *overlaps_ret is 1 if elements of it share bytes, as with
+ * stride 0, and 0 if not.  Exact, except that strides too intricate to decide count as overlap.
+ * Reads no element, and needs no GPU.  MYLIB_ERR_ARGUMENT for NULL, and as mylib_map() returns it.
+ */
+MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *overlaps_ret);
+
 /* ---- map: element-wise operations ---------------------------------------------------------- */
 
 /*

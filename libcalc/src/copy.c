@@ -112,7 +112,7 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     RETURN_IF_ERROR(mylib_layout_init_named(&layout, dst, src, 1, names));
     if (layout.count == 0)
         return MYLIB_OK;
-    if (mylib_overlaps_itself(layout.ndim, layout.shape, layout.strides[0],
+    if (mylib_elements_overlap(layout.ndim, layout.shape, layout.strides[0],
                               mylib_type_size(dst->type)))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: elements share memory");
 

@@ -366,10 +366,8 @@ typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } my
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
                                    size_t in_size);
 
-/*
- * Tells whether elements of an array share bytes; also of a layout too intricate to decide.
- */
-int mylib_overlaps_itself(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
+/* Tells what mylib_overlaps_itself() does, of elements of 'size' bytes. */
+int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
 
 /* Finds the lowest and the past-the-end address of operand k, of elements of 'size' bytes. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,

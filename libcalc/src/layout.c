@@ -550,7 +550,7 @@ static int are_nested(const steps *term, int terms, int64_t extent)
     return 1;
 }
 
-int mylib_overlaps_itself(int ndim, const int64_t *shape, const int64_t *strides, size_t size)
+int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *strides, size_t size)
 {
     const int64_t nbytes = (int64_t)size;
     steps term[MYLIB_MAX_NDIM];
@@ -585,6 +585,18 @@ int mylib_overlaps_itself(int ndim, const int64_t *shape, const int64_t *strides
             return 1;
     }
     return 0;
+}
+
+mylib_status mylib_overlaps_itself(const mylib_array *array, int *overlaps_ret)
+{
+    int64_t count;
+    RETURN_IF_ERROR(check_and_count("array", array, &count));
+    if (overlaps_ret == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "overlaps_ret is NULL");
+    *overlaps_ret = count != 0 && array->strides != NULL &&
+                    mylib_elements_overlap(array->ndim, array->shape, array->strides,
+                                           mylib_type_size(array->type));
+    return MYLIB_OK;
 }
 
 mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size, size_t in_size)

@@ -16,7 +16,7 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
                                  (size_t)mylib_program_operand_size(program, k));
         overlap = o > overlap ? o : overlap;
     }
-    return mylib_overlaps_itself(layout->ndim, layout->shape, layout->strides[0],
+    return mylib_elements_overlap(layout->ndim, layout->shape, layout->strides[0],
                                  (size_t)mylib_program_operand_size(program, 0))
                ? MYLIB_OVERLAP
                : overlap;
@@ -190,7 +190,7 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     if (n == 0)
         return MYLIB_OK;
     if (out->device.kind == MYLIB_CUDA &&
-        mylib_overlaps_itself(1, &n, &stride, mylib_type_size(out->type)))
+        mylib_elements_overlap(1, &n, &stride, mylib_type_size(out->type)))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is %lld bytes",
                           (long long)stride);
     const mylib_mode mode = mylib_enter_mode();

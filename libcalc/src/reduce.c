@@ -250,7 +250,7 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
     loops.strides = layout.strides + 1 + v->inputs;
     MYLIB_TRY(make_layout(v, out, &layout));
 
-    if (mylib_overlaps_itself(v->ndim, v->extent, layout.strides[0], mylib_type_size(out->type)))
+    if (mylib_elements_overlap(v->ndim, v->extent, layout.strides[0], mylib_type_size(out->type)))
         MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: elements share memory"));
     for (int k = 1; k < layout.operands && layout.count != 0; k++)
         if (mylib_is_same_place(v->in[k - 1].device, out->device) &&

@@ -402,6 +402,7 @@ static void test_wild_strides(void)
     const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
         const int64_t strides[2] = {wild[i], 8}, across[2] = {8, wild[i]}, one_column[2] = {1, 1};
+        int overlaps = -1;
         mylib_array result = {out, test_cpu, MYLIB_F64, 2, shape, strides};
         mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 2, shape, strides},
                              {b, test_cpu, MYLIB_F64, 2, shape, strides}};
@@ -422,12 +423,15 @@ static void test_wild_strides(void)
         CHECK_OK(mylib_arange(NULL, &twice, a, b));
         CHECK(out[0] == a[0], "%g is not the start %g", out[0], a[0]);
         CHECK_OK(mylib_map1(MYLIB_OP_negative, MYLIB_F64, 1, out, wild[i], a, wild[i], NULL, 0));
+        CHECK_OK(mylib_overlaps_itself(&twice, &overlaps));
+        CHECK(overlaps == 0, "one element overlaps itself");
         if (wild[i] == 1)
             continue;
         in[0].shape = in[1].shape = column;
         twice = in[0], twice.data = out;
         EXPECT_WITH(mylib_map(MYLIB_OP_add, test_cpu, NULL, &twice, in), MYLIB_ERR_ARGUMENT, part);
         EXPECT_WITH(mylib_copy_array(NULL, &twice, in), MYLIB_ERR_ARGUMENT, part);
+        EXPECT_WITH(mylib_overlaps_itself(&twice, &overlaps), MYLIB_ERR_ARGUMENT, part);
         EXPECT_WITH(mylib_reduce(MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, in),
                     MYLIB_ERR_ARGUMENT, part);
         EXPECT_WITH(mylib_trace(test_cpu, NULL, in, out), MYLIB_ERR_ARGUMENT, part);
@@ -491,6 +495,24 @@ static void test_trace(void)
     EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
     bad = good, bad.device = first_gpu;
     EXPECT(mylib_trace(test_cpu, NULL, &bad, out), MYLIB_ERR_ARGUMENT);
+}
+
+static void test_overlaps_itself(void)
+{
+    static int64_t square[2] = {2, 2}, empty[2] = {2, 0}, wild[2] = {INT64_MIN, 0};
+    mylib_array good = {a, test_cpu, MYLIB_F64, 2, square, NULL}, bad = good;
+    int overlaps = 77;
+    test_set_case("mylib_overlaps_itself");
+    EXPECT(mylib_overlaps_itself(NULL, &overlaps), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_overlaps_itself(&good, NULL), MYLIB_ERR_ARGUMENT);
+    bad.device = no_such_kind;
+    EXPECT(mylib_overlaps_itself(&bad, &overlaps), MYLIB_ERR_ARGUMENT);
+    bad = good, bad.data = NULL;
+    EXPECT(mylib_overlaps_itself(&bad, &overlaps), MYLIB_ERR_ARGUMENT);
+    CHECK(overlaps == 77, "the result was written");
+    bad.shape = empty, bad.strides = wild; /* without elements any strides will do */
+    CHECK_OK(mylib_overlaps_itself(&bad, &overlaps));
+    CHECK(overlaps == 0, "nothing overlaps itself");
 }
 
 static void test_scalars(void)
@@ -638,6 +660,7 @@ int main(void)
     test_wild_strides();
     test_program_reduce();
     test_trace();
+    test_overlaps_itself();
     test_scalars();
     test_memory();
     test_devices();

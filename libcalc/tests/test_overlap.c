@@ -168,9 +168,11 @@ static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng 
 /* Small arrays of any strides: each byte is looked up. */
 static void test_itself(rng *r)
 {
+    static const mylib_type types[] = {MYLIB_BOOL, MYLIB_F16, MYLIB_U32, MYLIB_C64, MYLIB_C128};
     int found = 0;
     for (int i = 0; i < 20000; i++) {
-        int64_t shape[3], strides[3], size = (int64_t)1 << rng_below(r, 5), offset = 0;
+        const int log2_size = (int)rng_below(r, 5);
+        int64_t shape[3], strides[3], size = (int64_t)1 << log2_size, offset = 0;
         unsigned char seen[4 * 200] = {0};
         int ndim = 1 + (int)rng_below(r, 3), overlaps = 0;
         for (int d = 0; d < ndim; d++) {
@@ -193,9 +195,16 @@ static void test_itself(rng *r)
                       (long long)(ndim > 1 ? shape[1] : 1), (long long)(ndim > 2 ? shape[2] : 1),
                       (long long)strides[0], (long long)(ndim > 1 ? strides[1] : 0),
                       (long long)(ndim > 2 ? strides[2] : 0), (long long)size);
-        int is = mylib_overlaps_itself(ndim, shape, strides, (size_t)size);
+        int is = -1;
+        /* The device is not asked: there may be no such GPU. */
+        const mylib_device device = {MYLIB_CUDA, i % 2 == 0 ? 0 : 1000};
+        mylib_array array = {buffer, device, types[log2_size], ndim, shape, strides};
+        CHECK_OK(mylib_overlaps_itself(&array, &is));
         CHECK(is == overlaps, "found: %d, not %d", is, overlaps);
         found += is;
+        array.strides = NULL; /* C order */
+        CHECK_OK(mylib_overlaps_itself(&array, &is));
+        CHECK(is == 0, "found: %d in C order", is);
     }
     CHECK(found > 1000 && found < 19000, "%d of 20000 overlap", found);
 }
