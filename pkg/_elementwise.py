@@ -39,10 +39,19 @@ _MAX_DECIMALS = 308
 
 def _operand(name: str, x: Any) -> Any:
     """Returns an operand as an array or a number."""
+    if type(x) in NUMBERS or isinstance(x, core.ArrayBase):
+        return x
     x = core.as_array(x)
     if isinstance(x, core.ArrayBase) or is_number(x) or has_own_rules(x):
         return x
     return native(plain(f"the operand of {name}()", x))
+
+
+def _keywords(out: Any, device: str | None) -> dict[str, Any]:
+    """Returns the keyword arguments of an Expression: none where the defaults will do."""
+    if out is device is None:
+        return {}
+    return {"out": out, "casting": "same_kind", "device": device}
 
 
 def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -116,7 +125,7 @@ def clip(
         ordinal = core.parse_device(device)
         return call_numpy(np.clip, x, lowest, highest, out=out, operands=operands, ordinal=ordinal)
     lowest, highest = _bound(x, lowest, True), _bound(x, highest, False)
-    how = {"out": out, "casting": "same_kind", "device": device}
+    how = _keywords(out, device)
     if lowest is None and highest is None:
         return _COPY(x, **how)
     if highest is None:
@@ -149,7 +158,7 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
         return call_numpy(np.round, x, *given, out=out, operands=[x], ordinal=ordinal)
     x = python_number(x) if is_number(x) else x
     kind = np.dtype(type(x)).kind if type(x) in NUMBERS else x.dtype.kind
-    how = {"out": out, "casting": "same_kind", "device": device}
+    how = _keywords(out, device)
     if decimals == 0 or (decimals > 0 and kind in "iu"):
         return _ROUND(x, **how)
     if kind == "c":

@@ -41,6 +41,11 @@ def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
     return find_place(name, on_gpu) if on_gpu else -1
 
 
+def _are_plain(*arrays: Any) -> bool:
+    """Tells whether NumPy's functions have nothing to convert, and no rules to follow."""
+    return all(type(x) is np.ndarray for x in arrays) and len({x.dtype for x in arrays}) == 1
+
+
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
     """Returns NumPy's ``join(arrays, axis)``; the library converts floats to integers."""
     if dtype is not None and casting == "unsafe":
@@ -73,6 +78,8 @@ def concatenate(
         result = core.join_arrays(tuple(arrays), axis, None)
         if result is not NotImplemented:
             return result
+        if type(axis) is int and _are_plain(*arrays):
+            return np.concatenate(arrays, axis)
     return _concatenate(arrays, axis, dtype, casting)
 
 
@@ -128,7 +135,11 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     array([1, 2])
     """
     result = core.where_arrays(condition, x, y)
-    return _where(condition, x, y) if result is NotImplemented else result
+    if result is not NotImplemented:
+        return result
+    if type(condition) is np.ndarray and condition.dtype.char == "?" and _are_plain(x, y):
+        return np.where(condition, x, y)
+    return _where(condition, x, y)
 
 
 @in_default_mode
