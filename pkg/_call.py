@@ -354,6 +354,9 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
         and all(type(x) in WEAK or np.can_cast(_dtype(x), np.complex128) for x in inputs)
     ):
         return True
+    # NumPy calls the loop for each run of selected elements.
+    if isinstance(keywords.get("where"), np.ndarray) and "out" in keywords:
+        return True
     # Large arrays of one type whose layout alone is in the way of threads.  NumPy converts others
     # in small pieces, which is better than the whole copies that `_map` makes.
     if not keywords.keys() <= {"out"}:
@@ -471,16 +474,23 @@ def _map_where(
     mask = np.broadcast_to(mask, out.shape)
     if answer is not None:
         np.copyto(out, answer, casting="unsafe", where=mask)
-    else:
-        selected = [
-            np.ascontiguousarray(np.broadcast_to(x, out.shape)[mask], dtype)
-            for x, dtype in zip(arrays, dtypes, strict=False)
-        ]
-        result = np.empty(np.count_nonzero(mask), dtypes[-1])
-        flags = core.map(operation.index, ordinal, result, *selected)
-        out[mask] = convert(result, out.dtype, copy=False)
+        return given if given is not None else out if out.ndim else out[()]
+    result = np.empty(out.shape, dtypes[-1])
+    may_refuse = name == "power" and dtypes[-1].kind == "i"
+    prepared = [np.require(x, dtype, "A") for x, dtype in zip(arrays, dtypes, strict=False)]
+    if may_refuse or core.map(operation.index, ordinal, result, *prepared):
+        # An element may have raised a flag that is not selected.
+        selected = [np.ascontiguousarray(np.broadcast_to(x, out.shape)[mask]) for x in prepared]
+        some = np.empty(np.count_nonzero(mask), dtypes[-1])
+        flags = core.map(operation.index, ordinal, some, *selected)
+        result[mask] = some
         if flags:
             operation.report_flags(flags)
+    result = convert(result, out.dtype, copy=False)
+    if out.dtype == result.dtype and out.dtype.isnative and out.flags.aligned and out.size:
+        core.select(out, mask, result, out)
+    else:
+        np.copyto(out, result, casting="unsafe", where=mask)
     return given if given is not None else out if out.ndim else out[()]
 
 

@@ -135,11 +135,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
     array([1, 2])
     """
     result = core.where_arrays(condition, x, y)
-    if result is not NotImplemented:
-        return result
-    if type(condition) is np.ndarray and condition.dtype.char == "?" and _are_plain(x, y):
-        return np.where(condition, x, y)
-    return _where(condition, x, y)
+    return _where(condition, x, y) if result is NotImplemented else result
 
 
 @in_default_mode

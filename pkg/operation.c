@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LONG_MASK 1024 /* elements */
+
 #define MAX_INPUTS 2
 
 typedef struct operation {
@@ -385,6 +387,12 @@ static int may_overwrite(PyObject *out, PyObject *mask)
     return may_share_memory(&written, &read);
 }
 
+/* Returns whether a mask may have so many runs that all elements are computed in less time. */
+static int is_long(PyObject *mask)
+{
+    return PyArray_Check(mask) && PyArray_SIZE((PyArrayObject *)mask) >= LONG_MASK;
+}
+
 static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames)
 {
@@ -436,7 +444,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                           &result) <= DONE)
             return result;
     }
-    is_general |= mask != NULL && out != NULL && may_overwrite(out, mask);
+    is_general |= mask != NULL && out != NULL && (may_overwrite(out, mask) || is_long(mask));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must write nothing */
     for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)

@@ -469,6 +469,8 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
     mylib_type type = MYLIB_BOOL;
     for (int k = 1; k < c->inputs; k++) {
         const mylib_type own = c->arrays[1 + k].type;
+        if (!c->on_gpu && !c->operands[k].is_weak && c->operands[k].num != num_of_type(own))
+            return OTHER_TYPE; /* as long long, which is another's twin: NumPy chooses */
         if (c->operands[k].is_weak)
             weak = (int)c->operands[k].number;
         else if (!is_typed)
@@ -487,9 +489,9 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
 }
 
 PyDoc_STRVAR(where_doc, "where_arrays(condition, x, y, /)\n--\n\n"
-                        "A new Array of the elements of x where the condition is true, else of y: "
-                        "Arrays of one GPU and numbers, x and y not both Python numbers.  "
-                        "NotImplemented for others.");
+                        "A new array of the elements of x where the condition is true, else of y: "
+                        "Arrays of one GPU or NumPy arrays, and numbers, x and y not both Python "
+                        "numbers.  NotImplemented for others.");
 static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, MOST_INPUTS);
@@ -505,8 +507,6 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
     }
     for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
         done = take_operand(&c, k, args[k]);
-    if (done == DONE && !c.on_gpu)
-        done = OTHER_PLACE;
     if (done == DONE)
         done = take_truth(&c, 0);
     if (done == DONE)
