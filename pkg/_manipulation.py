@@ -12,6 +12,7 @@ from ._array import Array
 from ._convert import check_cast, convert, saturates, warn_of_complex
 from ._mode import in_default_mode
 from ._operands import (
+    MAX_DIMENSIONS,
     NUMBERS,
     axes_of,
     broadcast_shapes,
@@ -41,9 +42,14 @@ def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
     return find_place(name, on_gpu) if on_gpu else -1
 
 
-def _are_plain(*arrays: Any) -> bool:
-    """Tells whether NumPy's functions have nothing to convert, and no rules to follow."""
-    return all(type(x) is np.ndarray for x in arrays) and len({x.dtype for x in arrays}) == 1
+def _are_plain(arrays: Sequence[Any], axis: Any) -> bool:
+    """Tells whether NumPy's function joins these arrays without a conversion or rules of theirs."""
+    return (
+        type(axis) is int
+        and -MAX_DIMENSIONS <= axis < MAX_DIMENSIONS
+        and all(type(x) is np.ndarray for x in arrays)
+        and len({x.dtype for x in arrays}) == 1
+    )
 
 
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
@@ -78,7 +84,7 @@ def concatenate(
         result = core.join_arrays(tuple(arrays), axis, None)
         if result is not NotImplemented:
             return result
-        if type(axis) is int and _are_plain(*arrays):
+        if _are_plain(arrays, axis):
             return np.concatenate(arrays, axis)
     return _concatenate(arrays, axis, dtype, casting)
 
@@ -113,6 +119,8 @@ def stack(
     array([[1, 3],
            [2, 4]])
     """
+    if dtype is None and type(arrays) in (list, tuple) and _are_plain(arrays, axis):
+        return np.stack(arrays, axis, casting=casting)  # type: ignore[call-overload]
     arrays = [core.as_array(x) for x in sequence("stack", arrays)]
     (axis,) = axes_of("stack", "axis", integer("stack", "axis", axis))
     if _find_gpu("stack", arrays) < 0:

@@ -33,7 +33,7 @@ _PLAIN = frozenset(
 )
 
 #: NumPy's limit on dimensions; lists nested more deeply are no arrays.
-_MAX_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 
 #: What to pass instead, by the library of the operand.
 _ADVICE = {
@@ -67,7 +67,7 @@ def own_rules(x: Any, depth: int = 0) -> Any:
 
 
 def _own_rules_in(sequence: Sequence[Any], depth: int) -> Any:
-    if depth < _MAX_DIMENSIONS and not set(map(type, sequence)) <= _PLAIN:
+    if depth < MAX_DIMENSIONS and not set(map(type, sequence)) <= _PLAIN:
         for x in sequence:
             found = own_rules(x, depth + 1)
             if found is not None:
@@ -420,9 +420,9 @@ def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
     """
     given = integers(name, what, x)
     for axis in given:
-        if abs(axis) > _MAX_DIMENSIONS:
+        if abs(axis) > MAX_DIMENSIONS:
             raise np.exceptions.AxisError(
-                f"{name}(): {what} is {axis}, but an array has at most {_MAX_DIMENSIONS} dimensions"
+                f"{name}(): {what} is {axis}, but an array has at most {MAX_DIMENSIONS} dimensions"
             )
     return given
 
