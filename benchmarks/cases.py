@@ -177,7 +177,7 @@ def _array_case(
     )
 
 
-# ---- Two types -----------------------------------------------------------------------------------
+# ---- Statements ----------------------------------------------------------------------------------
 
 #: Statements of which the operands or the result have several types, and the types of a and b.
 CONVERTING = (
@@ -192,10 +192,27 @@ CONVERTING = (
     ("xp.equal(a, b)", "?", "?"),
 )
 
+#: Calls of functions and keywords that are not single operations, and the type of a, b and out.
+#: About half of the mask m is true.
+CALLS = (
+    ("xp.where(m, a, b)", "f8"),
+    ("xp.where(m, a, 0)", "u1"),
+    ("xp.add(a, b, out=out, where=m)", "f8"),
+    ("xp.clip(a, 20, 60)", "f8"),
+    ("xp.clip(a, 20, 60)", "i4"),
+    ("xp.round(a, 1)", "f8"),
+    ("xp.concatenate((a, b))", "f8"),
+    ("xp.power(a, 2)", "f8"),
+    ("xp.any(a)", "f8"),
+    ("xp.all(a)", "i4"),
+    ("xp.max(a)", "?"),
+    ("xp.count_nonzero(a)", "f4"),
+)
+
 
 @dataclass(frozen=True)
-class ConvertingCase(Case):
-    """A call of host arrays that converts elements on the way."""
+class StatementCase(Case):
+    """A call of host arrays, `xp` being this package or NumPy."""
 
     statement: str = ""
     types: tuple[str, str] = ("", "")
@@ -204,24 +221,27 @@ class ConvertingCase(Case):
     def prepare(self, environment: Environment) -> Prepared:
         rng = np.random.default_rng(0)
         a, b = (rng.integers(0, 2 if t == "?" else 100, self.n).astype(t) for t in self.types)
+        m, out = rng.random(self.n) < 0.5, np.zeros_like(a)
         statements = {
-            name: contenders.Statement(self.statement, xp=xp, a=a, b=b)
+            name: contenders.Statement(self.statement, xp=xp, a=a, b=b, m=m, out=out)
             for name, xp in ((OURS, pcd), ("NumPy", np))
         }
-        got, want = (statement.value() for statement in statements.values())
+        got, want = (np.array(statement.value()) for statement in statements.values())
         if got.dtype != want.dtype or got.tobytes() != want.tobytes():
             raise operands.WrongResult(f"{got.dtype} and NumPy's {want.dtype} differ")
         nbytes = got.nbytes + a.nbytes + (b.nbytes if "b)" in self.statement else 0)
         return Prepared(dict(statements), nbytes)
 
 
-def _converting_cases() -> Iterator[Case]:
-    for statement, *types in CONVERTING:
+def _statement_cases() -> Iterator[Case]:
+    converting = [("two types", statement, types) for statement, *types in CONVERTING]
+    calls = [("calls", statement, [type_, type_]) for statement, type_ in CALLS]
+    for group, statement, types in converting + calls:
         for n in (1000, 100_000):
             name = f"{statement} {' and '.join(dict.fromkeys(types))} n={n}"
-            goals = (Goal(reference="NumPy", ratio=0.85 if types[0] == "?" else 1),)
-            yield ConvertingCase(
-                "two types", name, 9, goals, statement=statement, types=(types[0], types[1]), n=n
+            goals = (Goal(reference="NumPy", ratio=0.85 if "equal" in statement else 1),)
+            yield StatementCase(
+                group, name, 9, goals, statement=statement, types=(types[0], types[1]), n=n
             )
 
 
@@ -516,7 +536,7 @@ def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
                         )
                     )
         cases += list(_number_cases())[1:]
-        cases += _converting_cases()
+        cases += _statement_cases()
         cases += _layout_cases(sizes.layouts)
         for n in sizes.large:
             for op, type_ in _rows():
