@@ -20,36 +20,32 @@ core_state *core_state_of(PyTypeObject *type)
     return module != NULL ? PyModule_GetState(module) : NULL;
 }
 
-PyObject *raise_status(core_state *state, mylib_status status)
+static PyObject *exception_of_status(const core_state *state, mylib_status status)
 {
-    PyObject *type;
     switch (status) {
     case MYLIB_ERR_ARGUMENT:
     case MYLIB_ERR_DOMAIN:
-        type = PyExc_ValueError;
-        break;
+        return PyExc_ValueError;
     case MYLIB_ERR_UNSUPPORTED:
-        type = PyExc_TypeError;
-        break;
+        return PyExc_TypeError;
     case MYLIB_ERR_NO_MEMORY:
-        type = PyExc_MemoryError;
-        break;
+        return PyExc_MemoryError;
     case MYLIB_ERR_OVERFLOW:
-        type = PyExc_OverflowError;
-        break;
+        return PyExc_OverflowError;
     case MYLIB_ERR_ZERO_DIVIDE:
-        type = PyExc_ZeroDivisionError;
-        break;
+        return PyExc_ZeroDivisionError;
     case MYLIB_ERR_NO_DEVICE:
     case MYLIB_ERR_CUDA:
     case MYLIB_ERR_FORKED:
-        type = state != NULL ? state->cuda_error : PyExc_RuntimeError;
-        break;
+        return state != NULL ? state->cuda_error : PyExc_RuntimeError;
     default:
-        type = PyExc_SystemError;
-        break;
+        return PyExc_SystemError;
     }
-    PyErr_SetString(type, mylib_last_message());
+}
+
+PyObject *raise_status(core_state *state, mylib_status status)
+{
+    PyErr_SetString(exception_of_status(state, status), mylib_last_message());
     return NULL;
 }
 
@@ -130,38 +126,36 @@ int add_types(PyObject *module)
 static int parse_name(PyObject *object, mylib_device *device_ret)
 {
     Py_ssize_t size = 0;
-    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : NULL;
-    int result = -1;
-
-    if (text == NULL && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+    if (!PyUnicode_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "device must be a string (" NAMES ") or None, not %.100s",
+                     Py_TYPE(object)->tp_name);
+        return -1;
+    }
+    const char *text = PyUnicode_AsUTF8AndSize(object, &size);
+    if (text == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+            return -1;
         PyErr_Clear(); /* half of a surrogate pair */
         text = "";
-    } else if (text != NULL && strlen(text) != (size_t)size) {
+    } else if (strlen(text) != (size_t)size) {
         text = ""; /* a NUL within */
     }
-
-    *device_ret = (mylib_device){MYLIB_CPU, 0};
-    if (text == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "device must be a string (" NAMES ") or None, not %.100s",
-                         Py_TYPE(object)->tp_name);
-    } else if (strcmp(text, "cpu") == 0) {
-        result = 0;
+    int ordinal;
+    if (strcmp(text, "cpu") == 0) {
+        ordinal = -1;
     } else if (strcmp(text, "cuda") == 0) {
-        device_ret->kind = MYLIB_CUDA;
-        result = 0;
-    } else if (strncmp(text, "cuda:", 5) == 0 && text[5] != '\0' && strlen(text) <= 5 + 4 &&
-               strspn(text + 5, "0123456789") == strlen(text + 5)) {
-        device_ret->kind = MYLIB_CUDA;
-        device_ret->index = (int32_t)strtol(text + 5, NULL, 10);
-        result = 0;
+        ordinal = 0;
     } else if (strcmp(text, "cuda:all") == 0) {
-        *device_ret = (mylib_device){MYLIB_CUDA, MYLIB_ALL_GPUS};
-        result = 0;
+        ordinal = MYLIB_ALL_GPUS;
+    } else if (strncmp(text, "cuda:", 5) == 0 && size > 5 && size <= 5 + 4 &&
+               strspn(text + 5, "0123456789") == (size_t)size - 5) {
+        ordinal = atoi(text + 5);
     } else {
         PyErr_Format(PyExc_ValueError, "unknown device %R: expected " NAMES, object);
+        return -1;
     }
-    return result;
+    *device_ret = device_of_ordinal(ordinal);
+    return 0;
 }
 
 /* Reads and tries the device of the environment, which the errors name. */
@@ -179,9 +173,7 @@ static int check_environment(core_state *state, mylib_device *device_ret)
         return -1;
     }
     if (device_ret->kind == MYLIB_CUDA) {
-        Py_BEGIN_ALLOW_THREADS
-            status = check_ordinal(device_ret->index);
-        Py_END_ALLOW_THREADS
+        WITHOUT_GIL(status = check_ordinal(device_ret->index));
     }
     if (status == MYLIB_ERR_NO_MEMORY)
         raise_status(state, status);
@@ -205,7 +197,7 @@ static int process_device(core_state *state, mylib_device *device_ret)
         return -1;
     /* Another thread may have set the device meanwhile: that one stays for later calls. */
     atomic_compare_exchange_strong(&state->process_device, &ordinal,
-                                   device_ret->kind == MYLIB_CPU ? -1 : device_ret->index);
+                                   ordinal_of_device(*device_ret));
     return 0;
 }
 

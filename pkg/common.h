@@ -34,8 +34,21 @@
 /* Returns those of FLAGS that are set; see mylib_clear_flags(). */
 static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 
+/* ---- The GIL ------------------------------------------------------------------------------- */
+
 /* Calls over fewer elements keep the GIL: releasing it costs more than it gives. */
 #define RELEASE_GIL_COUNT 2048
+
+/* Runs a statement, without the GIL if it takes long. */
+#define WITHOUT_GIL_IF(takes_long, ...)                                                            \
+    do {                                                                                           \
+        PyThreadState *saved_thread = (takes_long) ? PyEval_SaveThread() : NULL;                   \
+        __VA_ARGS__;                                                                               \
+        if (saved_thread != NULL)                                                                  \
+            PyEval_RestoreThread(saved_thread);                                                    \
+    } while (0)
+
+#define WITHOUT_GIL(...) WITHOUT_GIL_IF(1, __VA_ARGS__)
 
 /* Python before 3.13 always has the GIL, so that critical sections need no lock there. */
 #if PY_VERSION_HEX < 0x030D0000
@@ -107,10 +120,25 @@ core_state *core_state_of(PyTypeObject *type);
 /* Raises the exception for a failed status: the one place that does.  Returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
+/* Raises unless a status is good. */
+static inline int check_status(core_state *state, mylib_status status)
+{
+    if (status == MYLIB_OK)
+        return 0;
+    raise_status(state, status);
+    return -1;
+}
+
 /* Returns None if a status is good, else raises. */
 static inline PyObject *none_or_raise(core_state *state, mylib_status status)
 {
-    return status == MYLIB_OK ? Py_NewRef(Py_None) : raise_status(state, status);
+    return check_status(state, status) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* Returns what the fast path gives Python: NotImplemented if it declines. */
+static inline PyObject *answer(outcome done, PyObject *result)
+{
+    return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
 }
 
 /* The supported element types, as messages name them. */
@@ -137,7 +165,22 @@ static inline int find_type(int type_num, mylib_type *type_ret)
     return type >= 0;
 }
 
+/* Returns whether an array's elements are of such a type, in native byte order. */
+static inline int find_array_type(PyArrayObject *array, mylib_type *type_ret)
+{
+    return PyArray_ISNOTSWAPPED(array) && find_type(PyArray_TYPE(array), type_ret);
+}
+
 int num_of_type(mylib_type type);
+
+/* Returns the number of elements of a shape. */
+static inline int64_t count_of(int ndim, const int64_t *shape)
+{
+    int64_t count = 1;
+    for (int d = 0; d < ndim; d++)
+        count *= shape[d];
+    return count;
+}
 
 /* Room for the shape and strides of `arrays` arrays. */
 #define DIMS_OF(arrays) ((arrays)*2 * MYLIB_MAX_NDIM)
@@ -183,6 +226,11 @@ static inline int default_is_cpu(const core_state *state)
 static inline mylib_device device_of_ordinal(int ordinal)
 {
     return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};
+}
+
+static inline int ordinal_of_device(mylib_device device)
+{
+    return device.kind == MYLIB_CPU ? -1 : device.index;
 }
 
 /* Checks that a GPU can be used, and of all GPUs the first one. */

@@ -10,12 +10,25 @@
 #define HELD "pkg.dltensor"
 #define HELD_VERSIONED "pkg.dltensor_versioned"
 
-/* Calls `function` on a capsule and keeps the exception that may be set. */
-static void preserving_errors(PyObject *capsule, void (*function)(PyObject *))
+/*
+ * Deletes the tensor of a capsule: one of ours that nobody has consumed, which still has its first
+ * name, or one that owns foreign memory.  The exception that may be set stays.
+ */
+static void capsule_destructor(PyObject *capsule)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    function(capsule);
+    void *managed = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+    if (PyCapsule_IsValid(capsule, TENSOR) || PyCapsule_IsValid(capsule, HELD)) {
+        DLManagedTensor *tensor = managed;
+        if (tensor->deleter != NULL)
+            tensor->deleter(tensor);
+    } else if (PyCapsule_IsValid(capsule, TENSOR_VERSIONED) ||
+               PyCapsule_IsValid(capsule, HELD_VERSIONED)) {
+        DLManagedTensorVersioned *tensor = managed;
+        if (tensor->deleter != NULL)
+            tensor->deleter(tensor);
+    }
     PyErr_Restore(type, value, traceback);
 }
 
@@ -51,19 +64,17 @@ static int take_dlpack_type(DLDataType dtype, mylib_type *type_ret)
 /* ---- From an Array ------------------------------------------------------------------------- */
 
 /* An exported array, until its consumer deletes it. */
-typedef struct export
-{
+typedef struct exported {
     union {
         DLManagedTensor plain;
         DLManagedTensorVersioned versioned;
     } managed;
     PyObject *memory;
     int64_t dims[]; /* shape, strides */
-}
-export;
+} exported;
 
-/* Frees an export.  Consumers call this from any thread, with or without the GIL. */
-static void delete_export(export *e)
+/* Frees an exported array.  Consumers call this from any thread, with or without the GIL. */
+static void delete_exported(exported *e)
 {
     if (!Py_IsInitialized())
         return;
@@ -73,22 +84,8 @@ static void delete_export(export *e)
     PyGILState_Release(gil);
 }
 
-static void delete_plain(DLManagedTensor *self) { delete_export(self->manager_ctx); }
-static void delete_versioned(DLManagedTensorVersioned *self) { delete_export(self->manager_ctx); }
-
-/* Deletes the tensor of a capsule that nobody has consumed: it still has its first name. */
-static void drop_capsule(PyObject *capsule)
-{
-    if (PyCapsule_IsValid(capsule, TENSOR)) {
-        DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, TENSOR);
-        tensor->deleter(tensor);
-    } else if (PyCapsule_IsValid(capsule, TENSOR_VERSIONED)) {
-        DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, TENSOR_VERSIONED);
-        tensor->deleter(tensor);
-    }
-}
-
-static void capsule_destructor(PyObject *capsule) { preserving_errors(capsule, drop_capsule); }
+static void delete_plain(DLManagedTensor *self) { delete_exported(self->manager_ctx); }
+static void delete_versioned(DLManagedTensorVersioned *self) { delete_exported(self->manager_ctx); }
 
 PyDoc_STRVAR(to_dlpack_doc,
              "to_dlpack(array, is_versioned, is_copied=False, /)\n--\n\n"
@@ -104,13 +101,12 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
     const array_object *array = (array_object *)object;
     const mylib_array *a = &array->a;
     int64_t itemsize = (int64_t)mylib_type_size(a->type);
-    if (array->is_readonly && !is_versioned) {
-        PyErr_SetString(PyExc_BufferError,
-                        "the array is read-only, which DLPack cannot say before its version 1.0 "
-                        "(max_version): export a copy");
-        return NULL;
-    }
-    export *e = PyMem_Malloc(sizeof *e + 2 * (size_t)a->ndim * sizeof *e->dims);
+    if (array->is_readonly && !is_versioned)
+        return PyErr_Format(
+            PyExc_BufferError,
+            "the array is read-only, which DLPack cannot say before its version 1.0 "
+            "(max_version): export a copy");
+    exported *e = PyMem_Malloc(sizeof *e + 2 * (size_t)a->ndim * sizeof *e->dims);
     if (e == NULL)
         return PyErr_NoMemory();
     for (int d = 0; d < a->ndim; d++) {
@@ -151,27 +147,11 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
     PyObject *capsule =
         PyCapsule_New(&e->managed, is_versioned ? TENSOR_VERSIONED : TENSOR, capsule_destructor);
     if (capsule == NULL)
-        delete_export(e);
+        delete_exported(e);
     return capsule;
 }
 
 /* ---- To an Array --------------------------------------------------------------------------- */
-
-/* Deletes the tensor of a capsule that owns foreign memory; no consumer takes its name. */
-static void drop_held(PyObject *capsule)
-{
-    if (PyCapsule_IsValid(capsule, HELD)) {
-        DLManagedTensor *tensor = PyCapsule_GetPointer(capsule, HELD);
-        if (tensor->deleter != NULL)
-            tensor->deleter(tensor);
-    } else {
-        DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, HELD_VERSIONED);
-        if (tensor->deleter != NULL)
-            tensor->deleter(tensor);
-    }
-}
-
-static void held_destructor(PyObject *capsule) { preserving_errors(capsule, drop_held); }
 
 /* Checks that this library can use a tensor; BufferError otherwise. */
 static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *strides,
@@ -196,14 +176,10 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
     if (take_dlpack_type(t->dtype, type_ret) < 0)
         return -1;
     int64_t itemsize = (int64_t)mylib_type_size(*type_ret);
-    uint64_t stride = (uint64_t)itemsize; /* of C order; where it wraps, a size is out of range */
     int wrong = -1;
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        strides[d] = (int64_t)stride;
-        if (t->strides != NULL && __builtin_mul_overflow(t->strides[d], itemsize, &strides[d]))
+    for (int d = t->ndim - 1; d >= 0 && t->strides != NULL; d--)
+        if (__builtin_mul_overflow(t->strides[d], itemsize, &strides[d]))
             wrong = d;
-        stride *= t->shape[d] != 0 ? (uint64_t)t->shape[d] : 1;
-    }
     if (wrong < 0)
         wrong = find_overflow(t->ndim, t->shape, t->strides != NULL ? strides : NULL, itemsize);
     if (wrong >= 0) {
@@ -211,9 +187,7 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
                      wrong);
         return -1;
     }
-    *count_ret = 1;
-    for (int d = 0; d < t->ndim && *count_ret != 0; d++)
-        *count_ret = t->shape[d] != 0 ? *count_ret * t->shape[d] : 0;
+    *count_ret = count_of(t->ndim, t->shape);
     if (*count_ret == 0)
         return 0;
     uintptr_t begin;
@@ -236,9 +210,7 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
 static int check_gpu(const DLTensor *t)
 {
     mylib_status status;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_check_device(t->device.device_id);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_cuda_check_device(t->device.device_id));
     if (status == MYLIB_OK)
         return 0;
     PyErr_Format(PyExc_BufferError, "the tensor is on cuda:%d: %s", (int)t->device.device_id,
@@ -267,12 +239,11 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
     int is_versioned = PyCapsule_IsValid(capsule, TENSOR_VERSIONED);
     if (is_versioned) {
         DLManagedTensorVersioned *m = managed = PyCapsule_GetPointer(capsule, TENSOR_VERSIONED);
-        if (m->version.major > DLPACK_MAJOR) {
-            PyErr_Format(PyExc_BufferError,
-                         "the capsule is of DLPack %u.%u; versions up to %d are understood",
-                         (unsigned)m->version.major, (unsigned)m->version.minor, DLPACK_MAJOR);
-            return NULL;
-        }
+        if (m->version.major > DLPACK_MAJOR)
+            return PyErr_Format(PyExc_BufferError,
+                                "the capsule is of DLPack %u.%u; versions up to %d are understood",
+                                (unsigned)m->version.major, (unsigned)m->version.minor,
+                                DLPACK_MAJOR);
         tensor = &m->dl_tensor;
         is_readonly = (m->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
     } else if (PyCapsule_IsValid(capsule, TENSOR)) {
@@ -292,7 +263,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
     int64_t strides[MYLIB_MAX_NDIM], count;
     if (check_tensor(tensor, &type, strides, &count) < 0 || check_gpu(tensor) < 0)
         return NULL;
-    PyObject *held = PyCapsule_New(managed, is_versioned ? HELD_VERSIONED : HELD, held_destructor);
+    PyObject *held =
+        PyCapsule_New(managed, is_versioned ? HELD_VERSIONED : HELD, capsule_destructor);
     if (held == NULL)
         return NULL;
     /* From here on `held` calls the deleter, and the capsule does not. */
@@ -309,8 +281,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
     Py_DECREF(held);
     if (memory == NULL)
         return NULL;
-    return new_array_over(state, memory, data, type, tensor->ndim, tensor->shape, strides,
-                          is_readonly);
+    return new_array_over(state, memory, data, type, tensor->ndim, tensor->shape,
+                          tensor->strides != NULL ? strides : NULL, is_readonly);
 }
 
 PyMethodDef dlpack_functions[] = {

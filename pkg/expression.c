@@ -8,6 +8,8 @@
  */
 #include "expression.h"
 
+#include "reduce.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -41,7 +43,10 @@ static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t mo
     return tuple;
 }
 
-/* Takes a tuple (dtype, value); the value, a scalar or array of one element, is converted. */
+/*
+ * Takes a tuple (dtype, value) into a constant of zeros; the value, a scalar or array of one
+ * element, is converted.
+ */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
     PyObject *dtype, *value;
@@ -50,9 +55,7 @@ static int take_constant(PyObject *item, mylib_constant *constant)
         PyErr_SetString(PyExc_TypeError, "Program(): a constant is a tuple (dtype, value)");
         return -1;
     }
-    if (!PyArg_ParseTuple(item, "OO:constant", &dtype, &value))
-        return -1;
-    if (take_dtype(dtype, &type) < 0)
+    if (!PyArg_ParseTuple(item, "OO:constant", &dtype, &value) || take_dtype(dtype, &type) < 0)
         return -1;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
     PyObject *array = PyArray_FromAny(value, descr, 0, 0, NPY_ARRAY_CARRAY, NULL);
@@ -63,7 +66,6 @@ static int take_constant(PyObject *item, mylib_constant *constant)
         PyErr_SetString(PyExc_ValueError, "Program(): a constant has one element");
         return -1;
     }
-    memset(constant, 0, sizeof *constant);
     constant->type = (int32_t)type;
     memcpy(constant->value, PyArray_DATA((PyArrayObject *)array), mylib_type_size(type));
     Py_DECREF(array);
@@ -241,30 +243,7 @@ static PyObject *program_call_method(PyObject *object, PyObject *args)
         take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
     outcome done = run_call(&c, &p->computation, (char)order, out != Py_None ? out : NULL, &result);
-    return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
-}
-
-/* Reduces the values of a call, `count` elements of its inputs, to its output. */
-static int reduce_to_output(call *c, const program_object *p, int reduction, mylib_type type,
-                            int64_t count, PyObject *out)
-{
-    mylib_status status;
-    int flags;
-    if (note_uses(c, out) < 0)
-        return -1;
-    NPY_BEGIN_THREADS_DEF;
-    if (count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU)
-        NPY_BEGIN_THREADS;
-    mylib_clear_flags();
-    status = mylib_program_reduce(p->program, (mylib_reduction)reduction, type, c->device,
-                                  stream_handle(c->stream), &c->arrays[0], &c->arrays[1]);
-    flags = test_flags();
-    NPY_END_THREADS;
-    if (status != MYLIB_OK) {
-        raise_status(c->state, status);
-        return -1;
-    }
-    return flags != 0 && !c->on_gpu ? report_flags(p->computation.name, flags) : 0;
+    return answer(done, result);
 }
 
 PyDoc_STRVAR(program_reduce_doc,
@@ -276,13 +255,13 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
     DECLARE_CALL(c, core_state_of(Py_TYPE(object)), MAX_INPUTS, p->inputs);
-    int reduction, ordinal, ndim, result = -1;
+    reduction r = {.program = p->program};
+    int number, ordinal, ndim, flags = 0, result = -1;
     PyObject *dtype, *out, *inputs;
-    mylib_type type;
     int64_t shape[MYLIB_MAX_NDIM], count = 1;
-    if (!PyArg_ParseTuple(args, "iOiOO!:reduce", &reduction, &dtype, &ordinal, &out, &PyTuple_Type,
+    if (!PyArg_ParseTuple(args, "iOiOO!:reduce", &number, &dtype, &ordinal, &out, &PyTuple_Type,
                           &inputs) ||
-        take_dtype(dtype, &type) < 0 || take_inputs(&c, p, ordinal, inputs) < 0)
+        take_dtype(dtype, &r.type) < 0 || take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
     outcome done = place(&c);
     if (done == OTHER_PLACE)
@@ -292,46 +271,20 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
     if (!find_output(&c, out)) {
         PyErr_SetString(PyExc_TypeError,
                         "reduce(): out must be a writable array where the inputs are");
-    } else {
+    } else if (note_uses(&c, out) == 0) {
+        r.number = (mylib_reduction)number;
         if (broadcast(&c, &ndim, shape) == DONE) /* otherwise the library raises */
             count = count_of(ndim, shape);
-        result = reduce_to_output(&c, p, reduction, type, count, out);
+        result = run_reduction(&c, &r, count, &c.arrays[0], &flags);
+        if (result == 0 && flags != 0 && !c.on_gpu)
+            result = report_flags(p->computation.name, flags);
     }
     release(&c);
     return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/*
- * Reduces all values of a call to one: a NumPy scalar or an Array without dimensions.
- */
-static outcome reduce_call(call *c, const program_object *p, int reduction, mylib_type type,
-                           PyObject **result_ret)
+static PyObject *program_get_dtype(PyObject *object, void *Py_UNUSED(unused))
 {
-    int64_t shape[MYLIB_MAX_NDIM], count = 0;
-    int ndim;
-    PyObject *result = NULL;
-    outcome done = place(c);
-    if (done == DONE)
-        done = broadcast(c, &ndim, shape);
-    if (done == DONE && (count = count_of(ndim, shape)) == 0)
-        done = OTHER_SHAPE;
-    if (done == DONE) {
-        result = new_output(c, type, num_of_type(type), 'C', 0, shape);
-        if (result == NULL || reduce_to_output(c, p, reduction, type, count, result) < 0)
-            done = FAILED;
-    }
-    release(c);
-    if (done != DONE)
-        Py_CLEAR(result);
-    else if (!c->on_gpu)
-        result = PyArray_Return((PyArrayObject *)result);
-    *result_ret = result;
-    return done;
-}
-
-static PyObject *program_get_dtype(PyObject *object, void *unused)
-{
-    (void)unused;
     return (PyObject *)PyArray_DescrFromType(((program_object *)object)->computation.result_num);
 }
 
@@ -367,8 +320,8 @@ PyType_Spec program_spec = {
 
 /* ---- Expressions --------------------------------------------------------------------------- */
 
-/* Describes an input in a key: NumPy's type number, or one of these for a Python number. */
-enum { KEY_INT = 64, KEY_FLOAT, KEY_COMPLEX, KEY_BOOL, KEY_NONE = 255 };
+/* Describes an input in a key: NumPy's type number, or KEY_NUMBER + the kind of a Python number. */
+enum { KEY_NUMBER = 64, KEY_NONE = 255 };
 
 #define MAX_PLANS 8
 
@@ -377,8 +330,7 @@ typedef struct plan {
     program_object *program;
     uint8_t key[MAX_INPUTS];
     uint8_t source[MAX_INPUTS]; /* which of the expression's inputs each input of the program is */
-    int reduction;              /* reduce all values to one of `type`; -1: do not */
-    mylib_type type;
+    reduction reduction;        /* of all values to one; without a program: none */
 } plan;
 
 typedef struct expression_object {
@@ -399,14 +351,9 @@ static uint8_t key_of(core_state *state, PyObject *x)
                        PyArray_TYPE((PyArrayObject *)x) < NPY_NTYPES_LEGACY
                    ? (uint8_t)PyArray_TYPE((PyArrayObject *)x)
                    : KEY_NONE;
-    if (PyFloat_CheckExact(x))
-        return KEY_FLOAT;
-    if (PyLong_CheckExact(x))
-        return KEY_INT;
-    if (PyComplex_CheckExact(x))
-        return KEY_COMPLEX;
-    if (PyBool_Check(x))
-        return KEY_BOOL;
+    const int number = kind_of_number(x);
+    if (number >= 0)
+        return (uint8_t)(KEY_NUMBER + number);
     if (is_array(state, x))
         return (uint8_t)num_of_type(((array_object *)x)->a.type);
     if (PyArray_IsScalar(x, Number) || PyArray_IsScalar(x, Bool)) {
@@ -418,9 +365,7 @@ static uint8_t key_of(core_state *state, PyObject *x)
     return KEY_NONE;
 }
 
-/*
- * Copies the plan for a key with a new reference to its program: other threads may replace it.
- */
+/* Copies the plan for a key with a new reference to its program: other threads may replace it. */
 static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret)
 {
     int is_found = 0;
@@ -434,6 +379,16 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
     }
     Py_END_CRITICAL_SECTION();
     return is_found;
+}
+
+/* Reduces all values of a call to one: a NumPy scalar or an Array without dimensions. */
+static outcome reduce_call(call *c, const reduction *r, PyObject **result_ret)
+{
+    int64_t shape[MYLIB_MAX_NDIM];
+    int ndim;
+    if (broadcast(c, &ndim, shape) != DONE || count_of(ndim, shape) == 0)
+        return OTHER_SHAPE;
+    return reduce_to_new(c, r, count_of(ndim, shape), 0, NULL, 0, NULL, result_ret);
 }
 
 /* Computes a call by a plan that was found. */
@@ -457,9 +412,9 @@ static outcome follow_plan(core_state *state, const plan *found, PyObject *const
         PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
         return OTHER_NUMBER;
     }
-    if (found->reduction < 0)
+    if (found->reduction.program == NULL)
         return run_call(&c, &p->computation, 'K', out, result_ret);
-    return out == NULL ? reduce_call(&c, p, found->reduction, found->type, result_ret) : OTHER_OUT;
+    return out == NULL ? reduce_call(&c, &found->reduction, result_ret) : OTHER_OUT;
 }
 
 /* Computes a call by the plan for its types, if there is one. */
@@ -583,43 +538,42 @@ static void add_plan(expression_object *self, const plan *new, PyObject *names)
 PyDoc_STRVAR(remember_doc,
              "_remember($self, names, inputs, sources, program, reduction, dtype, /)\n--\n\n"
              "Calls on inputs, of these names, of the same types as these are `program` of the "
-             "inputs with the "
-             "numbers `sources`; all its values reduced to one of `dtype`, if `reduction` is a "
-             "number as for Program.reduce(), and not -1.");
+             "inputs with the numbers `sources`; all its values reduced to one of `dtype`, if "
+             "`reduction` is a number as for Program.reduce(), and not -1.");
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
     expression_object *self = (expression_object *)object;
     PyObject *names, *inputs, *sources, *program, *dtype;
-    plan new = {NULL, {0}, {0}, -1, MYLIB_I8};
+    int number;
+    plan new = {0};
     if (!PyArg_ParseTuple(args, "O!O!O!OiO:_remember", &PyTuple_Type, &names, &PyTuple_Type,
-                          &inputs, &PyTuple_Type, &sources, &program, &new.reduction, &dtype) ||
-        take_dtype(dtype, &new.type) < 0)
+                          &inputs, &PyTuple_Type, &sources, &program, &number, &dtype) ||
+        take_dtype(dtype, &new.reduction.type) < 0)
         return NULL;
     if (Py_TYPE(program) != self->state->program_type ||
         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||
         PyTuple_GET_SIZE(inputs) > MAX_INPUTS ||
         PyTuple_GET_SIZE(inputs) != PyTuple_GET_SIZE(names) ||
-        (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs))) {
-        PyErr_SetString(PyExc_ValueError, "_remember(): these do not belong together");
-        return NULL;
-    }
+        (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs)))
+        return PyErr_Format(PyExc_ValueError, "_remember(): these do not belong together");
     new.program = (program_object *)program;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); k++)
-        if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k))) {
-            PyErr_SetString(PyExc_TypeError, "_remember(): a name is a str");
-            return NULL;
-        }
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++)
+    if (number >= 0) {
+        new.reduction.number = (mylib_reduction)number;
+        new.reduction.program = new.program->program;
+        new.reduction.name = new.program->computation.name;
+    }
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
+        if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k)))
+            return PyErr_Format(PyExc_TypeError, "_remember(): a name is a str");
         if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(sources); k++) {
         long source = PyLong_AsLong(PyTuple_GET_ITEM(sources, k));
         if (source == -1 && PyErr_Occurred())
             return NULL;
-        if (source < 0 || source >= PyTuple_GET_SIZE(inputs)) {
-            PyErr_SetString(PyExc_ValueError, "_remember(): no such input");
-            return NULL;
-        }
+        if (source < 0 || source >= PyTuple_GET_SIZE(inputs))
+            return PyErr_Format(PyExc_ValueError, "_remember(): no such input");
         new.source[k] = (uint8_t)source;
     }
     add_plan(self, &new, names);

@@ -14,7 +14,7 @@ static PyObject *parse_device_function(PyObject *module, PyObject *object)
     mylib_device device;
     if (parse_device(PyModule_GetState(module), object, &device) < 0)
         return NULL;
-    return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
+    return PyLong_FromLong(ordinal_of_device(device));
 }
 
 /* Takes a GPU's number as an int, which the library checks. */
@@ -41,14 +41,11 @@ static PyObject *set_process_device_function(PyObject *module, PyObject *object)
 
 PyDoc_STRVAR(device_count_doc,
              "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
-static PyObject *device_count_function(PyObject *module, PyObject *unused)
+static PyObject *device_count_function(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     int count;
     mylib_status status;
-    (void)module, (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_device_count(&count);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_cuda_device_count(&count));
     return status == MYLIB_OK ? Py_BuildValue("(iO)", count, Py_None)
                               : Py_BuildValue("(is)", 0, mylib_last_message());
 }
@@ -61,9 +58,7 @@ static PyObject *device_info_function(PyObject *module, PyObject *object)
     int ordinal;
     if (take_ordinal(object, &ordinal) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_device_info(ordinal, &info);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_cuda_device_info(ordinal, &info));
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     return Py_BuildValue("{sssNsisisisKsK}", "name", info.name, "compute_capability",
@@ -82,9 +77,7 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     int ordinal;
     if (take_ordinal(object, &ordinal) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-        status = check_ordinal(ordinal);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = check_ordinal(ordinal));
     return none_or_raise(PyModule_GetState(module), status);
 }
 
@@ -98,12 +91,10 @@ static PyObject *pointer_device_function(PyObject *module, PyObject *object)
     if (pointer == NULL && PyErr_Occurred())
         return NULL;
     mylib_status status;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_pointer_device(pointer, &device);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_pointer_device(pointer, &device));
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
-    return PyLong_FromLong(device.kind == MYLIB_CPU ? -1 : device.index);
+    return PyLong_FromLong(ordinal_of_device(device));
 }
 
 PyDoc_STRVAR(memory_info_doc,
@@ -116,9 +107,7 @@ static PyObject *memory_info_function(PyObject *module, PyObject *object)
     int ordinal;
     if (take_ordinal(object, &ordinal) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_memory_info(ordinal, &info);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_cuda_memory_info(ordinal, &info));
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
     PyObject *limit = info.limit_nbytes == UINT64_MAX
@@ -145,9 +134,7 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
             return NULL;
     }
     mylib_status status;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_cuda_set_memory_limit(ordinal, limit);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_cuda_set_memory_limit(ordinal, limit));
     return none_or_raise(PyModule_GetState(module), status);
 }
 
@@ -155,10 +142,9 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(config_doc,
              "config()\n--\n\nHow libmylib was built and what it chose here, as a dict.");
-static PyObject *config_function(PyObject *module, PyObject *unused)
+static PyObject *config_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     mylib_config c;
-    (void)unused;
     mylib_status status = mylib_get_config(&c);
     if (status != MYLIB_OK)
         return raise_status(PyModule_GetState(module), status);
@@ -184,13 +170,12 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
 PyDoc_STRVAR(get_num_threads_doc,
              "get_num_threads()\n--\n\n"
              "Returns how many threads a large operation on the CPU uses at most.");
-static PyObject *get_num_threads_function(PyObject *module, PyObject *unused)
+static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     int threads = 0;
     mylib_status status = mylib_get_num_threads(&threads);
-    (void)unused;
-    return status != MYLIB_OK ? none_or_raise(PyModule_GetState(module), status)
-                              : PyLong_FromLong(threads);
+    return status == MYLIB_OK ? PyLong_FromLong(threads)
+                              : raise_status(PyModule_GetState(module), status);
 }
 
 PyDoc_STRVAR(set_num_threads_doc,
@@ -204,27 +189,23 @@ static PyObject *set_num_threads_function(PyObject *module, PyObject *threads)
     long count = PyLong_AsLongAndOverflow(threads, &overflow);
     if (count == -1 && PyErr_Occurred())
         return NULL;
-    if (overflow != 0 || count > INT_MAX || count < INT_MIN)
-        count = overflow < 0 || (overflow == 0 && count < 0) ? -1 : INT_MAX;
+    count = overflow > 0 || count > INT_MAX ? INT_MAX : count < INT_MIN ? -1 : count;
     if ((before = get_num_threads_function(module, NULL)) == NULL)
         return NULL;
     mylib_status status = mylib_set_num_threads((int)count);
     if (status == MYLIB_OK)
         return before;
     Py_DECREF(before);
-    return none_or_raise(PyModule_GetState(module), status);
+    return raise_status(PyModule_GetState(module), status);
 }
 
 PyDoc_STRVAR(
     free_cached_doc,
     "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
-static PyObject *free_cached_function(PyObject *module, PyObject *unused)
+static PyObject *free_cached_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     mylib_status status;
-    (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_free_cached();
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_free_cached());
     return none_or_raise(PyModule_GetState(module), status);
 }
 
@@ -233,14 +214,11 @@ PyDoc_STRVAR(
     "call_in_mode(function, /, *args, **kwargs)\n--\n\n"
     "Returns function(*args, **kwargs), called in the default floating-point mode; restores the "
     "caller's mode also after an exception.");
-static PyObject *call_in_mode_function(PyObject *module, PyObject *const *args, Py_ssize_t count,
-                                       PyObject *kwnames)
+static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *const *args,
+                                       Py_ssize_t count, PyObject *kwnames)
 {
-    (void)module;
-    if (count < 1) {
-        PyErr_SetString(PyExc_TypeError, "call_in_mode() takes a function");
-        return NULL;
-    }
+    if (count < 1)
+        return PyErr_Format(PyExc_TypeError, "call_in_mode() takes a function");
     const mylib_mode mode = mylib_enter_mode();
     PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, kwnames);
     mylib_leave_mode(mode);

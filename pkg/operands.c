@@ -10,16 +10,6 @@
 
 /* ---- Promotion ----------------------------------------------------------------------------- */
 
-/* Returns the kind of a Python number, -1 for anything else. */
-static int kind_of_number(PyObject *x)
-{
-    return PyBool_Check(x)           ? (int)KIND_BOOL
-           : PyLong_CheckExact(x)    ? (int)KIND_INT
-           : PyFloat_CheckExact(x)   ? (int)KIND_FLOAT
-           : PyComplex_CheckExact(x) ? (int)KIND_COMPLEX
-                                     : -1;
-}
-
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret)
 {
     *type_ret = a;
@@ -49,22 +39,33 @@ mylib_type promote_weak(mylib_type type, kind number)
 
 /* ---- Values of numbers ----------------------------------------------------------------------- */
 
+/* Does what find_exact() does with a float. */
+static int find_exact_float(double d, mylib_type type, void *value)
+{
+    if (type == MYLIB_F64) {
+        *(double *)value = d;
+        return 1;
+    }
+    /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
+    if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
+        const mylib_mode mode = mylib_enter_mode();
+        volatile double exact = d; /* keeps the compiler from moving the conversion */
+        *(float *)value = (float)exact;
+        mylib_leave_mode(mode);
+        return 1;
+    }
+    return 0;
+}
+
 int find_exact(PyObject *x, mylib_type type, void *value)
 {
     if (type == MYLIB_C64 || type == MYLIB_C128) {
         mylib_type part = type == MYLIB_C64 ? MYLIB_F32 : MYLIB_F64;
-        char *parts = value;
         memset(value, 0, type_sizes[type]);
         if (!PyComplex_CheckExact(x))
-            return find_exact(x, part, parts);
-        PyObject *re = PyFloat_FromDouble(PyComplex_RealAsDouble(x));
-        PyObject *im = PyFloat_FromDouble(PyComplex_ImagAsDouble(x));
-        int converts = re != NULL && im != NULL && find_exact(re, part, parts) &&
-                       find_exact(im, part, parts + type_sizes[part]);
-        Py_XDECREF(re);
-        Py_XDECREF(im);
-        PyErr_Clear();
-        return converts;
+            return find_exact(x, part, value);
+        return find_exact_float(PyComplex_RealAsDouble(x), part, value) &&
+               find_exact_float(PyComplex_ImagAsDouble(x), part, (char *)value + type_sizes[part]);
     }
     if (PyLong_CheckExact(x)) {
         int overflow;
@@ -93,22 +94,7 @@ int find_exact(PyObject *x, mylib_type type, void *value)
             return 0;
         }
     }
-    if (PyFloat_CheckExact(x)) {
-        double d = PyFloat_AS_DOUBLE(x);
-        if (type == MYLIB_F64) {
-            *(double *)value = d;
-            return 1;
-        }
-        /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
-        if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
-            const mylib_mode mode = mylib_enter_mode();
-            volatile double exact = d; /* keeps the compiler from moving the conversion */
-            *(float *)value = (float)exact;
-            mylib_leave_mode(mode);
-            return 1;
-        }
-    }
-    return 0;
+    return PyFloat_CheckExact(x) && find_exact_float(PyFloat_AS_DOUBLE(x), type, value);
 }
 
 int take_value(call *c, int k, mylib_type type)
@@ -127,10 +113,8 @@ int take_value(call *c, int k, mylib_type type)
             PyErr_ExceptionMatches(PyExc_OverflowError)) {
             PyObject *exception, *value, *traceback;
             PyErr_Fetch(&exception, &value, &traceback);
-            PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
-            if (text != NULL)
-                PyErr_SetObject(c->state->out_of_range, text);
-            Py_XDECREF(text);
+            if (value != NULL)
+                PyErr_Format(c->state->out_of_range, "%S", value);
             Py_XDECREF(exception);
             Py_XDECREF(value);
             Py_XDECREF(traceback);
@@ -155,9 +139,9 @@ outcome take_operand(call *c, int k, PyObject *x)
     if (Py_TYPE(x) != c->state->array_type) {
         if (PyArray_CheckExact(x)) {
             mylib_type type;
-            o->num = PyArray_TYPE((PyArrayObject *)x);
-            if (!PyArray_ISNOTSWAPPED((PyArrayObject *)x) || !find_type(o->num, &type))
+            if (!find_array_type((PyArrayObject *)x, &type))
                 return OTHER_TYPE;
+            o->num = PyArray_TYPE((PyArrayObject *)x);
             c->free_dims = describe_array((PyArrayObject *)x, type, a, c->free_dims);
             c->has_host_array |= a->ndim > 0;
             return DONE;
@@ -201,8 +185,7 @@ int take_arrays(call *c, PyObject *const *args, Py_ssize_t count)
             if (!c->on_gpu)
                 c->device = c->arrays[k].device;
             c->on_gpu = 1;
-        } else if (PyArray_Check(x) && PyArray_ISNOTSWAPPED((PyArrayObject *)x) &&
-                   find_type(PyArray_TYPE((PyArrayObject *)x), &type)) {
+        } else if (PyArray_Check(x) && find_array_type((PyArrayObject *)x, &type)) {
             c->free_dims = describe_array((PyArrayObject *)x, type, &c->arrays[k], c->free_dims);
             is_readonly = !PyArray_ISWRITEABLE((PyArrayObject *)x);
         } else {
@@ -241,8 +224,7 @@ int find_output(call *c, PyObject *out)
         return 1;
     }
     if (!PyArray_CheckExact(out) || !PyArray_ISWRITEABLE((PyArrayObject *)out) ||
-        !PyArray_ISNOTSWAPPED((PyArrayObject *)out) ||
-        !find_type(PyArray_TYPE((PyArrayObject *)out), &type))
+        !find_array_type((PyArrayObject *)out, &type))
         return 0;
     describe_array((PyArrayObject *)out, type, &c->arrays[0], c->free_dims);
     return 1;

@@ -46,6 +46,16 @@ typedef struct call {
               .operands = c##_operands,                                                            \
               .free_dims = c##_dims}
 
+/* Returns the kind of a Python number, -1 for anything else. */
+static inline int kind_of_number(PyObject *x)
+{
+    return PyBool_Check(x)           ? (int)KIND_BOOL
+           : PyLong_CheckExact(x)    ? (int)KIND_INT
+           : PyFloat_CheckExact(x)   ? (int)KIND_FLOAT
+           : PyComplex_CheckExact(x) ? (int)KIND_COMPLEX
+                                     : -1;
+}
+
 static inline kind kind_of_type(mylib_type type)
 {
     return type == MYLIB_BOOL  ? KIND_BOOL

@@ -68,21 +68,19 @@ static int compare_reals(PyObject *a, PyObject *b, int comparison)
  */
 static PyObject *compare_exactly(operation *self, mylib_device device, PyObject *const *args)
 {
-    int comparison = self->op == MYLIB_OP_equal        ? Py_EQ
-                     : self->op == MYLIB_OP_not_equal  ? Py_NE
-                     : self->op == MYLIB_OP_less       ? Py_LT
-                     : self->op == MYLIB_OP_less_equal ? Py_LE
-                     : self->op == MYLIB_OP_greater    ? Py_GT
-                                                       : Py_GE;
+    static const int comparisons[] = {
+        [MYLIB_OP_less] = Py_LT,    [MYLIB_OP_less_equal] = Py_LE,
+        [MYLIB_OP_equal] = Py_EQ,   [MYLIB_OP_not_equal] = Py_NE,
+        [MYLIB_OP_greater] = Py_GT, [MYLIB_OP_greater_equal] = Py_GE,
+    };
+    const int comparison = comparisons[self->op];
     PyObject *real[2] = {NULL, NULL};
     double imaginary[2] = {0, 0};
     int answer = -1;
     int64_t unused;
-    if (device.kind != MYLIB_CPU) { /* which has to be there */
-        mylib_status status = mylib_scalar_i64(self->op, device, 0, 0, &unused);
-        if (status != MYLIB_OK)
-            return raise_status(self->state, status);
-    }
+    if (device.kind != MYLIB_CPU && /* which has to be there */
+        check_status(self->state, mylib_scalar_i64(self->op, device, 0, 0, &unused)) < 0)
+        return NULL;
     for (int k = 0; k < 2; k++) {
         if (PyComplex_CheckExact(args[k])) {
             real[k] = PyFloat_FromDouble(PyComplex_RealAsDouble(args[k]));
@@ -141,13 +139,8 @@ static PyObject *call_int(operation *self, mylib_device device, PyObject *const 
         }
     }
     mylib_status status;
-    if (device.kind == MYLIB_CPU) {
-        status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-            status = mylib_scalar_i64(self->op, device, values[0], values[1], &result);
-        Py_END_ALLOW_THREADS
-    }
+    WITHOUT_GIL_IF(device.kind != MYLIB_CPU,
+                   status = mylib_scalar_i64(self->op, device, values[0], values[1], &result));
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
     return self->gives_bool || are_bools(self, args) ? PyBool_FromLong(result & 1)
@@ -163,13 +156,8 @@ static PyObject *call_float(operation *self, mylib_device device, PyObject *cons
             return NULL;
     }
     mylib_status status;
-    if (device.kind == MYLIB_CPU) {
-        status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-            status = mylib_scalar_f64(self->op, device, values[0], values[1], &result);
-        Py_END_ALLOW_THREADS
-    }
+    WITHOUT_GIL_IF(device.kind != MYLIB_CPU,
+                   status = mylib_scalar_f64(self->op, device, values[0], values[1], &result));
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
     return self->gives_bool ? PyBool_FromLong(result != 0) : PyFloat_FromDouble(result);
@@ -178,7 +166,6 @@ static PyObject *call_float(operation *self, mylib_device device, PyObject *cons
 static PyObject *call_complex(operation *self, mylib_device device, PyObject *const *args)
 {
     double values[MAX_INPUTS][2] = {{0, 0}, {0, 0}}, result[2];
-    mylib_type result_type = MYLIB_C128;
     for (int k = 0; k < self->nin; k++) {
         Py_complex z = PyComplex_AsCComplex(args[k]);
         if (z.real == -1 && PyErr_Occurred())
@@ -187,16 +174,15 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
         values[k][1] = z.imag;
     }
     mylib_status status;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_scalar_c128(self->op, device, values[0], values[1], result);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL_IF(device.kind != MYLIB_CPU,
+                   status = mylib_scalar_c128(self->op, device, values[0], values[1], result));
     if (status != MYLIB_OK)
         return raise_status(self->state, status);
     if (self->gives_bool)
         return PyBool_FromLong(result[0] != 0);
-    mylib_op_result_type(self->op, MYLIB_C128, &result_type);
-    return result_type == MYLIB_F64 ? PyFloat_FromDouble(result[0])
-                                    : PyComplex_FromDoubles(result[0], result[1]);
+    return result_types[self->op][MYLIB_C128] == 1 + MYLIB_F64
+               ? PyFloat_FromDouble(result[0])
+               : PyComplex_FromDoubles(result[0], result[1]);
 }
 
 /* Computes Python numbers. */
@@ -461,7 +447,6 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
 
 static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
 {
-    mylib_type result_type;
     operation *self = PyObject_GC_New(operation, state->operation);
     if (self == NULL)
         return NULL;
@@ -469,20 +454,16 @@ static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
     self->op = op;
     self->nin = mylib_op_arity(op);
     self->compares = (char)mylib_op_compares(op);
-    self->gives_bool =
-        mylib_op_result_type(op, MYLIB_F64, &result_type) == MYLIB_OK && result_type == MYLIB_BOOL;
-    self->takes_ints = mylib_op_result_type(op, MYLIB_I64, NULL) == MYLIB_OK;
+    self->gives_bool = result_types[op][MYLIB_F64] == 1 + MYLIB_BOOL;
+    self->takes_ints = result_types[op][MYLIB_I64] != 0;
     self->name = PyUnicode_FromString(mylib_op_name(op));
-    self->dict = PyDict_New();
+    self->dict = Py_BuildValue("{ss}", "__module__", "pkg");
     self->ufunc = Py_NewRef(ufunc);
     self->weakrefs = NULL;
     self->state = state;
     PyObject_GC_Track(self);
-    PyObject *module = PyUnicode_FromString("pkg");
-    if (self->name == NULL || self->dict == NULL || module == NULL ||
-        PyDict_SetItemString(self->dict, "__module__", module) < 0)
+    if (self->name == NULL || self->dict == NULL)
         Py_CLEAR(self);
-    Py_XDECREF(module);
     return (PyObject *)self;
 }
 
@@ -522,9 +503,8 @@ static PyObject *operation_repr(PyObject *object)
 }
 
 /* Pickles an operation by its name, as a function. */
-static PyObject *operation_reduce(PyObject *object, PyObject *unused)
+static PyObject *operation_reduce(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     return Py_NewRef(((operation *)object)->name);
 }
 
@@ -568,29 +548,19 @@ static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
 static PyObject *operation_call_ufunc(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                                       PyObject *kwnames)
 {
-    if (nargs == 0) {
-        PyErr_SetString(PyExc_TypeError, "call_ufunc() takes a ufunc and its arguments");
-        return NULL;
-    }
+    if (nargs == 0)
+        return PyErr_Format(PyExc_TypeError, "call_ufunc() takes a ufunc and its arguments");
     return call_named((operation *)object, args[0], args + 1, nargs - 1, kwnames);
 }
 
-static PyObject *get_name(PyObject *object, void *unused)
-{
-    (void)unused;
-    return Py_NewRef(((operation *)object)->name);
-}
-
 /* Returns a read-only view, so that operations stay as they are. */
-static PyObject *get_dict(PyObject *object, void *unused)
+static PyObject *get_dict(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyDictProxy_New(((operation *)object)->dict);
 }
 
-static int operation_setattro(PyObject *object, PyObject *name, PyObject *value)
+static int operation_setattro(PyObject *object, PyObject *name, PyObject *Py_UNUSED(value))
 {
-    (void)value;
     PyErr_Format(PyExc_AttributeError, "operations are immutable: cannot change %R of pkg.%U", name,
                  ((operation *)object)->name);
     return -1;
@@ -609,6 +579,8 @@ static PyObject *operation_describe(PyObject *object, PyObject *args)
 }
 
 static PyMemberDef operation_members[] = {
+    {"__name__", T_OBJECT_EX, offsetof(operation, name), READONLY, NULL},
+    {"__qualname__", T_OBJECT_EX, offsetof(operation, name), READONLY, NULL},
     {"ufunc", T_OBJECT_EX, offsetof(operation, ufunc), READONLY,
      "The NumPy ufunc of the operation, which computes on the CPU."},
     {"index", T_INT, offsetof(operation, op), READONLY,
@@ -624,8 +596,6 @@ static PyMemberDef operation_members[] = {
 };
 
 static PyGetSetDef operation_getset[] = {
-    {"__name__", get_name, NULL, NULL, NULL},
-    {"__qualname__", get_name, NULL, NULL, NULL},
     {"__dict__", get_dict, NULL, NULL, NULL},
 #define OF_UFUNC(name, get) {#name, get, NULL, "The ufunc's; see numpy.ufunc." #name ".", #name},
     OF_UFUNC(types, get_of_ufunc) OF_UFUNC(ntypes, get_of_ufunc) OF_UFUNC(nout, get_of_ufunc)
@@ -643,7 +613,7 @@ static PyMethodDef operation_methods[] = {
     {"describe", operation_describe, METH_VARARGS,
      "describe($self, doc, signature, methods, /)\n--\n\nSets what help() and inspect.signature() "
      "show, and reduce and the other methods; called when the package is imported."},
-    {"call_ufunc", (PyCFunction)(void (*)(void))operation_call_ufunc, METH_FASTCALL | METH_KEYWORDS,
+    {"call_ufunc", FASTCALL(operation_call_ufunc), METH_FASTCALL | METH_KEYWORDS,
      "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
      "warnings name the operation."},
     {"report_flags", operation_report_flags, METH_O,
@@ -700,10 +670,12 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
     PyObject *quotient = NULL;
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "true_divide() takes 2 arguments, not %zd", count);
-    if (run_operation(state, MYLIB_OP_divide, 1, default_is_cpu(state), "divide", args, NULL,
-                      &quotient) > DONE)
-        Py_RETURN_NOTIMPLEMENTED;
-    return quotient;
+    int is_cpu = default_is_cpu(state);
+    if (is_cpu < 0)
+        return NULL;
+    outcome done =
+        run_operation(state, MYLIB_OP_divide, 1, is_cpu, "divide", args, NULL, &quotient);
+    return answer(done, quotient);
 }
 
 PyMethodDef operation_functions[] = {

@@ -5,86 +5,7 @@
 
 #define MAX_INPUTS 2
 
-/* ---- Into a given array ---------------------------------------------------------------------- */
-
-/* Computes reduce() and dot(): `args` from `first` on are dtype, ordinal, out and the inputs. */
-static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
-{
-    DECLARE_CALL(c, PyModule_GetState(module), MAX_INPUTS, 0);
-    mylib_type type;
-    mylib_status status;
-    int flags, is_dot = first == 0;
-    if (PyTuple_GET_SIZE(args) != 5)
-        return PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
-    long reduction = is_dot ? 0 : PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
-    long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, first + 1));
-    if ((reduction == -1 || ordinal == -1) && PyErr_Occurred())
-        return NULL;
-    c.device = device_of_ordinal((int)ordinal);
-    if (take_dtype(PyTuple_GET_ITEM(args, first), &type) < 0 ||
-        take_arrays(&c, &PyTuple_GET_ITEM(args, first + 2), 3 - first) < 0)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-        mylib_clear_flags();
-        status = is_dot ? mylib_dot(type, c.device, stream_handle(c.stream), &c.arrays[0],
-                                    &c.arrays[1], &c.arrays[2])
-                        : mylib_reduce((mylib_reduction)reduction, type, c.device,
-                                       stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
-        flags = test_flags();
-    Py_END_ALLOW_THREADS
-    PyObject *result = status == MYLIB_OK ? PyLong_FromLong(flags) : raise_status(c.state, status);
-    release(&c);
-    return result;
-}
-
-PyDoc_STRVAR(
-    reduce_doc,
-    "reduce(reduction, dtype, ordinal, out, array, /)\n--\n\n"
-    "Reduces (0 sum, 1 prod, 2 min, 3 max) `array`, converted to `dtype`, into `out`, which "
-    "has the size 1 where it is reduced, or no dimensions; both Arrays, or both NumPy arrays and "
-    "computed on "
-    "cuda:`ordinal`, or on the CPU when it is -1.  The floating-point flags.");
-static PyObject *reduce_function(PyObject *module, PyObject *args)
-{
-    return reduce_given(module, args, 1, "reduce");
-}
-
-PyDoc_STRVAR(dot_doc, "dot(dtype, ordinal, out, a, b, /)\n--\n\n"
-                      "The sum of a * b into `out`, an array without dimensions; as reduce().");
-static PyObject *dot_function(PyObject *module, PyObject *args)
-{
-    return reduce_given(module, args, 0, "dot");
-}
-
-/* ---- To a new array -------------------------------------------------------------------------- */
-
-/* A reduction of a call's input, or of the products of two inputs, in `type`. */
-typedef struct reduced {
-    mylib_reduction reduction;
-    mylib_type type;
-} reduced;
-
-/* Takes input `k`: an Array, or a plain NumPy array if the default device is the CPU. */
-static outcome take_reduced(call *c, int k, PyObject *x)
-{
-    if (!is_array(c->state, x) && !PyArray_CheckExact(x))
-        return OTHER_OPERAND;
-    outcome done = take_operand(c, k, x);
-    if (done != DONE || c->operands[k].memory != NULL)
-        return done;
-    if (num_of_type(c->arrays[1 + k].type) != PyArray_TYPE((PyArrayObject *)x))
-        return OTHER_TYPE;
-    int is_cpu = default_is_cpu(c->state);
-    return is_cpu < 0 ? FAILED : is_cpu ? DONE : OTHER_PLACE;
-}
-
-static mylib_status run_reduced(const call *c, const reduced *r, const mylib_array *out)
-{
-    const mylib_array *in = &c->arrays[1];
-    void *stream = stream_handle(c->stream);
-    return c->inputs == 2 ? mylib_dot(r->type, c->device, stream, out, &in[0], &in[1])
-                          : mylib_reduce(r->reduction, r->type, c->device, stream, out, in);
-}
+/* ---- Running ------------------------------------------------------------------------------- */
 
 /* The reductions by their numbers: their names, and the operations that they repeat. */
 static const struct {
@@ -113,62 +34,125 @@ int add_reductions(PyObject *module, core_state *state)
     return result;
 }
 
-/*
- * Reduces a call's inputs to a new array of `ndim` dimensions, or to a NumPy scalar for host arrays
- * and no dimensions.  The library wants the sizes `kept`, which are 1 where it reduces.
- */
-static outcome reduce_to_new(call *c, const reduced *r, int kept_ndim, const int64_t *kept,
-                             int ndim, int64_t *shape, PyObject **result_ret)
+static mylib_status run_once(const call *c, const reduction *r, const mylib_array *out,
+                             int *flags_ret)
+{
+    const mylib_array *in = &c->arrays[1];
+    void *stream = stream_handle(c->stream);
+    mylib_clear_flags();
+    mylib_status status =
+        r->program != NULL
+            ? mylib_program_reduce(r->program, r->number, r->type, c->device, stream, out, in)
+        : c->inputs == 2 ? mylib_dot(r->type, c->device, stream, out, &in[0], &in[1])
+                         : mylib_reduce(r->number, r->type, c->device, stream, out, in);
+    *flags_ret = test_flags();
+    return status;
+}
+
+int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
+                  int *flags_ret)
+{
+    mylib_status status;
+    WITHOUT_GIL_IF(count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU,
+                   status = run_once(c, r, out, flags_ret));
+    return check_status(c->state, status);
+}
+
+/* Returns a NumPy scalar. */
+static PyObject *new_scalar(mylib_type type, void *value)
+{
+    PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
+    PyObject *scalar = PyArray_Scalar(value, descr, NULL);
+    Py_DECREF(descr);
+    return scalar;
+}
+
+outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
+                      const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret)
 {
     _Alignas(16) char value[16]; /* room for one element of any type */
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
-    int num = num_of_type(r->type), flags, is_scalar;
-    int64_t count = count_of(c->arrays[1].ndim, c->arrays[1].shape);
+    const int is_scalar = ndim == 0 && !c->on_gpu;
+    int flags = 0;
     PyObject *result = NULL;
-    mylib_status status;
     outcome done = place(c);
-    if (done != DONE)
-        return done;
-    is_scalar = ndim == 0 && !c->on_gpu;
-    if (!is_scalar) {
-        result = new_output(c, r->type, num, 'C', ndim, shape);
+    if (done == DONE && !is_scalar) {
+        result = new_output(c, r->type, num_of_type(r->type), 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
-            goto failed;
-        out.data = c->arrays[0].data;
-        out.device = c->device;
+            done = FAILED;
+        else
+            out = (mylib_array){c->arrays[0].data, c->device, r->type, kept_ndim, kept, NULL};
     }
-    NPY_BEGIN_THREADS_DEF;
-    if (c->on_gpu || count >= RELEASE_GIL_COUNT)
-        NPY_BEGIN_THREADS;
-    mylib_clear_flags();
-    status = run_reduced(c, r, &out);
-    flags = test_flags();
-    NPY_END_THREADS;
-    if (status != MYLIB_OK) {
-        raise_status(c->state, status);
-        goto failed;
+    if (done == DONE && run_reduction(c, r, count, &out, &flags) < 0)
+        done = FAILED;
+    if (done == DONE && flags != 0 && !c->on_gpu) {
+        const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
+        done = report_flags(name, flags) < 0 ? FAILED : DONE;
     }
-    if (!c->on_gpu && flags != 0 &&
-        report_flags(mylib_op_name(reductions[r->reduction].op), flags) < 0)
-        goto failed;
-    if (is_scalar) {
-        PyArray_Descr *descr = PyArray_DescrFromType(num);
-        result = PyArray_Scalar(value, descr, NULL);
-        Py_DECREF(descr);
-    }
+    if (done == DONE && is_scalar && (result = new_scalar(r->type, value)) == NULL)
+        done = FAILED;
     release(c);
+    if (done != DONE)
+        Py_CLEAR(result);
     *result_ret = result;
-    return result != NULL ? DONE : FAILED;
-failed:
-    release(c);
-    Py_XDECREF(result);
-    return FAILED;
+    return done;
 }
 
-/* Returns what Python gets: the result, NULL with an exception set, or NotImplemented. */
-static PyObject *answer(outcome done, PyObject *result)
+/* ---- Into a given array ---------------------------------------------------------------------- */
+
+/* Computes reduce() and dot(): `args` from `first` on are dtype, ordinal, out and the inputs. */
+static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
 {
-    return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
+    DECLARE_CALL(c, PyModule_GetState(module), MAX_INPUTS, 2 - (int)first);
+    reduction r = {0};
+    if (PyTuple_GET_SIZE(args) != 5)
+        return PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
+    long number = first == 0 ? 0 : PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
+    long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, first + 1));
+    if ((number == -1 || ordinal == -1) && PyErr_Occurred())
+        return NULL;
+    c.device = device_of_ordinal((int)ordinal);
+    r.number = (mylib_reduction)number;
+    if (take_dtype(PyTuple_GET_ITEM(args, first), &r.type) < 0 ||
+        take_arrays(&c, &PyTuple_GET_ITEM(args, first + 2), 3 - first) < 0)
+        return NULL;
+    int flags, result = run_reduction(&c, &r, INT64_MAX, &c.arrays[0], &flags);
+    release(&c);
+    return result == 0 ? PyLong_FromLong(flags) : NULL;
+}
+
+PyDoc_STRVAR(
+    reduce_doc,
+    "reduce(reduction, dtype, ordinal, out, array, /)\n--\n\n"
+    "Reduces (0 sum, 1 prod, 2 min, 3 max) `array`, converted to `dtype`, into `out`, which "
+    "has the size 1 where it is reduced, or no dimensions; both Arrays, or both NumPy arrays and "
+    "computed on cuda:`ordinal`, or on the CPU when it is -1.  The floating-point flags.");
+static PyObject *reduce_function(PyObject *module, PyObject *args)
+{
+    return reduce_given(module, args, 1, "reduce");
+}
+
+PyDoc_STRVAR(dot_doc, "dot(dtype, ordinal, out, a, b, /)\n--\n\n"
+                      "The sum of a * b into `out`, an array without dimensions; as reduce().");
+static PyObject *dot_function(PyObject *module, PyObject *args)
+{
+    return reduce_given(module, args, 0, "dot");
+}
+
+/* ---- To a new array -------------------------------------------------------------------------- */
+
+/* Takes input `k`: an Array, or a plain NumPy array if the default device is the CPU. */
+static outcome take_reduced(call *c, int k, PyObject *x)
+{
+    if (!is_array(c->state, x) && !PyArray_CheckExact(x))
+        return OTHER_OPERAND;
+    outcome done = take_operand(c, k, x);
+    if (done != DONE || c->operands[k].memory != NULL)
+        return done;
+    if (num_of_type(c->arrays[1 + k].type) != PyArray_TYPE((PyArrayObject *)x))
+        return OTHER_TYPE;
+    int is_cpu = default_is_cpu(c->state);
+    return is_cpu < 0 ? FAILED : is_cpu ? DONE : OTHER_PLACE;
 }
 
 /* Returns the type of a sum or product of elements of a type. */
@@ -191,14 +175,11 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
     DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
     int64_t kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM];
     PyObject *result = NULL;
-    reduced r;
-    if (count != 4) {
-        PyErr_SetString(PyExc_TypeError, "reduce_new() takes four arguments");
-        return NULL;
-    }
-    long reduction = PyLong_AsLong(args[0]), axis = 0;
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "reduce_new() takes four arguments");
+    long number = PyLong_AsLong(args[0]), axis = 0;
     PyObject *axis_object = args[2], *keepdims = args[3];
-    if (reduction == -1 && PyErr_Occurred())
+    if (number == -1 && PyErr_Occurred())
         return NULL;
     if (!PyBool_Check(keepdims) || (axis_object != Py_None && !PyLong_CheckExact(axis_object)))
         Py_RETURN_NOTIMPLEMENTED;
@@ -206,7 +187,7 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
     if (done != DONE)
         return answer(done, NULL);
     const mylib_array *in = &c.arrays[1];
-    int is_sum = reduction == MYLIB_SUM || reduction == MYLIB_PROD, ndim = 0, kept_ndim = 0;
+    int is_sum = number == MYLIB_SUM || number == MYLIB_PROD, ndim = 0, kept_ndim = 0;
     if (!is_sum && in->type == MYLIB_BOOL)
         Py_RETURN_NOTIMPLEMENTED;
     if (axis_object != Py_None) {
@@ -217,18 +198,19 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
             Py_RETURN_NOTIMPLEMENTED;
     }
     for (int d = 0; d < in->ndim; d++) {
-        int is_reduced = axis_object == Py_None || d == axis;
+        const int is_reduced = axis_object == Py_None || d == axis;
+        const int64_t size = is_reduced ? 1 : in->shape[d];
         if (in->shape[d] == 0)
             Py_RETURN_NOTIMPLEMENTED;
-        if (axis_object == Py_None && keepdims == Py_False)
-            continue;
-        kept[kept_ndim++] = is_reduced ? 1 : in->shape[d];
+        if (axis_object != Py_None || keepdims == Py_True)
+            kept[kept_ndim++] = size;
         if (!is_reduced || keepdims == Py_True)
-            shape[ndim++] = is_reduced ? 1 : in->shape[d];
+            shape[ndim++] = size;
     }
-    r.reduction = (mylib_reduction)reduction;
-    r.type = is_sum ? sum_type(in->type) : in->type;
-    done = reduce_to_new(&c, &r, kept_ndim, kept, ndim, shape, &result);
+    const reduction r = {.number = (mylib_reduction)number,
+                         .type = is_sum ? sum_type(in->type) : in->type};
+    done =
+        reduce_to_new(&c, &r, count_of(in->ndim, in->shape), kept_ndim, kept, ndim, shape, &result);
     return answer(done, result);
 }
 
@@ -245,13 +227,13 @@ static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py
             return result;
         Py_DECREF(result);
     }
-    const long reduction = count == 7 ? PyLong_AsLong(args[0]) : -1;
-    if (reduction < 0 || reduction >= REDUCTIONS || state->reduce == NULL) {
+    const long number = count == 7 ? PyLong_AsLong(args[0]) : -1;
+    if (number < 0 || number >= REDUCTIONS || state->reduce == NULL) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "reduce_any() takes seven arguments; import pkg");
         return NULL;
     }
-    return PyObject_CallFunction(state->reduce, "sOOOOOO", reductions[reduction].name, args[1],
+    return PyObject_CallFunction(state->reduce, "sOOOOOO", reductions[number].name, args[1],
                                  args[2], args[4], args[5], args[3], args[6]);
 }
 
@@ -261,10 +243,9 @@ static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_
 {
     DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
     PyObject *result = NULL;
-    if (count != 2 || !is_array(c.state, args[0]) || ((array_object *)args[0])->a.ndim != 2) {
-        PyErr_SetString(PyExc_TypeError, "trace_new() takes an Array of two dimensions, an int");
-        return NULL;
-    }
+    if (count != 2 || !is_array(c.state, args[0]) || ((array_object *)args[0])->a.ndim != 2)
+        return PyErr_Format(PyExc_TypeError,
+                            "trace_new() takes an Array of two dimensions, an int");
     Py_ssize_t offset = PyNumber_AsSsize_t(args[1], NULL); /* beyond its range: the nearest */
     if (offset == -1 && PyErr_Occurred())
         return NULL;
@@ -282,8 +263,8 @@ static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_
     in->ndim = 1;
     in->shape = &n;
     in->strides = &stride;
-    const reduced r = {MYLIB_SUM, sum_type(in->type)};
-    (void)reduce_to_new(&c, &r, 0, NULL, 0, NULL, &result);
+    const reduction r = {.number = MYLIB_SUM, .type = sum_type(in->type)};
+    (void)reduce_to_new(&c, &r, n, 0, NULL, 0, NULL, &result);
     return result;
 }
 
@@ -297,11 +278,9 @@ static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ss
     DECLARE_CALL(c, PyModule_GetState(module), 2, 2);
     const mylib_array *in = &c.arrays[1];
     PyObject *result = NULL;
-    reduced r = {MYLIB_SUM, MYLIB_I8};
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "dot_new() takes two arguments");
-        return NULL;
-    }
+    reduction r = {.number = MYLIB_SUM};
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "dot_new() takes two arguments");
     for (int k = 0; k < 2; k++) {
         outcome done = take_reduced(&c, k, args[k]);
         if (done != DONE)
@@ -316,7 +295,7 @@ static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ss
         return NULL;
     if (r.type == MYLIB_BOOL) /* whose result is a bool */
         Py_RETURN_NOTIMPLEMENTED;
-    (void)reduce_to_new(&c, &r, 0, NULL, 0, NULL, &result);
+    (void)reduce_to_new(&c, &r, in[0].shape[0], 0, NULL, 0, NULL, &result);
     return result;
 }
 
@@ -325,32 +304,19 @@ PyDoc_STRVAR(trace_doc,
              "The sum of the diagonal of a two-dimensional NumPy array, as a NumPy scalar.");
 static PyObject *trace_function(PyObject *module, PyObject *args)
 {
-    PyArrayObject *matrix;
+    DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
+    _Alignas(16) char sum[16];
+    PyObject *matrix;
     int ordinal;
-    mylib_type type, sum_type;
-    mylib_array array;
-    int64_t dims[DIMS_OF(1)];
     mylib_status status;
-    char sum[16];
-
     if (!PyArg_ParseTuple(args, "O!i:trace", &PyArray_Type, &matrix, &ordinal))
         return NULL;
-    if (!PyArray_ISNOTSWAPPED(matrix) || !find_type(PyArray_TYPE(matrix), &type)) {
-        PyErr_SetString(PyExc_TypeError, "trace() takes an array of a supported type");
-        return NULL;
-    }
-    describe_array(matrix, type, &array, dims);
-    mylib_device device = device_of_ordinal(ordinal);
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_trace(device, NULL, &array, sum);
-    Py_END_ALLOW_THREADS
+    if (take_operand(&c, 0, matrix) != DONE)
+        return PyErr_Format(PyExc_TypeError, "trace() takes an array of a supported type");
+    WITHOUT_GIL(status = mylib_trace(device_of_ordinal(ordinal), NULL, &c.arrays[1], sum));
     if (status != MYLIB_OK)
-        return raise_status(PyModule_GetState(module), status);
-    mylib_sum_type(type, &sum_type);
-    PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(sum_type));
-    PyObject *result = PyArray_Scalar(sum, descr, NULL);
-    Py_DECREF(descr);
-    return result;
+        return raise_status(c.state, status);
+    return new_scalar(sum_type(c.arrays[1].type), sum);
 }
 
 PyMethodDef reduce_functions[] = {

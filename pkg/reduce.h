@@ -6,6 +6,26 @@
 
 #include "run.h"
 
+/* A reduction, in `type`, of one input, of the products of two, or of a program's values. */
+typedef struct reduction {
+    mylib_reduction number;
+    mylib_type type;
+    const mylib_program *program; /* or NULL */
+    const char *name;             /* of the program */
+} reduction;
+
+/* Reduces a call's inputs, which broadcast to `count` elements, into `out`. */
+int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
+                  int *flags_ret);
+
+/*
+ * Reduces a call's inputs, which broadcast to `count` elements, to a new array of `ndim`
+ * dimensions, or to a NumPy scalar for host arrays and no dimensions.  The library wants the sizes
+ * `kept`, which are 1 where it reduces.
+ */
+outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
+                      const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret);
+
 extern PyMethodDef reduce_functions[];
 
 /* Puts the table of the reductions into the module; the operations are there. */

@@ -48,14 +48,8 @@ static int run_in_pieces(run *r, int64_t count)
     const mylib_array *out = &r->c->arrays[0];
     if (count <= r->most) {
         mylib_status status;
-        Py_BEGIN_ALLOW_THREADS
-            status = run_once(r);
-        Py_END_ALLOW_THREADS
-        if (status != MYLIB_OK) {
-            raise_status(r->c->state, status);
-            return -1;
-        }
-        return PyErr_CheckSignals();
+        WITHOUT_GIL(status = run_once(r));
+        return check_status(r->c->state, status) < 0 ? -1 : PyErr_CheckSignals();
     }
 
     int arrays = 1 + r->c->inputs, outermost = -1;
@@ -66,26 +60,20 @@ static int run_in_pieces(run *r, int64_t count)
     int64_t size = out->shape[outermost], each = count / size;
     int64_t step = each >= r->most ? 1 : r->most / each;
     char *data[1 + MYLIB_PROGRAM_MAX_INPUTS];
-    int64_t stride[1 + MYLIB_PROGRAM_MAX_INPUTS];
-    /* Each array's size along the dimension; NULL where it is repeated. */
+    int64_t stride[1 + MYLIB_PROGRAM_MAX_INPUTS], unused;
+    /* Each array's size along the dimension, in dimensions of our own: these are host arrays. */
     int64_t *piece[1 + MYLIB_PROGRAM_MAX_INPUTS];
     for (int k = 0; k < arrays; k++) {
         const mylib_array *a = &r->c->arrays[k];
-        int d = outermost - (out->ndim - a->ndim);
+        int d = outermost - (out->ndim - a->ndim), is_repeated = d < 0 || a->shape[d] == 1;
         data[k] = a->data;
-        piece[k] = NULL;
-        if (d >= 0 && a->shape[d] != 1) {
-            /* Host arrays are described in dimensions of our own. */
-            piece[k] = (int64_t *)&a->shape[d];
-            stride[k] = a->strides[d];
-        }
+        stride[k] = is_repeated ? 0 : a->strides[d];
+        piece[k] = is_repeated ? &unused : (int64_t *)&a->shape[d];
     }
     int result = 0;
     for (int64_t i = 0; i < size && result == 0; i += step) {
         int64_t sizes = size - i < step ? size - i : step;
         for (int k = 0; k < arrays; k++) {
-            if (piece[k] == NULL)
-                continue;
             r->c->arrays[k].data = data[k] + i * stride[k];
             *piece[k] = sizes;
         }
@@ -93,8 +81,7 @@ static int run_in_pieces(run *r, int64_t count)
     }
     for (int k = 0; k < arrays; k++) {
         r->c->arrays[k].data = data[k];
-        if (piece[k] != NULL)
-            *piece[k] = size;
+        *piece[k] = size;
     }
     return result;
 }
@@ -108,17 +95,13 @@ static int compute(const call *c, const computation *what, int64_t count, int is
     if (count == 0)
         return 0;
     if (count < RELEASE_GIL_COUNT && c->device.kind == MYLIB_CPU) {
-        mylib_status status = run_once(&r);
-        if (status != MYLIB_OK) {
-            raise_status(c->state, status);
-            result = -1;
-        }
+        result = check_status(c->state, run_once(&r));
     } else {
-        if (what->may_refuse && !is_new) {
-            r.most = INT64_MAX; /* a later piece would be refused too late */
-        } else if (!c->on_gpu && c->device.kind == MYLIB_CPU) {
+        /* Into an old array in one go: a later piece would be refused too late. */
+        const int has_pieces = !c->on_gpu && (is_new || !what->may_refuse);
+        if (has_pieces && c->device.kind == MYLIB_CPU) {
             r.most = PIECE_WORK / what->steps;
-        } else if (!c->on_gpu) {
+        } else if (has_pieces) {
             int64_t nbytes = 0;
             for (int k = 0; k <= c->inputs; k++)
                 nbytes += type_sizes[c->arrays[k].type];
@@ -198,13 +181,9 @@ static int copy_output(call *c, PyObject *result, PyObject *out)
     mylib_status status;
     if (note_use(((array_object *)out)->memory, c->stream) < 0)
         return -1;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_copy_array(stream_handle(c->stream), &((array_object *)out)->a,
-                                  &((array_object *)result)->a);
-    Py_END_ALLOW_THREADS
-    if (status != MYLIB_OK)
-        raise_status(c->state, status);
-    return status != MYLIB_OK ? -1 : 0;
+    WITHOUT_GIL(status = mylib_copy_array(stream_handle(c->stream), &((array_object *)out)->a,
+                                          &((array_object *)result)->a));
+    return check_status(c->state, status);
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */
@@ -398,10 +377,8 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "ipO!:map_arrays", &op, &is_true_division, &PyTuple_Type, &inputs))
         return NULL;
     if (mylib_op_name((mylib_op)op) == NULL ||
-        PyTuple_GET_SIZE(inputs) != mylib_op_arity((mylib_op)op)) {
-        PyErr_SetString(PyExc_ValueError, "map_arrays(): no such operation, or not its inputs");
-        return NULL;
-    }
+        PyTuple_GET_SIZE(inputs) != mylib_op_arity((mylib_op)op))
+        return PyErr_Format(PyExc_ValueError, "map_arrays(): no such operation, or not its inputs");
     PyObject *result = NULL;
     if (run_operation(state, (mylib_op)op, is_true_division, 0, NULL, &PyTuple_GET_ITEM(inputs, 0),
                       NULL, &result) > DONE)

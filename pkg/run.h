@@ -41,15 +41,6 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
 /* Makes a new array for a call's output, and describes it in the call. */
 PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape);
 
-/* Returns the number of elements of a shape. */
-static inline int64_t count_of(int ndim, const int64_t *shape)
-{
-    int64_t count = 1;
-    for (int d = 0; d < ndim; d++)
-        count *= shape[d];
-    return count;
-}
-
 extern PyMethodDef run_functions[];
 
 #endif /* PKG_RUN_H */

@@ -40,14 +40,11 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
         status = mylib_map1(info->op, info->type[0], dims[0], args[nin], steps[nin], args[0],
                             steps[0], nin == 2 ? args[1] : NULL, nin == 2 ? steps[1] : 0);
     } else {
-        int64_t shape = dims[0];
-        int64_t strides[3];
+        const int64_t *shape = (const int64_t *)dims, *strides = (const int64_t *)steps;
         mylib_array arrays[3];
-        for (int k = 0; k <= nin; k++) {
-            strides[k] = steps[k];
+        for (int k = 0; k <= nin; k++)
             arrays[k] =
-                (mylib_array){args[k], {MYLIB_CPU, 0}, info->type[k % 2], 1, &shape, &strides[k]};
-        }
+                (mylib_array){args[k], {MYLIB_CPU, 0}, info->type[k % 2], 1, shape, &strides[k]};
         const mylib_device device = on_cpu ? (mylib_device){MYLIB_CPU, 0} : info->device;
         const mylib_type type = of_bools ? MYLIB_I8 : info->type[0];
         mylib_op_result_type(info->op, type, &arrays[nin].type);
@@ -176,19 +173,14 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     else if (op == MYLIB_OP_minimum || op == MYLIB_OP_maximum || op == MYLIB_OP_fmin ||
              op == MYLIB_OP_fmax)
         identity = PyUFunc_ReorderableNone;
-    PyOS_snprintf(t->name, sizeof t->name, "%s", name);
-    PyObject *value = NULL;
-    if (op == MYLIB_OP_logaddexp) {
+    else if (op == MYLIB_OP_logaddexp)
         identity = PyUFunc_IdentityValue;
-        value = PyFloat_FromDouble(-Py_HUGE_VAL);
-        if (value == NULL) {
-            PyArray_free(t);
-            return NULL;
-        }
-    }
-    PyObject *ufunc = PyUFunc_FromFuncAndDataAndSignatureAndIdentity(
-        t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
-        "An operation of libmylib as a NumPy ufunc.", 0, NULL, value);
+    PyOS_snprintf(t->name, sizeof t->name, "%s", name);
+    PyObject *value = PyFloat_FromDouble(-Py_HUGE_VAL), *ufunc = NULL; /* logaddexp's identity */
+    if (value != NULL)
+        ufunc = PyUFunc_FromFuncAndDataAndSignatureAndIdentity(
+            t->loops, t->data, t->types, loops, nin, 1, identity, t->name,
+            "An operation of libmylib as a NumPy ufunc.", 0, NULL, value);
     Py_XDECREF(value);
     if (ufunc == NULL) {
         PyArray_free(t);

@@ -6,17 +6,13 @@
 
 #include "common.h"
 
-/*
- * Returns a new ufunc that computes `op` on `device`; it keeps `module` alive.
- */
+/* Returns a new ufunc that computes `op` on `device`; it keeps `module` alive. */
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
 
 /* Returns -1 with a TypeError for operations that NumPy refuses to compute of bools; else 0. */
 int refuse_bool(mylib_op op);
 
-/*
- * Reports floating-point flags that were raised, as np.errstate says: warns, raises, or calls.
- */
+/* Reports floating-point flags that were raised, as np.errstate says: warns, raises, or calls. */
 int report_flags(const char *name, int flags);
 
 /*
