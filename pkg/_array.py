@@ -397,11 +397,11 @@ class Array(core.ArrayBase):
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.any`."""
-        return _reductions.any(self, axis, out, keepdims)
+        return core.reduce_any(core.ANY, self, axis, keepdims, None, out, None)
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.all`."""
-        return _reductions.all(self, axis, out, keepdims)
+        return core.reduce_any(core.ALL, self, axis, keepdims, None, out, None)
 
     def dot(self, other: Any, out: Any = None) -> Array:
         """See `pkg.dot`."""

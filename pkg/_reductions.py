@@ -286,7 +286,7 @@ def any(
     >>> any([[0, 1], [0, 0]], axis=1)
     array([ True, False])
     """
-    return reduce("any", x, axis, None, out, keepdims, device)
+    return core.reduce_any(core.ANY, x, axis, keepdims, None, out, device)
 
 
 def all(
@@ -302,7 +302,7 @@ def all(
     >>> all([[0, 1], [2, 3]], axis=1)
     array([False,  True])
     """
-    return reduce("all", x, axis, None, out, keepdims, device)
+    return core.reduce_any(core.ALL, x, axis, keepdims, None, out, device)
 
 
 def count_nonzero(
@@ -313,7 +313,7 @@ def count_nonzero(
     >>> count_nonzero([1, 0, 2])
     np.int64(2)
     """
-    return reduce("count_nonzero", x, axis, None, None, keepdims, device)
+    return core.reduce_any(core.COUNT_NONZERO, x, axis, keepdims, None, None, device)
 
 
 def mean(

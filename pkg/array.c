@@ -571,24 +571,40 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     return result;
 }
 
+/* Returns 1 if a type has an attribute, 0 if not, -1 with an exception set. */
+static int has_attribute(PyObject *type, const char *name)
+{
+    PyObject *attribute = PyObject_GetAttrString(type, name);
+    Py_XDECREF(attribute);
+    if (attribute != NULL)
+        return 1;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
 PyDoc_STRVAR(as_array_doc, "as_array(x, /)\n--\n\n"
                            "An Array over foreign GPU memory, without a copy, that the current "
                            "stream may use; anything else unchanged.");
 static PyObject *as_array_function(PyObject *module, PyObject *x)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *type = (PyObject *)Py_TYPE(x), *found;
+    PyObject *type = (PyObject *)Py_TYPE(x);
     if (is_array(state, x) || PyArray_Check(x) || PyArray_IsScalar(x, Generic) || PyLong_Check(x) ||
         PyFloat_Check(x) || PyComplex_Check(x) || PyList_Check(x) || PyTuple_Check(x) ||
-        x == Py_None ||
-        (!PyObject_HasAttrString(type, "__dlpack_device__") &&
-         !PyObject_HasAttrString(type, "__cuda_array_interface__")))
+        x == Py_None)
         return Py_NewRef(x);
+    int is_foreign = has_attribute(type, "__dlpack_device__");
+    if (is_foreign == 0)
+        is_foreign = has_attribute(type, "__cuda_array_interface__");
+    if (is_foreign <= 0)
+        return is_foreign < 0 ? NULL : Py_NewRef(x);
     if (state->from_foreign == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
         return NULL;
     }
-    found = PyObject_CallOneArg(state->from_foreign, x);
+    PyObject *found = PyObject_CallOneArg(state->from_foreign, x);
     if (found == Py_None)
         Py_SETREF(found, Py_NewRef(x));
     return found;

@@ -104,6 +104,7 @@ typedef struct core_state {
     PyObject *from_foreign;   /* pkg._interop.from_foreign */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
+    mylib_program *tests[MYLIB_TYPE_COUNT]; /* tell whether elements of a type differ from 0 */
 } core_state;
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))

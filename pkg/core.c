@@ -129,7 +129,13 @@ static int core_clear(PyObject *module)
     return 0;
 }
 
-static void core_free(void *module) { (void)core_clear(module); }
+static void core_free(void *module)
+{
+    core_state *state = PyModule_GetState(module);
+    (void)core_clear(module);
+    for (int type = 0; type < MYLIB_TYPE_COUNT; type++)
+        mylib_program_free(state->tests[type]);
+}
 
 static PyModuleDef_Slot core_slots[] = {
     {Py_mod_exec, core_exec},

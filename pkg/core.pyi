@@ -225,6 +225,9 @@ ALL_GPUS: Final[int]
 # what messages call them; the operations by their numbers; the names of those that compare; by
 # their numbers the reductions, each with the operation that it repeats.
 dtypes: Final[tuple[np.dtype[Any], ...]]
+ANY: Final[int]
+ALL: Final[int]
+COUNT_NONZERO: Final[int]
 type_chars: Final[str]
 supported_types: Final[str]
 operations: Final[tuple[Operation, ...]]

@@ -18,8 +18,25 @@ static const struct {
 
 #define REDUCTIONS ((int)(sizeof reductions / sizeof *reductions))
 
+/* Makes the programs that tell whether an element differs from 0, as a bool; NaN does. */
+static int add_tests(core_state *state)
+{
+    for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
+        const mylib_type input = (mylib_type)type;
+        const mylib_step step = {MYLIB_STEP_CONVERT, MYLIB_BOOL, {0}};
+        if (check_status(
+                state, mylib_program_create(1, &input, 0, NULL, 1, &step, &state->tests[type])) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int add_reductions(PyObject *module, core_state *state)
 {
+    if (add_tests(state) < 0 || PyModule_AddIntConstant(module, "ANY", REDUCE_ANY) < 0 ||
+        PyModule_AddIntConstant(module, "ALL", REDUCE_ALL) < 0 ||
+        PyModule_AddIntConstant(module, "COUNT_NONZERO", REDUCE_COUNT) < 0)
+        return -1;
     PyObject *tuple = PyTuple_New(REDUCTIONS);
     for (int i = 0; i < REDUCTIONS && tuple != NULL; i++) {
         PyObject *row = Py_BuildValue("(sO)", reductions[i].name,
@@ -73,11 +90,12 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
     _Alignas(16) char value[16]; /* room for one element of any type */
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
     const int is_scalar = ndim == 0 && !c->on_gpu;
+    const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
     int flags = 0;
     PyObject *result = NULL;
     outcome done = place(c);
     if (done == DONE && !is_scalar) {
-        result = new_output(c, r->type, num_of_type(r->type), 'C', ndim, shape);
+        result = new_output(c, type, num_of_type(type), 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
             done = FAILED;
         else
@@ -89,7 +107,7 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
         const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
         done = report_flags(name, flags) < 0 ? FAILED : DONE;
     }
-    if (done == DONE && is_scalar && (result = new_scalar(r->type, value)) == NULL)
+    if (done == DONE && is_scalar && (result = new_scalar(type, value)) == NULL)
         done = FAILED;
     release(c);
     if (done != DONE)
@@ -164,12 +182,31 @@ static mylib_type sum_type(mylib_type type)
     return type;
 }
 
-PyDoc_STRVAR(reduce_new_doc,
-             "reduce_new(reduction, array, axis, keepdims, /)\n--\n\n"
-             "A new array: all elements of an Array, or of a plain NumPy array on the CPU, reduced "
-             "(as for reduce()), or with an int `axis` those along it, in the type of pkg.sum and "
-             "its sisters.  NotImplemented for anything else, without elements, and for minima of "
-             "bool.");
+/* Returns what a number means for elements of a type: one of the library's reductions, or of ours. */
+static reduction choose_reduction(const core_state *state, int number, mylib_type type)
+{
+    reduction r = {.number = (mylib_reduction)number, .type = type};
+    if (number >= REDUCE_ANY) {
+        r.number = number == REDUCE_ANY ? MYLIB_MAX : number == REDUCE_ALL ? MYLIB_MIN : MYLIB_SUM;
+        r.program = type != MYLIB_BOOL ? state->tests[type] : NULL;
+        type = r.type = MYLIB_BOOL;
+    }
+    if (r.number == MYLIB_SUM || r.number == MYLIB_PROD) {
+        r.type = sum_type(type);
+    } else if (type == MYLIB_BOOL) {
+        r.type = MYLIB_U8;
+        r.gives_bool = 1;
+    }
+    return r;
+}
+
+PyDoc_STRVAR(
+    reduce_new_doc,
+    "reduce_new(reduction, array, axis, keepdims, /)\n--\n\n"
+    "A new array: all elements of an Array, or of a plain NumPy array on the CPU, reduced "
+    "(as for reduce()), or with an int `axis` those along it, in the type of pkg.sum and "
+    "its sisters; or ANY, ALL or COUNT_NONZERO of its truths.  NotImplemented for anything "
+    "else, and without elements.");
 static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
@@ -187,9 +224,8 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
     if (done != DONE)
         return answer(done, NULL);
     const mylib_array *in = &c.arrays[1];
-    int is_sum = number == MYLIB_SUM || number == MYLIB_PROD, ndim = 0, kept_ndim = 0;
-    if (!is_sum && in->type == MYLIB_BOOL)
-        Py_RETURN_NOTIMPLEMENTED;
+    const reduction r = choose_reduction(c.state, (int)number, in->type);
+    int ndim = 0, kept_ndim = 0;
     if (axis_object != Py_None) {
         int overflow;
         axis = PyLong_AsLongAndOverflow(axis_object, &overflow);
@@ -207,8 +243,6 @@ static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py
         if (!is_reduced || keepdims == Py_True)
             shape[ndim++] = size;
     }
-    const reduction r = {.number = (mylib_reduction)number,
-                         .type = is_sum ? sum_type(in->type) : in->type};
     done =
         reduce_to_new(&c, &r, count_of(in->ndim, in->shape), kept_ndim, kept, ndim, shape, &result);
     return answer(done, result);
@@ -227,14 +261,16 @@ static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py
             return result;
         Py_DECREF(result);
     }
+    static const char *const truths[] = {"any", "all", "count_nonzero"};
     const long number = count == 7 ? PyLong_AsLong(args[0]) : -1;
-    if (number < 0 || number >= REDUCTIONS || state->reduce == NULL) {
+    if (number < 0 || number > REDUCE_COUNT || state->reduce == NULL) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "reduce_any() takes seven arguments; import pkg");
         return NULL;
     }
-    return PyObject_CallFunction(state->reduce, "sOOOOOO", reductions[number].name, args[1],
-                                 args[2], args[4], args[5], args[3], args[6]);
+    const char *name = number < REDUCTIONS ? reductions[number].name : truths[number - REDUCTIONS];
+    return PyObject_CallFunction(state->reduce, "sOOOOOO", name, args[1], args[2], args[4], args[5],
+                                 args[3], args[6]);
 }
 
 PyDoc_STRVAR(trace_new_doc, "trace_new(matrix, offset, /)\n--\n\n"

@@ -12,7 +12,11 @@ typedef struct reduction {
     mylib_type type;
     const mylib_program *program; /* or NULL */
     const char *name;             /* of the program */
+    int gives_bool;               /* a new result is the bool that the u8 of `type` tells */
 } reduction;
+
+/* The numbers of reductions of truths, after those of the library. */
+enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT };
 
 /* Reduces a call's inputs, which broadcast to `count` elements, into `out`. */
 int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
