@@ -1,0 +1,131 @@
+"""Masks: of a long one in ``where=``, only selected elements are written, warn or are refused.
+
+And `where`, whose types and memory order must be those of NumPy.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pkg as pcd
+
+LENGTHS = st.integers(1000, 1100) | st.sampled_from([1023, 1024, 4096, 5000])
+TYPES = ("f8", "f4", "f2", "i8", "u1", "i2", "c16")
+
+
+def _operand(rng: np.random.Generator, dtype: str, n: int, layout: str) -> Any:
+    values = rng.integers(0, 100, 2 * n).astype(dtype)
+    if layout == "strided":
+        return values[::2]
+    if layout == "reversed":
+        return values[n - 1 :: -1]
+    if layout == "swapped":
+        return values[:n].astype(values.dtype.newbyteorder(">"))
+    return values[:1] if layout == "one" else values[:n]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    name=st.sampled_from(["add", "multiply", "minimum", "true_divide", "equal"]),
+    n=LENGTHS,
+    types=st.tuples(st.sampled_from(TYPES), st.sampled_from(TYPES)),
+    layouts=st.tuples(*[st.sampled_from(["plain", "strided", "reversed", "swapped", "one"])] * 2),
+    out_layout=st.sampled_from(["plain", "strided", "reversed", "swapped"]),
+    overlap=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_values(
+    name: str,
+    n: int,
+    types: tuple[str, str],
+    layouts: tuple[str, str],
+    out_layout: str,
+    overlap: bool,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (_operand(rng, *pair) for pair in ((types[0], n, layouts[0]), (types[1], n, layouts[1])))
+    mask = rng.random(n) < rng.random()
+    ours: Any = getattr(pcd, name)
+    numpys: Any = getattr(np, name)
+    dtype = numpys(a[:1], b[:1]).dtype
+    out = _operand(rng, dtype.str, n, out_layout)
+    if overlap and out.dtype == a.dtype and a.size == n:
+        out = a
+    expected = np.array(out)
+    with np.errstate(all="ignore"):
+        np.copyto(expected, numpys(np.array(a), np.array(b)), where=mask, casting="unsafe")
+        result = ours(a, b, out=out, where=mask)
+    assert result is out
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", ["divide", "log", "sqrt", "arctanh"])
+def test_only_selected_elements_warn(name: str) -> None:
+    x, out = np.full(3000, 0.5), np.full(3000, -7.0)
+    x[7] = -2 if name != "divide" else 0
+    mask = np.ones(3000, np.bool_)
+    args = (1.0, x) if name == "divide" else (x,)
+    with pytest.warns(RuntimeWarning, match="divide by zero|invalid"):
+        getattr(pcd, name)(*args, out=out, where=mask)
+    mask[7], out[7] = False, -7
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(pcd, name)(*args, out=out, where=mask)
+    assert out[7] == -7
+    assert (out[:7] == out[0]).all() and out[0] != -7
+
+
+def test_only_selected_powers_are_refused() -> None:
+    base, exponent = np.full(3000, 2), np.full(3000, 3)
+    exponent[7] = -1
+    mask, out = np.ones(3000, np.bool_), np.zeros(3000, np.int64)
+    with pytest.raises(ValueError, match="negative"):
+        pcd.power(base, exponent, out=out, where=mask)
+    assert not out.any()
+    mask[7] = False
+    pcd.power(base, exponent, out=out, where=mask)
+    assert out.sum() == 8 * 2999
+
+
+def test_the_mask_is_read_before_it_is_written() -> None:
+    mask = np.arange(3000) % 3 == 0
+    expected = np.logical_or(mask, np.where(mask, True, mask))
+    pcd.logical_not(np.zeros(3000, np.bool_), out=mask, where=mask)
+    np.testing.assert_array_equal(mask, expected)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    types=st.tuples(*[st.sampled_from([*TYPES, "?", "q", "L", "i4", "f4"])] * 3),
+    numbers=st.tuples(*[st.sampled_from([None, None, 3, 2.5, True])] * 2),
+    shape=st.sampled_from([(), (0,), (7,), (3, 5), (1, 5), (3, 1), (2, 3, 5)]),
+    order=st.sampled_from("CF"),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_where(
+    types: tuple[str, ...],
+    numbers: tuple[Any, Any],
+    shape: tuple[int, ...],
+    order: Any,
+    seed: int,
+) -> None:
+    """The library selects elements of NumPy arrays, in NumPy's types and memory order."""
+    rng = np.random.default_rng(seed)
+    condition, x, y = (
+        np.asarray(rng.integers(0, 3, shape[rng.integers(0, 2) :]).astype(t), order=order)
+        for t in types
+    )
+    x, y = (a if number is None else number for a, number in zip((x, y), numbers, strict=True))
+    expected = np.where(condition, x, y)
+    for result in (pcd.where(condition, x, y), pcd.where(np.asarray(condition)[...], x, y)):
+        assert type(result) is np.ndarray
+        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+        assert result.strides == expected.strides
+        np.testing.assert_array_equal(result, expected)
