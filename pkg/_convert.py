@@ -72,7 +72,7 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         if saturates(obj.dtype, dtype) and (copy is None or copy):
             return convert(np.asarray(obj), dtype)
         return np.array(obj, dtype, copy=copy)
-    if dtype.kind not in "iu":
+    if dtype.kind not in "iu" or type(obj) is int:
         return np.array(obj, dtype, copy=copy)
     with np.errstate(invalid="ignore"):
         result = np.array(obj, dtype, copy=copy)

@@ -316,16 +316,17 @@ def arange(
     >>> arange(2, 9, 3)
     array([2, 5, 8])
     """
-    for name, x in (("start", start), ("stop", stop), ("step", step)):
-        if has_own_rules(x):
-            raise refusal(f"the {name} of arange()", x)
-        if x is not None or name != "stop":
+    given = {"start": start, "step": step, **({} if stop is None else {"stop": stop})}
+    for name, x in given.items():
+        if type(x) not in NUMBERS:
+            if has_own_rules(x):
+                raise refusal(f"the {name} of arange()", x)
             number("arange", name, x)
     dtype = None if dtype is None else dtype_of("arange", dtype)
     ordinal = _place(device)
     if ordinal < 0:
-        given: Any = (0, start) if stop is None else (start, stop)
-        return np.arange(*given, step, dtype)  # type: ignore[call-overload]
+        ends: Any = (0, start) if stop is None else (start, stop)
+        return np.arange(*ends, step, dtype)  # type: ignore[call-overload]
     if stop is None:
         start, stop = 0, start
     if step == 0:
