@@ -3,8 +3,6 @@
  */
 #include "reduce.h"
 
-#define MAX_INPUTS 2
-
 /* ---- Running ------------------------------------------------------------------------------- */
 
 /* The reductions by their numbers: their names, and the operations that they repeat. */
@@ -75,7 +73,7 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
     const int is_scalar = ndim == 0 && !c->on_gpu;
     int flags = 0;
     PyObject *result = NULL;
-    outcome done = place(c);
+    outcome done = c->on_gpu ? place(c) : DONE;
     if (done == DONE && !is_scalar) {
         result = new_output(c, r->type, num_of_type(r->type), 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
@@ -103,7 +101,7 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
 /* Computes reduce() and dot(): `args` from `first` on are dtype, ordinal, out and the inputs. */
 static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), MAX_INPUTS, 2 - (int)first);
+    DECLARE_CALL(c, PyModule_GetState(module), 2, 2 - (int)first);
     reduction r = {0};
     if (PyTuple_GET_SIZE(args) != 5)
         return PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
