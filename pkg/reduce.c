@@ -3,8 +3,6 @@
  */
 #include "reduce.h"
 
-#define MAX_INPUTS 2
-
 /* ---- Running ------------------------------------------------------------------------------- */
 
 /* The reductions by their numbers: their names, and the operations that they repeat. */
@@ -93,7 +91,7 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
     const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
     int flags = 0;
     PyObject *result = NULL;
-    outcome done = place(c);
+    outcome done = c->on_gpu ? place(c) : DONE;
     if (done == DONE && !is_scalar) {
         result = new_output(c, type, num_of_type(type), 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
@@ -121,7 +119,7 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
 /* Computes reduce() and dot(): `args` from `first` on are dtype, ordinal, out and the inputs. */
 static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), MAX_INPUTS, 2 - (int)first);
+    DECLARE_CALL(c, PyModule_GetState(module), 2, 2 - (int)first);
     reduction r = {0};
     if (PyTuple_GET_SIZE(args) != 5)
         return PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
