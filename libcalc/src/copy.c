@@ -113,7 +113,7 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     if (layout.count == 0)
         return MYLIB_OK;
     if (mylib_elements_overlap(layout.ndim, layout.shape, layout.strides[0],
-                              mylib_type_size(dst->type)))
+                               mylib_type_size(dst->type)))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: elements share memory");
 
     mylib_device to = dst->device, from = src->device;
