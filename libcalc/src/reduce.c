@@ -129,12 +129,12 @@ typedef struct values {
     int64_t extent[MYLIB_MAX_NDIM]; /* of the output in each dimension */
 } values;
 
-static void begin_values(values *v, const mylib_program *program, mylib_type type,
+static void begin_values(values *v, const mylib_program *program, mylib_type type, int inputs,
                          const mylib_array *in, const char *const *names)
 {
     v->program = program;
     v->type = type;
-    v->inputs = program->inputs;
+    v->inputs = inputs;
     v->in = in;
     v->names = names;
     v->terms = NULL;
@@ -313,7 +313,7 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
     mylib_operation_of_conversion(&copy, in->type, in->type);
-    begin_values(&v, &copy.program, type, in, names);
+    begin_values(&v, &copy.program, type, 1, in, names);
     set_terms(&v, type, mylib_carrying_type(reduction, type));
     return reduce(reduction, &v, device, stream, out);
 }
@@ -343,7 +343,7 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     mylib_operation product;
     values v;
     RETURN_IF_ERROR(mylib_operation_of_product(&product, type, carrier, types));
-    begin_values(&v, &product.program, carrier, in, names);
+    begin_values(&v, &product.program, carrier, 2, in, names);
     set_terms(&v, type, carrier);
     return reduce(MYLIB_SUM, &v, device, stream, out);
 }
@@ -369,7 +369,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                               names[k], mylib_type_name(in[k].type),
                               mylib_type_name((mylib_type)program->input_type[k]));
     }
-    begin_values(&v, program, type, in, names);
+    begin_values(&v, program, type, program->inputs, in, names);
     const mylib_statement *first = program->statement;
     if (program->inputs == 1 && program->statements == 1 && first->opcode == MYLIB_OPCODE_CONVERT &&
         first->operand[0].kind == MYLIB_VALUE_INPUT &&
@@ -406,7 +406,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     const mylib_array diagonal = {matrix->data, matrix->device, matrix->type, 1, &n, &stride};
     const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
     mylib_operation_of_conversion(&copy, matrix->type, matrix->type);
-    begin_values(&v, &copy.program, matrix->type, &diagonal, names);
+    begin_values(&v, &copy.program, matrix->type, 1, &diagonal, names);
     set_terms(&v, matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type));
     RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names));
 
