@@ -33,9 +33,7 @@ mylib_status mylib_get_config(mylib_config *config_ret)
 
 mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void **ptr_ret)
 {
-    mylib_status st = mylib_check_device(device);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_check_device(device));
     if (ptr_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
     if (device.kind == MYLIB_CUDA)
@@ -50,9 +48,7 @@ mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void 
 
 mylib_status mylib_free(mylib_device device, void *ptr, void *stream)
 {
-    mylib_status st = mylib_check_device(device);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_check_device(device));
     if (device.kind == MYLIB_CUDA)
         return ptr == NULL ? MYLIB_OK : mylib_cuda_free(device.index, ptr, stream);
     free(ptr);

@@ -7,6 +7,24 @@
 #include "internal.h"
 
 /*
+ * Copies on one GPU with operand k of the layout replaced by memory without gaps, whose elements
+ * have the type `to`.
+ */
+static mylib_status copy_packed(mylib_device device, void *stream, const mylib_layout *layout,
+                                int k, void *packed, mylib_type to, mylib_type from)
+{
+    mylib_operation operation;
+    mylib_strides strides[2];
+    mylib_layout part;
+    part.strides = strides;
+    mylib_layout_copy(&part, layout);
+    mylib_layout_set_contiguous(&part, k, packed, mylib_type_size(to));
+    mylib_layout_simplify(&part);
+    mylib_operation_of_conversion(&operation, to, from);
+    return mylib_cuda_map(device.index, stream, &operation.program, &part);
+}
+
+/*
  * Copies between two GPUs.  Contiguous memory of one type goes straight; otherwise the source's GPU
  * packs and converts, and the destination's unpacks.  'stream' is the destination's; the source's
  * GPU uses a stream of its own, ordered after earlier work on 'stream' and before the transfer.
@@ -20,21 +38,13 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
     char *from = layout->data[1], *to = layout->data[0];
     int packs = dst_type != src_type || !mylib_layout_is_contiguous(layout, 1, size);
     int unpacks = !mylib_layout_is_contiguous(layout, 0, size);
-    mylib_operation operation;
-    mylib_strides strides[2];
-    mylib_layout part;
     mylib_status st;
 
-    part.strides = strides;
     if (packs) {
         MYLIB_TRY(mylib_stream_create(src_device, &side));
         MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
         MYLIB_TRY(mylib_alloc(src_device, nbytes, side, &packed));
-        mylib_layout_copy(&part, layout);
-        mylib_layout_set_contiguous(&part, 0, packed, size);
-        mylib_layout_simplify(&part);
-        mylib_operation_of_conversion(&operation, dst_type, src_type);
-        MYLIB_TRY(mylib_cuda_map(src_device.index, side, &operation.program, &part));
+        MYLIB_TRY(copy_packed(src_device, side, layout, 0, packed, dst_type, src_type));
         MYLIB_TRY(mylib_stream_wait(dst_device, stream, src_device, side));
         from = packed;
     }
@@ -45,13 +55,8 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
     MYLIB_TRY(mylib_copy(dst_device, to, src_device, from, nbytes, stream));
     if (packs)
         MYLIB_TRY(mylib_stream_wait(src_device, side, dst_device, stream));
-    if (unpacks) {
-        mylib_layout_copy(&part, layout);
-        mylib_layout_set_contiguous(&part, 1, received, size);
-        mylib_layout_simplify(&part);
-        mylib_operation_of_conversion(&operation, dst_type, dst_type);
-        MYLIB_TRY(mylib_cuda_map(dst_device.index, stream, &operation.program, &part));
-    }
+    if (unpacks)
+        MYLIB_TRY(copy_packed(dst_device, stream, layout, 1, received, dst_type, dst_type));
 out:
     mylib_begin_cleanup();
     if (st != MYLIB_OK && packed != NULL)
@@ -113,7 +118,7 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     if (layout.count == 0)
         return MYLIB_OK;
     if (mylib_elements_overlap(layout.ndim, layout.shape, layout.strides[0],
-                              mylib_type_size(dst->type)))
+                               mylib_type_size(dst->type)))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: elements share memory");
 
     mylib_device to = dst->device, from = src->device;

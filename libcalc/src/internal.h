@@ -27,9 +27,6 @@ extern "C" {
 
 /* ---- Errors (status.c) --------------------------------------------------------------------- */
 
-/* Marks a function that only failures call: it stays out of the way of the others. */
-#define MYLIB_COLD __attribute__((cold, noinline))
-
 /*
  * Stores this thread's message and returns 'status', so that `return mylib_fail(...)` reads well.
  */
@@ -95,12 +92,6 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
     return op;
 }
 
-/* Tells whether an operation in `type` is a conversion to bool. */
-static inline int mylib_op_is_conversion(int op, int type)
-{
-    return type == MYLIB_BOOL && mylib_op_base((mylib_op)op, MYLIB_BOOL) == MYLIB_OP_absolute;
-}
-
 /* Tells whether an operation is a function: see ops.h. */
 static inline int mylib_is_function(int op)
 {
@@ -114,10 +105,19 @@ static inline int mylib_is_function(int op)
     }
 }
 
+/* Returns MYLIB_ERR_ARGUMENT if there is no such type. */
+mylib_status mylib_check_type(mylib_type type);
+
 /* Tells whether a type is that of signed integers. */
 static inline int mylib_is_signed(mylib_type type)
 {
     return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
+}
+
+/* Returns the type of the parts of a complex type; else the type itself. */
+static inline mylib_type mylib_part_type(mylib_type type)
+{
+    return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
 }
 
 /* Returns the type in which a reduction of `type` is carried; see mylib_reduce(). */

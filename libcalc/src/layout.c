@@ -9,6 +9,9 @@
 #include "counting.h"
 #include "internal.h"
 
+/* Marks a function that only failures call: it stays out of the way of the others. */
+#define COLD __attribute__((cold, noinline))
+
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape)
 {
     size_t used = 1;
@@ -42,7 +45,7 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
     return text;
 }
 
-MYLIB_COLD mylib_status mylib_refuse_all_gpus(void)
+COLD mylib_status mylib_refuse_all_gpus(void)
 {
     return mylib_fail(MYLIB_ERR_ARGUMENT,
                       "the device is all GPUs (\"cuda:all\", MYLIB_ALL_GPUS), which compute with "
@@ -50,7 +53,7 @@ MYLIB_COLD mylib_status mylib_refuse_all_gpus(void)
                       "name it, as \"cuda:0\"");
 }
 
-MYLIB_COLD static mylib_status refuse_device(mylib_device device)
+COLD static mylib_status refuse_device(mylib_device device)
 {
     char text[MYLIB_DEVICE_TEXT];
     if (device.kind != MYLIB_CPU && device.kind != MYLIB_CUDA)
@@ -124,8 +127,7 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
 }
 
 /* Says what is wrong with the shape or the strides of an array that has elements. */
-MYLIB_COLD static mylib_status refuse_extent(const char *name, const mylib_array *array,
-                                             int64_t count)
+COLD static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
 {
     char text[MYLIB_SHAPE_TEXT];
     mylib_shape_text(text, array->ndim, array->shape);
@@ -237,8 +239,8 @@ mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, con
     return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
 }
 
-MYLIB_COLD static mylib_status refuse_shape(const mylib_array *out, const mylib_array *in,
-                                            const char *out_name, const char *name)
+COLD static mylib_status refuse_shape(const mylib_array *out, const mylib_array *in,
+                                      const char *out_name, const char *name)
 {
     char given[MYLIB_SHAPE_TEXT], expected[MYLIB_SHAPE_TEXT];
     return mylib_fail(MYLIB_ERR_ARGUMENT, "%s of shape %s does not broadcast to the shape %s of %s",
@@ -589,7 +591,7 @@ int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *stride
 
 mylib_status mylib_overlaps_itself(const mylib_array *array, int *overlaps_ret)
 {
-    int64_t count;
+    int64_t count = 0;
     RETURN_IF_ERROR(check_and_count("array", array, &count));
     if (overlaps_ret == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "overlaps_ret is NULL");

@@ -17,7 +17,7 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
         overlap = o > overlap ? o : overlap;
     }
     return mylib_elements_overlap(layout->ndim, layout->shape, layout->strides[0],
-                                 (size_t)mylib_program_operand_size(program, 0))
+                                  (size_t)mylib_program_operand_size(program, 0))
                ? MYLIB_OVERLAP
                : overlap;
 }
@@ -65,7 +65,7 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
     return st;
 }
 
-/* mylib_map(), and mylib_map_as() when `converts`. */
+/* mylib_map(), which ignores `type`, and mylib_map_as() when `converts`. */
 static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device device,
                         void *stream, const mylib_array *out, const mylib_array *in)
 {
@@ -74,7 +74,10 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     mylib_strides strides[3];
     mylib_layout layout;
 
+    if (out == NULL || in == NULL)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", out == NULL ? "out" : "in");
     layout.strides = strides;
+    type = converts ? type : in[0].type;
     int inputs = mylib_op_arity(op);
     for (int k = 0; k < inputs; k++)
         input_types[k] = in[k].type;
@@ -99,25 +102,16 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     return map_layout(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
 }
 
-static mylib_status check_not_null(const mylib_array *out, const mylib_array *in)
-{
-    if (out == NULL || in == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", out == NULL ? "out" : "in");
-    return MYLIB_OK;
-}
-
 mylib_status mylib_map(mylib_op op, mylib_device device, void *stream, const mylib_array *out,
                        const mylib_array *in)
 {
-    mylib_status st = check_not_null(out, in);
-    return st != MYLIB_OK ? st : map(op, in[0].type, 0, device, stream, out, in);
+    return map(op, MYLIB_BOOL, 0, device, stream, out, in);
 }
 
 mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
                           const mylib_array *out, const mylib_array *in)
 {
-    mylib_status st = check_not_null(out, in);
-    return st != MYLIB_OK ? st : map(op, type, 1, device, stream, out, in);
+    return map(op, type, 1, device, stream, out, in);
 }
 
 mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *out,
@@ -225,6 +219,7 @@ static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *p
 mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int64_t out_stride,
                         const void *a, int64_t a_stride, const void *b, int64_t b_stride)
 {
+    static const char *const names[] = {"out", "a", "b"};
     const mylib_type types[2] = {type, type};
     mylib_operation operation;
     mylib_strides strides[3];
@@ -261,10 +256,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
                 MYLIB_ERR_ARGUMENT,
                 "%lld elements with the stride %lld of %s lead beyond the memory that "
                 "a process can have",
-                (long long)n, (long long)layout.strides[k][0],
-                k == 0   ? "out"
-                : k == 1 ? "a"
-                         : "b");
+                (long long)n, (long long)layout.strides[k][0], names[k]);
     }
 
     const mylib_mode mode = mylib_enter_mode();

@@ -188,26 +188,19 @@ DEFINE_COMPLEX_FUNCTIONS(c128, t_c128, t_f64, f64, )
 /* ---- Scalars ------------------------------------------------------------------------------- */
 
 /* As in scalar_ops.h, for the functions that i64 has. */
-#define EXACT_FUNCTION(op, value)                                                                  \
-    EXACT(op)                                                                                      \
-    {                                                                                              \
-        (void)a, (void)b;                                                                          \
-        *result_ret = (value);                                                                     \
-        return MYLIB_OK;                                                                           \
-    }
-EXACT_FUNCTION(floor, a)
-EXACT_FUNCTION(ceil, a)
-EXACT_FUNCTION(trunc, a)
-EXACT_FUNCTION(positive, a)
-EXACT_FUNCTION(conjugate, a)
-EXACT_FUNCTION(real, a)
-EXACT_FUNCTION(imag, 0)
-EXACT_FUNCTION(isnan, 0)
-EXACT_FUNCTION(isinf, 0)
-EXACT_FUNCTION(isfinite, 1)
-EXACT_FUNCTION(sign, sign_i64(a))
-EXACT_FUNCTION(fmin, minimum_i64(a, b))
-EXACT_FUNCTION(fmax, maximum_i64(a, b))
+EXACT_VALUE(floor, a)
+EXACT_VALUE(ceil, a)
+EXACT_VALUE(trunc, a)
+EXACT_VALUE(positive, a)
+EXACT_VALUE(conjugate, a)
+EXACT_VALUE(real, a)
+EXACT_VALUE(imag, 0)
+EXACT_VALUE(isnan, 0)
+EXACT_VALUE(isinf, 0)
+EXACT_VALUE(isfinite, 1)
+EXACT_VALUE(sign, sign_i64(a))
+EXACT_VALUE(fmin, minimum_i64(a, b))
+EXACT_VALUE(fmax, maximum_i64(a, b))
 EXACT(reciprocal)
 {
     (void)b;
@@ -226,12 +219,6 @@ EXACT(power)
             return MYLIB_ERR_OVERFLOW;
     }
 }
-EXACT(fmod)
-{
-    if (b == 0)
-        return MYLIB_ERR_ZERO_DIVIDE;
-    *result_ret = fmod_i64(a, b);
-    return MYLIB_OK;
-}
+EXACT_DIVISION(fmod, 0)
 
 #endif /* MYLIB_PLAIN_FUNCTIONS_H */

@@ -12,6 +12,12 @@
 #include "flags.h"
 #include "internal.h"
 
+/* Tells whether an operation in `type` is a conversion to bool. */
+static int is_conversion(int op, int type)
+{
+    return type == MYLIB_BOOL && mylib_op_base((mylib_op)op, MYLIB_BOOL) == MYLIB_OP_absolute;
+}
+
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 static mylib_status check_count(const char *what, int count, int least, int most, const void *list)
@@ -193,7 +199,7 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
     }
     if (s->op == MYLIB_STEP_CONVERT)
         return operand[0];
-    if (mylib_op_is_conversion(s->op, s->type)) {
+    if (is_conversion(s->op, s->type)) {
         /* The bytes of an input need not be 0 and 1. */
         const int32_t twice[2] = {operand[0], operand[0]};
         if (c->node[operand[0]].value.kind != MYLIB_VALUE_INPUT)
@@ -436,10 +442,8 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
                                    const mylib_type *input_types)
 {
     mylib_type result_type;
-    mylib_status st = mylib_op_result_type(op, type, &result_type);
-    if (st != MYLIB_OK)
-        return st;
-    if (mylib_op_is_conversion(op, type)) {
+    RETURN_IF_ERROR(mylib_op_result_type(op, type, &result_type));
+    if (is_conversion(op, type)) {
         /* The bytes of a bool need not be 0 and 1. */
         const int is_bool = input_types[0] == MYLIB_BOOL;
         mylib_operation_of_conversion(o, type, is_bool ? MYLIB_U8 : input_types[0]);

@@ -21,10 +21,7 @@ static mylib_status check_types(mylib_reduction reduction, mylib_type type, myli
     if (reduction_name(reduction) == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown reduction %d: reductions are 0 to 3",
                           (int)reduction);
-    if (mylib_type_name(type) == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
-                          MYLIB_TYPE_COUNT - 1);
+    RETURN_IF_ERROR(mylib_check_type(type));
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for bool: reduce it as i64",
                           reduction_name(reduction));
@@ -121,15 +118,35 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
  */
 typedef struct values {
     const mylib_program *program;
-    const mylib_terms *terms; /* or NULL */
-    mylib_type type;          /* to which they are converted */
+    mylib_type type; /* to which they are converted */
     int inputs;
     const mylib_array *in;
     const char *const *names; /* of the inputs */
+    const mylib_terms *terms; /* or NULL */
+    mylib_terms room;         /* for `terms` */
     int ndim;
     int64_t shape[MYLIB_MAX_NDIM];
     int64_t extent[MYLIB_MAX_NDIM]; /* of the output in each dimension */
 } values;
+
+static void begin_values(values *v, const mylib_program *program, mylib_type type, int inputs,
+                         const mylib_array *in, const char *const *names)
+{
+    v->program = program;
+    v->type = type;
+    v->inputs = inputs;
+    v->in = in;
+    v->names = names;
+    v->terms = NULL;
+}
+
+static void set_terms(values *v, mylib_type type, mylib_type carrier)
+{
+    v->room = (mylib_terms){type, carrier, v->inputs, {0}};
+    for (int k = 0; k < v->inputs; k++)
+        v->room.input_type[k] = (uint8_t)v->in[k].type;
+    v->terms = &v->room;
+}
 
 /* Finds the shape to which the inputs broadcast. */
 static mylib_status broadcast_inputs(values *v)
@@ -138,9 +155,7 @@ static mylib_status broadcast_inputs(values *v)
     v->ndim = 0;
     for (int k = 0; k < v->inputs; k++) {
         const mylib_array *in = &v->in[k];
-        mylib_status st = mylib_check_array(v->names[k], in);
-        if (st != MYLIB_OK)
-            return st;
+        RETURN_IF_ERROR(mylib_check_array(v->names[k], in));
         if (in->ndim > v->ndim) {
             int more = in->ndim - v->ndim;
             memmove(v->shape + more, v->shape, (size_t)v->ndim * sizeof *v->shape);
@@ -198,9 +213,7 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
 {
     static char nothing; /* an address for values that are not in memory */
     const mylib_array whole = {&nothing, out->device, MYLIB_U8, v->ndim, v->shape, NULL};
-    mylib_status st = mylib_layout_init(l, &whole, v->in, v->inputs);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_layout_init(l, &whole, v->in, v->inputs));
     l->data[0] = out->data;
     if (out->ndim > 0) /* else it is one element */
         mylib_array_strides(out, l->strides[0]);
@@ -288,32 +301,20 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     return st;
 }
 
-static mylib_terms terms_of(mylib_type type, mylib_type carrier, const mylib_array *in, int inputs)
-{
-    mylib_terms terms = {type, carrier, inputs, {0}};
-    for (int k = 0; k < inputs; k++)
-        terms.input_type[k] = (uint8_t)in[k].type;
-    return terms;
-}
-
 mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
                           void *stream, const mylib_array *out, const mylib_array *in)
 {
     static const char *const names[] = {"in"};
     mylib_operation copy;
+    values v;
 
     RETURN_IF_ERROR(mylib_check_array("out", out));
     RETURN_IF_ERROR(mylib_check_array("in", in));
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
     mylib_operation_of_conversion(&copy, in->type, in->type);
-    const mylib_terms terms = terms_of(type, mylib_carrying_type(reduction, type), in, 1);
-    values v = {.program = &copy.program,
-                .terms = &terms,
-                .type = type,
-                .inputs = 1,
-                .in = in,
-                .names = names};
+    begin_values(&v, &copy.program, type, 1, in, names);
+    set_terms(&v, type, mylib_carrying_type(reduction, type));
     return reduce(reduction, &v, device, stream, out);
 }
 
@@ -340,14 +341,10 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     mylib_type carrier = mylib_carrying_type(MYLIB_SUM, type);
     const mylib_type types[2] = {a->type, b->type};
     mylib_operation product;
+    values v;
     RETURN_IF_ERROR(mylib_operation_of_product(&product, type, carrier, types));
-    const mylib_terms terms = terms_of(type, carrier, in, 2);
-    values v = {.program = &product.program,
-                .terms = &terms,
-                .type = carrier,
-                .inputs = 2,
-                .in = in,
-                .names = names};
+    begin_values(&v, &product.program, carrier, 2, in, names);
+    set_terms(&v, type, carrier);
     return reduce(MYLIB_SUM, &v, device, stream, out);
 }
 
@@ -356,7 +353,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                                   const mylib_array *out, const mylib_array *in)
 {
     const char *const *names = mylib_operand_names + 1;
-    mylib_terms terms;
+    values v;
 
     if (program == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
@@ -372,19 +369,12 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                               names[k], mylib_type_name(in[k].type),
                               mylib_type_name((mylib_type)program->input_type[k]));
     }
-    values v = {.program = program,
-                .terms = NULL,
-                .type = type,
-                .inputs = program->inputs,
-                .in = in,
-                .names = names};
+    begin_values(&v, program, type, program->inputs, in, names);
     const mylib_statement *first = program->statement;
     if (program->inputs == 1 && program->statements == 1 && first->opcode == MYLIB_OPCODE_CONVERT &&
         first->operand[0].kind == MYLIB_VALUE_INPUT &&
-        (first->type == type || first->type == program->input_type[0])) {
-        terms = terms_of(type, mylib_carrying_type(reduction, type), in, 1);
-        v.terms = &terms;
-    }
+        (first->type == type || first->type == program->input_type[0]))
+        set_terms(&v, type, mylib_carrying_type(reduction, type));
     return reduce(reduction, &v, device, stream, out);
 }
 
@@ -395,6 +385,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     char text[MYLIB_SHAPE_TEXT];
     mylib_type sum_type;
     mylib_operation copy;
+    values v;
     mylib_status st = MYLIB_OK;
 
     RETURN_IF_ERROR(mylib_check_array("matrix", matrix));
@@ -414,15 +405,9 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     const int64_t stride = n > 1 ? strides[0] + strides[1] : 0;
     const mylib_array diagonal = {matrix->data, matrix->device, matrix->type, 1, &n, &stride};
     const mylib_array sum = {sum_ret, matrix->device, sum_type, 0, NULL, NULL};
-    const mylib_terms terms =
-        terms_of(matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type), &diagonal, 1);
     mylib_operation_of_conversion(&copy, matrix->type, matrix->type);
-    values v = {.program = &copy.program,
-                .terms = &terms,
-                .type = matrix->type,
-                .inputs = 1,
-                .in = &diagonal,
-                .names = names};
+    begin_values(&v, &copy.program, matrix->type, 1, &diagonal, names);
+    set_terms(&v, matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type));
     RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names));
 
     if (matrix->device.kind == MYLIB_CPU) {
@@ -440,7 +425,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         layout.strides[0][0] = 0;
         layout.strides[1][0] = stride;
         const mylib_mode mode = mylib_enter_mode();
-        st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, &terms, &layout, sum_type,
+        st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, v.terms, &layout, sum_type,
                                        sum_ret);
         mylib_leave_mode(mode);
     }

@@ -476,35 +476,19 @@ EXACT(multiply)
         return MYLIB_ERR_OVERFLOW;
     return *result_ret / b == a ? MYLIB_OK : MYLIB_ERR_OVERFLOW;
 }
-#define EXACT_DIVISION(op)                                                                         \
+#define EXACT_DIVISION(op, can_overflow)                                                           \
     EXACT(op)                                                                                      \
     {                                                                                              \
         if (b == 0)                                                                                \
             return MYLIB_ERR_ZERO_DIVIDE;                                                          \
-        if (a == INT64_MIN && b == -1)                                                             \
+        if ((can_overflow) && a == INT64_MIN && b == -1)                                           \
             return MYLIB_ERR_OVERFLOW;                                                             \
         *result_ret = op##_i64(a, b);                                                              \
         return MYLIB_OK;                                                                           \
     }
-EXACT_DIVISION(divide)
-EXACT_DIVISION(floor_divide)
-EXACT(remainder)
-{
-    if (b == 0)
-        return MYLIB_ERR_ZERO_DIVIDE;
-    *result_ret = remainder_i64(a, b);
-    return MYLIB_OK;
-}
-EXACT(minimum)
-{
-    *result_ret = minimum_i64(a, b);
-    return MYLIB_OK;
-}
-EXACT(maximum)
-{
-    *result_ret = maximum_i64(a, b);
-    return MYLIB_OK;
-}
+EXACT_DIVISION(divide, 1)
+EXACT_DIVISION(floor_divide, 1)
+EXACT_DIVISION(remainder, 0)
 EXACT(negative)
 {
     (void)b;
@@ -523,42 +507,30 @@ EXACT(square)
     return exact_multiply(a, a, result_ret);
 }
 
-#define EXACT_COMPARISON(op)                                                                       \
+/* What i64 holds always. */
+#define EXACT_VALUE(op, value)                                                                     \
     EXACT(op)                                                                                      \
     {                                                                                              \
-        *result_ret = op##_i64(a, b);                                                              \
+        (void)a, (void)b;                                                                          \
+        *result_ret = (value);                                                                     \
         return MYLIB_OK;                                                                           \
     }
-EXACT_COMPARISON(equal)
-EXACT_COMPARISON(not_equal)
-EXACT_COMPARISON(less)
-EXACT_COMPARISON(less_equal)
-#define EXACT_LOGIC(op)                                                                            \
-    EXACT(logical_##op)                                                                            \
-    {                                                                                              \
-        *result_ret = logical_##op##_i64(a, b);                                                    \
-        return MYLIB_OK;                                                                           \
-    }                                                                                              \
-    EXACT(bitwise_##op)                                                                            \
-    {                                                                                              \
-        *result_ret = bitwise_##op##_i64(a, b);                                                    \
-        return MYLIB_OK;                                                                           \
-    }
-EXACT_LOGIC(and)
-EXACT_LOGIC(or)
-EXACT_LOGIC(xor)
-EXACT(logical_not)
-{
-    (void)b;
-    *result_ret = logical_not_i64(a);
-    return MYLIB_OK;
-}
-EXACT(invert)
-{
-    (void)b;
-    *result_ret = invert_i64(a);
-    return MYLIB_OK;
-}
+EXACT_VALUE(minimum, minimum_i64(a, b))
+EXACT_VALUE(maximum, maximum_i64(a, b))
+EXACT_VALUE(equal, equal_i64(a, b))
+EXACT_VALUE(not_equal, not_equal_i64(a, b))
+EXACT_VALUE(less, less_i64(a, b))
+EXACT_VALUE(less_equal, less_equal_i64(a, b))
+EXACT_VALUE(greater, less_i64(b, a))
+EXACT_VALUE(greater_equal, less_equal_i64(b, a))
+EXACT_VALUE(logical_and, logical_and_i64(a, b))
+EXACT_VALUE(logical_or, logical_or_i64(a, b))
+EXACT_VALUE(logical_xor, logical_xor_i64(a, b))
+EXACT_VALUE(logical_not, logical_not_i64(a))
+EXACT_VALUE(bitwise_and, bitwise_and_i64(a, b))
+EXACT_VALUE(bitwise_or, bitwise_or_i64(a, b))
+EXACT_VALUE(bitwise_xor, bitwise_xor_i64(a, b))
+EXACT_VALUE(invert, invert_i64(a))
 EXACT(left_shift)
 {
     if (b < 0)
@@ -574,8 +546,6 @@ EXACT(right_shift)
     *result_ret = right_shift_i64(a, b);
     return MYLIB_OK;
 }
-EXACT(greater) { return exact_less(b, a, result_ret); }
-EXACT(greater_equal) { return exact_less_equal(b, a, result_ret); }
 
 /* Refuses operands for which the element-wise operation gives NaN or infinity. */
 MYLIB_FN mylib_status scalar_domain(mylib_op op, int divisor_is_zero, int operand_is_negative)

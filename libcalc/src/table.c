@@ -34,6 +34,14 @@ const char *mylib_type_name(mylib_type type)
     return NULL;
 }
 
+mylib_status mylib_check_type(mylib_type type)
+{
+    if (mylib_type_name(type) != NULL)
+        return MYLIB_OK;
+    return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown element type %d: types are 0 to %d (mylib_type)",
+                      (int)type, MYLIB_TYPE_COUNT - 1);
+}
+
 size_t mylib_type_size(mylib_type type)
 {
     switch (type) {
@@ -114,15 +122,10 @@ static unsigned types_of(mylib_op op)
     return 0;
 }
 
-static mylib_type real_type(mylib_type type)
-{
-    return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
-}
-
 /* Returns the result type, by the kind of the row. */
 static mylib_type result_type(mylib_op op, mylib_type type)
 {
-    mylib_type BINARY = type, UNARY = type, UNARY_REAL = real_type(type);
+    mylib_type BINARY = type, UNARY = type, UNARY_REAL = mylib_part_type(type);
     mylib_type COMPARE = MYLIB_BOOL, REVERSED = MYLIB_BOOL, LOGIC = MYLIB_BOOL, TEST = MYLIB_BOOL;
     switch (op) {
         MYLIB_OPS(RETURN_KIND)
@@ -137,10 +140,7 @@ mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *resu
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "unknown operation %d: operations are 0 to %d (mylib_op)", (int)op,
                           MYLIB_OP_COUNT - 1);
-    if (mylib_type_name(type) == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
-                          MYLIB_TYPE_COUNT - 1);
+    RETURN_IF_ERROR(mylib_check_type(type));
     unsigned types = types_of(op);
     if (!(types >> type & 1)) {
         char list[MYLIB_TYPE_COUNT * 6] = "";
@@ -161,10 +161,7 @@ mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *resu
 
 mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
 {
-    if (mylib_type_name(type) == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "unknown element type %d: types are 0 to %d (mylib_type)", (int)type,
-                          MYLIB_TYPE_COUNT - 1);
+    RETURN_IF_ERROR(mylib_check_type(type));
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "there is no sum of bool: convert it first");
     if (sum_type_ret == NULL)

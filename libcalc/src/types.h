@@ -31,19 +31,4 @@ typedef struct t_c128 {
     double re, im;
 } t_c128;
 
-/* sum_s: the type in which a sum of s is accumulated. */
-typedef t_i64 sum_i8;
-typedef t_i64 sum_i16;
-typedef t_i64 sum_i32;
-typedef t_i64 sum_i64;
-typedef t_u64 sum_u8;
-typedef t_u64 sum_u16;
-typedef t_u64 sum_u32;
-typedef t_u64 sum_u64;
-typedef t_f32 sum_f16;
-typedef t_f32 sum_f32;
-typedef t_f64 sum_f64;
-typedef t_c64 sum_c64;
-typedef t_c128 sum_c128;
-
 #endif /* MYLIB_TYPES_H */

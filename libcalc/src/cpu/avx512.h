@@ -237,28 +237,22 @@ VECTOR_LOOPS(f32)
 VECTOR_LOOPS(f64)
 #undef VECTOR_LOOPS
 
-#define BINARY(op, s, lanes, otherwise)                                                            \
-    KERNEL(op##_vectors_##s)                                                                       \
-    {                                                                                              \
-        vector_loops_##s(lanes, op##_##otherwise##_##s, n, out, so, a, sa, b, sb);                 \
-    }
-#define UNARY(op, s, lanes, otherwise)                                                             \
-    KERNEL(op##_vectors_##s)                                                                       \
-    {                                                                                              \
-        vector_loops_##s(lanes, op##_##otherwise##_##s, n, out, so, a, sa, a, sa);                 \
-    }
-BINARY(add, f16, add_lanes, kernel)
-BINARY(subtract, f16, subtract_lanes, kernel)
-BINARY(multiply, f16, multiply_lanes, kernel)
-BINARY(divide, f16, divide_lanes, kernel)
-UNARY(square, f16, multiply_lanes, kernel)
-UNARY(sqrt, f16, sqrt_lanes, kernel)
-BINARY(minimum, f16, minimum_lanes_f32, kernel)
-BINARY(minimum, f32, minimum_lanes_f32, kernel)
-BINARY(minimum, f64, minimum_lanes_f64, kernel)
-BINARY(maximum, f16, maximum_lanes_f32, kernel)
-BINARY(maximum, f32, maximum_lanes_f32, kernel)
-BINARY(maximum, f64, maximum_lanes_f64, kernel)
+#define BINARY(op, s, lanes)                                                                       \
+    KERNEL(op##_vectors_##s) { vector_loops_##s(lanes, op##_kernel_##s, n, out, so, a, sa, b, sb); }
+#define UNARY(op, s, lanes)                                                                        \
+    KERNEL(op##_vectors_##s) { vector_loops_##s(lanes, op##_kernel_##s, n, out, so, a, sa, a, sa); }
+BINARY(add, f16, add_lanes)
+BINARY(subtract, f16, subtract_lanes)
+BINARY(multiply, f16, multiply_lanes)
+BINARY(divide, f16, divide_lanes)
+UNARY(square, f16, multiply_lanes)
+UNARY(sqrt, f16, sqrt_lanes)
+BINARY(minimum, f16, minimum_lanes_f32)
+BINARY(minimum, f32, minimum_lanes_f32)
+BINARY(minimum, f64, minimum_lanes_f64)
+BINARY(maximum, f16, maximum_lanes_f32)
+BINARY(maximum, f32, maximum_lanes_f32)
+BINARY(maximum, f64, maximum_lanes_f64)
 #undef UNARY
 #undef BINARY
 
@@ -335,9 +329,9 @@ KERNEL(remainder_vectors_f16)
     half_kernel(remainder_vectors_f32, 1, 0, n, out, so, a, sa, b, sb);
 }
 
-#define IN_VECTORS(op, s, otherwise) op##_vectors_##s
+#define IN_VECTORS(op, s) op##_vectors_##s
 #else
-#define IN_VECTORS(op, s, otherwise) op##_##otherwise##_##s
+#define IN_VECTORS(op, s) op##_kernel_##s
 #endif
 
 #endif /* MYLIB_AVX512_H */

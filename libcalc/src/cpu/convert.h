@@ -82,12 +82,6 @@ static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
 #undef NOT_CONVERTED_TO
 #undef CONVERTED_TO
 
-/* Returns the type of the parts of a complex type; else the type itself. */
-static mylib_type part_of(mylib_type type)
-{
-    return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
-}
-
 /*
  * Converts f64 to f32 so that f16 is then rounded once: what f32 cannot hold makes its last bit
  * odd, which is far below the last bit of f16.
@@ -111,8 +105,8 @@ static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
 static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out, const char *a)
 {
     _Alignas(64) float x[HALF_BLOCK];
-    if (part_of(to) != to) {
-        lookup_conversion(part_of(to), part_of(from))(2 * n, out, a);
+    if (mylib_part_type(to) != to) {
+        lookup_conversion(mylib_part_type(to), mylib_part_type(from))(2 * n, out, a);
         return;
     }
     if (to != MYLIB_F16 && from != MYLIB_F16) {
@@ -163,9 +157,9 @@ static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *ou
 static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
                     const char *a, ptrdiff_t sa)
 {
-    int to_complex = part_of(to) != to, from_complex = part_of(from) != from;
+    int to_complex = mylib_part_type(to) != to, from_complex = mylib_part_type(from) != from;
     if (from_complex && !to_complex && to != MYLIB_BOOL)
-        from = part_of(from); /* the real part is the first */
+        from = mylib_part_type(from); /* the real part is the first */
     if (to == from) {
         mylib_copy_strided(mylib_type_size(to), n, out, so, a, sa);
         return;
@@ -173,7 +167,7 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     if (to_complex && !from_complex) {
         const ptrdiff_t half = (ptrdiff_t)mylib_type_size(to) / 2;
         const double zero = 0;
-        convert(part_of(to), from, n, out, so, a, sa);
+        convert(mylib_part_type(to), from, n, out, so, a, sa);
         mylib_copy_strided((size_t)half, n, out + half, so, (const char *)&zero, 0);
         return;
     }

@@ -197,24 +197,16 @@ DEFINE_COMPLEX_FLAGS(c128)
 /* ---- Functions of integers ----------------------------------------------------------------- */
 
 /* These raise their own flags. */
-#define INTEGER_UNARY(op, s)                                                                       \
+#define INTEGER(op, s, r, value)                                                                   \
     KERNEL(op##_kernel_##s)                                                                        \
     {                                                                                              \
         for (ptrdiff_t i = 0; i < n; i++)                                                          \
-            store_##s(out + i * so, op##_##s(load_##s(a + i * sa)));                               \
+            store_##r(out + i * so, (t_##r)(value));                                               \
     }
+#define INTEGER_UNARY(op, s) INTEGER(op, s, s, op##_##s(load_##s(a + i * sa)))
 #define INTEGER_BINARY(op, s)                                                                      \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        for (ptrdiff_t i = 0; i < n; i++)                                                          \
-            store_##s(out + i * so, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)));         \
-    }
-#define INTEGER_TEST(op, s)                                                                        \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        for (ptrdiff_t i = 0; i < n; i++)                                                          \
-            store_u8(out + i * so, (uint8_t)op##_##s(load_##s(a + i * sa)));                       \
-    }
+    INTEGER(op, s, s, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)))
+#define INTEGER_TEST(op, s) INTEGER(op, s, u8, op##_##s(load_##s(a + i * sa)))
 
 /* Many functions of integers, and some of floats, do nothing, or give one value. */
 #define MOVES(size)                                                                                \
@@ -238,8 +230,9 @@ KERNEL(ones_1)
     mylib_copy_strided(1, n, out, so, one, 0);
 }
 
-/* Returns the kernel of such a function, or NULL. */
-static ALWAYS_INLINE mylib_kernel *find_move(mylib_op op, int type_class, size_t size)
+/* Returns the kernel of such a function; `otherwise` for any other. */
+static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t size,
+                                           mylib_kernel *otherwise)
 {
 #define OF_SIZE(name)                                                                              \
     (size == 1   ? name##_1                                                                        \
@@ -254,19 +247,19 @@ static ALWAYS_INLINE mylib_kernel *find_move(mylib_op op, int type_class, size_t
     case MYLIB_OP_floor:
     case MYLIB_OP_ceil:
     case MYLIB_OP_trunc:
-        return is_integer ? OF_SIZE(copy) : NULL;
+        return is_integer ? OF_SIZE(copy) : otherwise;
     case MYLIB_OP_conjugate:
     case MYLIB_OP_real:
-        return is_real ? OF_SIZE(copy) : NULL;
+        return is_real ? OF_SIZE(copy) : otherwise;
     case MYLIB_OP_imag:
-        return is_real ? OF_SIZE(zeros) : NULL;
+        return is_real ? OF_SIZE(zeros) : otherwise;
     case MYLIB_OP_isnan:
     case MYLIB_OP_isinf:
-        return is_integer ? zeros_1 : NULL;
+        return is_integer ? zeros_1 : otherwise;
     case MYLIB_OP_isfinite:
-        return is_integer ? ones_1 : NULL;
+        return is_integer ? ones_1 : otherwise;
     default:
-        return NULL;
+        return otherwise;
     }
 #undef OF_SIZE
 }
@@ -411,8 +404,8 @@ MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
 #undef TWO_STEPS
 
-/* Returns the loop of a function with hard arguments or in two steps, or NULL. */
-static ALWAYS_INLINE function_loop *find_own_loop(mylib_op op, int type)
+/* Returns the loop of a function with hard arguments or in two steps; `otherwise` for any other. */
+static ALWAYS_INLINE function_loop *own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + type) {
 #define HARD(op, s)                                                                                \
@@ -427,15 +420,13 @@ static ALWAYS_INLINE function_loop *find_own_loop(mylib_op op, int type)
         MYLIB_IN_TWO_STEPS(TWO_STEPS)
 #undef TWO_STEPS
     default:
-        return NULL;
+        return otherwise;
     }
 }
 
 #define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
     FUNCTION_KERNEL(op, s, s, is_binary, AT_ONCE,                                                  \
-                    find_own_loop(MYLIB_OP_##op, type_##s) != NULL                                 \
-                        ? find_own_loop(MYLIB_OP_##op, type_##s)                                   \
-                        : op##_loop_##s)
+                    own_loop_or(MYLIB_OP_##op, type_##s, op##_loop_##s))
 #define FLOAT_UNARY(op, s)                                                                         \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a)))                                                \
     ELEMENTARY_KERNEL(op, s, 0)
@@ -474,14 +465,12 @@ mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_ELEMENTARY_OF)(mylib_op op, my
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type);
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type)
 {
-    mylib_kernel *move = NULL;
     if (op == MYLIB_OP_nextafter && type == MYLIB_F16)
         return nextafter_own_f16;
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s)                                                                                \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
-        move = find_move(MYLIB_OP_##op, MYLIB_CLASS_##s, sizeof(t_##s));                           \
-        return move != NULL ? move : op##_kernel_##s;
+        return move_or(MYLIB_OP_##op, MYLIB_CLASS_##s, sizeof(t_##s), op##_kernel_##s);
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_OWN_FUNCTIONS(ROW)
 #undef ROW

@@ -142,16 +142,6 @@ NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one,
     one_by_one(n, out, so, a, sa, b, sb);
 }
 
-/*
- * A NaN is a legal operand.  Vector comparisons of some levels raise FE_INVALID for it all the
- * same, and all do for a signaling one, so the flags are put back as they were.
- */
-#define QUIETLY(s, call)                                                                           \
-    const int flags = MYLIB_CLASS_##s < HALF ? 0 : mylib_test_flags();                             \
-    call;                                                                                          \
-    if (MYLIB_CLASS_##s >= HALF)                                                                   \
-        mylib_restore_flags(flags);
-
 #define COMPARE_ONE_BY_ONE(op, s)                                                                  \
     KERNEL(op##_one_by_one_##s)                                                                    \
     {                                                                                              \
@@ -317,7 +307,6 @@ MYLIB_ARITHMETIC(ROW)
 #undef COMPARE_PARTS
 #undef COMPARE
 #undef COMPARE_ONE_BY_ONE
-#undef QUIETLY
 #undef MODULUS
 #undef UNARY
 #undef BINARY

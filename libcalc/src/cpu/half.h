@@ -14,7 +14,8 @@
 #if !defined(__F16C__)
 /*
  * Widens exactly: the fields move, and a multiplication by 2^112 corrects the exponent's bias, of
- * subnormals too.  Infinity and NaN get the largest exponent.
+ * subnormals too.  Infinity and NaN get the largest exponent.  (widen_f16() of elementary/numbers.h,
+ * which multiplies no subnormal, is scalar code where exceptions count, as they do here.)
  */
 static inline float f32_from_bits16(uint32_t h)
 {

@@ -84,6 +84,17 @@ enum { MYLIB_STORED_TYPES(DT) };
     static void name(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,            \
                      const char *b __attribute__((unused)), ptrdiff_t sb __attribute__((unused)))
 
+/*
+ * The body of a kernel that compares elements of type s by `call`, and so do minima and maxima: a
+ * NaN is a legal operand.  Vector comparisons of some levels raise FE_INVALID for it all the same,
+ * and all do for a signaling one, so the flags are put back as they were.
+ */
+#define QUIETLY(s, call)                                                                           \
+    const int flags = MYLIB_CLASS_##s < HALF ? 0 : mylib_test_flags();                             \
+    call;                                                                                          \
+    if (MYLIB_CLASS_##s >= HALF)                                                                   \
+        mylib_restore_flags(flags);
+
 /* ---- Loads and stores ---------------------------------------------------------------------- */
 
 /*

@@ -124,9 +124,7 @@ static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program
         r->reduction == MYLIB_SUM ? type_of_summands(program, type) : r->carrier;
     if (block_type != r->carrier) {
         free(r->terms_of.many);
-        mylib_status st = make_terms(&r->terms_of, program, block_type, block_type);
-        if (st != MYLIB_OK)
-            return st;
+        RETURN_IF_ERROR(make_terms(&r->terms_of, program, block_type, block_type));
     }
     find_term_inputs(r, 1);
     r->block = r->term_inputs == 2 ? r->cpu->block_dot(block_type)
@@ -265,6 +263,7 @@ out:
     free(r.terms_of.many);
     return st;
 }
+
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride)
 {
@@ -276,9 +275,7 @@ mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const c
     mylib_status st;
     mylib_operation_of_conversion(&copy, type, type);
     layout.strides = strides;
-    layout.ndim = 1;
-    layout.operands = 2;
-    layout.count = layout.shape[0] = n;
+    mylib_layout_begin_row(&layout, n, 2);
     layout.data[0] = (char *)&sum;
     layout.data[1] = (char *)a;
     layout.strides[0][0] = 0;

@@ -65,14 +65,18 @@ typedef struct mylib_reducer {
 /*
  * Prepares what a task needs: the program's registers, if it runs, and room of its own.  Both are
  * in *row_data, or in *memory if they are large; the task frees *memory.  Returns the room, or NULL
- * if there is no memory.
+ * with out_of_memory set.
  */
-char *mylib_reducer_begin_task(const mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
+char *mylib_reducer_begin_task(mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
                                void **memory);
 
 /* Stores n results, converted from the carrying type, to out. */
 void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, const char *src,
                          int64_t n);
+
+/* Ends a task: stores n results from number `output` on, or keeps them as those of group g. */
+void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, char *out,
+                            int64_t stride, const char *src, int64_t n);
 
 /*
  * The lanes give one of the NaNs, or one of the terms that compare equal, which differ in the signs
@@ -111,6 +115,21 @@ static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
         t /= l->shape[d];
     }
     return d < r->kept_ndim ? offset : offset + t * l->strides[1 + k][d];
+}
+
+/*
+ * Runs the program of the terms for n elements from term t on, to `out`; first[k] is term 0 of input
+ * k, and data[] the task's.
+ */
+static inline void run_terms(const mylib_reducer *r, const char *const *first, char **data,
+                             int64_t t, int64_t n, char *out)
+{
+    data[0] = out;
+    /* A program that runs has the first terms of all inputs.  NOLINTBEGIN(clang-analyzer-core.*) */
+    for (int k = 0; k < r->inputs; k++)
+        data[1 + k] = (char *)first[k] + term_offset(r, k, t);
+    /* NOLINTEND(clang-analyzer-core.*) */
+    mylib_run_row(&r->row_program, n, data);
 }
 
 /* Returns the distance to output `index` of operand k; leaves out dimension `without`, or -1. */

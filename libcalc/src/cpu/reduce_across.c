@@ -115,13 +115,7 @@ static inline row load_row(const strip *s, int64_t t, int slot)
         int k = r->term_input[0];
         return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
     }
-    /* A program that runs has data, and the first terms of all inputs. */
-    /* NOLINTBEGIN(clang-analyzer-core.*) */
-    s->data[0] = to;
-    for (int k = 0; k < r->inputs; k++)
-        s->data[1 + k] = (char *)s->first[k] + term_offset(r, k, t);
-    /* NOLINTEND(clang-analyzer-core.*) */
-    mylib_run_row(&r->row_program, s->width, s->data);
+    run_terms(r, s->first, s->data, t, s->width, to);
     return (row){to, r->size};
 }
 
@@ -184,16 +178,11 @@ static int64_t narrow_lanes(const strip *s, int64_t t)
 static const char *narrow_rows(const strip *s, int64_t t, char *to)
 {
     const mylib_reducer *r = s->r;
-    const int64_t at = (s->block * MYLIB_BLOCK_TERMS + t) * s->width;
+    const int64_t n = narrow_lanes(s, t) * s->width;
+    t += s->block * MYLIB_BLOCK_TERMS;
     if (r->term_inputs == 1)
-        return s->first[r->term_input[0]] + at * r->size;
-    /* A program that runs has data, and the first terms of all inputs. */
-    /* NOLINTBEGIN(clang-analyzer-core.*) */
-    s->data[0] = to;
-    for (int k = 0; k < r->inputs; k++)
-        s->data[1 + k] = (char *)s->first[k] + at * r->row_program.stride[1 + k];
-    /* NOLINTEND(clang-analyzer-core.*) */
-    mylib_run_row(&r->row_program, narrow_lanes(s, t) * s->width, s->data);
+        return s->first[r->term_input[0]] + term_offset(r, r->term_input[0], t);
+    run_terms(r, s->first, s->data, t, n, to);
     return to;
 }
 
@@ -265,10 +254,8 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     const int64_t below = room_rows(r) * s.nbytes;
     const int64_t room_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
     s.room = mylib_reducer_begin_task(r, &row_data, (size_t)room_nbytes, &memory);
-    if (s.room == NULL) {
-        atomic_store(&r->out_of_memory, 1);
+    if (s.room == NULL)
         return;
-    }
     s.data = row_data.data;
     for (int k = 0; k < r->inputs; k++)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
@@ -287,13 +274,9 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
             block_tree_add(r, &tree, s.room);
     }
     const char *rows = end - begin > 1 ? block_tree_result(r, &tree) : s.room;
-    if (r->groups == 1) {
-        int64_t stride = l->strides[0][r->across];
-        mylib_reducer_store(r, l->data[0] + output_offset(r, 0, outer, r->across) + from * stride,
-                            stride, rows, s.width);
-    } else {
-        int64_t output = outer * l->shape[r->across] + from;
-        memcpy(r->partial + (g * r->outputs + output) * r->size, rows, (size_t)s.nbytes);
-    }
+    const int64_t stride = l->strides[0][r->across];
+    mylib_reducer_end_task(r, g, outer * l->shape[r->across] + from,
+                           l->data[0] + output_offset(r, 0, outer, r->across) + from * stride,
+                           stride, rows, s.width);
     free(memory);
 }

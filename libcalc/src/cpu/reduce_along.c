@@ -156,17 +156,16 @@ static char *panel_of(const mylib_reducer *r, const source *s, int k)
 /* Computes n terms from t on in `out`. */
 static void compute_terms(const mylib_reducer *r, const source *s, int64_t t, int64_t n, char *out)
 {
-    for (int64_t done = 0, m; done < n; done += m) {
-        m = s->panel != NULL ? n : terms_in_row(r, t + done, n - done);
-        /* A program that runs has data, and the first terms of all inputs. */
-        /* NOLINTBEGIN(clang-analyzer-core.*) */
-        s->data[0] = out + done * r->term_size;
+    if (s->panel != NULL) {
+        s->data[0] = out;
         for (int k = 0; k < r->inputs; k++)
-            s->data[1 + k] = s->panel != NULL
-                                 ? panel_of(r, s, k) + (t - s->panel_term) * input_size(r, k)
-                                 : (char *)s->first[k] + term_offset(r, k, t + done);
-        /* NOLINTEND(clang-analyzer-core.*) */
-        mylib_run_row(&r->row_program, m, s->data);
+            s->data[1 + k] = panel_of(r, s, k) + (t - s->panel_term) * input_size(r, k);
+        mylib_run_row(&r->row_program, n, s->data);
+        return;
+    }
+    for (int64_t done = 0, m; done < n; done += m) {
+        m = terms_in_row(r, t + done, n - done);
+        run_terms(r, s->first, s->data, t + done, m, out + done * r->term_size);
     }
 }
 
@@ -252,10 +251,8 @@ void mylib_reduce_along(void *context, int thread, int64_t i)
     source s;
     void *memory;
     s.buffer[0] = mylib_reducer_begin_task(r, &row_data, first + buffer_nbytes(r, 1), &memory);
-    if (s.buffer[0] == NULL) {
-        atomic_store(&r->out_of_memory, 1);
+    if (s.buffer[0] == NULL)
         return;
-    }
     s.buffer[1] = s.buffer[0] + first;
     s.panel_term = 0;
     s.data = row_data.data;
@@ -270,11 +267,8 @@ void mylib_reduce_along(void *context, int thread, int64_t i)
         for (int k = 0; k < r->inputs; k++)
             s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, output, -1);
         reduce_group(r, &s, g, (char *)&result);
-        if (r->groups == 1)
-            mylib_reducer_store(r, l->data[0] + output_offset(r, 0, output, -1), 0, (char *)&result,
-                                1);
-        else
-            memcpy(r->partial + (g * r->outputs + output) * r->size, &result, (size_t)r->size);
+        mylib_reducer_end_task(r, g, output, l->data[0] + output_offset(r, 0, output, -1), 0,
+                               (char *)&result, 1);
     }
     free(s.panel);
     free(memory);

@@ -5,7 +5,7 @@
 #include "cpu/reduce.h"
 #include "flags.h"
 
-char *mylib_reducer_begin_task(const mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
+char *mylib_reducer_begin_task(mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
                                void **memory)
 {
     size_t used = 0, apart = 0;
@@ -17,8 +17,10 @@ char *mylib_reducer_begin_task(const mylib_reducer *r, mylib_row_data *row_data,
     *memory = NULL;
     row_data->data = NULL;
     if ((apart != 0 || !fits) &&
-        posix_memalign(memory, MYLIB_LINE_NBYTES, apart + (fits ? 0 : room_nbytes)) != 0)
+        posix_memalign(memory, MYLIB_LINE_NBYTES, apart + (fits ? 0 : room_nbytes)) != 0) {
+        atomic_store(&r->out_of_memory, 1);
         return NULL;
+    }
     if (r->term_inputs == 0)
         mylib_row_data_init(row_data, &r->row_program, apart != 0 ? *memory : NULL);
     return fits ? row_data->registers + used : (char *)*memory + apart;
@@ -42,6 +44,15 @@ void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, cons
     src += r->size - (int64_t)size;
 #endif
     mylib_copy_strided(size, n, out, stride, src, r->size);
+}
+
+void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, char *out,
+                            int64_t stride, const char *src, int64_t n)
+{
+    if (r->groups == 1)
+        mylib_reducer_store(r, out, stride, src, n);
+    else
+        memcpy(r->partial + (g * r->outputs + output) * r->size, src, (size_t)(n * r->size));
 }
 
 #define TAKE_FIRST(s)                                                                              \

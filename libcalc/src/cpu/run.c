@@ -180,9 +180,7 @@ static mylib_status run_tiles(const cpu_run *whole, int d)
     int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
     mylib_strides few[MYLIB_FEW_ROWS];
     mylib_layout part;
-    mylib_status st = mylib_take_rows(&part, few, l->operands);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_take_rows(&part, few, l->operands));
     mylib_layout_copy(&part, l);
     const cpu_run r = {whole->rp, &part, whole->memory, whole->threads};
     cut_dimension(&part, d, 0, whole_rows);
@@ -216,9 +214,7 @@ static mylib_status cpu_run_init(cpu_run *r, mylib_row_program *rp, const mylib_
     *r = (cpu_run){rp, l, NULL, threads};
     for (int k = 0; k < l->operands; k++)
         strides[k] = l->strides[k][l->ndim - 1];
-    mylib_status st = mylib_row_program_init(rp, p, strides);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_row_program_init(rp, p, strides));
     if (rp->memory_nbytes != 0 &&
         posix_memalign(&memory, MYLIB_LINE_NBYTES, (size_t)threads * rp->memory_nbytes) != 0) {
         mylib_row_program_free(rp);
@@ -229,10 +225,10 @@ static mylib_status cpu_run_init(cpu_run *r, mylib_row_program *rp, const mylib_
     return MYLIB_OK;
 }
 
-static void cpu_run_free(cpu_run *r, mylib_row_program *rp)
+static void cpu_run_free(const cpu_run *r)
 {
     free(r->memory);
-    mylib_row_program_free(rp);
+    mylib_row_program_free(r->rp);
 }
 
 mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
@@ -257,7 +253,7 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
         run_layout(&r);
     else
         st = run_tiles(&r, d);
-    cpu_run_free(&r, &rp);
+    cpu_run_free(&r);
     return st;
 }
 
@@ -276,12 +272,10 @@ mylib_status mylib_cpu_run_in_order(const mylib_program *p, const mylib_layout *
 {
     mylib_row_program rp;
     cpu_run r;
-    mylib_status st = cpu_run_init(&r, &rp, p, l, 1);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(cpu_run_init(&r, &rp, p, l, 1));
     int64_t step = keeps_order(p, l) ? l->count : 1;
     for (int64_t i = 0; i < l->count; i += step)
         run_range(&r, 0, i, i + step, 0);
-    cpu_run_free(&r, &rp);
+    cpu_run_free(&r);
     return MYLIB_OK;
 }

@@ -144,7 +144,7 @@ mylib_status mylib_row_program_init(mylib_row_program *rp, const mylib_program *
     return MYLIB_OK;
 }
 
-void mylib_row_program_free(mylib_row_program *rp)
+void mylib_row_program_free(const mylib_row_program *rp)
 {
     if (rp->calls != rp->few)
         free(rp->calls);

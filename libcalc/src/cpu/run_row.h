@@ -47,7 +47,7 @@ typedef struct mylib_row_program {
  */
 mylib_status mylib_row_program_init(mylib_row_program *rp, const mylib_program *program,
                                     const int64_t *strides);
-void mylib_row_program_free(mylib_row_program *rp);
+void mylib_row_program_free(const mylib_row_program *rp);
 
 /*
  * A thread's pointers to the operands, registers and constants, and the registers of programs that

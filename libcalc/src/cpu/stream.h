@@ -76,28 +76,6 @@ static inline void stream_line(char *dst, const char *src)
 #define LOOP(op, s, loop) LINES(op, s, _Alignas(LINE) char line[LINE]; loop; stream_line(out, line))
 #define BINARY(op, s) LOOP(op, s, binary_loops_##s(op##_##s, 0, m, line, w, a, w, b, w))
 #define UNARY(op, s) LOOP(op, s, unary_loops_##s(op##_##s, 0, m, line, w, a, w))
-#define UNSIGNED_AND_FLOATS(X, op) X(op, u8) X(op, u16) X(op, u32) X(op, u64) X(op, f32) X(op, f64)
-UNSIGNED_AND_FLOATS(BINARY, add)
-UNSIGNED_AND_FLOATS(BINARY, subtract)
-UNSIGNED_AND_FLOATS(BINARY, multiply)
-UNSIGNED_AND_FLOATS(UNARY, negative)
-UNSIGNED_AND_FLOATS(UNARY, square)
-BINARY(divide, f32)
-BINARY(divide, f64)
-UNARY(absolute, f32)
-UNARY(absolute, f64)
-UNARY(sqrt, f32)
-UNARY(sqrt, f64)
-MYLIB_SET_INT(BINARY, minimum)
-MYLIB_SET_INT(BINARY, maximum)
-BINARY(bitwise_and, u64)
-BINARY(bitwise_or, u64)
-BINARY(bitwise_xor, u64)
-UNARY(invert, u64)
-#undef UNSIGNED_AND_FLOATS
-#undef UNARY
-#undef BINARY
-#undef LOOP
 
 /* Lines of f16 are f32 in between, in registers too. */
 #if defined(HAS_V4)
@@ -126,41 +104,63 @@ static ALWAYS_INLINE void stream_narrow_line(char *dst, const float *src)
 #undef STREAM_HALVES
 #undef NARROW
 #undef WIDEN
-#define HALF(op)                                                                                   \
-    LINES(op, f16, _Alignas(LINE) float x[LINE / sizeof(t_f16)];                                   \
+#define IN_FLOATS(op, s)                                                                           \
+    LINES(op, s, _Alignas(LINE) float x[LINE / sizeof(t_f16)];                                     \
           _Alignas(LINE) float y[LINE / sizeof(t_f16)]; const ptrdiff_t size = sizeof(float);      \
           (void)w; widen_line(x, a); widen_line(y, b);                                             \
           binary_loops_f32(op##_f32, 0, m, (char *)x, size, (char *)x, size, (char *)y, size);     \
           stream_narrow_line(out, x))
-HALF(add)
-HALF(subtract)
-HALF(multiply)
-HALF(divide)
-#undef HALF
-#if defined(HAS_V4)
 
+#if defined(HAS_V4)
 static inline void stream_lanes_f32(char *p, __m512 x) { _mm512_stream_ps((float *)p, x); }
 static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((double *)p, x); }
+#endif
 
-/* Minima and maxima leave no flags (variants.h). */
-#define LANES(op, s, lanes)                                                                        \
+#define LANES(op, s)                                                                               \
     LINES(op##_any, s,                                                                             \
           for (ptrdiff_t i = 0; i < m; i += LANES_##s)                                             \
-              stream_lanes_##s(out + i * w, lanes(load_lanes_##s(0xffff, a + i * w),               \
-                                                  load_lanes_##s(0xffff, b + i * w))))             \
+              stream_lanes_##s(out + i * w, op##_lanes_##s(load_lanes_##s(0xffff, a + i * w),      \
+                                                           load_lanes_##s(0xffff, b + i * w))))    \
     static void op##_lines_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b, \
                                ptrdiff_t sb)                                                       \
     {                                                                                              \
-        const int flags = mylib_test_flags();                                                      \
-        op##_any_lines_##s(n, out, a, sa, b, sb);                                                  \
-        mylib_restore_flags(flags);                                                                \
+        QUIETLY(s, op##_any_lines_##s(n, out, a, sa, b, sb))                                       \
     }
-LANES(minimum, f32, minimum_lanes_f32)
-LANES(minimum, f64, minimum_lanes_f64)
-LANES(maximum, f32, maximum_lanes_f32)
-LANES(maximum, f64, maximum_lanes_f64)
-#undef LANES
+
+#define FLOATS(X, op) X(op, f32) X(op, f64)
+#define NUMBERS(X, op) X(op, u8) X(op, u16) X(op, u32) X(op, u64) FLOATS(X, op)
+#if defined(HAS_V4)
+#define LANE_OPS(LANES) FLOATS(LANES, minimum) FLOATS(LANES, maximum)
+#else
+#define LANE_OPS(LANES)
 #endif
+/* The loops, by their forms.  lookup_lines() says which other types go through them. */
+#define LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)                                                  \
+    NUMBERS(BINARY, add)                                                                           \
+    NUMBERS(BINARY, subtract)                                                                      \
+    NUMBERS(BINARY, multiply)                                                                      \
+    NUMBERS(UNARY, negative)                                                                       \
+    NUMBERS(UNARY, square)                                                                         \
+    FLOATS(BINARY, divide)                                                                         \
+    FLOATS(UNARY, absolute)                                                                        \
+    FLOATS(UNARY, sqrt)                                                                            \
+    MYLIB_SET_INT(BINARY, minimum)                                                                 \
+    MYLIB_SET_INT(BINARY, maximum)                                                                 \
+    BINARY(bitwise_and, u64)                                                                       \
+    BINARY(bitwise_or, u64)                                                                        \
+    BINARY(bitwise_xor, u64)                                                                       \
+    UNARY(invert, u64)                                                                             \
+    IN_FLOATS(add, f16)                                                                            \
+    IN_FLOATS(subtract, f16)                                                                       \
+    IN_FLOATS(multiply, f16)                                                                       \
+    IN_FLOATS(divide, f16)                                                                         \
+    LANE_OPS(LANES)
+LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)
+#undef LANES
+#undef IN_FLOATS
+#undef UNARY
+#undef BINARY
+#undef LOOP
 #undef LINES
 #undef LINE
 #endif
@@ -169,64 +169,27 @@ LANES(maximum, f64, maximum_lanes_f64)
 
 static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
 {
-    switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #if defined(HAS_V3)
-#define CASE(op, s, t)                                                                             \
+    if (op == MYLIB_OP_add || op == MYLIB_OP_subtract || op == MYLIB_OP_negative)
+        type = mylib_part_type(type);
+    if (op >= MYLIB_OP_bitwise_and && op <= MYLIB_OP_invert && type <= MYLIB_U64)
+        type = MYLIB_U64; /* of any size, and any sign */
+    else if (op != MYLIB_OP_minimum && op != MYLIB_OP_maximum && type <= MYLIB_I64)
+        type = (mylib_type)(type + (MYLIB_U8 - MYLIB_I8)); /* the same modulo 2^N */
+    switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
+#define CASE(op, s)                                                                                \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
-        return op##_lines_##t;
-#define SAME(op, s) CASE(op, s, s)
-#define INTEGERS(op, t8, t16, t32, t64)                                                            \
-    CASE(op, i8, t8)                                                                               \
-    CASE(op, u8, t8)                                                                               \
-    CASE(op, i16, t16)                                                                             \
-    CASE(op, u16, t16)                                                                             \
-    CASE(op, i32, t32)                                                                             \
-    CASE(op, u32, t32)                                                                             \
-    CASE(op, i64, t64)                                                                             \
-    CASE(op, u64, t64)
-#define NUMBERS(op) INTEGERS(op, u8, u16, u32, u64) SAME(op, f32) SAME(op, f64)
-#define BY_PARTS(op) CASE(op, c64, f32) CASE(op, c128, f64)
-#define BITS(op) INTEGERS(op, u64, u64, u64, u64)
-        NUMBERS(add)
-        NUMBERS(subtract)
-        NUMBERS(multiply)
-        NUMBERS(negative)
-        NUMBERS(square)
-        BY_PARTS(add)
-        BY_PARTS(subtract)
-        BY_PARTS(negative)
-        SAME(divide, f32)
-        SAME(divide, f64)
-        SAME(absolute, f32)
-        SAME(absolute, f64)
-        SAME(sqrt, f32)
-        SAME(sqrt, f64)
-        MYLIB_SET_INT(SAME, minimum)
-        MYLIB_SET_INT(SAME, maximum)
-        BITS(bitwise_and)
-        BITS(bitwise_or)
-        BITS(bitwise_xor)
-        BITS(invert)
-        SAME(add, f16)
-        SAME(subtract, f16)
-        SAME(multiply, f16)
-        SAME(divide, f16)
-#if defined(HAS_V4)
-        SAME(minimum, f32)
-        SAME(minimum, f64)
-        SAME(maximum, f32)
-        SAME(maximum, f64)
-#endif
-#undef BITS
-#undef BY_PARTS
-#undef NUMBERS
-#undef INTEGERS
-#undef SAME
+        return op##_lines_##s;
+        LINE_OPS(CASE, CASE, CASE, CASE)
 #undef CASE
-#endif
-    default:
-        return NULL;
+#undef LINE_OPS
+#undef LANE_OPS
+#undef NUMBERS
+#undef FLOATS
     }
+#endif
+    (void)op, (void)type;
+    return NULL;
 }
 
 #endif /* MYLIB_STREAM_H */

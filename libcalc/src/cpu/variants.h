@@ -52,18 +52,12 @@ PAIRS(subtract, c128, f64)
 
 /* ---- Quiet minima and maxima ---------------------------------------------------------------- */
 
-/* Their comparisons leave no flags either (elementwise.h). */
 #define QUIET(op, s, kernel)                                                                       \
-    KERNEL(op##_quiet_##s)                                                                         \
-    {                                                                                              \
-        int flags = mylib_test_flags();                                                            \
-        kernel(n, out, so, a, sa, b, sb);                                                          \
-        mylib_restore_flags(flags);                                                                \
-    }
+    KERNEL(op##_quiet_##s) { QUIETLY(s, kernel(n, out, so, a, sa, b, sb)) }
 #define QUIETS(op)                                                                                 \
-    QUIET(op, f16, IN_VECTORS(op, f16, kernel))                                                    \
-    QUIET(op, f32, IN_VECTORS(op, f32, kernel))                                                    \
-    QUIET(op, f64, IN_VECTORS(op, f64, kernel))                                                    \
+    QUIET(op, f16, IN_VECTORS(op, f16))                                                            \
+    QUIET(op, f32, IN_VECTORS(op, f32))                                                            \
+    QUIET(op, f64, IN_VECTORS(op, f64))                                                            \
     QUIET(op, c64, op##_kernel_c64)                                                                \
     QUIET(op, c128, op##_kernel_c128)
 QUIETS(minimum)
