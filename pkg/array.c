@@ -97,66 +97,56 @@ static PyObject *tuple_of(int ndim, const int64_t *values)
     return tuple;
 }
 
-static PyObject *get_shape(PyObject *object, void *unused)
+static PyObject *get_shape(PyObject *object, void *Py_UNUSED(unused))
 {
     const mylib_array *a = &((array_object *)object)->a;
-    (void)unused;
     return tuple_of(a->ndim, a->shape);
 }
 
-static PyObject *get_strides(PyObject *object, void *unused)
+static PyObject *get_strides(PyObject *object, void *Py_UNUSED(unused))
 {
     const mylib_array *a = &((array_object *)object)->a;
-    (void)unused;
     return tuple_of(a->ndim, a->strides);
 }
 
-static PyObject *get_dtype(PyObject *object, void *unused)
+static PyObject *get_dtype(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return (PyObject *)PyArray_DescrFromType(num_of_type(((array_object *)object)->a.type));
 }
 
-static PyObject *get_device(PyObject *object, void *unused)
+static PyObject *get_device(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyUnicode_FromFormat("cuda:%d", (int)((array_object *)object)->a.device.index);
 }
 
-static PyObject *get_ordinal(PyObject *object, void *unused)
+static PyObject *get_ordinal(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromLong(((array_object *)object)->a.device.index);
 }
 
-static PyObject *get_pointer(PyObject *object, void *unused)
+static PyObject *get_pointer(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromVoidPtr(((array_object *)object)->a.data);
 }
 
-static PyObject *get_ndim(PyObject *object, void *unused)
+static PyObject *get_ndim(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromLong(((array_object *)object)->a.ndim);
 }
 
-static PyObject *get_size(PyObject *object, void *unused)
+static PyObject *get_size(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromLongLong(((array_object *)object)->count);
 }
 
-static PyObject *get_itemsize(PyObject *object, void *unused)
+static PyObject *get_itemsize(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromSize_t(mylib_type_size(((array_object *)object)->a.type));
 }
 
-static PyObject *get_nbytes(PyObject *object, void *unused)
+static PyObject *get_nbytes(PyObject *object, void *Py_UNUSED(unused))
 {
     array_object *array = (array_object *)object;
-    (void)unused;
     return PyLong_FromLongLong(array->count * (int64_t)mylib_type_size(array->a.type));
 }
 
@@ -174,21 +164,18 @@ static int has_order(const array_object *array, int is_fortran)
     return 1;
 }
 
-static PyObject *get_c_contiguous(PyObject *object, void *unused)
+static PyObject *get_c_contiguous(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyBool_FromLong(has_order((array_object *)object, 0));
 }
 
-static PyObject *get_f_contiguous(PyObject *object, void *unused)
+static PyObject *get_f_contiguous(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyBool_FromLong(has_order((array_object *)object, 1));
 }
 
-static PyObject *get_readonly(PyObject *object, void *unused)
+static PyObject *get_readonly(PyObject *object, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyBool_FromLong(((array_object *)object)->is_readonly);
 }
 
@@ -553,12 +540,8 @@ static PyObject *item_function(PyObject *module, PyObject *object)
         return NULL;
     int failed = note_use(array->memory, stream) < 0;
     if (!failed) {
-        Py_BEGIN_ALLOW_THREADS
-            status = mylib_copy_array(stream_handle(stream), &target, &source);
-        Py_END_ALLOW_THREADS
-        failed = status != MYLIB_OK;
-        if (failed)
-            raise_status(state, status);
+        WITHOUT_GIL(status = mylib_copy_array(stream_handle(stream), &target, &source));
+        failed = check_status(state, status) < 0;
     }
     Py_XDECREF(stream);
     if (failed)

@@ -46,9 +46,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return (PyObject *)stream;
     }
     mylib_status status;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_stream_create(stream->device, &stream->handle);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_stream_create(stream->device, &stream->handle));
     if (status != MYLIB_OK) {
         Py_DECREF(stream);
         return raise_status(core_state_of(type), status);
@@ -83,9 +81,7 @@ static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
     stream_object *stream = (stream_object *)object;
     mylib_status status;
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_synchronize(stream->device, stream->handle);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_synchronize(stream->device, stream->handle));
     return none_or_raise(core_state_of(Py_TYPE(object)), status);
 }
 
@@ -177,9 +173,7 @@ int note_use(PyObject *memory, PyObject *stream)
 
 static void synchronize(mylib_device device, void *stream)
 {
-    Py_BEGIN_ALLOW_THREADS
-        mylib_synchronize(device, stream);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(mylib_synchronize(device, stream));
 }
 
 /*
@@ -291,9 +285,7 @@ static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes,
     void *data;
     mylib_status status;
     for (int attempt = 0; attempt < 2; attempt++) {
-        Py_BEGIN_ALLOW_THREADS
-            status = mylib_alloc(device, nbytes, stream_handle(stream), &data);
-        Py_END_ALLOW_THREADS
+        WITHOUT_GIL(status = mylib_alloc(device, nbytes, stream_handle(stream), &data));
         if (status != MYLIB_ERR_NO_MEMORY)
             break;
         /* Arrays in reference cycles may hold memory. */

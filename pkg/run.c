@@ -417,9 +417,7 @@ static PyObject *copy_function(PyObject *module, PyObject *args)
     mylib_status status;
     if (take_all(&c, args, 2, "copy") < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
     return finish(&c, status);
 }
 
@@ -432,10 +430,8 @@ static PyObject *select_function(PyObject *module, PyObject *args)
     mylib_status status;
     if (take_all(&c, args, 4, "select") < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1],
-                              &c.arrays[2], &c.arrays[3]);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1],
+                                      &c.arrays[2], &c.arrays[3]));
     return finish(&c, status);
 }
 
@@ -498,19 +494,14 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
             done = FAILED;
     }
     if (done == DONE) {
-        Py_BEGIN_ALLOW_THREADS
-            status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1],
-                                  &c.arrays[2], &c.arrays[3]);
-        Py_END_ALLOW_THREADS
-        if (status != MYLIB_OK) {
-            raise_status(c.state, status);
-            done = FAILED;
-        }
+        WITHOUT_GIL(status = mylib_select(c.device, stream_handle(c.stream), &c.arrays[0],
+                                          &c.arrays[1], &c.arrays[2], &c.arrays[3]));
+        done = check_status(c.state, status) < 0 ? FAILED : DONE;
     }
     release(&c);
     if (done != DONE)
         Py_CLEAR(out);
-    return done > DONE ? Py_NewRef(Py_NotImplemented) : out;
+    return answer(done, out);
 }
 
 /* Copies an Array into a result, from index `begin` of an axis on. */
@@ -527,13 +518,9 @@ static int copy_part(core_state *state, PyObject *result, PyObject *source, int 
     shape[axis] = c.arrays[1].shape[axis];
     part->data = (char *)part->data + begin * part->strides[axis];
     part->shape = shape;
-    Py_BEGIN_ALLOW_THREADS
-        status = mylib_copy_array(stream_handle(c.stream), part, &c.arrays[1]);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), part, &c.arrays[1]));
     release(&c);
-    if (status != MYLIB_OK)
-        raise_status(state, status);
-    return status != MYLIB_OK ? -1 : 0;
+    return check_status(state, status);
 }
 
 /*
@@ -660,10 +647,8 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
             return NULL;
         }
     }
-    Py_BEGIN_ALLOW_THREADS
-        status =
-            mylib_arange(stream_handle(c.stream), &c.arrays[0], c.arrays[1].data, c.arrays[2].data);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(status = mylib_arange(stream_handle(c.stream), &c.arrays[0], c.arrays[1].data,
+                                      c.arrays[2].data));
     return finish(&c, status);
 }
 
@@ -698,12 +683,10 @@ static PyObject *map_function(PyObject *module, PyObject *args)
         return NULL;
     mylib_status status;
     int flags;
-    Py_BEGIN_ALLOW_THREADS
-        mylib_clear_flags();
-        status =
-            mylib_map((mylib_op)op, c.device, stream_handle(c.stream), &c.arrays[0], &c.arrays[1]);
-        flags = test_flags();
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(mylib_clear_flags();
+                status = mylib_map((mylib_op)op, c.device, stream_handle(c.stream), &c.arrays[0],
+                                   &c.arrays[1]);
+                flags = test_flags());
     PyObject *done = finish(&c, status);
     Py_XDECREF(done);
     return done != NULL ? PyLong_FromLong(flags) : NULL;

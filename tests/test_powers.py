@@ -362,3 +362,24 @@ def test_pandas_computes_here() -> None:
     a = np.random.default_rng(0).uniform(0, 10, 1000)
     series = pcd.power(pd.Series(a), 3.0)
     oracle.assert_same(series.to_numpy(), pcd.power(a, 3.0))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_the_exponent_2(dtype: str, device: str) -> None:
+    """One exponent 2 takes the way of `square`: the bits are those of many exponents."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**63, 5000, dtype=np.uint64).view(dtype)
+    x = np.concatenate([bits, np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-5, -3.0], dtype)])
+    twos = np.full_like(x, 2)
+    with np.errstate(all="ignore"):
+        for exponent in (2, 2.0, twos[0], twos[:1]):
+            result = pcd.power(x, exponent, device=device)
+            expected = pcd.power(x, twos, device=device)
+            is_nan = np.isnan(expected)
+            assert result.dtype == expected.dtype
+            assert (np.isnan(result) == is_nan).all()
+            assert result[~is_nan].tobytes() == expected[~is_nan].tobytes()
+    big = np.full(10, np.finfo(dtype).max, dtype)
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        pcd.power(big, 2, device=device)
