@@ -22,12 +22,11 @@
  */
 #include <type_traits>
 
-#include "interpreter.cuh"
+#include "reduction.cuh"
 
 namespace
 {
 
-constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS, ROWS = TERMS / LANES;
 constexpr int WARPS = THREADS / WARP;
 constexpr int STEPS = 8;       /* of the tree over the lanes */
 constexpr int MAX_LEVELS = 32; /* of the tree over the blocks */
@@ -42,26 +41,15 @@ typedef mylib_reduce_args reduce_args;
 /* ---- Values -------------------------------------------------------------------------------- */
 
 /*
- * A run-time choice among all reductions: where memory is not the limit, one kernel for all saves
- * much code.
+ * The same by a call: where memory is not the limit, one kernel for all reductions, and one copy of
+ * them, save much code.
  */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
 {
-    switch (reduction) {
-    case MYLIB_SUM:
-        return combine<MYLIB_SUM>()(a, b);
-    case MYLIB_PROD:
-        return combine<MYLIB_PROD>()(a, b);
-    case MYLIB_MIN:
-        return combine<MYLIB_MIN>()(a, b);
-    default:
-        return combine<MYLIB_MAX>()(a, b);
-    }
+    return combine_any(reduction)(a, b);
 }
-struct combine_any {
-    static constexpr int REDUCTION = -1;
-    int reduction;
-    __device__ __forceinline__ combine_any(const reduce_args &args) : reduction(args.reduction) {}
+struct combine_by_call : combine_any {
+    __device__ __forceinline__ combine_by_call(int number) : combine_any(number) {}
     template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
     {
         return combine_by_number(reduction, a, b);
@@ -73,8 +61,8 @@ struct combine_any {
  * order of the terms gives it, so a lane takes a run of consecutive terms, and the last term stands
  * in for missing ones.
  */
-struct combine_runs : combine_any {
-    __device__ __forceinline__ combine_runs(const reduce_args &args) : combine_any(args) {}
+struct combine_runs : combine_by_call {
+    __device__ __forceinline__ combine_runs(int number) : combine_by_call(number) {}
 };
 template <typename F> constexpr bool IN_RUNS = std::is_same<F, combine_runs>::value;
 
@@ -99,12 +87,6 @@ template <typename C, typename S> __host__ __device__ constexpr bool widens()
     return std::is_same<C, t_f64>::value &&
            (std::is_same<S, t_f32>::value || std::is_same<S, t_i64>::value ||
             std::is_same<S, t_u64>::value);
-}
-
-/* Returns the least number of an integer type. */
-template <typename C> __device__ __forceinline__ C lowest_of()
-{
-    return (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
 }
 
 /*
@@ -330,20 +312,6 @@ __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output,
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
 /*
- * Initial value of sums of floats: -0 + x is x for every x.  Other reductions begin with their
- * first term.
- */
-template <int R, typename C> __device__ __forceinline__ C neutral()
-{
-    if constexpr (class_of<C>::value == COMPLEX)
-        return {neutral<R, typename real_of<C>::type>(), neutral<R, typename real_of<C>::type>()};
-    else if constexpr (class_of<C>::value == FLOAT)
-        return R == MYLIB_SUM ? (C)-0.0 : (C)0;
-    else
-        return 0;
-}
-
-/*
  * Reduces a full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v
  * of thread t is lane (32 v + t) E + j.  A chunk of rows is loaded before the first is used.
  */
@@ -356,7 +324,10 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
     C acc[V][E];
 #pragma unroll
     for (int i = 0; i < V * E; i++)
-        acc[i / E][i % E] = neutral<F::REDUCTION, C>();
+        if constexpr (F::REDUCTION == MYLIB_SUM) /* others begin with their first term */
+            acc[i / E][i % E] = identity<MYLIB_SUM, C>();
+        else
+            acc[i / E][i % E] = C();
     a += t * 16;
     b += t * 16;
 #pragma unroll 1
@@ -506,7 +477,7 @@ template <typename F, typename C, typename S, bool DOT>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
     int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
@@ -540,11 +511,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         int left = 1;
         while (left < WARPS && begin + left * args.group < args.blocks)
             left++;
-#pragma unroll 1
-        for (int step = 1; step < left; step *= 2)
-#pragma unroll 1
-            for (int i = 0; i + step < left; i += 2 * step)
-                room[i] = f(room[i], room[i + step]);
+        reduce_pairwise(f, room, left);
         finish(args, output, part, room[0]);
     }
 }
@@ -565,12 +532,6 @@ template <int R, typename S>
 using exact_type =
     std::conditional_t<IS_SMALL<R, S>,
                        std::conditional_t<class_of<S>::value == SIGNED, int32_t, uint32_t>, t_i64>;
-
-template <int R, typename P> __device__ __forceinline__ P identity()
-{
-    static_assert(R != MYLIB_MIN, "a maximum of flipped bits");
-    return R == MYLIB_SUM ? (P)0 : R == MYLIB_PROD ? (P)1 : lowest_of<P>();
-}
 
 /* Returns the bits to flip in a word of elements of at most four bytes. */
 template <int R, typename S> __device__ __forceinline__ uint32_t flip_of_word(uint64_t flip)
@@ -901,7 +862,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     short_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     alignas(16) __shared__ unsigned char storage[MYLIB_SHORT_TILE + 16];
     char *tile = (char *)storage;
     const int inner = args.kept_ndim - 1, stride = (int)args.in_strides[0][inner];
@@ -1067,12 +1028,7 @@ __device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
     if (part != 0)
         return;
     wait_for_bytes(&all.barrier);
-    int parts = (int)args.parts;
-#pragma unroll 1
-    for (int step = 1; step < parts; step *= 2)
-#pragma unroll 1
-        for (int i = 0; i + step < parts; i += 2 * step)
-            all.value[i] = f(all.value[i], all.value[i + step]);
+    reduce_pairwise(f, all.value, (int)args.parts);
     store_output(args, output, all.value[0]);
 }
 #else
@@ -1158,7 +1114,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     lanes_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
     C *level = (C *)levels, *room = (C *)storage;
@@ -1326,7 +1282,7 @@ template <typename F, typename C, int W>
 __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>)
     columns_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     typedef columns_of<C, W> values;
     constexpr int SOME_BITS = 3;
     alignas(16) __shared__ unsigned char storage[STEPS * THREADS * sizeof(values)];
@@ -1408,7 +1364,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     constexpr int SOME = 8;
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
     C *room = (C *)storage, level[MAX_LEVELS], value = C();
@@ -1463,7 +1419,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     constexpr bool IS_INTEGER = class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED;
     constexpr int W = 16 / sizeof(C);
     constexpr bool IS_COMPLEX = real_of<C>::is_complex;
-    typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_any> ANY;
+    typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_by_call> ANY;
     /* Only sums are common for complex numbers. */
     typedef std::conditional_t<R != MYLIB_SUM && IS_COMPLEX, ANY, combine<R>> F;
     /* Sums and products modulo 2^64 have the same bits for signed and unsigned numbers. */
@@ -1504,7 +1460,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
                 kernel = columns_kernel<F, C, W>;
         break;
     case MYLIB_REDUCE_PARTS:
-        kernel = combine_kernel<combine_any, C>;
+        kernel = combine_kernel<combine_by_call, C>;
         break;
     }
     return kernel;
@@ -1512,17 +1468,9 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
 
 template <typename C> reduce_kernel kernel_of(const reduce_args *args)
 {
-    switch (args->reduction) {
-    case MYLIB_SUM:
-        return kernel_as<MYLIB_SUM, C>(args);
-    case MYLIB_PROD:
-        return kernel_as<MYLIB_PROD, C>(args);
-    case MYLIB_MIN:
-        return kernel_as<MYLIB_MIN, C>(args);
-    case MYLIB_MAX:
-        return kernel_as<MYLIB_MAX, C>(args);
-    }
-    return NULL;
+    return with_reduction((int)args->reduction, [&](auto known) {
+        return kernel_as<decltype(known)::REDUCTION, C>(args);
+    });
 }
 
 reduce_kernel kernel_for(const reduce_args *args)
@@ -1572,7 +1520,7 @@ cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
     /*
      * Ask the kernel that uses a multiprocessor most; all are compiled for the same architectures.
      */
-    const void *kernel = (const void *)lanes_kernel<combine_any, t_c128>;
+    const void *kernel = (const void *)lanes_kernel<combine_by_call, t_c128>;
     cudaFuncAttributes attributes;
     cudaLaunchConfig_t config = {};
     *blocks_ret = 1;
