@@ -528,8 +528,8 @@ struct sharing {
         steps = args.lane_bits - bits;
         const int64_t wanted =
             ((int64_t)blockIdx.x * (blockDim.x / WARP >> bits) + (warp >> bits)) * WARP + t % WARP;
-        is_own = wanted < args.rows;
-        output = is_own ? (int32_t)wanted : args.rows - 1;
+        is_own = wanted < args.walk.rows;
+        output = is_own ? (int32_t)wanted : args.walk.rows - 1;
     }
 };
 
@@ -544,7 +544,7 @@ __device__ __forceinline__ position<WAY> position_of_round(const fused_args &arg
         const int first = anew(threadIdx.x);
         const int32_t rows = mylib_fused_tile(&args, (int32_t)blockIdx.x);
         at.row = 0;
-        at.column = (int64_t)blockIdx.x * args.tile_rows * args.columns + first;
+        at.column = (int64_t)blockIdx.x * args.walk.tile_rows * args.columns + first;
         left = rows * (int)args.columns - first;
         apart = blockDim.x;
     } else {
@@ -608,7 +608,7 @@ __device__ __forceinline__ void reduce_tile(F f, const fused_args &args, const T
         for (int half = lanes / 2; half > 0; half /= 2)
             value = combine_pair(f, value, half);
         if (s == 0 && row < rows)
-            store_part(args, (int32_t)blockIdx.x * args.tile_rows + row, value);
+            store_part(args, (int32_t)blockIdx.x * args.walk.tile_rows + row, value);
     }
 }
 
@@ -740,7 +740,9 @@ template <typename T> const void *kernel_of(const fused_args &args)
                           : (const void *)fused_kernel<T, SPACED>;
 }
 
-cudaError_t launch(const fused_args *args, cudaStream_t stream)
+} // namespace
+
+mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 {
     void *parameters[] = {(void *)args};
     const void *kernel = NULL;
@@ -753,17 +755,11 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
 #undef DT
     }
     const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
-    return cudaLaunchKernel(
-        kernel, dim3((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts),
-        dim3((unsigned)args->threads), parameters, (size_t)mylib_fused_shared(args), stream);
-}
-
-} // namespace
-
-mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
-{
-    return mylib_from_cuda(launch(args, (cudaStream_t)stream), "cudaLaunchKernel", __FILE__,
-                           __LINE__);
+    const dim3 grid((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts);
+    const cudaError_t error =
+        cudaLaunchKernel(kernel, grid, dim3((unsigned)args->threads), parameters,
+                         (size_t)mylib_fused_shared(args), (cudaStream_t)stream);
+    return mylib_from_cuda(error, "cudaLaunchKernel", __FILE__, __LINE__);
 }
 
 void mylib_cuda_load_fused(void)

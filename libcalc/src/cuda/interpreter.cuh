@@ -165,6 +165,25 @@ template <typename T> struct number_of;
 MYLIB_STORED_TYPES(DT)
 #undef DT
 
+/* Calls g with what stands for a stored type, by its number; returns `otherwise` for no type. */
+template <typename T> struct type_of {
+    typedef T type;
+};
+#define TYPE_OF(tag) typename decltype(tag)::type
+#pragma nv_exec_check_disable
+template <typename R, typename G>
+__host__ __device__ __forceinline__ R with_type(int type, R otherwise, G g)
+{
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return g(type_of<t_##s>());
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return otherwise;
+}
+
 /*
  * Tells whether elements of type S are read in vectors and converted to D in registers: types that
  * are promoted to D and no larger than D. The other conversions are too many to compile for each
@@ -186,14 +205,8 @@ template <typename D, typename S> __host__ __device__ constexpr bool is_promoted
 /* Loads element i of an array of any stored type, aligned to its elements, and converts it. */
 template <typename T> __device__ T load_at(int input_type, const void *p, int64_t i)
 {
-    switch (input_type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return convert<T>(((const t_##s *)p)[i]);
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return T();
+    return with_type(input_type, T(),
+                     [=](auto s) { return convert<T>(((const TYPE_OF(s) *)p)[i]); });
 }
 template <typename T> __device__ T load_as(int input_type, const void *p)
 {

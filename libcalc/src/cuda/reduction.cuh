@@ -1,6 +1,6 @@
 /*
- * reduction.cuh - shared by the kernels that reduce: how two values are combined, and the trees over
- * the values of a thread, a warp and a block of terms, in the order of mylib.h.
+ * reduction.cuh - shared by the kernels that reduce: how two values are combined, and the trees
+ * over the values of a thread, a warp and a block of terms, in the order of mylib.h.
  *
  * A functor F combines two values of any type; F::REDUCTION is the reduction that it stands for, or
  * -1 if that is chosen at run time.
