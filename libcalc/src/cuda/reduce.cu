@@ -716,15 +716,13 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
         count = t < vectors ? (vectors - t + threads - 1) / threads : 0;
     }
     t_i64 *own = args.is_across ? room + threadIdx.x * per_vector : NULL;
-    switch (args.input_type[0]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (IS_WHOLE<t_##s>)                                                             \
-            value = reduce_integers<R, t_##s>(p, step, count, flip, own);                          \
-        break;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
+    value = with_type(args.input_type[0], value, [=](auto s) {
+        typedef TYPE_OF(s) S;
+        if constexpr (IS_WHOLE<S>)
+            return reduce_integers<R, S>(p, step, count, flip, own);
+        else
+            return identity<R, t_i64>();
+    });
     if (args.is_across) {
         const int width = per_vector << args.width_bits;
         __syncthreads();
@@ -826,17 +824,14 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
 {
     const char *p = a + own.offset;
     if constexpr (IS_WHOLE<C>) {
-        switch (args.input_type[0]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (IS_WHOLE<t_##s>)                                                             \
-            return reduce_short_words<F::REDUCTION, t_##s>(a, (int)args.terms, own.thread,         \
-                                                           own.bits, args.flip);                   \
-        break;
-            MYLIB_STORED_TYPES(DT)
-#undef DT
-        }
-        return C();
+        return with_type(args.input_type[0], C(), [&](auto s) {
+            typedef TYPE_OF(s) S;
+            if constexpr (IS_WHOLE<S>)
+                return reduce_short_words<F::REDUCTION, S>(a, (int)args.terms, own.thread, own.bits,
+                                                           args.flip);
+            else
+                return C();
+        });
     } else if (!args.is_stored_as_carrier[0]) {
         switch (args.input_type[0]) {
 #define DT(s, S)                                                                                   \
@@ -1466,37 +1461,25 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     return kernel;
 }
 
-template <typename C> reduce_kernel kernel_of(const reduce_args *args)
+reduce_kernel kernel_of(const reduce_args *args)
 {
-    return with_reduction((int)args->reduction, [&](auto known) {
-        return kernel_as<decltype(known)::REDUCTION, C>(args);
+    return with_type(args->computed, (reduce_kernel)NULL, [=](auto type) {
+        typedef TYPE_OF(type) C;
+        if constexpr (class_of<C>::value == FLOAT || real_of<C>::is_complex ||
+                      number_of<C>::value == MYLIB_I64 || number_of<C>::value == MYLIB_U64)
+            return with_reduction((int)args->reduction, [=](auto known) {
+                return kernel_as<decltype(known)::REDUCTION, C>(args);
+            });
+        else
+            return (reduce_kernel)NULL;
     });
-}
-
-reduce_kernel kernel_for(const reduce_args *args)
-{
-    switch (args->computed) {
-    case MYLIB_I64:
-        return kernel_of<t_i64>(args);
-    case MYLIB_U64:
-        return kernel_of<t_u64>(args);
-    case MYLIB_F32:
-        return kernel_of<t_f32>(args);
-    case MYLIB_F64:
-        return kernel_of<t_f64>(args);
-    case MYLIB_C64:
-        return kernel_of<t_c64>(args);
-    case MYLIB_C128:
-        return kernel_of<t_c128>(args);
-    }
-    return NULL;
 }
 
 } // namespace
 
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
 {
-    reduce_kernel kernel = kernel_for(args);
+    reduce_kernel kernel = kernel_of(args);
     void *parameters[] = {(void *)args};
     cudaLaunchAttribute cluster = {};
     cudaLaunchConfig_t config = {};
