@@ -28,6 +28,15 @@ static inline size_t mylib_round_up_to_lines(size_t nbytes)
     return (nbytes + MYLIB_LINE_NBYTES - 1) / MYLIB_LINE_NBYTES * MYLIB_LINE_NBYTES;
 }
 
+/* Tells whether operand k is the same element for all. */
+static inline int mylib_layout_is_single(const mylib_layout *layout, int k)
+{
+    for (int d = 0; d < layout->ndim; d++)
+        if (layout->strides[k][d] != 0 && layout->shape[d] > 1)
+            return 0;
+    return 1;
+}
+
 /*
  * Moves data[0..operands) from the first element of a layout to the element with a given number in
  * the layout's order, and writes the element's indices.  strides[k] belong to data[k].

@@ -130,16 +130,18 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
     mylib_statement s = args->statement;
     const int64_t size = (int64_t)mylib_type_size((mylib_type)s.type);
     mylib_strides strides[MYLIB_STRIDED_OPERANDS];
-    mylib_layout l = {
-        .ndim = args->ndim, .operands = args->operands, .count = 1, .strides = strides};
+    const int rows = args->walk.row_ndim; /* the columns follow */
+    mylib_layout l = {.ndim = rows + 1,
+                      .operands = args->operands,
+                      .count = (int64_t)args->walk.rows * args->columns,
+                      .strides = strides};
     int flags = mylib_test_flags();
     (void)stream;
     if (error != cudaSuccess)
         return error;
-    for (int d = 0; d < args->ndim; d++) {
-        l.shape[d] = args->shape[d];
-        l.count *= args->shape[d];
-    }
+    for (int d = 0; d < rows; d++)
+        l.shape[d] = args->walk.row_shape[d];
+    l.shape[rows] = args->columns;
     for (int k = 0; k < args->operands; k++) {
         int is_constant = k > 0 && args->access[k - 1] == MYLIB_ACCESS_CONSTANT;
         l.data[k] = is_constant ? (char *)(uintptr_t)args->constant[k - 1] : args->data[k];
@@ -147,8 +149,9 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
             l.data[k] += (MYLIB_STRIDED_VECTOR(size) - 1) * size;
         if (is_constant)
             s.operand[k - 1].type = (uint8_t)mylib_read_type(&s, k - 1);
-        for (int d = 0; d < args->ndim; d++)
-            l.strides[k][d] = is_constant ? 0 : args->strides[d][k];
+        for (int d = 0; d < rows; d++)
+            l.strides[k][d] = is_constant ? 0 : args->row_stride[d][k];
+        l.strides[k][rows] = is_constant ? 0 : args->column_stride[k];
     }
     return end_launch(flags, execute(&s, &l));
 }
@@ -549,7 +552,7 @@ static mylib_status reduce_fused(const mylib_fused_args *args)
     char *values = malloc((size_t)(args->columns * size));
     if (values == NULL)
         st = mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the terms of an output");
-    for (int64_t output = 0; output < args->rows && st == MYLIB_OK; output++) {
+    for (int64_t output = 0; output < args->walk.rows && st == MYLIB_OK; output++) {
         run_terms(args, output, values);
         for (int64_t p = 0; p < mylib_fused_parts(args) && st == MYLIB_OK; p++) {
             l.count = l.shape[0] =

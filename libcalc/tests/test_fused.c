@@ -128,7 +128,7 @@ static void check_reduction(const char *what, mylib_program p, const mylib_layou
         outputs *= l->shape[d];
     const int64_t part = mylib_fused_part(&args), set = mylib_fused_set(&args);
     const int64_t size = (int64_t)mylib_type_size((mylib_type)args.computed_type);
-    CHECK(args.columns == l->shape[kept_ndim] && args.rows == outputs &&
+    CHECK(args.columns == l->shape[kept_ndim] && args.walk.rows == outputs &&
               args.columns <= parts * part && args.columns > (parts - 1) * part,
           "%lld parts of %lld terms", (long long)parts, (long long)part);
     CHECK((args.sets & (args.sets - 1)) == 0 && set >= 1 && (set & (set - 1)) == 0 &&
@@ -140,11 +140,11 @@ static void check_reduction(const char *what, mylib_program p, const mylib_layou
     CHECK(blocks * each >= outputs && (blocks - 1) * each < outputs, "%lld blocks of %lld outputs",
           (long long)blocks, (long long)each);
     if (args.reduced_way == MYLIB_FUSED_SHORT)
-        CHECK(parts == 1 && args.tile_rows >= 1 &&
-                  args.tile_rows * (args.columns * size + args.gap) <= MYLIB_FUSED_TILE &&
+        CHECK(parts == 1 && args.walk.tile_rows >= 1 &&
+                  args.walk.tile_rows * (args.columns * size + args.gap) <= MYLIB_FUSED_TILE &&
                   (int64_t)args.rounds * args.threads * mylib_fused_elements(&args) >=
-                      args.tile_rows * args.columns,
-              "%d rows in %d rounds", (int)args.tile_rows, (int)args.rounds);
+                      args.walk.tile_rows * args.columns,
+              "%d rows in %d rounds", (int)args.walk.tile_rows, (int)args.rounds);
     if (args.reduced_way == MYLIB_FUSED_ACROSS)
         CHECK((int64_t)args.rounds << args.warp_bits >= mylib_lesser(args.columns, 256) &&
                   args.threads >> args.warp_bits >= MYLIB_CUDA_WARP,
@@ -298,17 +298,17 @@ static void test_limits(void)
 static int64_t check_place(const mylib_fused_args *args, const mylib_layout *l, int64_t row,
                            int64_t column, int k, const char *found, uint8_t *seen)
 {
-    const int last = l->ndim - 2;
+    const mylib_walk *w = &args->walk;
     int64_t number = 0, index[MYLIB_MAX_NDIM], right = 0;
     int is_taken[MYLIB_MAX_NDIM] = {0};
-    if (row < 0 || row >= args->rows || column < 0 || column >= args->columns)
+    if (row < 0 || row >= w->rows || column < 0 || column >= args->columns)
         return 1;
     index[l->ndim - 1] = column;
     /* The dimensions of the rows, innermost first; one may have moved in. */
-    for (int e = 0; e <= last; e++) {
+    for (int e = w->row_ndim - 1; e >= 0 && l->ndim > 1; e--) {
         int d = -1;
-        for (int from = last; from >= 0 && d < 0; from--) {
-            int is_it = !is_taken[from] && args->row_shape[e] == l->shape[from];
+        for (int from = l->ndim - 2; from >= 0 && d < 0; from--) {
+            int is_it = !is_taken[from] && w->row_shape[e] == l->shape[from];
             for (int j = 0; j < l->operands; j++)
                 is_it &= args->row_stride[e][j] == l->strides[j][from];
             d = is_it ? from : -1;
@@ -316,8 +316,8 @@ static int64_t check_place(const mylib_fused_args *args, const mylib_layout *l, 
         if (d < 0)
             return 1;
         is_taken[d] = 1;
-        index[d] = row % args->row_shape[e];
-        row /= args->row_shape[e];
+        index[d] = row % w->row_shape[e];
+        row /= w->row_shape[e];
     }
     for (int d = 0; d < l->ndim; d++) {
         right += index[d] * l->strides[k][d];
@@ -340,7 +340,7 @@ static void check_places(const mylib_fused_args *args, const mylib_layout *l, co
         const int n =
             args->is_flat ? most : mylib_fused_spaced(args, block, thread, most, &row, &first);
         for (int i = 0; i < n; i++) {
-            int64_t column = first + i * args->column_step, offset[3];
+            int64_t column = first + i * args->walk.column_step[0], offset[3];
             if (args->is_flat) {
                 column = (int64_t)block * args->threads * most +
                          ((int64_t)i / group * args->threads + thread) * group + i % group;
@@ -351,8 +351,8 @@ static void check_places(const mylib_fused_args *args, const mylib_layout *l, co
                 offset[k] = args->is_flat ? column * args->column_stride[k]
                                           : mylib_fused_row(args, k, row) +
                                                 first * args->column_stride[k] + i * args->step[k];
-                wrong += check_place(args, l, args->is_flat ? 0 : row + i * args->row_step, column,
-                                     k, args->data[k] + offset[k], seen);
+                wrong += check_place(args, l, args->is_flat ? 0 : row + i * args->walk.row_step[0],
+                                     column, k, args->data[k] + offset[k], seen);
                 if (args->is_flat && i % group == 0)
                     wrong +=
                         (uintptr_t)(args->data[k] + offset[k]) % (uintptr_t)(group * size[k]) !=
@@ -422,7 +422,7 @@ static void test_places(void)
         CHECK((args.spare > 0) == has_calls, "%d spare registers", args.spare);
         CHECK(args.has_functions == has_functions, "functions: %d", args.has_functions);
         spaced += !args.is_flat;
-        downwards += !args.is_flat && args.row_step != 0;
+        downwards += !args.is_flat && args.walk.row_step[0] != 0;
         check_places(&args, &l, sizes);
     }
     CHECK(fitted > 1000 && spaced > 500 && spaced < fitted - 100 && downwards > 300,

@@ -1,5 +1,5 @@
 /*
- * The GPU's walk over arrays of any strides (cuda/strided.c), without a GPU: each element belongs
+ * The GPU's walk over arrays of any strides (cuda/walk.c, strided.c), without a GPU: each element belongs
  * to one thread, at the right place in every operand; vectors lie within rows and are aligned.
  */
 #include "cuda/strided.h"
@@ -37,7 +37,7 @@ static void walk_layout(const mylib_layout *l, element *elements)
 
 static const char *address(const mylib_strided_args *p, int k, int32_t column, int32_t row)
 {
-    return p->data[k] + mylib_strided_row(p, k, row) + column * p->strides[p->ndim - 1][k];
+    return p->data[k] + mylib_strided_row(p, k, row) + column * p->column_stride[k];
 }
 
 /* A group of a thread whose first element is at (column, row): it is as the arguments say. */
@@ -48,12 +48,14 @@ static void check_group(const mylib_strided_args *p, int vector, int32_t column,
         int type = k == 0 ? p->statement.result_type : p->statement.operand[k - 1].type;
         int size = (int)mylib_type_size((mylib_type)type);
         const char *first = address(p, k, column, row);
-        if (p->is_regular && (p->row_step[0] == 0 || row + p->row_step[0] < end_row))
-            CHECK(address(p, k, column + p->column_step[0], row + p->row_step[0]) - first ==
+        if (p->is_regular && (p->walk.row_step[0] == 0 || row + p->walk.row_step[0] < end_row))
+            CHECK(address(p, k, column + p->walk.column_step[0], row + p->walk.row_step[0]) -
+                          first ==
                       p->element_step[k],
                   "operand %d: elements are not at equal distances", k);
         if (p->is_plain)
-            CHECK(address(p, k, column + p->column_step[1], row + p->row_step[1]) - first ==
+            CHECK(address(p, k, column + p->walk.column_step[1], row + p->walk.row_step[1]) -
+                          first ==
                       p->group_step[k],
                   "operand %d: groups are not at equal distances", k);
         int is_vector = k == 0 ? p->is_vector : p->access[k - 1] == MYLIB_ACCESS_VECTOR;
@@ -71,22 +73,23 @@ static void walk(const mylib_strided_args *p, int64_t count, const element *elem
 {
     int size = (int)mylib_type_size((mylib_type)p->statement.type);
     int vector = MYLIB_STRIDED_VECTOR(size), vectors = MYLIB_STRIDED_VECTORS(size);
-    for (int32_t block = 0; block < p->tiles; block++) {
+    for (int32_t block = 0; block < p->walk.tiles; block++) {
         int32_t tile_column, tile_row, end_row;
-        mylib_strided_tile(p, block, &tile_column, &tile_row, &end_row);
+        mylib_walk_tile(&p->walk, block, &tile_column, &tile_row, &end_row);
+        tile_column *= p->walk.tile_columns;
         for (int32_t tid = 0; tid < MYLIB_CUDA_THREADS; tid++) {
-            int32_t down = mylib_divide(tid, p->across_divider), across = tid - down * p->across;
-            if ((down + 1) * p->across > MYLIB_CUDA_THREADS)
+            int32_t down, across;
+            if (!mylib_walk_thread(&p->walk, tid, MYLIB_CUDA_THREADS, &across, &down))
                 continue;
             for (int i = 0; i < vector * vectors; i++) {
                 int v = i / vector, e = i % vector;
-                int32_t row = tile_row + down + v * p->row_step[1];
-                int32_t column = tile_column + across * p->column_unit + v * p->column_step[1] -
-                                 mylib_strided_lead(p, vector, row);
+                int32_t row = tile_row + down + v * p->walk.row_step[1];
+                int32_t column = tile_column + across * p->column_unit +
+                                 v * p->walk.column_step[1] - mylib_strided_lead(p, vector, row);
                 if (e == 0 && row < end_row)
                     check_group(p, vector, column, row, end_row);
-                column += e * p->column_step[0];
-                row += e * p->row_step[0];
+                column += e * p->walk.column_step[0];
+                row += e * p->walk.row_step[0];
                 if (column < 0 || column >= p->columns || row >= end_row)
                     continue;
                 element own = {{address(p, 0, column, row)}};
@@ -124,8 +127,8 @@ static void run(const mylib_statement *s, const layout *l, mylib_layout *given)
         "walk of %d bytes, out %s, a %s, b %s; across %d, access %d, %d",
         (int)mylib_type_size((mylib_type)s->type), layout_text(&l[0], text[0], sizeof text[0]),
         layout_text(&l[1], text[1], sizeof text[1]), layout_text(&l[2], text[2], sizeof text[2]),
-        args.across, args.access[0], args.access[1]);
-    CHECK(args.across * (MYLIB_CUDA_THREADS / args.across) * 2 > MYLIB_CUDA_THREADS,
+        args.walk.across, args.access[0], args.access[1]);
+    CHECK(args.walk.across * (MYLIB_CUDA_THREADS / args.walk.across) * 2 > MYLIB_CUDA_THREADS,
           "most threads are idle");
     memset(seen, 0, (size_t)given->count);
     walk(&args, given->count, elements, seen);
@@ -260,8 +263,8 @@ static void test_choices(void)
         CHECK(args.access[1] == cases[i].access, "access %d, not %d", args.access[1],
               cases[i].access);
         CHECK(args.is_plain &&
-                  (int64_t)args.tiles * MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(4) == l.count,
-              "%d tiles are not all full", args.tiles);
+                  args.walk.tiles * MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(4) == l.count,
+              "%d tiles are not all full", (int)args.walk.tiles);
     }
 }
 

@@ -15,10 +15,8 @@ static int is_contiguous(const mylib_layout *layout, int k, size_t size)
 /* Tells whether its vectors, of `nbytes` each, are aligned. */
 static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
 {
-    uintptr_t bits = (uintptr_t)layout->data[k];
-    if (layout->ndim == 2)
-        bits |= (uintptr_t)layout->strides[k][0];
-    return bits % (nbytes < 16 ? nbytes : 16) == 0;
+    return mylib_is_aligned_to(nbytes < 16 ? (int64_t)nbytes : 16, layout->data[k],
+                               layout->ndim - 1, layout->strides[k]);
 }
 
 /* Sets operand `slot` of the kernel; returns false if the kernel cannot read it. */

@@ -34,25 +34,25 @@ template <typename T, typename S> __host__ __device__ constexpr bool is_read()
                                    (s != COMPLEX || t == COMPLEX) && sizeof(S) <= 2 * sizeof(T));
 }
 
-/* Converts a vector of another type. */
-template <typename T> __device__ __forceinline__ void read_converted(int type, const char *p, T *x)
+/* Converts a vector of another type; returns false for one that is not read so. */
+template <typename T> __device__ __forceinline__ bool read_converted(int type, const char *p, T *x)
 {
     constexpr int N = contiguous<T>::N;
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (is_read<T, t_##s>()) {                                                       \
-            alignas(16) t_##s values[N];                                                           \
-            constexpr int WIDTH = sizeof values < 16 ? sizeof values : 16;                         \
-            typedef typename bits_of<WIDTH>::type bits;                                            \
-            _Pragma("unroll") for (int i = 0; i < (int)sizeof values / WIDTH;                      \
-                                   i++)((bits *)values)[i] = ((const bits *)p)[i];                 \
-            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = convert<T>(values[i]);            \
-        }                                                                                          \
-        break;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
+    return with_type(type, false, [=](auto s) {
+        typedef TYPE_OF(s) S;
+        if constexpr (is_read<T, S>()) {
+            alignas(16) S values[N];
+            constexpr int WIDTH = sizeof values < 16 ? sizeof values : 16;
+            typedef typename bits_of<WIDTH>::type bits;
+#pragma unroll
+            for (int i = 0; i < (int)sizeof values / WIDTH; i++)
+                ((bits *)values)[i] = ((const bits *)p)[i];
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                x[i] = convert<T>(values[i]);
+        }
+        return is_read<T, S>();
+    });
 }
 
 /* Indices of the thread block and of the thread, recomputed at each use: they hold no registers. */
@@ -477,27 +477,14 @@ cudaError_t launch_range(int64_t n, char *out, int64_t stride, const void *start
 
 int mylib_contiguous_reads(mylib_type type, mylib_type input_type)
 {
-    switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return types_read<t_##s>() >> input_type & 1;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    default:
-        return 0;
-    }
+    return with_type(type, 0,
+                     [=](auto t) { return (int)(types_read<TYPE_OF(t)>() >> input_type & 1); });
 }
 
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
 {
-    switch (args->computed_type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return launch_contiguous<t_##s>(args, stream);
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return cudaErrorInvalidValue;
+    return with_type(args->computed_type, cudaErrorInvalidValue,
+                     [=](auto t) { return launch_contiguous<TYPE_OF(t)>(args, stream); });
 }
 
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)

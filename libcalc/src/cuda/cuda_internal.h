@@ -4,7 +4,8 @@
  * Bottom to top; a file calls only those above it in this list (the drawing is in CONTRIBUTING.md):
  *
  * device.c          errors, devices, streams and events
- * *.cu              the kernels and their launches; with interpreter.cuh the only device code
+ * *.cu              the kernels and their launches; with the .cuh the only device code
+ * walk.c            the walk of thread blocks over a layout
  * contiguous.c strided.c fused.c    programs and layouts as the arguments of the .cu of that name
  * memory.c          the pool, the ledger of allocations, pinned memory
  * functions.c       functions: packs operands that are not contiguous

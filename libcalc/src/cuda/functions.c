@@ -4,6 +4,8 @@
  */
 #include "cuda_internal.h"
 
+#include "../counting.h"
+
 int64_t mylib_cuda_piece(size_t room, size_t nbytes)
 {
     int64_t most = (int64_t)(room / nbytes), least = (int64_t)(room >> 12);
@@ -32,22 +34,13 @@ static mylib_type type_of(const mylib_statement *s, int k)
 
 static size_t size_of(const mylib_statement *s, int k) { return mylib_type_size(type_of(s, k)); }
 
-/* Tells whether an operand is the same element for all. */
-static int is_single(const mylib_layout *l, int k)
-{
-    for (int d = 0; d < l->ndim; d++)
-        if (l->strides[k][d] != 0 && l->shape[d] > 1)
-            return 0;
-    return 1;
-}
-
 /* Tells whether the kernel cannot take an operand as it is. */
 static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
 {
     const int is_converted = k > 0 && s->operand[k - 1].type != s->type, row = row_of(s, k);
     if (l->is_host_scalar[row])
         return 0;
-    if (k > 0 && !is_converted && is_single(l, row))
+    if (k > 0 && !is_converted && mylib_layout_is_single(l, row))
         return 0;
     return is_converted || !mylib_layout_is_contiguous(l, row, size_of(s, k));
 }
@@ -89,7 +82,7 @@ static mylib_status run_piece(void *context, mylib_layout *piece)
             args.in[i] = p->place[1 + i];
         } else {
             args.in[i] = piece->data[row];
-            args.is_single[i] = (uint8_t)is_single(piece, row);
+            args.is_single[i] = (uint8_t)mylib_layout_is_single(piece, row);
         }
         if (!args.is_single[i])
             bits |= (uintptr_t)args.in[i];

@@ -284,62 +284,36 @@ static int add_statement(fusion *f, int i)
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
 /* Tells whether groups of operand k are contiguous, and aligned as a whole. */
-static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k, size_t size)
+static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k, int64_t size)
 {
-    const size_t group_nbytes = size * (size_t)mylib_fused_group(args);
     const int inner = l->ndim - 1;
-    uintptr_t bits = (uintptr_t)l->data[k];
-    for (int d = 0; d < inner; d++)
-        bits |= (uintptr_t)l->strides[k][d];
-    return l->strides[k][inner] == (int64_t)size && bits % group_nbytes == 0;
+    return l->strides[k][inner] == size &&
+           mylib_is_aligned_to(size * mylib_fused_group(args), l->data[k], inner, l->strides[k]);
 }
 
-/* Makes dimension d of the layout dimension i of the rows. */
-static void set_rows(mylib_fused_args *args, const mylib_layout *l, int i, int d)
+/* Numbers the rows of the layout, and takes the strides of all operands. */
+static void begin_walk(mylib_fused_args *args, const mylib_layout *l)
 {
-    args->row_shape[i] = (int32_t)l->shape[d];
-    args->row_divider[i] = mylib_divider_of(args->row_shape[i]);
-    for (int k = 0; k < l->operands; k++)
-        args->row_stride[i][k] = l->strides[k][d];
-}
-
-/*
- * Lays a thread's elements at equal distances: along a row, or where rows are short, one below the
- * other in the longest dimension of the rows.
- */
-static void set_spaced(mylib_fused_args *args, const mylib_layout *l, int elements)
-{
-    const int last = l->ndim - 2; /* of the rows */
-    const int goes_down = last >= 0 && args->columns < (int64_t)MYLIB_CUDA_WARP * elements;
-    int first = last; /* the innermost of them in the launch */
-    for (int d = 0; d < last && goes_down; d++)
-        first = l->shape[d] > l->shape[first] ? d : first;
-    for (int i = 0; i <= last; i++) { /* the others keep their order */
-        const int other = last + 1 - i, d = i == 0 ? first : other <= first ? other - 1 : other;
-        set_rows(args, l, i, d);
+    mylib_walk_begin(&args->walk, l);
+    args->columns = l->shape[l->ndim - 1];
+    for (int k = 0; k < l->operands; k++) {
+        mylib_walk_take_strides(&args->walk, l, k, &args->row_stride[0][k], MYLIB_MAX_OPERANDS);
+        args->column_stride[k] = l->strides[k][l->ndim - 1];
     }
+}
 
-    const int64_t units = goes_down ? args->columns : mylib_divide_up(args->columns, elements);
-    int32_t across = args->threads;
-    if (last >= 0)
-        across = mylib_threads_across((int32_t)mylib_lesser(units, INT32_MAX), args->rows,
-                                      args->threads);
-    const int32_t down = args->threads / across;
-    args->across = across;
-    args->column_step = goes_down ? 0 : across;
-    args->row_step = goes_down ? down : 0;
+/* Spaces a thread's elements; where they go down, rows are those of their longest dimension. */
+static void set_spaced(mylib_fused_args *args, const mylib_layout *l)
+{
+    mylib_walk *w = &args->walk;
+    const int inner = w->row_ndim - 1;
+    const int goes_down =
+        mylib_walk_space(w, args->columns, mylib_fused_elements(args), args->threads);
+    if (goes_down)
+        mylib_walk_move_inward(w, mylib_walk_longest(w), args->row_stride[0], MYLIB_MAX_OPERANDS);
+    mylib_walk_cut(w, args->columns, goes_down ? w->row_shape[inner] : w->rows, 1);
     for (int k = 0; k < l->operands; k++)
-        args->step[k] = goes_down ? down * args->row_stride[0][k] : across * args->column_stride[k];
-    args->tile_columns = goes_down ? across : across * elements;
-    args->tile_rows = goes_down ? down * elements : down;
-    args->slice_rows = goes_down ? args->row_shape[0] : args->rows;
-    args->slice_tiles = (int32_t)mylib_divide_up(args->slice_rows, args->tile_rows);
-    const int64_t tiles_across = mylib_divide_up(args->columns, args->tile_columns);
-    args->tiles = args->rows / args->slice_rows * args->slice_tiles * tiles_across;
-    args->tiles_across = (int32_t)tiles_across;
-    args->across_divider = mylib_divider_of(across);
-    args->tiles_across_divider = mylib_divider_of(args->tiles_across);
-    args->slice_tiles_divider = mylib_divider_of(args->slice_tiles);
+        args->step[k] = mylib_walk_step(w, 0, args->column_stride[k], args->row_stride[inner][k]);
 }
 
 /* Sets the threads of a thread block: as many as there is shared memory for. */
@@ -355,23 +329,20 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
 {
     if (l->ndim > MYLIB_FUSED_MAX_NDIM)
         return MYLIB_FUSED_TOO_MANY_DIMENSIONS;
-    args->ndim = l->ndim;
-    args->columns = l->shape[l->ndim - 1];
-    if (l->count / args->columns > MYLIB_FUSED_MAX_ROWS)
+    if (l->count / l->shape[l->ndim - 1] > MYLIB_FUSED_MAX_ROWS)
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
-    args->rows = (int32_t)(l->count / args->columns);
+    begin_walk(args, l);
     args->is_flat = l->ndim == 1 && args->spare == 0;
     for (int k = 0; k < l->operands; k++) {
-        args->column_stride[k] = l->strides[k][l->ndim - 1];
         if (l->is_host_scalar[k])
             continue;
-        size_t size = mylib_type_size((mylib_type)(k == 0 ? p->result_type : p->input_type[k - 1]));
+        const mylib_type type = (mylib_type)(k == 0 ? p->result_type : p->input_type[k - 1]);
         args->data[k] = l->data[k];
-        args->is_flat = args->is_flat && is_vector(args, l, k, size);
+        args->is_flat = args->is_flat && is_vector(args, l, k, (int64_t)mylib_type_size(type));
     }
     set_threads(args);
     if (!args->is_flat)
-        set_spaced(args, l, mylib_fused_elements(args));
+        set_spaced(args, l);
     return mylib_fused_blocks(args) <= INT32_MAX ? MYLIB_FUSED_FITS : MYLIB_FUSED_TOO_MANY_ELEMENTS;
 }
 
@@ -451,7 +422,8 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 static void set_along(mylib_fused_args *args)
 {
     set_threads(args);
-    while (mylib_fused_parts(args) > 1 && args->rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&
+    while (mylib_fused_parts(args) > 1 &&
+           args->walk.rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&
            2 * args->sets * mylib_fused_set(args) <= MYLIB_FUSED_MAX_BLOCKS)
         args->sets *= 2;
 }
@@ -474,15 +446,14 @@ static int set_short(mylib_fused_args *args)
 {
     const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);
     set_threads(args);
-    args->lane_bits = mylib_log2_of(mylib_divide_up(args->columns, MYLIB_SHORT_TERMS));
-    args->lane_bits = args->lane_bits < 5 ? args->lane_bits : 5;
-    args->gap = args->lane_bits < 5 && nbytes % 32 == 0 ? 16 : 0;
-    args->row_factor = args->gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / args->columns + 1);
-    args->tile_rows =
+    args->lane_bits = mylib_short_lane_bits(args->columns, MYLIB_SHORT_TERMS);
+    args->gap = args->lane_bits < 5 ? mylib_short_gap(nbytes) : 0;
+    args->row_factor = mylib_short_row_factor(args->gap, args->columns);
+    args->walk.tile_rows =
         (int32_t)mylib_lesser(MYLIB_FUSED_TILE / (nbytes + args->gap),
                               args->threads * mylib_fused_elements(args) / args->columns);
     args->rounds = 1;
-    return args->tile_rows > 0;
+    return args->walk.tile_rows > 0;
 }
 
 /*
@@ -532,23 +503,16 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
     if ((args->computed_type != MYLIB_F32 && args->computed_type != MYLIB_F64) ||
         args->result_type != args->computed_type)
         return 0;
-    args->ndim = l->ndim;
-    args->columns = l->shape[kept_ndim];
-    args->rows = (int32_t)rows;
+    begin_walk(args, l);
     args->part_stride = 0;
     if (!set_way(args, program, l) || mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES ||
         mylib_fused_parts(args) > MOST_PARTS)
         return 0;
-    for (int i = 0; i < kept_ndim; i++)
-        set_rows(args, l, i, kept_ndim - 1 - i);
     for (int k = 0; k < l->operands; k++) {
         args->data[k] = l->data[k];
-        args->column_stride[k] = l->strides[k][kept_ndim];
         args->step[k] =
             args->column_stride[k] *
             (args->reduced_way == MYLIB_FUSED_SHORT ? args->threads : MYLIB_BLOCK_LANES);
-        if (kept_ndim == 0)
-            args->row_stride[0][k] = 0;
     }
     return mylib_fused_parts(args);
 }
@@ -557,8 +521,8 @@ void mylib_fused_set_partial(mylib_fused_args *args, void *partial)
 {
     args->part_stride = (int64_t)mylib_type_size((mylib_type)args->computed_type);
     args->data[0] = partial;
-    for (int i = 0; i < args->ndim - 1; i++) {
-        args->row_stride[i][0] = args->part_stride;
-        args->part_stride *= args->row_shape[i];
+    for (int d = args->walk.row_ndim - 1; d >= 0; d--) {
+        args->row_stride[d][0] = args->part_stride;
+        args->part_stride *= args->walk.row_shape[d];
     }
 }

@@ -6,6 +6,7 @@
  * at the end of a row.
  */
 #include "functions.cuh"
+#include "reduction.cuh"
 
 #include "fused.h"
 
@@ -13,7 +14,6 @@ namespace
 {
 
 typedef mylib_fused_args fused_args;
-constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS;
 
 /*
  * Kinds of kernels: for any layout, by spaced elements, or by groups, for vectors of one dimension;
@@ -481,9 +481,6 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
  *   reduce each output.  The elements of a thread lie at equal distances there.
  */
 
-#define EACH_REDUCTION(CASE) CASE(MYLIB_SUM) CASE(MYLIB_PROD) CASE(MYLIB_MIN) CASE(MYLIB_MAX)
-
-constexpr int ROWS = TERMS / LANES; /* of lanes in a block */
 template <typename T, int WAY> constexpr int BLOCKS_AT_ONCE = N<T, WAY> / ROWS;
 
 /* Returns the place of a reduction's values in shared memory, after the masks. */
@@ -492,40 +489,13 @@ template <typename T, int WAY> __device__ __forceinline__ T *reduced_values(cons
     return (T *)(masks_of<WAY>(args) + blockDim.x);
 }
 
-/* Returns the identity of the reduction, exact even for the sign of a zero. */
-template <typename T> __device__ __forceinline__ T neutral_of(int reduction)
-{
-    constexpr T INFINITE = sizeof(T) == 4 ? (T)__builtin_huge_valf() : (T)__builtin_huge_val();
-    return reduction == MYLIB_SUM    ? (T)-0.0
-           : reduction == MYLIB_PROD ? (T)1
-           : reduction == MYLIB_MIN  ? INFINITE
-                                     : -INFINITE;
-}
-
-/* A choice at run time: for all that is not done for each term. */
-struct combine_any {
-    static constexpr int REDUCTION = -1;
-    int reduction;
-    template <typename T> __device__ __forceinline__ T operator()(T a, T b) const
-    {
-        switch (reduction) {
-#define CASE(R)                                                                                    \
-    case R:                                                                                        \
-        return combine<R>()(a, b);
-            EACH_REDUCTION(CASE)
-#undef CASE
-        }
-        return a;
-    }
-};
-
 /* Combines a thread's terms to its lane of each block. */
-template <int R, typename T, int NUMBER, int B>
-__device__ __forceinline__ void combine_terms(const T (&x)[NUMBER], T (&lane)[B])
+template <typename F, typename T, int NUMBER, int B>
+__device__ __forceinline__ void combine_terms(F f, const T (&x)[NUMBER], T (&lane)[B])
 {
 #pragma unroll
     for (int i = 0; i < NUMBER; i++)
-        lane[i / ROWS] = i % ROWS == 0 ? x[i] : combine<R>()(lane[i / ROWS], x[i]);
+        lane[i / ROWS] = i % ROWS == 0 ? x[i] : f(lane[i / ROWS], x[i]);
 }
 
 /* Reduces the lanes of a block by a warp; thread 0 gets the result. */
@@ -536,17 +506,6 @@ template <typename F, typename T> __device__ __forceinline__ T reduce_lanes(F f,
     for (int v = 0; v < LANES / WARP; v++)
         x[v][0] = lanes[v * WARP + threadIdx.x % WARP];
     return reduce_vectors(f, x);
-}
-
-/* Reduces blocks pairwise in place; the first one gets the result. */
-template <typename F, typename T>
-__device__ __forceinline__ void reduce_blocks(F f, T *block, int blocks)
-{
-#pragma unroll 1
-    for (int step = 1; step < blocks; step *= 2)
-#pragma unroll 1
-        for (int i = 0; i + step < blocks; i += 2 * step)
-            block[i] = f(block[i], block[i + step]);
 }
 
 /* Returns how many blocks a thread block's part has. */
@@ -569,8 +528,8 @@ struct sharing {
         steps = args.lane_bits - bits;
         const int64_t wanted =
             ((int64_t)blockIdx.x * (blockDim.x / WARP >> bits) + (warp >> bits)) * WARP + t % WARP;
-        is_own = wanted < args.rows;
-        output = is_own ? (int32_t)wanted : args.rows - 1;
+        is_own = wanted < args.walk.rows;
+        output = is_own ? (int32_t)wanted : args.walk.rows - 1;
     }
 };
 
@@ -585,7 +544,7 @@ __device__ __forceinline__ position<WAY> position_of_round(const fused_args &arg
         const int first = anew(threadIdx.x);
         const int32_t rows = mylib_fused_tile(&args, (int32_t)blockIdx.x);
         at.row = 0;
-        at.column = (int64_t)blockIdx.x * args.tile_rows * args.columns + first;
+        at.column = (int64_t)blockIdx.x * args.walk.tile_rows * args.columns + first;
         left = rows * (int)args.columns - first;
         apart = blockDim.x;
     } else {
@@ -631,10 +590,9 @@ __device__ __forceinline__ void store_part(const fused_args &args, int32_t outpu
 }
 
 /* Short: reduces the outputs whose terms are in the tile. */
-template <int R, typename T>
-__device__ __forceinline__ void reduce_tile(const fused_args &args, const T *tile)
+template <typename F, typename T>
+__device__ __forceinline__ void reduce_tile(F f, const fused_args &args, const T *tile)
 {
-    const combine<R> f;
     const int bits = args.lane_bits, lanes = 1 << bits, s = (int)threadIdx.x & (lanes - 1);
     const int together = (int)blockDim.x >> bits, size = sizeof(T);
     const int pitch = (int)args.columns * size + args.gap;
@@ -644,14 +602,13 @@ __device__ __forceinline__ void reduce_tile(const fused_args &args, const T *til
     for (int r = 0; r < rows; r += together) {
         const int row = r + ((int)threadIdx.x >> bits), row_of_tile = row < rows ? row : rows - 1;
         const char *p = (const char *)tile + row_of_tile * pitch + s * size;
-        T value = args.columns > LANES
-                      ? reduce_few<8, 8, T, combine<R>, T>(f, p, size << bits, count)
-                      : reduce_few<8, 1, T, combine<R>, T>(f, p, size << bits, count);
+        T value = args.columns > LANES ? reduce_few<8, 8, T, F, T>(f, p, size << bits, count)
+                                       : reduce_few<8, 1, T, F, T>(f, p, size << bits, count);
 #pragma unroll 1
         for (int half = lanes / 2; half > 0; half /= 2)
             value = combine_pair(f, value, half);
         if (s == 0 && row < rows)
-            store_part(args, (int32_t)blockIdx.x * args.tile_rows + row, value);
+            store_part(args, (int32_t)blockIdx.x * args.walk.tile_rows + row, value);
     }
 }
 
@@ -723,7 +680,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     reduced_kernel(const __grid_constant__ fused_args args)
 {
     constexpr int B = BLOCKS_AT_ONCE<T, WAY>;
-    const combine_any f{args.reduction};
+    const combine_any f(args.reduction);
     alignas(16) T x[N<T, WAY>] = {};
     uint4 *own = fused_shared + threadIdx.x;
     T *const values = reduced_values<T, WAY>(args);
@@ -740,18 +697,12 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
             break;
         }
         T lane[B];
-        const T neutral = neutral_of<T>(args.reduction);
+        const T nothing = with_reduction(
+            args.reduction, [](auto known) { return identity<decltype(known)::REDUCTION, T>(); });
 #pragma unroll
         for (int i = 0; i < N<T, WAY>; i++)
-            x[i] = i < at.count ? x[i] : neutral;
-        switch (args.reduction) {
-#define CASE(R)                                                                                    \
-    case R:                                                                                        \
-        combine_terms<R>(x, lane);                                                                 \
-        break;
-            EACH_REDUCTION(CASE)
-#undef CASE
-        }
+            x[i] = i < at.count ? x[i] : nothing;
+        with_reduction(args.reduction, [&](auto known) { combine_terms(known, x, lane); });
         if (args.reduced_way == MYLIB_FUSED_ACROSS)
             count_lane(f, values, round, lane);
         else
@@ -759,19 +710,12 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     }
     __syncthreads();
     if (args.reduced_way == MYLIB_FUSED_SHORT) {
-        switch (args.reduction) {
-#define CASE(R)                                                                                    \
-    case R:                                                                                        \
-        reduce_tile<R>(args, values);                                                              \
-        break;
-            EACH_REDUCTION(CASE)
-#undef CASE
-        }
+        with_reduction(args.reduction, [&](auto known) { reduce_tile(known, args, values); });
     } else if (args.reduced_way == MYLIB_FUSED_ACROSS) {
         finish_across<combine_any, T, B>(f, args, values);
     } else if (threadIdx.x == 0) {
         T *results = values + MYLIB_FUSED_KEPT_BLOCKS * LANES;
-        reduce_blocks(f, results, blocks_of_part<T, WAY>(args));
+        reduce_pairwise(f, results, blocks_of_part<T, WAY>(args));
         store_part(args, (int32_t)blockIdx.x, results[0]);
     }
 }
@@ -796,7 +740,9 @@ template <typename T> const void *kernel_of(const fused_args &args)
                           : (const void *)fused_kernel<T, SPACED>;
 }
 
-cudaError_t launch(const fused_args *args, cudaStream_t stream)
+} // namespace
+
+mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 {
     void *parameters[] = {(void *)args};
     const void *kernel = NULL;
@@ -809,17 +755,11 @@ cudaError_t launch(const fused_args *args, cudaStream_t stream)
 #undef DT
     }
     const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
-    return cudaLaunchKernel(
-        kernel, dim3((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts),
-        dim3((unsigned)args->threads), parameters, (size_t)mylib_fused_shared(args), stream);
-}
-
-} // namespace
-
-mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
-{
-    return mylib_from_cuda(launch(args, (cudaStream_t)stream), "cudaLaunchKernel", __FILE__,
-                           __LINE__);
+    const dim3 grid((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts);
+    const cudaError_t error =
+        cudaLaunchKernel(kernel, grid, dim3((unsigned)args->threads), parameters,
+                         (size_t)mylib_fused_shared(args), (cudaStream_t)stream);
+    return mylib_from_cuda(error, "cudaLaunchKernel", __FILE__, __LINE__);
 }
 
 void mylib_cuda_load_fused(void)

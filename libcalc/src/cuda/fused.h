@@ -20,7 +20,7 @@
 #define MYLIB_CUDA_FUSED_H
 
 #include "../counting.h"
-#include "shared.h"
+#include "walk.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,7 +86,7 @@ typedef struct mylib_fused_args {
     int32_t statements, registers;
     int32_t spare; /* registers behind them, which calls read and write; 0 without calls */
     int32_t threads;
-    int32_t ndim, inputs, rows;
+    int32_t inputs;
     int32_t is_flat;       /* one dimension, and all operands are vectors */
     int32_t has_functions; /* of f32 or f64 */
     int32_t is_reduced;
@@ -95,20 +95,10 @@ typedef struct mylib_fused_args {
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t column_stride[MYLIB_MAX_OPERANDS];
-    /*
-     * Of spaced elements: a thread block takes a tile, `across` threads side by side, one such row
-     * of threads below the other.  A thread's elements are column_step or row_step apart, in
-     * operand k step[k] bytes.  Tiles do not cross slices, in which rows lie at equal distances.
-     */
+    /* Of spaced elements: from one to the next it is step[k] bytes in operand k. */
+    mylib_walk walk;
     int64_t step[MYLIB_MAX_OPERANDS];
-    int32_t across, column_step, row_step;
-    int32_t tile_columns, tile_rows, tiles_across, slice_rows, slice_tiles;
-    int64_t tiles;
-    mylib_divider across_divider, tiles_across_divider, slice_tiles_divider;
-    /* The dimensions of the rows, innermost first. */
     int64_t row_stride[MYLIB_FUSED_MAX_NDIM - 1][MYLIB_MAX_OPERANDS];
-    int32_t row_shape[MYLIB_FUSED_MAX_NDIM - 1];
-    mylib_divider row_divider[MYLIB_FUSED_MAX_NDIM - 1];
     /*
      * In a reduction the columns are the terms of an output, and the rows are the outputs.  A
      * thread block takes a part: some sets of blocks of terms, where a set has as many blocks as a
@@ -214,16 +204,17 @@ static inline int mylib_fused_outputs(const mylib_fused_args *args)
 {
     return args->reduced_way == MYLIB_FUSED_ALONG    ? 1
            : args->reduced_way == MYLIB_FUSED_ACROSS ? args->threads >> args->warp_bits
-                                                     : args->tile_rows;
+                                                     : args->walk.tile_rows;
 }
 
 /* Thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
     if (args->is_reduced)
-        return mylib_divide_up(args->rows, mylib_fused_outputs(args)) * mylib_fused_parts(args);
+        return mylib_divide_up(args->walk.rows, mylib_fused_outputs(args)) *
+               mylib_fused_parts(args);
     if (!args->is_flat)
-        return args->tiles;
+        return args->walk.tiles;
     return mylib_divide_up(args->columns, (int64_t)args->threads * mylib_fused_elements(args));
 }
 
@@ -238,50 +229,40 @@ void mylib_cuda_load_fused(void);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
 
-/* Bytes from the first element of operand k to the first of a row. */
+/* Returns the bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
 {
-    int64_t offset = 0;
-    int d = 0;
-    if (args->ndim <= 2)
-        return (uint32_t)row * args->row_stride[0][k];
-    MYLIB_ROLLED for (; d < args->ndim - 2; d++)
-    {
-        int32_t quotient = mylib_divide(row, args->row_divider[d]);
-        offset += (int64_t)(row - quotient * args->row_shape[d]) * args->row_stride[d][k];
-        row = quotient;
-    }
-    return offset + (int64_t)row * args->row_stride[d][k];
+    return mylib_walk_row(&args->walk, row, &args->row_stride[0][k], MYLIB_MAX_OPERANDS);
 }
 
 /* Returns the rows of a tile of a reduction of short rows. */
 MYLIB_DEVICE_FN int32_t mylib_fused_tile(const mylib_fused_args *args, int32_t block)
 {
-    const int32_t rows = args->rows - block * args->tile_rows;
-    return rows < args->tile_rows ? rows : args->tile_rows;
+    const int32_t rows = args->walk.rows - block * args->walk.tile_rows;
+    return rows < args->walk.tile_rows ? rows : args->walk.tile_rows;
 }
 
 /* Finds a thread's first spaced element; returns how many of its `most` elements exist. */
 MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t block, int32_t thread,
                                        int most, int32_t *row, int64_t *column)
 {
-    const int32_t down = mylib_divide(thread, args->across_divider);
-    const int32_t tile_row = mylib_divide(block, args->tiles_across_divider);
-    const int32_t slice = mylib_divide(tile_row, args->slice_tiles_divider);
-    *row =
-        slice * args->slice_rows + (tile_row - slice * args->slice_tiles) * args->tile_rows + down;
-    *column = (int64_t)(block - tile_row * args->tiles_across) * args->tile_columns +
-              (thread - down * args->across);
-    const int32_t rows = (slice + 1) * args->slice_rows - *row;
+    const mylib_walk *w = &args->walk;
+    int32_t across, down, tile_column, end_row;
+    const int is_in_tile = mylib_walk_thread(w, thread, args->threads, &across, &down);
+    mylib_walk_tile(w, block, &tile_column, row, &end_row);
+    *row += down;
+    *column = (int64_t)tile_column * w->tile_columns + across;
+    const int32_t rows = end_row - *row, row_step = w->row_step[0];
     const int64_t columns = args->columns - *column;
-    if ((down + 1) * args->across > args->threads) /* too few threads for another row */
+    const int32_t column_step = w->column_step[0];
+    if (!is_in_tile)
         return 0;
-    if (rows > (most - 1) * args->row_step && columns > (most - 1) * args->column_step)
+    if (rows > (most - 1) * row_step && columns > (most - 1) * column_step)
         return most;
     int n = 0;
     MYLIB_ROLLED for (int i = 0; i < most; i++)
     {
-        n += i * args->row_step < rows && i * args->column_step < columns;
+        n += i * row_step < rows && i * column_step < columns;
     }
     return n;
 }

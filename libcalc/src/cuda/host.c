@@ -353,33 +353,27 @@ static mylib_status copy_in_place(void *to, const void *from, const char *host, 
     return MYLIB_OK;
 }
 
-/* Sends a piece of host operand k to the GPU. */
-static mylib_status send(const job *j, slot *s, int k, int64_t begin, int64_t n)
+/*
+ * Sends a piece of host operand k to the GPU; or fetches one of operand 0, which finish_piece()
+ * then unpacks unless it comes to its place at once.
+ */
+static mylib_status transfer(const job *j, slot *s, int k, int64_t begin, int64_t n)
 {
-    const char *host = j->layout->data[k] + begin * (int64_t)j->size[k];
+    const int fetches = k == 0;
+    char *host = j->layout->data[k] + begin * (int64_t)j->size[k];
     const size_t nbytes = (size_t)n * j->size[k];
-    char *packed = s->pinned + j->offset[k], *to = gpu_side(j, s, k, begin);
+    char *packed = s->pinned + j->offset[k], *there = gpu_side(j, s, k, begin);
     int is_done = 0;
     if (j->route[k] == IN_PLACE)
-        RETURN_IF_ERROR(copy_in_place(to, host, host, nbytes, s->stream, &is_done));
-    if (!is_done)
+        RETURN_IF_ERROR(copy_in_place(fetches ? host : there, fetches ? there : host, host, nbytes,
+                                      s->stream, &is_done));
+    if (fetches)
+        s->unpacks = !is_done;
+    else if (!is_done)
         move_piece(j, k, begin, n, packed, 0);
-    if (!is_done && to != packed)
-        CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, packed, nbytes, cudaMemcpyDefault, s->stream));
-    return MYLIB_OK;
-}
-
-static mylib_status fetch(const job *j, slot *s, int64_t begin, int64_t n)
-{
-    char *host = j->layout->data[0] + begin * (int64_t)j->size[0];
-    const size_t nbytes = (size_t)n * j->size[0];
-    char *packed = s->pinned + j->offset[0], *from = gpu_side(j, s, 0, begin);
-    int is_done = 0;
-    if (j->route[0] == IN_PLACE)
-        RETURN_IF_ERROR(copy_in_place(host, from, host, nbytes, s->stream, &is_done));
-    s->unpacks = !is_done;
-    if (!is_done && from != packed)
-        CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(packed, from, nbytes, cudaMemcpyDefault, s->stream));
+    if (!is_done && there != packed)
+        CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(fetches ? packed : there, fetches ? there : packed,
+                                             nbytes, cudaMemcpyDefault, s->stream));
     return MYLIB_OK;
 }
 
@@ -468,17 +462,16 @@ out:
 
 static mylib_status enqueue_piece(const job *j, slot *s, int64_t begin, int64_t n)
 {
-    for (int k = 1; k < j->layout->operands; k++) {
+    for (int k = 1; k < j->layout->operands; k++)
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
-            RETURN_IF_ERROR(send(j, s, k, begin, n));
-    }
+            RETURN_IF_ERROR(transfer(j, s, k, begin, n));
     s->unpacks = 0;
     if (j->on_gpu == NO_OPERAND)
         RETURN_IF_ERROR(launch_piece(j, s, n));
     else if (!j->copies_bytes)
         RETURN_IF_ERROR(launch_copy(j, s, begin, n));
     if (j->route[0] != ON_GPU)
-        RETURN_IF_ERROR(fetch(j, s, begin, n));
+        RETURN_IF_ERROR(transfer(j, s, 0, begin, n));
     s->begin = begin;
     s->n = n;
     return MYLIB_OK;

@@ -1,6 +1,6 @@
 /*
- * interpreter.cuh - shared by the kernels: conversions, the table as types, one step of a
- * computation, and the trees over a warp's values.
+ * interpreter.cuh - shared by the kernels: conversions, the table as types, and one step of a
+ * computation.
  *
  * A kernel interprets statements: one step at a time for all elements of a thread, which it holds
  * in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes
@@ -8,8 +8,8 @@
  *
  * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
  * strided.cu     operands of any strides
- * reduce.cu      reductions
- * fused.cu       programs of several statements
+ * reduce.cu      reductions (reduction.cuh)
+ * fused.cu       programs of several statements, and their reductions
  * functions.cu   single functions
  */
 #ifndef MYLIB_INTERPRETER_CUH
@@ -165,6 +165,25 @@ template <typename T> struct number_of;
 MYLIB_STORED_TYPES(DT)
 #undef DT
 
+/* Calls g with what stands for a stored type, by its number; returns `otherwise` for no type. */
+template <typename T> struct type_of {
+    typedef T type;
+};
+#define TYPE_OF(tag) typename decltype(tag)::type
+#pragma nv_exec_check_disable
+template <typename R, typename G>
+__host__ __device__ __forceinline__ R with_type(int type, R otherwise, G g)
+{
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        return g(type_of<t_##s>());
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+    return otherwise;
+}
+
 /*
  * Tells whether elements of type S are read in vectors and converted to D in registers: types that
  * are promoted to D and no larger than D. The other conversions are too many to compile for each
@@ -186,14 +205,8 @@ template <typename D, typename S> __host__ __device__ constexpr bool is_promoted
 /* Loads element i of an array of any stored type, aligned to its elements, and converts it. */
 template <typename T> __device__ T load_at(int input_type, const void *p, int64_t i)
 {
-    switch (input_type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        return convert<T>(((const t_##s *)p)[i]);
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
-    return T();
+    return with_type(input_type, T(),
+                     [=](auto s) { return convert<T>(((const TYPE_OF(s) *)p)[i]); });
 }
 template <typename T> __device__ T load_as(int input_type, const void *p)
 {
@@ -301,143 +314,6 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
     }
-}
-
-/* ---- Reductions ---------------------------------------------------------------------------- */
-
-constexpr int WARP = MYLIB_CUDA_WARP;
-constexpr unsigned ALL = 0xffffffff; /* threads of a warp */
-
-/* f(a, b) combines a with b; a has the earlier terms. */
-template <int R> struct combine {
-    static constexpr int REDUCTION = R;
-    __device__ __forceinline__ combine() {}
-    __device__ __forceinline__ combine(const mylib_reduce_args &) {}
-    template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
-    {
-        if constexpr (R == MYLIB_SUM)
-            return meaning<MYLIB_OP_add, C>::apply(a, b);
-        else if constexpr (R == MYLIB_PROD)
-            return meaning<MYLIB_OP_multiply, C>::apply(a, b);
-        else if constexpr (R == MYLIB_MIN)
-            return meaning<MYLIB_OP_minimum, C>::apply(a, b);
-        else
-            return meaning<MYLIB_OP_maximum, C>::apply(a, b);
-    }
-};
-
-/* Returns the value of the thread whose index in the warp differs in the bits of `mask`. */
-template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
-{
-    uint32_t words[sizeof(C) / 4];
-    memcpy(words, &x, sizeof x);
-#pragma unroll
-    for (int i = 0; i < (int)sizeof(C) / 4; i++)
-        words[i] = __shfl_xor_sync(ALL, words[i], mask);
-    memcpy(&x, words, sizeof x);
-    return x;
-}
-
-/*
- * Combines the values of two halves of a warp, `half` threads apart: both threads of a pair get the
- * result.
- */
-template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
-{
-    C other = shuffle(value, half);
-    bool is_later = (threadIdx.x & half) != 0;
-    /* Sums and products commute; equal minima may differ in sign. */
-    if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
-        return f(value, other);
-    return f(is_later ? other : value, is_later ? value : other);
-}
-
-/*
- * Reduces the lanes of a warp: value j of thread t is lane t E + j.  While a thread has several
- * values, it swaps half of them with its partner, so that no sum is computed twice.
- */
-template <typename F, typename C, int E>
-__device__ __forceinline__ C reduce_full_warp(F f, C (&x)[E])
-{
-    int half = WARP / 2;
-#pragma unroll
-    for (int e = E / 2; e > 0; e /= 2, half /= 2) {
-        bool is_later = (threadIdx.x & half) != 0;
-#pragma unroll
-        for (int j = 0; j < e; j++) {
-            C early = x[j], late = x[j + e], kept = is_later ? late : early;
-            C other = shuffle(is_later ? early : late, half);
-            if constexpr (F::REDUCTION == MYLIB_SUM || F::REDUCTION == MYLIB_PROD)
-                x[j] = f(kept, other);
-            else
-                x[j] = f(is_later ? other : kept, is_later ? kept : other);
-        }
-    }
-    C value = x[0];
-#pragma unroll
-    for (; half > 0; half /= 2)
-        value = combine_pair(f, value, half);
-
-        /* Combine the swapped halves, the larger first. */
-#pragma unroll
-    for (half = WARP / 2; half >= WARP / E && half > 0; half /= 2)
-        if (E > 1)
-            value = combine_pair(f, value, half);
-    return value;
-}
-
-/* Reduces all lanes of a block: value j of vector v of thread t is lane (32 v + t) E + j. */
-template <typename F, typename C, int V, int E>
-__device__ __forceinline__ C reduce_vectors(F f, C (&x)[V][E])
-{
-#pragma unroll
-    for (int half = V / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int v = 0; v < half; v++)
-#pragma unroll
-            for (int j = 0; j < E; j++)
-                x[v][j] = f(x[v][j], x[v + half][j]);
-    return reduce_full_warp(f, x[0]);
-}
-
-/*
- * A warp owns adjacent outputs; or 2^bits warps share them, and warp `sub` takes lanes sub, sub +
- * 2^bits, ... The tree visits these, 2^steps of them, in the order of their bit-reversed numbers.
- */
-__device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
-{
-    return sub + (steps == 0 ? 0 : (int)(__brev(m) >> (32 - steps)) << bits);
-}
-
-/*
- * Combines at most N terms, `step` bytes apart, as the tree over lanes combines them; `count` of
- * them exist, at least SURE.  More terms than N are those of further rows of lanes.
- */
-template <int N, int SURE, typename S, typename F, typename C>
-__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)
-{
-    C x[N];
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < SURE || i < count)
-            x[i] = convert<C>(load_element<S>(p + i * step));
-    if constexpr (SURE == N) {
-#pragma unroll 1
-        for (count -= N; count > 0; count -= N) {
-            p += N * step;
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                if (i < count)
-                    x[i] = f(x[i], convert<C>(load_element<S>(p + i * step)));
-        }
-    }
-#pragma unroll
-    for (int half = N > 4 ? 4 : N > 2 ? 2 : 1; half > 0; half /= 2)
-#pragma unroll
-        for (int i = 0; i < half; i++)
-            if (i + half < N && (i + half < SURE || i + half < count))
-                x[i] = f(x[i], x[i + half]);
-    return x[0];
 }
 
 } // namespace

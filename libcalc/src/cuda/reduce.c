@@ -37,19 +37,31 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
                                                                      : (uint8_t)type;
 }
 
-static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_terms *terms,
-                 const mylib_layout *layout, int kept_ndim, mylib_type out_type)
+/* Sets what depends on the outputs: operand 0 of the layout, whose kept dimensions come first. */
+static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, mylib_type carrier,
+                        const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
-    args->inputs = terms->inputs;
-    args->carrier = args->computed = (int32_t)mylib_cuda_part_type(terms->carrier);
+    args->carrier = args->computed = (int32_t)mylib_cuda_part_type(carrier);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;
     args->ndim = layout->ndim;
     args->out = layout->data[0];
     args->outputs = args->terms = 1;
+    for (int d = 0; d < args->ndim; d++) {
+        args->shape[d] = layout->shape[d];
+        args->out_strides[d] = layout->strides[0][d];
+        *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
+    }
+}
+
+static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_terms *terms,
+                 const mylib_layout *layout, int kept_ndim, mylib_type out_type)
+{
+    set_outputs(args, reduction, terms->carrier, layout, kept_ndim, out_type);
+    args->inputs = terms->inputs;
     for (int k = 0; k < terms->inputs; k++) {
         args->in[k] = layout->data[1 + k];
         const mylib_type type = (mylib_type)terms->input_type[k];
@@ -59,11 +71,6 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
         args->is_stored_as_carrier[k] =
             args->input_type[k] == args->carrier && args->narrow[k] == MYLIB_NOT_NARROWED;
         memcpy(args->in_strides[k], layout->strides[1 + k], sizeof(int64_t) * (size_t)args->ndim);
-    }
-    memcpy(args->out_strides, layout->strides[0], sizeof(int64_t) * (size_t)args->ndim);
-    for (int d = 0; d < args->ndim; d++) {
-        args->shape[d] = layout->shape[d];
-        *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
     }
     args->blocks = args->terms == 0 ? 1 : mylib_divide_up(args->terms, MYLIB_BLOCK_TERMS);
     args->grid_rows = 1;
@@ -92,15 +99,13 @@ static int are_columns(const mylib_reduce_args *args)
 static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
     const int64_t size = args->input_size[0];
+    const int64_t *strides = args->in_strides[0];
     const int inner = args->kept_ndim - 1;
-    uintptr_t bits = (uintptr_t)args->in[0];
     if (args->terms == 0 || args->inputs != 1 || args->ndim != args->kept_ndim + 1 || inner < 0 ||
-        args->in_strides[0][inner] != size || args->shape[inner] % width != 0 || width == 1)
+        strides[inner] != size || args->shape[inner] % width != 0 || width == 1)
         return 0;
-    for (int d = 0; d < args->ndim; d++)
-        if (d != inner)
-            bits |= (uintptr_t)args->in_strides[0][d];
-    return bits % (uintptr_t)(width * size) == 0;
+    return mylib_is_aligned_to(width * size, args->in[0], inner, strides) &&
+           strides[inner + 1] % (width * size) == 0;
 }
 
 static int is_whole(int32_t type) { return type <= MYLIB_U64 || type == MYLIB_BOOL; }
@@ -161,14 +166,12 @@ static int are_contiguous(mylib_reduce_args *args)
 {
     args->is_aligned = 1;
     for (int k = 0; k < args->inputs; k++) {
-        uintptr_t bits = (uintptr_t)args->in[k];
         if (args->ndim > args->kept_ndim + 1 ||
             (args->ndim > args->kept_ndim &&
              args->in_strides[k][args->kept_ndim] != args->input_size[k]))
             return 0;
-        for (int d = 0; d < args->kept_ndim; d++)
-            bits |= (uintptr_t)args->in_strides[k][d];
-        args->is_aligned &= bits % 16 == 0;
+        args->is_aligned &=
+            mylib_is_aligned_to(16, args->in[k], args->kept_ndim, args->in_strides[k]);
     }
     return 1;
 }
@@ -208,10 +211,9 @@ static int choose_short(mylib_reduce_args *args)
     /* Words of integers, of which the first and the last may have other terms too. */
     const int64_t loads = is_exact ? (size < 4 ? nbytes / 4 + 1 : args->terms) : args->terms;
     const int64_t most = is_exact ? MYLIB_SHORT_WORDS : MYLIB_SHORT_TERMS;
-    args->lane_bits = mylib_log2_of(mylib_divide_up(loads, most));
-    args->lane_bits = args->lane_bits < 5 ? args->lane_bits : 5;
-    args->gap = args->is_aligned && stride % 32 == 0 ? 16 : 0;
-    args->row_factor = args->gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / (stride / 16) + 1);
+    args->lane_bits = mylib_short_lane_bits(loads, most);
+    args->gap = args->is_aligned ? mylib_short_gap(stride) : 0;
+    args->row_factor = mylib_short_row_factor(args->gap, stride / 16);
     const int64_t room = MYLIB_SHORT_TILE / (stride + args->gap);
     int64_t together = MYLIB_CUDA_THREADS >> args->lane_bits;
     if (room < together || (args->is_aligned && 2 * (room % together) > together))
@@ -504,21 +506,9 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
 {
     mylib_reduce_args args;
     ENTER_DEVICE(device);
-    memset(&args, 0, sizeof args);
-    args.reduction = (int32_t)reduction;
-    args.carrier = args.computed = (int32_t)mylib_cuda_part_type(carrier);
-    args.out_type = (int32_t)out_type;
-    args.out_size = (int32_t)mylib_type_size(out_type);
-    args.out = out->data[0];
+    set_outputs(&args, reduction, carrier, out, out->ndim, out_type);
     args.partial = partial;
-    args.outputs = 1;
     args.parts = parts;
-    args.kept_ndim = args.ndim = out->ndim;
-    for (int d = 0; d < out->ndim; d++) {
-        args.shape[d] = out->shape[d];
-        args.out_strides[d] = out->strides[0][d];
-        args.outputs *= out->shape[d];
-    }
     choose_parts_way(&args);
     CUDA_RETURN_IF_ERROR(mylib_launch_reduce(&args, stream));
     return MYLIB_OK;

@@ -22,12 +22,11 @@
  */
 #include <type_traits>
 
-#include "interpreter.cuh"
+#include "reduction.cuh"
 
 namespace
 {
 
-constexpr int LANES = MYLIB_BLOCK_LANES, TERMS = MYLIB_BLOCK_TERMS, ROWS = TERMS / LANES;
 constexpr int WARPS = THREADS / WARP;
 constexpr int STEPS = 8;       /* of the tree over the lanes */
 constexpr int MAX_LEVELS = 32; /* of the tree over the blocks */
@@ -42,26 +41,15 @@ typedef mylib_reduce_args reduce_args;
 /* ---- Values -------------------------------------------------------------------------------- */
 
 /*
- * A run-time choice among all reductions: where memory is not the limit, one kernel for all saves
- * much code.
+ * The same by a call: where memory is not the limit, one kernel for all reductions, and one copy of
+ * them, save much code.
  */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
 {
-    switch (reduction) {
-    case MYLIB_SUM:
-        return combine<MYLIB_SUM>()(a, b);
-    case MYLIB_PROD:
-        return combine<MYLIB_PROD>()(a, b);
-    case MYLIB_MIN:
-        return combine<MYLIB_MIN>()(a, b);
-    default:
-        return combine<MYLIB_MAX>()(a, b);
-    }
+    return combine_any(reduction)(a, b);
 }
-struct combine_any {
-    static constexpr int REDUCTION = -1;
-    int reduction;
-    __device__ __forceinline__ combine_any(const reduce_args &args) : reduction(args.reduction) {}
+struct combine_by_call : combine_any {
+    __device__ __forceinline__ combine_by_call(int number) : combine_any(number) {}
     template <typename C> __device__ __forceinline__ C operator()(C a, C b) const
     {
         return combine_by_number(reduction, a, b);
@@ -73,8 +61,8 @@ struct combine_any {
  * order of the terms gives it, so a lane takes a run of consecutive terms, and the last term stands
  * in for missing ones.
  */
-struct combine_runs : combine_any {
-    __device__ __forceinline__ combine_runs(const reduce_args &args) : combine_any(args) {}
+struct combine_runs : combine_by_call {
+    __device__ __forceinline__ combine_runs(int number) : combine_by_call(number) {}
 };
 template <typename F> constexpr bool IN_RUNS = std::is_same<F, combine_runs>::value;
 
@@ -99,12 +87,6 @@ template <typename C, typename S> __host__ __device__ constexpr bool widens()
     return std::is_same<C, t_f64>::value &&
            (std::is_same<S, t_f32>::value || std::is_same<S, t_i64>::value ||
             std::is_same<S, t_u64>::value);
-}
-
-/* Returns the least number of an integer type. */
-template <typename C> __device__ __forceinline__ C lowest_of()
-{
-    return (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
 }
 
 /*
@@ -330,20 +312,6 @@ __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output,
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
 /*
- * Initial value of sums of floats: -0 + x is x for every x.  Other reductions begin with their
- * first term.
- */
-template <int R, typename C> __device__ __forceinline__ C neutral()
-{
-    if constexpr (class_of<C>::value == COMPLEX)
-        return {neutral<R, typename real_of<C>::type>(), neutral<R, typename real_of<C>::type>()};
-    else if constexpr (class_of<C>::value == FLOAT)
-        return R == MYLIB_SUM ? (C)-0.0 : (C)0;
-    else
-        return 0;
-}
-
-/*
  * Reduces a full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v
  * of thread t is lane (32 v + t) E + j.  A chunk of rows is loaded before the first is used.
  */
@@ -356,7 +324,10 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
     C acc[V][E];
 #pragma unroll
     for (int i = 0; i < V * E; i++)
-        acc[i / E][i % E] = neutral<F::REDUCTION, C>();
+        if constexpr (F::REDUCTION == MYLIB_SUM) /* others begin with their first term */
+            acc[i / E][i % E] = identity<MYLIB_SUM, C>();
+        else
+            acc[i / E][i % E] = C();
     a += t * 16;
     b += t * 16;
 #pragma unroll 1
@@ -506,7 +477,7 @@ template <typename F, typename C, typename S, bool DOT>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
     int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
@@ -540,11 +511,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         int left = 1;
         while (left < WARPS && begin + left * args.group < args.blocks)
             left++;
-#pragma unroll 1
-        for (int step = 1; step < left; step *= 2)
-#pragma unroll 1
-            for (int i = 0; i + step < left; i += 2 * step)
-                room[i] = f(room[i], room[i + step]);
+        reduce_pairwise(f, room, left);
         finish(args, output, part, room[0]);
     }
 }
@@ -565,12 +532,6 @@ template <int R, typename S>
 using exact_type =
     std::conditional_t<IS_SMALL<R, S>,
                        std::conditional_t<class_of<S>::value == SIGNED, int32_t, uint32_t>, t_i64>;
-
-template <int R, typename P> __device__ __forceinline__ P identity()
-{
-    static_assert(R != MYLIB_MIN, "a maximum of flipped bits");
-    return R == MYLIB_SUM ? (P)0 : R == MYLIB_PROD ? (P)1 : lowest_of<P>();
-}
 
 /* Returns the bits to flip in a word of elements of at most four bytes. */
 template <int R, typename S> __device__ __forceinline__ uint32_t flip_of_word(uint64_t flip)
@@ -755,15 +716,13 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
         count = t < vectors ? (vectors - t + threads - 1) / threads : 0;
     }
     t_i64 *own = args.is_across ? room + threadIdx.x * per_vector : NULL;
-    switch (args.input_type[0]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (IS_WHOLE<t_##s>)                                                             \
-            value = reduce_integers<R, t_##s>(p, step, count, flip, own);                          \
-        break;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    }
+    value = with_type(args.input_type[0], value, [=](auto s) {
+        typedef TYPE_OF(s) S;
+        if constexpr (IS_WHOLE<S>)
+            return reduce_integers<R, S>(p, step, count, flip, own);
+        else
+            return identity<R, t_i64>();
+    });
     if (args.is_across) {
         const int width = per_vector << args.width_bits;
         __syncthreads();
@@ -865,17 +824,14 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
 {
     const char *p = a + own.offset;
     if constexpr (IS_WHOLE<C>) {
-        switch (args.input_type[0]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (IS_WHOLE<t_##s>)                                                             \
-            return reduce_short_words<F::REDUCTION, t_##s>(a, (int)args.terms, own.thread,         \
-                                                           own.bits, args.flip);                   \
-        break;
-            MYLIB_STORED_TYPES(DT)
-#undef DT
-        }
-        return C();
+        return with_type(args.input_type[0], C(), [&](auto s) {
+            typedef TYPE_OF(s) S;
+            if constexpr (IS_WHOLE<S>)
+                return reduce_short_words<F::REDUCTION, S>(a, (int)args.terms, own.thread, own.bits,
+                                                           args.flip);
+            else
+                return C();
+        });
     } else if (!args.is_stored_as_carrier[0]) {
         switch (args.input_type[0]) {
 #define DT(s, S)                                                                                   \
@@ -901,7 +857,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     short_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     alignas(16) __shared__ unsigned char storage[MYLIB_SHORT_TILE + 16];
     char *tile = (char *)storage;
     const int inner = args.kept_ndim - 1, stride = (int)args.in_strides[0][inner];
@@ -1067,12 +1023,7 @@ __device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
     if (part != 0)
         return;
     wait_for_bytes(&all.barrier);
-    int parts = (int)args.parts;
-#pragma unroll 1
-    for (int step = 1; step < parts; step *= 2)
-#pragma unroll 1
-        for (int i = 0; i + step < parts; i += 2 * step)
-            all.value[i] = f(all.value[i], all.value[i + step]);
+    reduce_pairwise(f, all.value, (int)args.parts);
     store_output(args, output, all.value[0]);
 }
 #else
@@ -1158,7 +1109,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     lanes_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
     C *level = (C *)levels, *room = (C *)storage;
@@ -1326,7 +1277,7 @@ template <typename F, typename C, int W>
 __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>)
     columns_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     typedef columns_of<C, W> values;
     constexpr int SOME_BITS = 3;
     alignas(16) __shared__ unsigned char storage[STEPS * THREADS * sizeof(values)];
@@ -1408,7 +1359,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
 {
-    const F f(args);
+    const F f(args.reduction);
     constexpr int SOME = 8;
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
     C *room = (C *)storage, level[MAX_LEVELS], value = C();
@@ -1463,7 +1414,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     constexpr bool IS_INTEGER = class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED;
     constexpr int W = 16 / sizeof(C);
     constexpr bool IS_COMPLEX = real_of<C>::is_complex;
-    typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_any> ANY;
+    typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_by_call> ANY;
     /* Only sums are common for complex numbers. */
     typedef std::conditional_t<R != MYLIB_SUM && IS_COMPLEX, ANY, combine<R>> F;
     /* Sums and products modulo 2^64 have the same bits for signed and unsigned numbers. */
@@ -1504,51 +1455,31 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
                 kernel = columns_kernel<F, C, W>;
         break;
     case MYLIB_REDUCE_PARTS:
-        kernel = combine_kernel<combine_any, C>;
+        kernel = combine_kernel<combine_by_call, C>;
         break;
     }
     return kernel;
 }
 
-template <typename C> reduce_kernel kernel_of(const reduce_args *args)
+reduce_kernel kernel_of(const reduce_args *args)
 {
-    switch (args->reduction) {
-    case MYLIB_SUM:
-        return kernel_as<MYLIB_SUM, C>(args);
-    case MYLIB_PROD:
-        return kernel_as<MYLIB_PROD, C>(args);
-    case MYLIB_MIN:
-        return kernel_as<MYLIB_MIN, C>(args);
-    case MYLIB_MAX:
-        return kernel_as<MYLIB_MAX, C>(args);
-    }
-    return NULL;
-}
-
-reduce_kernel kernel_for(const reduce_args *args)
-{
-    switch (args->computed) {
-    case MYLIB_I64:
-        return kernel_of<t_i64>(args);
-    case MYLIB_U64:
-        return kernel_of<t_u64>(args);
-    case MYLIB_F32:
-        return kernel_of<t_f32>(args);
-    case MYLIB_F64:
-        return kernel_of<t_f64>(args);
-    case MYLIB_C64:
-        return kernel_of<t_c64>(args);
-    case MYLIB_C128:
-        return kernel_of<t_c128>(args);
-    }
-    return NULL;
+    return with_type(args->computed, (reduce_kernel)NULL, [=](auto type) {
+        typedef TYPE_OF(type) C;
+        if constexpr (class_of<C>::value == FLOAT || real_of<C>::is_complex ||
+                      number_of<C>::value == MYLIB_I64 || number_of<C>::value == MYLIB_U64)
+            return with_reduction((int)args->reduction, [=](auto known) {
+                return kernel_as<decltype(known)::REDUCTION, C>(args);
+            });
+        else
+            return (reduce_kernel)NULL;
+    });
 }
 
 } // namespace
 
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
 {
-    reduce_kernel kernel = kernel_for(args);
+    reduce_kernel kernel = kernel_of(args);
     void *parameters[] = {(void *)args};
     cudaLaunchAttribute cluster = {};
     cudaLaunchConfig_t config = {};
@@ -1572,7 +1503,7 @@ cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
     /*
      * Ask the kernel that uses a multiprocessor most; all are compiled for the same architectures.
      */
-    const void *kernel = (const void *)lanes_kernel<combine_any, t_c128>;
+    const void *kernel = (const void *)lanes_kernel<combine_by_call, t_c128>;
     cudaFuncAttributes attributes;
     cudaLaunchConfig_t config = {};
     *blocks_ret = 1;

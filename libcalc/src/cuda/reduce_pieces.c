@@ -16,6 +16,8 @@
 #include <string.h>
 
 #include "cuda_internal.h"
+
+#include "../counting.h"
 #ifdef MYLIB_CUDA_FUSED
 #include "fused.h"
 #endif
@@ -262,7 +264,8 @@ static int64_t terms_at_once(const job *j, int64_t outputs)
 static int levels_of(int64_t terms, int64_t at_once)
 {
     int levels = 0;
-    for (int64_t parts = (terms - 1) / at_once + 1; parts > 1; parts = (parts - 1) / PARTS + 1)
+    for (int64_t parts = mylib_divide_up(terms, at_once); parts > 1;
+         parts = mylib_divide_up(parts, PARTS))
         levels++;
     return levels;
 }
@@ -350,7 +353,7 @@ out:
 }
 
 /* Tells whether outputs lie closer together than their terms, by the first input that has both. */
-static int are_columns(const mylib_layout *l, int kept_ndim)
+static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
 {
     if (kept_ndim == 0 || kept_ndim == l->ndim)
         return 0;
@@ -393,7 +396,7 @@ static piece_sizes choose_pieces(job *j, const mylib_layout *layout, int64_t mos
     /* Pieces of fewer outputs have fewer parts. */
     const int64_t at_once = c.is_by_terms ? terms_at_once(j, c.outputs) : j->terms;
     const int levels = levels_of(j->terms, at_once);
-    c.parts = c.outputs * (levels > 1 ? levels * PARTS : (j->terms - 1) / at_once + 1);
+    c.parts = c.outputs * (levels > 1 ? levels * PARTS : mylib_divide_up(j->terms, at_once));
     c.elements = least * c.outputs;
     c.elements = c.elements > most ? c.elements : most;
     c.elements = c.elements < layout->count ? c.elements : layout->count;
@@ -413,7 +416,7 @@ static mylib_status reduce_pieces(job *j, mylib_layout *layout, const piece_size
 static mylib_status reduce_kept(job *j, mylib_layout *layout)
 {
     const size_t size = mylib_type_size((mylib_type)j->program->result_type);
-    const int has_columns = are_columns(layout, j->kept_ndim);
+    const int has_columns = lie_side_by_side(layout, j->kept_ndim);
     const piece_sizes c = choose_pieces(
         j, layout, mylib_cuda_piece(j->room, size) * (has_columns ? COLUMNS_FACTOR : 1),
         has_columns);
@@ -494,7 +497,7 @@ static size_t divide_memory(job *j, const mylib_layout *layout, const piece_size
 static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, size_t nbytes)
 {
     const mylib_program *p = j->program;
-    const int has_columns = are_columns(layout, j->kept_ndim);
+    const int has_columns = lie_side_by_side(layout, j->kept_ndim);
     int64_t most = (int64_t)(nbytes / mylib_type_size((mylib_type)p->result_type));
     j->room = nbytes / 4 > LEAST_ROOM ? nbytes / 4 : LEAST_ROOM;
     if (j->room > MYLIB_TEMPORARY_NBYTES)
@@ -544,8 +547,8 @@ static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *s
     if (parts == 0)
         return 0;
     if (parts > 1) {
-        MYLIB_TRY(
-            mylib_cuda_alloc(j->device, (size_t)(args.rows * parts * size), j->stream, &partial));
+        MYLIB_TRY(mylib_cuda_alloc(j->device, (size_t)(args.walk.rows * parts * size), j->stream,
+                                   &partial));
         mylib_fused_set_partial(&args, partial);
     }
     MYLIB_TRY(mylib_cuda_launch_fused(&args, j->stream));
@@ -635,11 +638,8 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
     j.is_on_host = 1;
     if (j.terms == 0) /* writes 0 or 1 to host memory */
         return mylib_cpu_reduce(reduction, program, type, layout, kept_ndim, out_type);
-    for (int k = 1; k < layout->operands; k++) {
-        layout->is_host_scalar[k] = 1;
-        for (int d = 0; d < layout->ndim; d++)
-            layout->is_host_scalar[k] &= layout->strides[k][d] == 0 || layout->shape[d] == 1;
-    }
+    for (int k = 1; k < layout->operands; k++)
+        layout->is_host_scalar[k] = (uint8_t)mylib_layout_is_single(layout, k);
     size_t nbytes = MYLIB_STREAMED_NBYTES;
     do
         st = reduce_streamed(&j, layout, nbytes);

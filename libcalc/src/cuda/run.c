@@ -27,7 +27,6 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
 {
     struct cudaPointerAttributes attributes;
     size_t size = mylib_type_size(type);
-    uintptr_t bits = (uintptr_t)data;
 
     /* For a small array, asking the driver would take longer than everything else. */
     if (mylib_cuda_owner(data) != device) {
@@ -41,9 +40,7 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
                               "%s is said to be on cuda:%d, but %p is on cuda:%d", name, device,
                               data, attributes.device);
     }
-    for (int d = 0; d < ndim; d++)
-        bits |= (uintptr_t)strides[d];
-    if ((bits & (size - 1)) != 0)
+    if (!mylib_is_aligned_to((int64_t)size, data, ndim, strides))
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "%s is not aligned to its elements of %zu bytes: copy it first", name,
                           size);
@@ -218,8 +215,6 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
 
 #ifdef MYLIB_CUDA_FUSED
 
-/* Inputs are packed if that many neighbours in a row come from different rows of memory. */
-#define TRANSPOSE_MIN 16
 #define PACKED_SIZE 16 /* fits an element of any type */
 
 /*
@@ -229,11 +224,11 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
 static int is_transposed(const mylib_layout *l, int k, int64_t size)
 {
     int inner = l->ndim - 1;
-    if (l->is_host_scalar[k] || l->shape[inner] < TRANSPOSE_MIN ||
+    if (l->is_host_scalar[k] || l->shape[inner] < MYLIB_TRANSPOSE_MIN ||
         llabs(l->strides[k][inner]) <= 4 * size)
         return 0;
     for (int d = 0; d < inner; d++)
-        if (llabs(l->strides[k][d]) == size && l->shape[d] >= TRANSPOSE_MIN)
+        if (llabs(l->strides[k][d]) == size && l->shape[d] >= MYLIB_TRANSPOSE_MIN)
             return 1;
     return 0;
 }

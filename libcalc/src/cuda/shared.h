@@ -44,26 +44,30 @@ static inline int mylib_log2_of(int64_t n)
 }
 
 /*
- * Division of 32-bit numbers below 2^31 by an invariant: (high word of x * multiplier + x) >>
- * shift, by T. Granlund and P. Montgomery, "Division by Invariant Integers using Multiplication"
- * (PLDI 1994).
+ * The rules of short rows of a reduction, which a thread block has in shared memory.  2^k threads,
+ * at most a warp, take the loads of a row, `most` of them each if they suffice.
  */
-typedef struct mylib_divider {
-    uint32_t multiplier, shift;
-} mylib_divider;
-
-mylib_divider mylib_divider_of(int32_t divisor);
-
-/*
- * Returns how many of `threads` threads side by side take a row of `units`, so that few of them
- * idle, where there are `rows`.
- */
-int32_t mylib_threads_across(int32_t units, int32_t rows, int32_t threads);
-
-MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
+static inline int32_t mylib_short_lane_bits(int64_t loads, int64_t most)
 {
-    uint32_t high = (uint32_t)(((uint64_t)(uint32_t)x * d.multiplier) >> 32);
-    return (int32_t)((high + (uint32_t)x) >> d.shift);
+    const int32_t bits = mylib_log2_of((loads + most - 1) / most);
+    return bits < 5 ? bits : 5;
+}
+/* Rows of a pitch at which threads would meet in a bank are put so many bytes apart. */
+static inline int32_t mylib_short_gap(int64_t pitch) { return pitch % 32 == 0 ? 16 : 0; }
+/* With a gap, the row of a unit, of which a row has so many, is its number * factor >> 20. */
+static inline uint32_t mylib_short_row_factor(int32_t gap, int64_t units)
+{
+    return gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / units + 1);
+}
+
+/* Tells whether an address is a multiple of `nbytes`, 2^k, and all these strides are, too. */
+static inline int mylib_is_aligned_to(int64_t nbytes, const void *data, int ndim,
+                                      const int64_t *strides)
+{
+    uintptr_t bits = (uintptr_t)data;
+    for (int d = 0; d < ndim; d++)
+        bits |= (uintptr_t)strides[d];
+    return (bits & (uintptr_t)(nbytes - 1)) == 0;
 }
 
 /*

@@ -51,11 +51,20 @@ template <typename T> struct position {
     __device__ __forceinline__ int32_t column_of(const mylib_strided_args &args, int v) const
     {
         const int32_t lead = S::HAS_LEADS ? (int32_t)(leads >> (4 * v) & 15) : 0;
-        return column + v * args.column_step[1] - lead;
+        return column + v * args.walk.column_step[1] - lead;
     }
     __device__ __forceinline__ int32_t row_of(const mylib_strided_args &args, int v) const
     {
-        return row + v * args.row_step[1];
+        return row + v * args.walk.row_step[1];
+    }
+    /* Of element i: */
+    __device__ __forceinline__ int32_t column_at(const mylib_strided_args &args, int i) const
+    {
+        return column_of(args, i / S::VECTOR) + i % S::VECTOR * args.walk.column_step[0];
+    }
+    __device__ __forceinline__ int32_t row_at(const mylib_strided_args &args, int i) const
+    {
+        return row_of(args, i / S::VECTOR) + i % S::VECTOR * args.walk.row_step[0];
     }
     __device__ __forceinline__ uint32_t valid_of(int v) const
     {
@@ -67,17 +76,23 @@ struct tile {
     int32_t column, row, end_row;
 };
 
+__device__ __forceinline__ tile tile_of(const mylib_strided_args &args, int32_t block)
+{
+    tile t;
+    mylib_walk_tile(&args.walk, block, &t.column, &t.row, &t.end_row);
+    t.column *= args.walk.tile_columns;
+    return t;
+}
+
 template <typename T>
 __device__ __forceinline__ position<T> position_of(const mylib_strided_args &args)
 {
     typedef strided<T> S;
     position<T> at;
-    tile t;
-    int32_t tid = (int32_t)threadIdx.x, down = mylib_divide(tid, args.across_divider),
-            across = tid - down * args.across;
-    mylib_strided_tile(&args, (int32_t)blockIdx.x, &t.column, &t.row, &t.end_row);
+    int32_t across, down;
     /* Threads that do not fill another row have nothing to do. */
-    bool is_idle = (down + 1) * args.across > THREADS;
+    bool is_idle = !mylib_walk_thread(&args.walk, (int32_t)threadIdx.x, THREADS, &across, &down);
+    const tile t = tile_of(args, (int32_t)blockIdx.x);
     at.valid = at.leads = 0;
     at.row = t.row + down;
     at.column = t.column + across * args.column_unit;
@@ -94,15 +109,13 @@ __device__ __forceinline__ position<T> position_of(const mylib_strided_args &arg
             if (row < t.end_row && !is_idle)
                 at.valid |= valid << (v * S::VECTOR);
         }
-    } else if (t.column + args.tile_columns <= args.columns &&
-               t.row + args.tile_rows <= t.end_row) {
+    } else if (t.column + args.walk.tile_columns <= args.columns &&
+               t.row + args.walk.tile_rows <= t.end_row) {
         at.valid = is_idle ? 0 : S::ALL;
     } else {
 #pragma unroll
         for (int i = 0; i < S::N; i++) {
-            int v = i / S::VECTOR, e = i % S::VECTOR;
-            bool is_valid = at.column_of(args, v) + e * args.column_step[0] < args.columns &&
-                            at.row_of(args, v) + e * args.row_step[0] < t.end_row;
+            bool is_valid = at.column_at(args, i) < args.columns && at.row_at(args, i) < t.end_row;
             at.valid |= (uint32_t)(is_valid && !is_idle) << i;
         }
     }
@@ -112,8 +125,7 @@ __device__ __forceinline__ position<T> position_of(const mylib_strided_args &arg
 __device__ __forceinline__ char *address_of(const mylib_strided_args &args, int k, int32_t column,
                                             int32_t row)
 {
-    return args.data[k] + mylib_strided_row(&args, k, row) +
-           column * args.strides[args.ndim - 1][k];
+    return args.data[k] + mylib_strided_row(&args, k, row) + column * args.column_stride[k];
 }
 
 /* Finds the first elements of a thread's groups in operand k. */
@@ -122,8 +134,8 @@ __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int 
                                             const position<T> &at, char *(&p)[strided<T>::VECTORS])
 {
     if (args.is_plain) {
-        p[0] = args.data[k] + (uint32_t)at.row * args.strides[0][k] +
-               (uint32_t)at.column * args.strides[1][k];
+        p[0] = args.data[k] + (uint32_t)at.row * args.row_stride[0][k] +
+               (uint32_t)at.column * args.column_stride[k];
 #pragma unroll
         for (int v = 1; v < strided<T>::VECTORS; v++)
             p[v] = p[v - 1] + args.group_step[k];
@@ -314,7 +326,7 @@ __device__ __forceinline__ void stage(const mylib_strided_args &args, int k, con
     int32_t row = (int32_t)(tid % S::TILE_ROWS), column = (int32_t)(tid / S::TILE_ROWS);
     int32_t columns = t.row + row < t.end_row ? args.columns - t.column - column : 0;
     const char *p = address_of(args, k, t.column + column, t.row + row);
-    int64_t step = STEP * args.strides[args.ndim - 1][k];
+    int64_t step = STEP * args.column_stride[k];
     T *place = turned_place<T>(shared, column, row);
     __syncthreads();
 #pragma unroll 1
@@ -359,23 +371,21 @@ __device__ __forceinline__ void gather(const mylib_strided_args &args, int k, co
                 column += t.column;
                 valid[j] = row < t.end_row && column < args.columns;
             } else {
-                column = at.column_of(args, i / S::VECTOR) + i % S::VECTOR * args.column_step[0];
-                row = at.row_of(args, i / S::VECTOR) + i % S::VECTOR * args.row_step[0];
+                column = at.column_at(args, i);
+                row = at.row_at(args, i);
                 place[j] = own_place<T>(shared, i);
                 valid[j] = at.valid >> i & 1;
             }
             p[j] = address_of(args, k, column, row);
             value[j] = T();
         }
-        switch (args.statement.operand[k - 1].type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        _Pragma("unroll") for (int j = 0; j < SOME; j++) if (valid[j]) value[j] =                  \
-            read_converted<T, t_##s, IS_MASK>(p[j]);                                               \
-        break;
-            MYLIB_STORED_TYPES(DT)
-#undef DT
-        }
+        with_type(args.statement.operand[k - 1].type, 0, [&](auto s) {
+#pragma unroll
+            for (int j = 0; j < SOME; j++)
+                if (valid[j])
+                    value[j] = read_converted<T, TYPE_OF(s), IS_MASK>(p[j]);
+            return 0;
+        });
 #pragma unroll
         for (int j = 0; j < SOME; j++)
             *place[j] = value[j];
@@ -411,7 +421,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
         read_uniform((const char *)args.constant[k - 1], x);
         break;
     default:
-        mylib_strided_tile(&args, anew(blockIdx.x), &t.column, &t.row, &t.end_row);
+        t = tile_of(args, anew(blockIdx.x));
         if (!is_converted && args.access[k - 1] == MYLIB_ACCESS_STAGED)
             stage<T>(args, k, t, shared);
         else if (is_mask)
@@ -426,12 +436,9 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
         }
         __syncthreads();
 #pragma unroll
-        for (int i = 0; i < S::N; i++) {
-            int v = i / S::VECTOR, e = i % S::VECTOR;
-            x[i] =
-                *turned_place<T>(shared, at.column_of(args, v) + e * args.column_step[0] - t.column,
-                                 at.row_of(args, v) + e * args.row_step[0] - t.row);
-        }
+        for (int i = 0; i < S::N; i++)
+            x[i] = *turned_place<T>(shared, at.column_at(args, i) - t.column,
+                                    at.row_at(args, i) - t.row);
     }
 }
 
@@ -457,12 +464,10 @@ __device__ __forceinline__ void scatter(const mylib_strided_args &args, const po
     for (int i = 0; i < S::N; i++)
         *own_place<R>(shared, i) = result_of<R>(acc[i]);
 #pragma unroll 1
-    for (int i = 0; i < S::N; i++) {
-        int32_t column = at.column_of(args, i / S::VECTOR) + i % S::VECTOR * args.column_step[0];
-        int32_t row = at.row_of(args, i / S::VECTOR) + i % S::VECTOR * args.row_step[0];
+    for (int i = 0; i < S::N; i++)
         if (at.valid >> i & 1)
-            store_element(address_of(args, 0, column, row), *own_place<R>(shared, i));
-    }
+            store_element(address_of(args, 0, at.column_at(args, i), at.row_at(args, i)),
+                          *own_place<R>(shared, i));
 }
 
 template <typename R, typename T>
@@ -542,17 +547,11 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
     void *parameters[] = {(void *)args};
-    const void *kernel = NULL;
-    switch (args->statement.type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        kernel = (const void *)strided_kernel<t_##s>;                                              \
-        break;
-        MYLIB_STORED_TYPES(DT)
-#undef DT
-    default:
+    const void *const kernel = with_type(args->statement.type, (const void *)NULL, [](auto t) {
+        return (const void *)strided_kernel<TYPE_OF(t)>;
+    });
+    if (kernel == NULL)
         return cudaErrorInvalidValue;
-    }
-    return cudaLaunchKernel(kernel, dim3((unsigned)args->tiles), dim3(THREADS), parameters, 0,
+    return cudaLaunchKernel(kernel, dim3((unsigned)args->walk.tiles), dim3(THREADS), parameters, 0,
                             stream);
 }
