@@ -8,7 +8,6 @@ and remembers the program for the next call.
 from __future__ import annotations
 
 import inspect
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -35,7 +34,7 @@ from .._operands import (
 )
 from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
-from .columns import values_of
+from .columns import look_up
 from .datasets import fill, is_dataset
 from .graph import (
     TRUTHS,
@@ -662,7 +661,8 @@ class Expression(core.ExpressionBase):
         ]
         find_place(self._caller, values)
         if _is_of_numbers(self._graph, values):
-            _of_numbers(self, values, -1, None, "safe")
+            result = _of_numbers(self, values, -1, None, "safe")
+            np.asarray(result, type(result) if is_number(result) else None)  # or OverflowError
         for call in self._calls_like(values):
             call.with_values()
             call.lower()
@@ -781,54 +781,8 @@ def of_graph(graph: Graph, name: str = "expression") -> Expression:
 # ---- evaluate ------------------------------------------------------------------------------------
 
 
-_of_text: Any = lru_cache(maxsize=256)(Expression)
-
-
-#: The references to a frame's copy of its variables while only the frame and `look_up` have it.
-_OF_FRAME = 3
-
-_OF_FUNCTION = inspect.CO_OPTIMIZED
-
-
-def look_up(
-    names: Sequence[str],
-    local_dict: Any,
-    global_dict: Mapping[str, Any] | None,
-    depth: int,
-) -> list[Any]:
-    """Returns the values of names, from the frame `depth` calls above the caller for None.
-
-    Raises NameError for an unknown name.
-    """
-    frame = None
-    if local_dict is None or global_dict is None:
-        frame = sys._getframe(depth + 1)
-        if global_dict is None:
-            global_dict = frame.f_globals
-        if local_dict is None:
-            local_dict = frame.f_locals
-        else:
-            frame = None
-    if type(local_dict) is not dict:
-        local_dict = values_of("local_dict", local_dict, names)
-    if type(global_dict) is not dict:
-        global_dict = values_of("global_dict", global_dict, names)
-    values = []
-    for name in names:
-        if name in local_dict:
-            values.append(local_dict[name])
-        elif name in global_dict:
-            values.append(global_dict[name])
-        else:
-            raise NameError(f"name {name!r} of the expression is not defined", name=name)
-    if (
-        frame is not None
-        and type(local_dict) is dict
-        and frame.f_code.co_flags & _OF_FUNCTION
-        and sys.getrefcount(local_dict) <= _OF_FRAME
-    ):
-        local_dict.clear()  # until Python 3.12 the frame keeps this copy of its variables
-    return values
+#: Returns the expression of a text; those of the last texts are kept.
+of_text: Callable[[str], Expression] = lru_cache(maxsize=256)(Expression)
 
 
 @overload
@@ -879,7 +833,7 @@ def evaluate(
     if isinstance(expr, Expression):
         expression = expr
     elif isinstance(expr, str):
-        expression = _of_text(expr)
+        expression = of_text(expr)
     else:
         raise TypeError(f"an expression is a str or an Expression, not {type(expr).__name__}")
     values = look_up(expression.inputs, local_dict, global_dict, 1)
