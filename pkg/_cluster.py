@@ -15,6 +15,7 @@ import numpy as np
 
 from ._inputs import Input, open_input
 from ._outputs import Failure
+from ._pieces import region
 from ._stores import Shape, StoreInput, open_array
 from .expressions.expression import Expression
 
@@ -55,7 +56,7 @@ def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
         out = np.empty(piece, output.dtype)
         with np.errstate(all="call", under="ignore", call=lambda kind, _: heard.add(kind)):
             Expression(work.text)(*operands, out=out, casting=work.casting, device=work.device)
-        output[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = out
+        output[region(begin, piece)] = out
     return heard
 
 

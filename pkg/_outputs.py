@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import math
 import os
@@ -47,6 +48,23 @@ def size_text(nbytes: float) -> str:
         nbytes /= 1024
         del units[0]
     return f"{nbytes:.3g} {units[0]}"
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Waits for other runs of the command that change what lies in a folder, as later ones will.
+
+    The end of a process frees its lock.  Where the file system has no locks, nothing waits.
+    """
+    file = -1
+    try:
+        with contextlib.suppress(OSError):
+            file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)
 
 
 # ---- Whole files ---------------------------------------------------------------------------------
@@ -213,6 +231,11 @@ def runs(
 
 class Output(WholeFile):
     """A ``.npy`` file."""
+
+    def _check(self, taken: Mapping[str, str]) -> None:
+        if self.path.lower().endswith(".npz"):
+            raise usage(f"{self.path}: archives (.npz) are not written; name a .npy file")
+        super()._check(taken)
 
     def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool) -> None:
         """Reserves disk space for the array, before the computation starts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int, ...]:
@@ -48,3 +48,8 @@ def pieces(
             begin,
             tuple(min(step, n - i) for i, n, step in zip(begin, shape, piece, strict=True)),
         )
+
+
+def region(begin: Sequence[int], piece: Sequence[int]) -> tuple[slice, ...]:
+    """Returns the index of a piece in its array."""
+    return tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))

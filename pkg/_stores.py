@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._outputs import Failure, Held, WholeFile, reason, size_text, usage
-from ._pieces import piece_shape, pieces, whole_chunks
+from ._outputs import Failure, Held, WholeFile, locked, reason, size_text, usage
+from ._pieces import piece_shape, pieces, region, whole_chunks
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions.datasets import chunk_of, part_of
 
@@ -221,8 +221,7 @@ class StoreInput:
         limit = _SPOOL_NBYTES // self.dtype.itemsize
         step = _step(self.shape, self.chunks, limit)
         for begin, piece in pieces(self.shape, step):
-            region = tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))
-            result[region] = self.part(begin, piece)
+            result[region(begin, piece)] = self.part(begin, piece)
         return np.asarray(result)
 
     def is_truncated(self) -> bool:
@@ -248,10 +247,6 @@ def _like(kind: str, inputs: Mapping[str, Any], shape: Shape) -> Any:
     return None
 
 
-def _region(begin: Sequence[int], part: Any) -> tuple[slice, ...]:
-    return tuple(slice(i, i + k) for i, k in zip(begin, part.shape, strict=True))
-
-
 def _cannot_write(path: str, error: BaseException) -> Failure:
     return Failure(f"cannot write {path}: {_text(error)}")
 
@@ -268,7 +263,7 @@ def _fill(
         part = compute(begin, piece)
         try:
             with writing():
-                data[_region(begin, part)] = part
+                data[region(begin, part.shape)] = part
         except _ERRORS as error:
             raise _cannot_write(path, error) from None
 
@@ -355,7 +350,8 @@ class HDF5Output(WholeFile):
             self._h5.close()
         except _ERRORS as error:
             raise _cannot_write(self.path, error) from None
-        super().commit(held)
+        with locked(self._target.parent):  # nobody replaces the file after `_check_again`
+            super().commit(held)
 
     def __exit__(
         self,
@@ -557,7 +553,8 @@ class ZarrOutput:
             for folder, _, names in os.walk(self._temporary):
                 for name in [*names, "."]:
                     _synchronize(os.path.join(folder, name))
-            with held():
+            # Two runs at once would each write consolidated metadata without the other's array.
+            with locked(self._store.parent), held():
                 self._rename()
                 _synchronize(str(self._target.parent))
         except FileExistsError:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -324,6 +326,64 @@ def test_an_array_joins_a_scene_of_xarray(
     with xarray.open_zarr("scene.zarr", consolidated=is_consolidated) as scene:
         assert scene["b"].dims == ("y", "x") and scene["y"].values.tolist() == [1, 2, 3]
         assert_same_bits(scene["b"].values, a * 0)
+
+
+def is_locked() -> bool:
+    """Tells whether another run of the command would wait to change what the folder holds."""
+    folder = os.open(".", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+    return False
+
+
+def test_runs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one writes consolidated metadata, or has seen that an HDF5 file is as it was."""
+    save_scene(3)
+    pytest.importorskip("h5py")
+    import zarr
+
+    calls: list[bool] = []
+
+    def watch(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args: (calls.append(is_locked()), call(*args))[1])
+
+    watch(zarr, "consolidate_metadata")
+    watch(_stores.HDF5Output, "_check_again")
+    for target in ("scene.zarr:/b", "f.h5:/b"):
+        assert main(["a + 1", "a=scene.zarr:/a", "-o", target]) == 0
+    assert calls == [True, True] and not is_locked()
+
+
+def test_runs_that_wait() -> None:
+    """A signal ends the wait; all arrays are in the consolidated metadata."""
+    a = save_scene(3)
+    import zarr
+
+    folder = os.open(".", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    command = [sys.executable, "-m", "pkg", "eval", "a * k", "a=scene.zarr:/a"]
+    runs = [subprocess.Popen([*command, f"k={k}", "-o", f"scene.zarr:/b{k}"]) for k in range(3)]
+    try:
+        while len(os.listdir()) < 1 + len(runs):  # the store, and temporary folders
+            assert all(run.poll() is None for run in runs)
+            time.sleep(0.01)
+        time.sleep(0.2)
+        runs[2].terminate()
+        assert runs[2].wait(60) == 128 + signal.SIGTERM
+        assert not any(os.path.exists(f"scene.zarr/b{k}") for k in range(3))
+        os.close(folder)
+        assert [run.wait(60) for run in runs[:2]] == [0, 0]
+    finally:
+        for run in runs:
+            run.kill()
+    scene = zarr.open_group("scene.zarr", mode="r")
+    assert sorted(scene) == ["a", "b0", "b1", "y"] and names() == ["scene.zarr"]
+    assert_same_bits(scene["b1"][...], a)
 
 
 @pytest.mark.parametrize("is_consolidated", [True, False])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._operands import broadcasts, has_own_rules
-from .._pieces import piece_shape, pieces, whole_chunks
+from .._pieces import piece_shape, pieces, region, whole_chunks
 from .._table import check_dtype
 
 #: Bytes computed of a piece: many times what a call costs, little beside the memory.
@@ -88,4 +88,4 @@ def fill(
             with np.errstate() if writes else np.errstate(all="ignore"):
                 compute([part_of(x, begin, piece) for x in inputs], target)
             if target.size and writes:
-                out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target
+                out[region(begin, piece)] = target
