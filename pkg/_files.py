@@ -17,6 +17,7 @@ import signal
 import sys
 import textwrap
 import threading
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
@@ -248,6 +249,7 @@ def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, A
     given: dict[str, int | float | complex | str] = {}
     for definition in definitions:
         name, equals, value = definition.partition("=")
+        name = unicodedata.normalize("NFKC", name)  # as Python's parser does
         if not equals or not name.isidentifier() or not value:
             raise usage(f"{definition!r}: expected NAME=FILE or NAME=NUMBER")
         if name in given:

@@ -123,6 +123,14 @@ class WholeFile:
         if replaced:
             self._inherit(replaced)
 
+    def _reserve(self) -> None:
+        """Takes disk space for all of the file, where the file system can."""
+        try:
+            os.posix_fallocate(self._file, 0, self._nbytes)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+
     def _inherit(self, replaced: os.stat_result) -> None:
         """Gives the temporary file the owner and the mode of the file that it replaces."""
         own = os.fstat(self._file)
@@ -181,7 +189,8 @@ class WholeFile:
         trace: TracebackType | None,
     ) -> None:
         if self._temporary != self._target:
-            self._temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # of a file that could not be made
+                self._temporary.unlink()
         if self._file >= 0:
             os.close(self._file)
 
@@ -251,11 +260,7 @@ class Output(WholeFile):
         self._nbytes = self._start + math.prod(shape) * dtype.itemsize
         try:
             self._open()
-            try:
-                os.posix_fallocate(self._file, 0, self._nbytes)
-            except OSError as error:
-                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                    raise
+            self._reserve()
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
         self._write(memoryview(header.getvalue()), 0)

@@ -412,10 +412,14 @@ class NetcdfOutput(WholeFile):
                 f"cannot write {self.path}: {self.place.inner} is a coordinate of the result; give"
                 " the variable another name"
             )
+        self._nbytes = math.prod(shape) * dtype.itemsize
         try:
             self._open()
+            # Where the disk is full, HDF5 can neither write nor close its file.
+            self._reserve()
+            os.truncate(self._file, 0)
         except OSError as error:
-            raise self._failure(error) from None
+            raise self._failure(error, self._nbytes) from None
 
     def _variable(self, data: Any) -> Any:
         """Returns a DataArray, with the coordinates of an input of the same shape."""

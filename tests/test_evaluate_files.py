@@ -637,6 +637,13 @@ def test_a_file_too_large_for_its_limit(folder: Path) -> None:
     assert names() == ["a.npy"]
 
 
+def test_names_as_python_reads_them(folder: Path) -> None:
+    """The keyboard's micro sign is the Greek letter to Python's parser."""
+    save(a=np.ones(3))
+    assert main(["\u00b5 + 1", "\u00b5=a.npy", "-o", "b.npy"]) == 0
+    assert np.load("b.npy").tolist() == [2, 2, 2]
+
+
 def test_a_full_disk(folder: Path) -> None:
     """A real one of 1 MiB, where it may be mounted."""
     files = save(a=np.ones(1_000_000))

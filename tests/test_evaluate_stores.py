@@ -598,6 +598,28 @@ def test_outputs_that_cannot_be_written(
     assert names() == before
 
 
+def test_disks_that_take_nothing() -> None:
+    """A full one, where HDF5 crashed as it closed its file, and one that is read-only."""
+    pytest.importorskip("h5netcdf")
+    np.save("a.npy", np.ones(1_000_000))
+    os.mkdir("small")
+    mount = ["unshare", "-rm", "sh", "-c"]
+    small = "mount -t tmpfs -o size=1m small small"
+    can = subprocess.run([*mount, f"{small} && mount -o remount,ro small"], capture_output=True)
+    if can.returncode:
+        pytest.skip(f"no disk can be mounted: {can.stderr.decode().strip()}")
+    run = f"{sys.executable} -W ignore -m pkg eval 'a + 1' a=a.npy -o small/b"
+    script = (
+        f"{small}; {run}.nc:b; echo $?; mount -o remount,ro small; {run}.npy; echo $?; ls -A s*"
+    )
+    script += "; ls -A small"
+    done = subprocess.run([*mount, script], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "1\n1\n", done.stderr
+    full, read_only = done.stderr.splitlines()
+    assert "small/b.nc:b: No space left on device (7.63 MiB are needed, 1 MiB are free)" in full
+    assert "cannot write small/b.npy: Read-only file system" in read_only
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_failure_in_the_middle_leaves_nothing(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
