@@ -14,7 +14,6 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -182,12 +181,7 @@ class WholeFile:
     def __enter__(self: _File) -> _File:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self._temporary != self._target:
             with contextlib.suppress(OSError):  # of a file that could not be made
                 self._temporary.unlink()

@@ -26,8 +26,15 @@ def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int
     return tuple(piece)
 
 
-def whole_chunks(shape: tuple[int, ...], chunk: tuple[int, ...], limit: int) -> tuple[int, ...]:
-    """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk."""
+def whole_chunks(
+    shape: tuple[int, ...], chunk: tuple[int, ...] | None, limit: int
+) -> tuple[int, ...]:
+    """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk.
+
+    Without chunks it is that of `piece_shape`.
+    """
+    if chunk is None:
+        return piece_shape(shape, limit, False)
     counts = tuple(-(-n // max(k, 1)) for n, k in zip(shape, chunk, strict=True))
     counts = piece_shape(counts, max(1, limit // max(1, math.prod(chunk))), False)
     return tuple(

@@ -90,6 +90,11 @@ def take(name: str, x: Any) -> Any:
     return native(x)
 
 
+def _gpu_of(values: Iterable[Any]) -> int:
+    """Returns the GPU that holds the arrays among the inputs, -1 for none."""
+    return next((x._ordinal for x in values if isinstance(x, Array)), -1)
+
+
 def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
     try:
         return broadcast_shapes(*(np.shape(x) for x in values))
@@ -254,8 +259,8 @@ class _Call:
             used = sorted({i for part in self.expression._pairs[k] for i in part.inputs})
             values = [self.values[i] for i in used]
             shape = _broadcast_shape([self.names[i] for i in used], values)
-            place = next((x._ordinal for x in values if isinstance(x, Array)), None)
-            if place is None:
+            place = _gpu_of(values)
+            if place < 0:
                 result = empty_like_all(values, shape, self.kinds[k])
             else:
                 is_fortran = _choose_order("evaluate", "A", values) == "F"
@@ -263,7 +268,7 @@ class _Call:
             for part, half in zip(parts, (result.real, result.imag), strict=True):
                 if not isinstance(part, _Call):
                     half[...] = part
-                elif place is not None and not any(isinstance(x, Array) for x in part.values):
+                elif place != _gpu_of(part.values):
                     half[...] = _run(part, -1, "K", None, None)  # without dimensions
                 else:
                     _run(part, ordinal, "K", half, "same_kind")
@@ -328,16 +333,15 @@ def _run_program(call: _Call, ordinal: int, order: str, target: Any, casting: An
     if call.graph.reduction is not None:
         return _reduce(call, ordinal, target, casting)
     lowered, program = call.lower()
-    on_gpu = any(isinstance(x, Array) for x in call.values)
+    place = _gpu_of(call.values)
     if target is not None:
-        place = next((x._ordinal for x in call.values if isinstance(x, Array)), -1)
         name = call.expression._caller
         check_out(name, target, call.shape, lowered.dtype, place, casting)
         native = target.dtype.newbyteorder("=")
         if native != lowered.dtype:
             lowered, program = call.lower(native)
     inputs = call.sources(lowered)
-    if not on_gpu and not all(
+    if place < 0 and not all(
         x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
     ):
         return _run_converting(call, lowered, program, ordinal, order, inputs, target)
@@ -414,8 +418,7 @@ class _Values(_reductions.Values):
             else x
             for x in call.sources(lowered)
         )
-        on_gpu = any(isinstance(x, Array) for x in call.values)
-        super().__init__(call.shape, lowered.dtype, ordinal if on_gpu else -1)
+        super().__init__(call.shape, lowered.dtype, ordinal if _gpu_of(call.values) >= 0 else -1)
 
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
@@ -629,10 +632,7 @@ class Expression(core.ExpressionBase):
             self._compute(parts, target, order, casting, device)
 
         if self._graph.reduction is None:
-            values = [
-                x if is_dataset(x) else take(name, x)
-                for name, x in zip(self.inputs, inputs, strict=True)
-            ]
+            values = self._take(inputs)
             calls = self._calls_like(values)
             shape = _broadcast_shape(self.inputs, values)
             may_refuse = any(call.lower()[0].may_refuse for call in calls)
@@ -642,6 +642,13 @@ class Expression(core.ExpressionBase):
             compute(inputs, target)
             out[...] = target
         return out
+
+    def _take(self, inputs: Sequence[Any]) -> list[Any]:
+        """Returns the inputs as `take` does; those that lie in files stay there."""
+        return [
+            x if is_dataset(x) else take(name, x)
+            for name, x in zip(self.inputs, inputs, strict=True)
+        ]
 
     def _calls_like(self, values: Sequence[Any]) -> list[_Call]:
         """Returns the calls, for their programs, with arrays like these and with these numbers."""
@@ -655,10 +662,7 @@ class Expression(core.ExpressionBase):
 
     def _check(self, inputs: Sequence[Any]) -> None:
         """Raises the errors of a call that do not depend on elements; computes numbers alone."""
-        values = [
-            x if is_dataset(x) else take(name, x)
-            for name, x in zip(self.inputs, inputs, strict=True)
-        ]
+        values = self._take(inputs)
         find_place(self._caller, values)
         if _is_of_numbers(self._graph, values):
             result = _of_numbers(self, values, -1, None, "safe")
