@@ -17,7 +17,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,12 +161,6 @@ def _open(path: str, place: Place, closing: contextlib.ExitStack) -> Any:
     return _Lazy(dataset[name])
 
 
-def _step(shape: Shape, chunk: Shape | None, limit: int) -> Shape:
-    if chunk is None:
-        return piece_shape(shape, limit, False)
-    return whole_chunks(shape, chunk, limit)
-
-
 class StoreInput:
     """An array in a file, of which parts are read."""
 
@@ -219,7 +212,7 @@ class StoreInput:
                 f" {reason(error)}; the variable TMPDIR names the folder for it"
             ) from None
         limit = _SPOOL_NBYTES // self.dtype.itemsize
-        step = _step(self.shape, self.chunks, limit)
+        step = whole_chunks(self.shape, self.chunks, limit)
         for begin, piece in pieces(self.shape, step):
             result[region(begin, piece)] = self.part(begin, piece)
         return np.asarray(result)
@@ -353,16 +346,11 @@ class HDF5Output(WholeFile):
         with locked(self._target.parent):  # nobody replaces the file after `_check_again`
             super().commit(held)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self._h5 is not None:
             with contextlib.suppress(*_ERRORS):
                 self._h5.close()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*exc_info)
 
 
 class _Computed:
@@ -505,12 +493,7 @@ class ZarrOutput:
             raise Failure(f"cannot write {self.path}: no folder {self._store.parent}")
         self._format = self._library.config.get("default_zarr_format")
         for folder in parents:
-            try:
-                group = self._library.open_group(str(folder), mode="r")
-            except _ERRORS as error:
-                text = f"{folder} is not a group of Zarr ({_text(error)})"
-                raise Failure(f"cannot write {self.path}: {text}") from None
-            self._format = group.metadata.zarr_format
+            self._format = self._format_of(folder)
         if not os.path.lexists(self._target):
             return
         for name, x in self._inputs.items():
@@ -519,8 +502,19 @@ class ZarrOutput:
                 raise Failure(f"the output {self.path} is the input {name}: name another")
         if not self.is_overwriting:
             raise Failure(f"{self.path} exists; --overwrite replaces it")
+        self._check_replaced()
+
+    def _check_replaced(self) -> None:
         if not self._target.is_dir() or not _is_array_of_zarr(self._target):
             raise Failure(f"cannot write {self.path}: it exists, and is not an array of Zarr")
+
+    def _format_of(self, group: Path) -> int:
+        try:
+            zarr_format: int = self._library.open_group(str(group), mode="r").metadata.zarr_format
+        except _ERRORS as error:
+            text = f"{group} is not a group of Zarr ({_text(error)})"
+            raise Failure(f"cannot write {self.path}: {text}") from None
+        return zarr_format
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the array in the temporary folder."""
@@ -568,12 +562,19 @@ class ZarrOutput:
 
     def _rename(self) -> None:
         """Moves the folder to its name; a folder without anything in it may be there."""
+        source, rest = self._temporary, self._rest
+        while rest and self._target.is_dir():  # another run has made this group since `_check`
+            if self._format_of(self._target) != self._format:
+                text = f"{self._target} is now a group of Zarr of another format"
+                raise Failure(f"cannot write {self.path}: {text}; run the command again")
+            source, self._target, rest = source / rest[0], self._target / rest[0], rest[1:]
         old = self._temporary.with_suffix(".old.tmp")
         is_replacing = self.is_overwriting and self._target.is_dir()
         if is_replacing:
+            self._check_replaced()
             os.rename(self._target, old)
         try:
-            os.rename(self._temporary, self._target)
+            os.rename(source, self._target)
         except OSError:
             if is_replacing:
                 os.rename(old, self._target)
@@ -597,12 +598,7 @@ class ZarrOutput:
     def __enter__(self) -> ZarrOutput:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
 

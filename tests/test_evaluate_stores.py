@@ -386,6 +386,59 @@ def test_runs_that_wait() -> None:
     assert_same_bits(scene["b1"][...], a)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "error"),
+    [
+        ("/b", "/c", ""),
+        ("/deep/b", "/deep/er/c", ""),
+        ("/deep/b", "/c", ""),
+        ("/c", "/c", "exists"),
+        ("", "/c", "is not a group"),
+        ("/c/b", "/c", "is not an array"),
+        (" of format 2", "/c", "another format"),
+    ],
+)
+@pytest.mark.parametrize("is_overwriting", [True, False])
+def test_runs_that_make_one_store(
+    theirs: str,
+    ours: str,
+    error: str,
+    is_overwriting: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The groups that the second run wants to make are there at its end, with other arrays."""
+    zarr = pytest.importorskip("zarr", "3")
+    np.save("a.npy", np.arange(3.0))
+    fill = _stores.ZarrOutput.fill
+
+    def work(self: Any, *args: Any) -> None:
+        fill(self, *args)
+        monkeypatch.setattr(_stores.ZarrOutput, "fill", fill)
+        if "format" in theirs:
+            zarr.open_group("s.zarr", mode="w", zarr_format=2)
+        else:
+            target = f"s.zarr:{theirs}" if theirs else "s.zarr"
+            assert main(["a * 2", "a=a.npy", "-o", target]) == 0
+
+    monkeypatch.setattr(_stores.ZarrOutput, "fill", work)
+    options = ["--overwrite"] if is_overwriting else []
+    done = main(["a + 1", "a=a.npy", "-o", f"s.zarr:{ours}", *options])
+    said = capsys.readouterr().err
+    if error == "exists" and is_overwriting:
+        assert done == 0
+    elif error:
+        assert done == 1 and (error in said or "exists" in said)
+    else:
+        assert done == 0 and said == ""
+        assert zarr.open(f"s.zarr{theirs}", mode="r")[...].tolist() == [0, 2, 4]
+    if done == 0:
+        assert zarr.open(f"s.zarr{ours}", mode="r")[...].tolist() == [1, 2, 3]
+    elif "format" not in theirs:
+        assert zarr.open(f"s.zarr{theirs}", mode="r")[...].tolist() == [0, 2, 4]
+    assert names() == ["a.npy", "s.zarr"]
+
+
 @pytest.mark.parametrize("is_consolidated", [True, False])
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_group_of_zarr_is_never_replaced(
