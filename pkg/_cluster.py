@@ -15,8 +15,9 @@ import numpy as np
 
 from ._inputs import Input, open_input
 from ._outputs import Failure
+from ._pieces import region
 from ._stores import Shape, StoreInput, open_array
-from .expressions.expression import Expression
+from .expressions.expression import of_text
 
 #: Seconds for a scheduler to answer, and for tasks that run to end after an interruption.
 _PATIENCE = 30
@@ -54,8 +55,8 @@ def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
         output = open_array(*work.output)
         out = np.empty(piece, output.dtype)
         with np.errstate(all="call", under="ignore", call=lambda kind, _: heard.add(kind)):
-            Expression(work.text)(*operands, out=out, casting=work.casting, device=work.device)
-        output[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = out
+            of_text(work.text)(*operands, out=out, casting=work.casting, device=work.device)
+        output[region(begin, piece)] = out
     return heard
 
 

@@ -17,6 +17,7 @@ import signal
 import sys
 import textwrap
 import threading
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
@@ -117,15 +118,22 @@ class Signals:
             raise Interrupted
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Ignores signals during work that must not be left half done."""
+    def _handled(self, handler: Any) -> Iterator[None]:
         for number, _ in self._previous:
-            signal.signal(number, lambda number, frame: None)
+            signal.signal(number, handler)
         try:
             yield
         finally:
             for number, _ in self._previous:
                 signal.signal(number, self._receive)
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Ignores signals during work that must not be left half done."""
+        return self._handled(lambda number, frame: None)
+
+    def ending_at_once(self) -> contextlib.AbstractContextManager[None]:
+        """Lets a signal end the process, during a long call with nothing to clean up."""
+        return self._handled(signal.SIG_DFL)
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
@@ -134,30 +142,14 @@ class Signals:
         def note(number: int, frame: FrameType | None) -> None:
             self.received = self.received or number
 
-        for number, _ in self._previous:
-            signal.signal(number, note)
-        try:
+        with self._handled(note):
             yield
-        finally:
-            for number, _ in self._previous:
-                signal.signal(number, self._receive)
         self.check()
 
     def check(self) -> None:
         """Raises Interrupted if the first one was swallowed, as in a destructor."""
         if self.received:
             raise Interrupted
-
-    @contextlib.contextmanager
-    def ending_at_once(self) -> Iterator[None]:
-        """Lets a signal end the process, during a long call with nothing to clean up."""
-        for number, _ in self._previous:
-            signal.signal(number, signal.SIG_DFL)
-        try:
-            yield
-        finally:
-            for number, _ in self._previous:
-                signal.signal(number, self._receive)
 
 
 # ---- Progress ------------------------------------------------------------------------------------
@@ -248,6 +240,7 @@ def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, A
     given: dict[str, int | float | complex | str] = {}
     for definition in definitions:
         name, equals, value = definition.partition("=")
+        name = unicodedata.normalize("NFKC", name)  # as Python's parser does
         if not equals or not name.isidentifier() or not value:
             raise usage(f"{definition!r}: expected NAME=FILE or NAME=NUMBER")
         if name in given:
@@ -419,12 +412,7 @@ class Evaluation:
         chunks = self._chunks()
         output.create(self.shape, self.dtype, chunks)
         written = getattr(output, "chunks", None) or chunks
-        limit = self.options.chunk // self._width()
-        step = (
-            piece_shape(self.shape, limit, False)
-            if written is None
-            else whole_chunks(self.shape, written, limit)
-        )
+        step = whole_chunks(self.shape, written, self.options.chunk // self._width())
         with self._computing(self.shape, step, output.path) as compute:
             output.fill(step, compute)
 
@@ -618,10 +606,7 @@ def _run_guarded(action: Callable[[], None]) -> int:
     except MemoryError as error:
         _say(f"error: not enough memory; a smaller --chunk takes less ({error})")
         return 1
-    except (core.CudaError, ValueError, TypeError, ArithmeticError) as error:
-        _say(f"error: {error}")
-        return 1
-    except OSError as error:
+    except (core.CudaError, ValueError, TypeError, ArithmeticError, OSError) as error:
         _say(f"error: {error}")
         return 1
     return 0

@@ -18,7 +18,7 @@ from . import core
 from ._creation import arange
 from ._manipulation import concatenate
 from ._operands import describe, device_name, gpu_of, plain
-from ._pieces import piece_shape, pieces
+from ._pieces import piece_shape, pieces, region
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import datasets
 from .expressions.expression import Expression
@@ -90,8 +90,7 @@ def _runs(begin: int, count: int) -> Iterator[tuple[int, int, int]]:
         begin += rows * columns
 
 
-def _sum_of_bits(x: Any, lead: Any, last: Any) -> int:
-    ordinal = gpu_of(x)
+def _sum_of_bits(x: Any, lead: Any, last: Any, ordinal: int) -> int:
     device = device_name(ordinal)
     if x.dtype == np.bool_:
         return int(_expressions()[2](x, lead, last, device=device))
@@ -103,18 +102,19 @@ def _sum_of_bits(x: Any, lead: Any, last: Any) -> int:
     return int(_expressions()[1](x, bits, nan, lead, last, device=device))
 
 
-def _sum(x: Any, axes: Sequence[int], begin: Sequence[int], lane: int, key: int) -> int:
+def _sum(
+    x: Any, axes: Sequence[int], begin: Sequence[int], lane: int, key: int, ordinal: int
+) -> int:
     """Returns the sum for a piece of real numbers, which begins at these indices along its axes.
 
     `key` is a part of the key of all elements.
     """
-    ordinal = gpu_of(x)
     given = list(zip(axes, begin, x.shape, strict=True))
     key += sum(_key(lane, axis, i) for axis, i, n in given if n == 1)
     given = [one for one in given if one[2] != 1]
     x = x.reshape([n for *_, n in given] or [1])
     if not given:
-        return _sum_of_bits(x, np.uint64(key & _MASK), np.uint64(0))
+        return _sum_of_bits(x, np.uint64(key & _MASK), np.uint64(0), ordinal)
     lead: Any = np.uint64(key & _MASK)
     for d, (axis, i, n) in enumerate(given[:-1]):
         parts = [
@@ -130,18 +130,18 @@ def _sum(x: Any, axes: Sequence[int], begin: Sequence[int], lane: int, key: int)
         part = x[..., at - i : at - i + rows * columns].reshape((*x.shape[:-1], rows, columns))
         high = _digit_keys(lane, axis, 1, at // _DIGIT, rows, ordinal).reshape(rows, 1)
         last = _digit_keys(lane, axis, 0, at % _DIGIT, columns, ordinal)
-        total += _sum_of_bits(part, lead + high, last)
+        total += _sum_of_bits(part, lead + high, last, ordinal)
     return total
 
 
-def _add_piece(sums: list[int], x: Any, axes: Sequence[int], begin: Sequence[int]) -> None:
+def _add(sums: list[int], x: Any, axes: Sequence[int], begin: Sequence[int], ordinal: int) -> None:
     """Adds the sums of a piece; complex numbers are pairs of floats along one more axis."""
     for lane in range(len(sums)):
         if x.dtype.kind != "c":
-            sums[lane] += _sum(x, axes, begin, lane, 0)
+            sums[lane] += _sum(x, axes, begin, lane, 0, ordinal)
             continue
         for k, part in enumerate((x.real, x.imag)):
-            sums[lane] += _sum(part, axes, begin, lane, _key(lane, len(axes), k))
+            sums[lane] += _sum(part, axes, begin, lane, _key(lane, len(axes), k), ordinal)
 
 
 def _host(x: Any) -> Any:
@@ -183,23 +183,18 @@ def fingerprint(x: Any) -> str:
     if dtype.char not in ELEMENTS:
         raise TypeError(f"fingerprint() takes arrays of {ELEMENTS_TEXT}, not of {dtype}")
     shape: tuple[int, ...] = tuple(x.shape)
+    axes = list(range(len(shape)))
+    ordinal = gpu_of(x)
+    if is_dataset:
+        step = datasets.step_of(x)
+    else:  # in the order of memory
+        axes.sort(key=lambda axis: -abs(x.strides[axis]))
+        x = x.transpose(axes)
+        step = piece_shape(x.shape, _CPU_COUNT if ordinal < 0 else _GPU_COUNT, False)
     sums = [0, 0]
-    if 0 not in shape:
-        _add(sums, x, shape, is_dataset)
+    for begin, piece in pieces(x.shape, step):
+        part = x[region(begin, piece)]
+        _add(sums, _host(np.asarray(part)) if ordinal < 0 else part, axes, begin, ordinal)
     for n in (ord(dtype.kind) << 8 | dtype.itemsize, len(shape), *shape):
         sums = [_f((total ^ n) + _seed(lane, 64, 0) & _MASK) for lane, total in enumerate(sums)]
     return "".join(f"{total:016x}" for total in sums)
-
-
-def _add(sums: list[int], x: Any, shape: tuple[int, ...], is_dataset: bool) -> None:
-    """Adds the sums of all elements, piece by piece in the order of memory."""
-    axes = list(range(len(shape)))
-    if is_dataset:
-        step = datasets.step_of(x)
-    else:
-        axes.sort(key=lambda axis: -abs(x.strides[axis]))
-        x = x.transpose(axes)
-        step = piece_shape(x.shape, _GPU_COUNT if gpu_of(x) >= 0 else _CPU_COUNT, False)
-    for begin, piece in pieces(x.shape, step):
-        part = x[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))]
-        _add_piece(sums, part if gpu_of(x) >= 0 else _host(np.asarray(part)), axes, begin)

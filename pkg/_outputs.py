@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import math
 import os
@@ -13,7 +14,6 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +47,23 @@ def size_text(nbytes: float) -> str:
         nbytes /= 1024
         del units[0]
     return f"{nbytes:.3g} {units[0]}"
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Waits for other runs of the command that change what lies in a folder, as later ones will.
+
+    The end of a process frees its lock.  Where the file system has no locks, nothing waits.
+    """
+    file = -1
+    try:
+        with contextlib.suppress(OSError):
+            file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)
 
 
 # ---- Whole files ---------------------------------------------------------------------------------
@@ -105,6 +122,14 @@ class WholeFile:
         if replaced:
             self._inherit(replaced)
 
+    def _reserve(self) -> None:
+        """Takes disk space for all of the file, where the file system can."""
+        try:
+            os.posix_fallocate(self._file, 0, self._nbytes)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+
     def _inherit(self, replaced: os.stat_result) -> None:
         """Gives the temporary file the owner and the mode of the file that it replaces."""
         own = os.fstat(self._file)
@@ -156,14 +181,10 @@ class WholeFile:
     def __enter__(self: _File) -> _File:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self._temporary != self._target:
-            self._temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # of a file that could not be made
+                self._temporary.unlink()
         if self._file >= 0:
             os.close(self._file)
 
@@ -214,6 +235,11 @@ def runs(
 class Output(WholeFile):
     """A ``.npy`` file."""
 
+    def _check(self, taken: Mapping[str, str]) -> None:
+        if self.path.lower().endswith(".npz"):
+            raise usage(f"{self.path}: archives (.npz) are not written; name a .npy file")
+        super()._check(taken)
+
     def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool) -> None:
         """Reserves disk space for the array, before the computation starts."""
         self._shape = shape[::-1] if is_fortran else shape
@@ -228,11 +254,7 @@ class Output(WholeFile):
         self._nbytes = self._start + math.prod(shape) * dtype.itemsize
         try:
             self._open()
-            try:
-                os.posix_fallocate(self._file, 0, self._nbytes)
-            except OSError as error:
-                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                    raise
+            self._reserve()
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
         self._write(memoryview(header.getvalue()), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int, ...]:
@@ -26,8 +26,15 @@ def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int
     return tuple(piece)
 
 
-def whole_chunks(shape: tuple[int, ...], chunk: tuple[int, ...], limit: int) -> tuple[int, ...]:
-    """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk."""
+def whole_chunks(
+    shape: tuple[int, ...], chunk: tuple[int, ...] | None, limit: int
+) -> tuple[int, ...]:
+    """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk.
+
+    Without chunks it is that of `piece_shape`.
+    """
+    if chunk is None:
+        return piece_shape(shape, limit, False)
     counts = tuple(-(-n // max(k, 1)) for n, k in zip(shape, chunk, strict=True))
     counts = piece_shape(counts, max(1, limit // max(1, math.prod(chunk))), False)
     return tuple(
@@ -48,3 +55,8 @@ def pieces(
             begin,
             tuple(min(step, n - i) for i, n, step in zip(begin, shape, piece, strict=True)),
         )
+
+
+def region(begin: Sequence[int], piece: Sequence[int]) -> tuple[slice, ...]:
+    """Returns the index of a piece in its array."""
+    return tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))

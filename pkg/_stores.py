@@ -17,13 +17,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._outputs import Failure, Held, WholeFile, reason, size_text, usage
-from ._pieces import piece_shape, pieces, whole_chunks
+from ._outputs import Failure, Held, WholeFile, locked, reason, size_text, usage
+from ._pieces import piece_shape, pieces, region, whole_chunks
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions.datasets import chunk_of, part_of
 
@@ -162,12 +161,6 @@ def _open(path: str, place: Place, closing: contextlib.ExitStack) -> Any:
     return _Lazy(dataset[name])
 
 
-def _step(shape: Shape, chunk: Shape | None, limit: int) -> Shape:
-    if chunk is None:
-        return piece_shape(shape, limit, False)
-    return whole_chunks(shape, chunk, limit)
-
-
 class StoreInput:
     """An array in a file, of which parts are read."""
 
@@ -219,10 +212,9 @@ class StoreInput:
                 f" {reason(error)}; the variable TMPDIR names the folder for it"
             ) from None
         limit = _SPOOL_NBYTES // self.dtype.itemsize
-        step = _step(self.shape, self.chunks, limit)
+        step = whole_chunks(self.shape, self.chunks, limit)
         for begin, piece in pieces(self.shape, step):
-            region = tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))
-            result[region] = self.part(begin, piece)
+            result[region(begin, piece)] = self.part(begin, piece)
         return np.asarray(result)
 
     def is_truncated(self) -> bool:
@@ -248,10 +240,6 @@ def _like(kind: str, inputs: Mapping[str, Any], shape: Shape) -> Any:
     return None
 
 
-def _region(begin: Sequence[int], part: Any) -> tuple[slice, ...]:
-    return tuple(slice(i, i + k) for i, k in zip(begin, part.shape, strict=True))
-
-
 def _cannot_write(path: str, error: BaseException) -> Failure:
     return Failure(f"cannot write {path}: {_text(error)}")
 
@@ -268,7 +256,7 @@ def _fill(
         part = compute(begin, piece)
         try:
             with writing():
-                data[_region(begin, part)] = part
+                data[region(begin, part.shape)] = part
         except _ERRORS as error:
             raise _cannot_write(path, error) from None
 
@@ -355,18 +343,14 @@ class HDF5Output(WholeFile):
             self._h5.close()
         except _ERRORS as error:
             raise _cannot_write(self.path, error) from None
-        super().commit(held)
+        with locked(self._target.parent):  # nobody replaces the file after `_check_again`
+            super().commit(held)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self._h5 is not None:
             with contextlib.suppress(*_ERRORS):
                 self._h5.close()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*exc_info)
 
 
 class _Computed:
@@ -416,10 +400,14 @@ class NetcdfOutput(WholeFile):
                 f"cannot write {self.path}: {self.place.inner} is a coordinate of the result; give"
                 " the variable another name"
             )
+        self._nbytes = math.prod(shape) * dtype.itemsize
         try:
             self._open()
+            # Where the disk is full, HDF5 can neither write nor close its file.
+            self._reserve()
+            os.truncate(self._file, 0)
         except OSError as error:
-            raise self._failure(error) from None
+            raise self._failure(error, self._nbytes) from None
 
     def _variable(self, data: Any) -> Any:
         """Returns a DataArray, with the coordinates of an input of the same shape."""
@@ -505,12 +493,7 @@ class ZarrOutput:
             raise Failure(f"cannot write {self.path}: no folder {self._store.parent}")
         self._format = self._library.config.get("default_zarr_format")
         for folder in parents:
-            try:
-                group = self._library.open_group(str(folder), mode="r")
-            except _ERRORS as error:
-                text = f"{folder} is not a group of Zarr ({_text(error)})"
-                raise Failure(f"cannot write {self.path}: {text}") from None
-            self._format = group.metadata.zarr_format
+            self._format = self._format_of(folder)
         if not os.path.lexists(self._target):
             return
         for name, x in self._inputs.items():
@@ -519,8 +502,19 @@ class ZarrOutput:
                 raise Failure(f"the output {self.path} is the input {name}: name another")
         if not self.is_overwriting:
             raise Failure(f"{self.path} exists; --overwrite replaces it")
+        self._check_replaced()
+
+    def _check_replaced(self) -> None:
         if not self._target.is_dir() or not _is_array_of_zarr(self._target):
             raise Failure(f"cannot write {self.path}: it exists, and is not an array of Zarr")
+
+    def _format_of(self, group: Path) -> int:
+        try:
+            zarr_format: int = self._library.open_group(str(group), mode="r").metadata.zarr_format
+        except _ERRORS as error:
+            text = f"{group} is not a group of Zarr ({_text(error)})"
+            raise Failure(f"cannot write {self.path}: {text}") from None
+        return zarr_format
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the array in the temporary folder."""
@@ -557,7 +551,8 @@ class ZarrOutput:
             for folder, _, names in os.walk(self._temporary):
                 for name in [*names, "."]:
                     _synchronize(os.path.join(folder, name))
-            with held():
+            # Two runs at once would each write consolidated metadata without the other's array.
+            with locked(self._store.parent), held():
                 self._rename()
                 _synchronize(str(self._target.parent))
         except FileExistsError:
@@ -567,12 +562,19 @@ class ZarrOutput:
 
     def _rename(self) -> None:
         """Moves the folder to its name; a folder without anything in it may be there."""
+        source, rest = self._temporary, self._rest
+        while rest and self._target.is_dir():  # another run has made this group since `_check`
+            if self._format_of(self._target) != self._format:
+                text = f"{self._target} is now a group of Zarr of another format"
+                raise Failure(f"cannot write {self.path}: {text}; run the command again")
+            source, self._target, rest = source / rest[0], self._target / rest[0], rest[1:]
         old = self._temporary.with_suffix(".old.tmp")
         is_replacing = self.is_overwriting and self._target.is_dir()
         if is_replacing:
+            self._check_replaced()
             os.rename(self._target, old)
         try:
-            os.rename(self._temporary, self._target)
+            os.rename(source, self._target)
         except OSError:
             if is_replacing:
                 os.rename(old, self._target)
@@ -596,12 +598,7 @@ class ZarrOutput:
     def __enter__(self) -> ZarrOutput:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
 

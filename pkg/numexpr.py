@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from ._devices import get_num_threads as get_num_threads
 from ._devices import set_num_threads as set_num_threads
 from ._operands import NUMBERS, is_number, type_number
 from ._table import check_dtype, dtype_of
-from .expressions.expression import Expression, look_up, take
+from .expressions.columns import look_up
+from .expressions.expression import Expression, of_text, take
 
 __all__ = [
     "NumExpr",
@@ -63,19 +64,17 @@ def _is_sanitizing(sanitize: bool | None) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str, is_sanitizing: bool) -> Expression:
-    """Returns the expression of a text; ValueError for what numexpr's `sanitize` refuses.
+def _check_text(text: str) -> None:
+    """Raises ValueError for what numexpr's `sanitize` refuses.
 
     Nothing of a text is ever run; without `sanitize` such texts raise SyntaxError.
     """
-    if is_sanitizing:
-        found = _FORBIDDEN.search(_LITERAL.sub(" ", text))
-        if found:
-            raise ValueError(
-                f"{found[0]!r} in the expression {text!r}: ';', ':', '[', names such as "
-                "__class__, and attributes other than .real and .imag are forbidden"
-            )
-    return Expression(text)
+    found = _FORBIDDEN.search(_LITERAL.sub(" ", text))
+    if found:
+        raise ValueError(
+            f"{found[0]!r} in the expression {text!r}: ';', ':', '[', names such as "
+            "__class__, and attributes other than .real and .imag are forbidden"
+        )
 
 
 def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: Any) -> Expression:
@@ -90,57 +89,60 @@ def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: An
             raise ValueError(
                 f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
             )
-    return _parse(text, _is_sanitizing(sanitize))
+    if _is_sanitizing(sanitize):
+        _check_text(text)
+    return of_text(text)
 
 
-def _find(
-    names: Sequence[str],
-    local_dict: Any,
-    global_dict: Mapping[str, Any] | None,
-    depth: int,
-) -> list[Any]:
-    """Returns the values of names; KeyError, as in numexpr, for one that is unknown."""
-    try:
-        return look_up(names, local_dict, global_dict, depth + 1)
-    except NameError as error:
-        raise KeyError(error.name) from None
-
-
-def _compute(
-    expression: Expression, values: Iterable[Any], out: Any, order: str | None, casting: str
-) -> Any:
-    """Returns the result as an array, 0-d for a number, as numexpr does; None is the order "K"."""
-    if out is None and order == "K" and casting == "same_kind":
-        result = expression(*values)
-    else:
-        order = "K" if order is None else order
-        result = expression(*values, out=out, order=order, casting=casting)
-    if isinstance(result, NUMBERS):
-        return np.asarray(result, type(result))  # or OverflowError
-    return np.asarray(result) if isinstance(result, np.generic) else result
-
-
-# ---- The last expression -------------------------------------------------------------------------
-
-
-class _Last(NamedTuple):
-    """The expression that `re_evaluate` computes, and how; `out` is not kept alive."""
+class _Call(NamedTuple):
+    """An expression and how it is computed, which `re_evaluate` repeats."""
 
     expression: Expression
+    #: A weak reference, or None.
     out: weakref.ref[Any] | None
+    #: None is the order "K".
     order: str | None
     casting: str
 
+    @classmethod
+    def of(cls, expression: Expression, out: Any, order: str | None, casting: str) -> _Call:
+        try:
+            kept = None if out is None else weakref.ref(out)
+        except TypeError:  # a list, or what else is no array: the call says so
+            kept = None
+        return cls(expression, kept, order, casting)
 
-_last: ContextVar[_Last | None] = ContextVar("pkg.numexpr", default=None)
+    def find(self, local_dict: Any, global_dict: Mapping[str, Any] | None, depth: int) -> list[Any]:
+        """Returns the values of the names; KeyError, as in numexpr, for one that is unknown."""
+        try:
+            return look_up(self.expression.inputs, local_dict, global_dict, depth + 1)
+        except NameError as error:
+            raise KeyError(error.name) from None
+
+    def compute(
+        self,
+        local_dict: Any,
+        global_dict: Mapping[str, Any] | None,
+        depth: int,
+        out: Any,
+        is_last: bool = False,
+    ) -> Any:
+        """Returns the result as an array, 0-d for a number; `re_evaluate` repeats the last call."""
+        values = self.find(local_dict, global_dict, depth + 1)
+        if is_last:
+            _last.set(self)
+        if out is None and self.order == "K" and self.casting == "same_kind":
+            result = self.expression(*values)
+        else:
+            order = "K" if self.order is None else self.order
+            result = self.expression(*values, out=out, order=order, casting=self.casting)
+        if isinstance(result, NUMBERS):
+            return np.asarray(result, type(result))  # or OverflowError
+        return np.asarray(result) if isinstance(result, np.generic) else result
 
 
-def _remember(expression: Expression, out: Any, order: str | None, casting: str) -> None:
-    try:
-        kept = None if out is None else weakref.ref(out)
-    except TypeError:  # a list, or what else is no array: the call says so
-        kept = None
-    _last.set(_Last(expression, kept, order, casting))
+#: The call that `re_evaluate` repeats.
+_last: ContextVar[_Call | None] = ContextVar("pkg.numexpr", default=None)
 
 
 # ---- numexpr's functions -------------------------------------------------------------------------
@@ -169,11 +171,8 @@ def evaluate(
     the bits are those of the single operations, and ``/`` is the true division.  With
     `disable_cache` the next `re_evaluate` computes the expression before this one.
     """
-    expression = _expression(ex, sanitize, optimization, truediv)
-    values = _find(expression.inputs, local_dict, global_dict, _frame_depth - 2)
-    if not disable_cache:
-        _remember(expression, out, order, casting)
-    return _compute(expression, values, out, order, casting)
+    call = _Call.of(_expression(ex, sanitize, optimization, truediv), out, order, casting)
+    return call.compute(local_dict, global_dict, _frame_depth - 2, out, not disable_cache)
 
 
 def validate(
@@ -199,13 +198,9 @@ def validate(
     (None, KeyError('b'))
     """
     try:
-        expression = _expression(ex, sanitize, optimization, truediv)
-        values = _find(expression.inputs, local_dict, global_dict, _frame_depth - 1)
-        if all(map(is_number, values)):
-            _compute(expression, values, None, "K", "same_kind")
-        else:
-            expression._check(values)
-        _remember(expression, out, order, casting)
+        call = _Call.of(_expression(ex, sanitize, optimization, truediv), out, order, casting)
+        call.expression._check(call.find(local_dict, global_dict, _frame_depth - 1))
+        _last.set(call)
     except Exception as error:
         return error
     return None
@@ -223,9 +218,8 @@ def re_evaluate(
     last = _last.get()
     if last is None:
         raise RuntimeError("no expression yet: call evaluate() or validate() before re_evaluate()")
-    values = _find(last.expression.inputs, local_dict, global_dict, _frame_depth - 1)
     out = None if last.out is None else last.out()
-    return _compute(last.expression, values, out, last.order, last.casting)
+    return last.compute(local_dict, global_dict, _frame_depth - 1, out)
 
 
 class NumExpr:
@@ -282,8 +276,7 @@ class NumExpr:
             name: _as_type(name, x, dtype, casting)
             for x, (name, dtype) in zip(args, self._types.items(), strict=True)
         }
-        inputs = [values[name] for name in self._expression.inputs]
-        return _compute(self._expression, inputs, out, order, casting)
+        return _Call(self._expression, None, order, casting).compute(values, {}, 0, out)
 
     run = __call__
 

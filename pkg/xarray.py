@@ -28,6 +28,11 @@ _for_arrays: Any = xr.register_dataarray_accessor
 _for_datasets: Any = xr.register_dataset_accessor
 
 
+def _is_text(x: Any) -> bool:
+    """Tells whether an array is of text or of objects, as the names of stations."""
+    return x.dtype.kind in "OSUT"
+
+
 def _elements(expression: Any) -> Expression:
     """Returns an Expression of elements; TypeError for one that ends in a reduction."""
     given: Any = getattr(expression, "expression", expression)  # of a fused function
@@ -102,7 +107,8 @@ class _Accessor:
     def to_device(self, device: str) -> Any:
         """Returns an object with the elements on a device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
 
-        Elements that are there already are shared, not copied.  Coordinates stay in host memory.
+        Elements that are there already are shared, not copied.  Coordinates, and a Dataset's
+        variables of text and of objects, stay in host memory.
         """
         if device is None:
             raise TypeError('to_device(): device must be "cpu", "cuda" or "cuda:N", not None')
@@ -111,7 +117,7 @@ class _Accessor:
             return x.copy(data=asarray(x.data, device=device))
 
         if isinstance(self._obj, xr.Dataset):
-            return self._obj.map(move, keep_attrs=True)
+            return self._obj.map(lambda x: x if _is_text(x) else move(x), keep_attrs=True)
         return move(self._obj)
 
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdims: bool) -> Any:
@@ -166,7 +172,17 @@ class DataArrayAccessor(_Accessor):
 
 @_for_datasets("pcd")
 class DatasetAccessor(_Accessor):
-    """``x.pcd`` of a Dataset."""
+    """``x.pcd`` of a Dataset.
+
+    Reductions leave out variables of text and of objects that have a reduced dimension.
+    """
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdims: bool) -> Any:
+        def reduce(x: Any, **options: Any) -> Any:
+            return x if _is_text(x) else function(x, **options)
+
+        # `numeric_only` leaves text to `reduce` only where no dimension of it is reduced.
+        return self._obj.reduce(reduce, dim, keepdims=keepdims, numeric_only=True)
 
     def evaluate(self, expression: Any, **named: Any) -> Any:
         """Evaluates an expression of the Dataset's variables, and of `named`; see `apply`."""

@@ -509,6 +509,7 @@ FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
     ),
     "output is a folder": (["a + 1", "a=a.npy", "-o", ".", "--force"], 1, ["not a regular file"]),
     "output is no folder": (["a + 1", "a=a.npy", "-o", "c/"], 1, ["c/: it names a folder"]),
+    "output is an archive": (["a + 1", "a=a.npy", "-o", "c.npz"], 2, ["c.npz", "name a .npy file"]),
     "output is a device": (["a + 1", "a=a.npy", "-o", "/dev/null"], 1, ["not a regular file"]),
     "no folder": (["a + 1", "a=a.npy", "-o", "none/c.npy"], 1, ["none/c.npy", "no folder"]),
     "beneath a file": (["a + 1", "a=a.npy", "-o", "a.npy/c.npy"], 1, ["a.npy/c.npy"]),
@@ -634,6 +635,13 @@ def test_a_file_too_large_for_its_limit(folder: Path) -> None:
     status, _, said = run("a + 1", *files, "-o", "b.npy", preexec_fn=limit_files)
     assert status == 1 and "b.npy: File too large (781 KiB" in said and "Traceback" not in said
     assert names() == ["a.npy"]
+
+
+def test_names_as_python_reads_them(folder: Path) -> None:
+    """The keyboard's micro sign is the Greek letter to Python's parser."""
+    save(a=np.ones(3))
+    assert main(["\u00b5 + 1", "\u00b5=a.npy", "-o", "b.npy"]) == 0
+    assert np.load("b.npy").tolist() == [2, 2, 2]
 
 
 def test_a_full_disk(folder: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -326,6 +328,117 @@ def test_an_array_joins_a_scene_of_xarray(
         assert_same_bits(scene["b"].values, a * 0)
 
 
+def is_locked() -> bool:
+    """Tells whether another run of the command would wait to change what the folder holds."""
+    folder = os.open(".", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+    return False
+
+
+def test_runs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one writes consolidated metadata, or has seen that an HDF5 file is as it was."""
+    save_scene(3)
+    pytest.importorskip("h5py")
+    import zarr
+
+    calls: list[bool] = []
+
+    def watch(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args: (calls.append(is_locked()), call(*args))[1])
+
+    watch(zarr, "consolidate_metadata")
+    watch(_stores.HDF5Output, "_check_again")
+    for target in ("scene.zarr:/b", "f.h5:/b"):
+        assert main(["a + 1", "a=scene.zarr:/a", "-o", target]) == 0
+    assert calls == [True, True] and not is_locked()
+
+
+def test_runs_that_wait() -> None:
+    """A signal ends the wait; all arrays are in the consolidated metadata."""
+    a = save_scene(3)
+    import zarr
+
+    folder = os.open(".", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    command = [sys.executable, "-m", "pkg", "eval", "a * k", "a=scene.zarr:/a"]
+    runs = [subprocess.Popen([*command, f"k={k}", "-o", f"scene.zarr:/b{k}"]) for k in range(3)]
+    try:
+        while len(os.listdir()) < 1 + len(runs):  # the store, and temporary folders
+            assert all(run.poll() is None for run in runs)
+            time.sleep(0.01)
+        time.sleep(0.2)
+        runs[2].terminate()
+        assert runs[2].wait(60) == 128 + signal.SIGTERM
+        assert not any(os.path.exists(f"scene.zarr/b{k}") for k in range(3))
+        os.close(folder)
+        assert [run.wait(60) for run in runs[:2]] == [0, 0]
+    finally:
+        for run in runs:
+            run.kill()
+    scene = zarr.open_group("scene.zarr", mode="r")
+    assert sorted(scene) == ["a", "b0", "b1", "y"] and names() == ["scene.zarr"]
+    assert_same_bits(scene["b1"][...], a)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "error"),
+    [
+        ("/b", "/c", ""),
+        ("/deep/b", "/deep/er/c", ""),
+        ("/deep/b", "/c", ""),
+        ("/c", "/c", "exists"),
+        ("", "/c", "is not a group"),
+        ("/c/b", "/c", "is not an array"),
+        (" of format 2", "/c", "another format"),
+    ],
+)
+@pytest.mark.parametrize("is_overwriting", [True, False])
+def test_runs_that_make_one_store(
+    theirs: str,
+    ours: str,
+    error: str,
+    is_overwriting: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The groups that the second run wants to make are there at its end, with other arrays."""
+    zarr = pytest.importorskip("zarr", "3")
+    np.save("a.npy", np.arange(3.0))
+    fill = _stores.ZarrOutput.fill
+
+    def work(self: Any, *args: Any) -> None:
+        fill(self, *args)
+        monkeypatch.setattr(_stores.ZarrOutput, "fill", fill)
+        if "format" in theirs:
+            zarr.open_group("s.zarr", mode="w", zarr_format=2)
+        else:
+            target = f"s.zarr:{theirs}" if theirs else "s.zarr"
+            assert main(["a * 2", "a=a.npy", "-o", target]) == 0
+
+    monkeypatch.setattr(_stores.ZarrOutput, "fill", work)
+    options = ["--overwrite"] if is_overwriting else []
+    done = main(["a + 1", "a=a.npy", "-o", f"s.zarr:{ours}", *options])
+    said = capsys.readouterr().err
+    if error == "exists" and is_overwriting:
+        assert done == 0
+    elif error:
+        assert done == 1 and (error in said or "exists" in said)
+    else:
+        assert done == 0 and said == ""
+        assert zarr.open(f"s.zarr{theirs}", mode="r")[...].tolist() == [0, 2, 4]
+    if done == 0:
+        assert zarr.open(f"s.zarr{ours}", mode="r")[...].tolist() == [1, 2, 3]
+    elif "format" not in theirs:
+        assert zarr.open(f"s.zarr{theirs}", mode="r")[...].tolist() == [0, 2, 4]
+    assert names() == ["a.npy", "s.zarr"]
+
+
 @pytest.mark.parametrize("is_consolidated", [True, False])
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_group_of_zarr_is_never_replaced(
@@ -536,6 +649,28 @@ def test_outputs_that_cannot_be_written(
     said = capsys.readouterr().err
     assert text in said and said.count("\n") == 1
     assert names() == before
+
+
+def test_disks_that_take_nothing() -> None:
+    """A full one, where HDF5 crashed as it closed its file, and one that is read-only."""
+    pytest.importorskip("h5netcdf")
+    np.save("a.npy", np.ones(1_000_000))
+    os.mkdir("small")
+    mount = ["unshare", "-rm", "sh", "-c"]
+    small = "mount -t tmpfs -o size=1m small small"
+    can = subprocess.run([*mount, f"{small} && mount -o remount,ro small"], capture_output=True)
+    if can.returncode:
+        pytest.skip(f"no disk can be mounted: {can.stderr.decode().strip()}")
+    run = f"{sys.executable} -W ignore -m pkg eval 'a + 1' a=a.npy -o small/b"
+    script = (
+        f"{small}; {run}.nc:b; echo $?; mount -o remount,ro small; {run}.npy; echo $?; ls -A s*"
+    )
+    script += "; ls -A small"
+    done = subprocess.run([*mount, script], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "1\n1\n", done.stderr
+    full, read_only = done.stderr.splitlines()
+    assert "small/b.nc:b: No space left on device (7.63 MiB are needed, 1 MiB are free)" in full
+    assert "cannot write small/b.npy: Read-only file system" in read_only
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import itertools
+import queue
+import sys
 import threading
 import tracemalloc
 import weakref
@@ -20,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pkg as pcd
+import pkg.numexpr as ne
 from pkg import Expression, evaluate
 
 # ---- Threads and signals -------------------------------------------------------------------------
@@ -406,6 +410,35 @@ def test_variables_are_not_kept() -> None:
         d = evaluate("c * 2")
 
     assert Body.c == 3 and Body.d == 6
+
+
+@pytest.mark.parametrize("function", [evaluate, ne.evaluate])
+def test_threads_without_a_frame(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread or a callback of C may call `evaluate` with no function of Python above it."""
+    ended: queue.Queue[Any] = queue.Queue()
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: ended.put(told.exc_type))
+
+    class Values(dict[str, Any]):
+        """Tells when the thread has dropped it, at its end."""
+
+        def __del__(self) -> None:
+            ended.put(None)
+
+    def run(*arguments: Any) -> Any:
+        """Returns the type of the error, or None."""
+        _thread.start_new_thread(function, arguments)
+        del arguments
+        return ended.get(timeout=60)
+
+    a, out = np.arange(3.0), np.zeros(3)
+    error = run("2 * a", Values(a=a), None, out)  # `assert` would keep the values
+    assert error is None and out.tolist() == [0, 2, 4]
+    error = run("b + 1", None, Values(b=a), out)
+    assert error is None and out.tolist() == [1, 2, 3]
+    error = run("1 + 1", None, Values(), out[:1].reshape(()))
+    assert error is None and out[0] == 2
+    error = run("a + b", Values(b=1))
+    assert error is (NameError if function is evaluate else KeyError)
 
 
 @cases.each_device()

@@ -99,6 +99,32 @@ def test_reductions_have_names_of_dimensions(scene: Any) -> None:
     assert scene[["nir", "row"]].pcd.sum("x").nir.dims == ("y",)
 
 
+def test_reductions_leave_out_text() -> None:
+    """As xarray's do; text without a reduced dimension stays, and a DataArray of it is an error."""
+    scene = xr.Dataset(
+        {
+            "a": ("x", [1.5, 2.0]),
+            "station": ("x", ["u", "v"]),
+            "note": ("x", np.array(["p", None], object)),
+            "sensor": ("y", ["near", "far"]),
+            "title": ((), "scene"),
+            "mask": ("x", [True, False]),
+        }
+    )
+    plain = scene.drop_vars(["station", "note", "title"])
+    for name in ("sum", "prod", "min", "max", "mean"):
+        got = getattr(scene.pcd, name)("x")
+        assert got.title == "scene" and got.sensor.values.tolist() == ["near", "far"]
+        assert got.drop_vars("title").identical(getattr(plain, name)("x")), name
+        assert list(getattr(scene.pcd, name)()) == ["a", "title", "mask"]
+        assert getattr(scene.pcd, name)("x", keepdims=True).a.shape == (1,)
+        with pytest.raises(TypeError, match="<U1"):
+            getattr(scene.station.pcd, name)("x")
+    when = scene.assign(when=("x", np.array([1, 2], "M8[s]")))
+    with pytest.raises(TypeError, match="datetime64"):
+        when.pcd.min("x")
+
+
 def test_chunks_stay_lazy(scene: Any) -> None:
     pytest.importorskip("dask.array")
     lazy = scene.chunk({"x": 7, "y": 6})
@@ -140,6 +166,8 @@ def test_on_a_gpu(scene: Any) -> None:
     assert got.pcd.fingerprint() == (scene.nir * 2 + scene.row).pcd.fingerprint()
     plain = pcd.evaluate("nir * 2 + row", there[["nir", "row"]])
     assert isinstance(plain, pcd.Array) and plain.tolist() == got.data.tolist()
+    named = scene.assign(title="scene").pcd.to_device("cuda")
+    assert isinstance(named.nir.data, pcd.Array) and named.title == "scene"
     total = there.nir.pcd.sum("x")
     assert isinstance(total.data, pcd.Array)
     assert pcd.asnumpy(total.data).tobytes() == pcd.sum(scene.nir.values, axis=1).tobytes()

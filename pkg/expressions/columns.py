@@ -1,10 +1,12 @@
-"""Mappings of names to values: dicts, and tables such as a DataFrame, a Dataset or a group of HDF5.
+"""Values of names: of variables, dicts, and tables such as a DataFrame or a group of HDF5.
 
 The columns of one table share its labels, so an expression computes with their elements alone.
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
@@ -16,6 +18,11 @@ from .._operands import has_own_rules
 
 #: Objects with items that have no names.
 _UNNAMED = (Sequence, Set, np.ndarray)
+
+#: The references to a frame's copy of its variables while only the frame and `look_up` have it.
+_OF_FRAME = 3
+
+_OF_FUNCTION = inspect.CO_OPTIMIZED
 
 
 def _library(x: Any) -> str:
@@ -69,6 +76,8 @@ def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
     have names that are not in one order.
     """
     keys = _keys(what, mapping)
+    if hasattr(mapping, "dims"):
+        _check_dimensions({name: mapping[name].dims for name in names if name in keys})
     values = {}
     for name in names:
         if name in keys:
@@ -76,6 +85,50 @@ def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
         elif hasattr(type(mapping), "__missing__"):  # a default, as of a defaultdict
             with suppress(KeyError):
                 values[name] = mapping[name]
-    if hasattr(mapping, "dims"):
-        _check_dimensions({name: mapping[name].dims for name in values})
+    return values
+
+
+def look_up(
+    names: Sequence[str],
+    local_dict: Any,
+    global_dict: Mapping[str, Any] | None,
+    depth: int,
+) -> list[Any]:
+    """Returns the values of names, from the frame `depth` calls above the caller for None.
+
+    Without such a frame, as in a thread that runs no function of Python, there are no variables.
+    Raises NameError for an unknown name.
+    """
+    frame, hint = None, ""
+    if local_dict is None or global_dict is None:
+        try:
+            frame = sys._getframe(depth + 1)
+        except ValueError:
+            hint = ", and no function of Python is the caller: give local_dict"
+        if global_dict is None:
+            global_dict = frame.f_globals if frame is not None else {}
+        if local_dict is None:
+            local_dict = frame.f_locals if frame is not None else {}
+        else:
+            frame = None
+    if type(local_dict) is not dict or type(global_dict) is not dict:
+        local_dict, global_dict = (
+            x if type(x) is dict else values_of(what, x, names)
+            for what, x in (("local_dict", local_dict), ("global_dict", global_dict))
+        )
+    values = []
+    for name in names:
+        if name in local_dict:
+            values.append(local_dict[name])
+        elif name in global_dict:
+            values.append(global_dict[name])
+        else:
+            raise NameError(f"name {name!r} of the expression is not defined{hint}", name=name)
+    if (
+        frame is not None
+        and type(local_dict) is dict
+        and frame.f_code.co_flags & _OF_FUNCTION
+        and sys.getrefcount(local_dict) <= _OF_FRAME
+    ):
+        local_dict.clear()  # until Python 3.12 the frame keeps this copy of its variables
     return values

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._operands import broadcasts, has_own_rules
-from .._pieces import piece_shape, pieces, whole_chunks
+from .._pieces import pieces, region, whole_chunks
 from .._table import check_dtype
 
 #: Bytes computed of a piece: many times what a call costs, little beside the memory.
@@ -38,10 +38,7 @@ def chunk_of(x: Any) -> Any:
 
 def step_of(x: Any) -> tuple[int, ...]:
     """Returns the shape of the pieces: whole chunks of `x`, as many as they may be large."""
-    limit = max(1, _PIECE_NBYTES // x.dtype.itemsize)
-    shape: tuple[int, ...] = tuple(x.shape)
-    chunk = chunk_of(x)
-    return piece_shape(shape, limit, False) if chunk is None else whole_chunks(shape, chunk, limit)
+    return whole_chunks(tuple(x.shape), chunk_of(x), max(1, _PIECE_NBYTES // x.dtype.itemsize))
 
 
 def part_of(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
@@ -88,4 +85,4 @@ def fill(
             with np.errstate() if writes else np.errstate(all="ignore"):
                 compute([part_of(x, begin, piece) for x in inputs], target)
             if target.size and writes:
-                out[tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))] = target
+                out[region(begin, piece)] = target

@@ -8,7 +8,6 @@ and remembers the program for the next call.
 from __future__ import annotations
 
 import inspect
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -35,7 +34,7 @@ from .._operands import (
 from .._results import check_out, finish, open_out, store, unwrap_out
 from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
 from .._typing import Host, overload
-from .columns import values_of
+from .columns import look_up
 from .datasets import fill, is_dataset
 from .graph import (
     TRUTHS,
@@ -89,6 +88,11 @@ def take(name: str, x: Any) -> Any:
             f"{ELEMENTS_TEXT}"
         )
     return native(x)
+
+
+def _gpu_of(values: Iterable[Any]) -> int:
+    """Returns the GPU that holds the arrays among the inputs, -1 for none."""
+    return next((x._ordinal for x in values if isinstance(x, Array)), -1)
 
 
 def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
@@ -255,8 +259,8 @@ class _Call:
             used = sorted({i for part in self.expression._pairs[k] for i in part.inputs})
             values = [self.values[i] for i in used]
             shape = _broadcast_shape([self.names[i] for i in used], values)
-            place = next((x._ordinal for x in values if isinstance(x, Array)), None)
-            if place is None:
+            place = _gpu_of(values)
+            if place < 0:
                 result = empty_like_all(values, shape, self.kinds[k])
             else:
                 is_fortran = _choose_order("evaluate", "A", values) == "F"
@@ -264,7 +268,7 @@ class _Call:
             for part, half in zip(parts, (result.real, result.imag), strict=True):
                 if not isinstance(part, _Call):
                     half[...] = part
-                elif place is not None and not any(isinstance(x, Array) for x in part.values):
+                elif place != _gpu_of(part.values):
                     half[...] = _run(part, -1, "K", None, None)  # without dimensions
                 else:
                     _run(part, ordinal, "K", half, "same_kind")
@@ -329,16 +333,15 @@ def _run_program(call: _Call, ordinal: int, order: str, target: Any, casting: An
     if call.graph.reduction is not None:
         return _reduce(call, ordinal, target, casting)
     lowered, program = call.lower()
-    on_gpu = any(isinstance(x, Array) for x in call.values)
+    place = _gpu_of(call.values)
     if target is not None:
-        place = next((x._ordinal for x in call.values if isinstance(x, Array)), -1)
         name = call.expression._caller
         check_out(name, target, call.shape, lowered.dtype, place, casting)
         native = target.dtype.newbyteorder("=")
         if native != lowered.dtype:
             lowered, program = call.lower(native)
     inputs = call.sources(lowered)
-    if not on_gpu and not all(
+    if place < 0 and not all(
         x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
     ):
         return _run_converting(call, lowered, program, ordinal, order, inputs, target)
@@ -415,8 +418,7 @@ class _Values(_reductions.Values):
             else x
             for x in call.sources(lowered)
         )
-        on_gpu = any(isinstance(x, Array) for x in call.values)
-        super().__init__(call.shape, lowered.dtype, ordinal if on_gpu else -1)
+        super().__init__(call.shape, lowered.dtype, ordinal if _gpu_of(call.values) >= 0 else -1)
 
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
@@ -628,10 +630,7 @@ class Expression(core.ExpressionBase):
             self._compute(parts, target, order, casting, device)
 
         if self._graph.reduction is None:
-            values = [
-                x if is_dataset(x) else take(name, x)
-                for name, x in zip(self.inputs, inputs, strict=True)
-            ]
+            values = self._take(inputs)
             calls = self._calls_like(values)
             shape = _broadcast_shape(self.inputs, values)
             may_refuse = any(call.lower()[0].may_refuse for call in calls)
@@ -641,6 +640,13 @@ class Expression(core.ExpressionBase):
             compute(inputs, target)
             out[...] = target
         return out
+
+    def _take(self, inputs: Sequence[Any]) -> list[Any]:
+        """Returns the inputs as `take` does; those that lie in files stay there."""
+        return [
+            x if is_dataset(x) else take(name, x)
+            for name, x in zip(self.inputs, inputs, strict=True)
+        ]
 
     def _calls_like(self, values: Sequence[Any]) -> list[_Call]:
         """Returns the calls, for their programs, with arrays like these and with these numbers."""
@@ -654,13 +660,11 @@ class Expression(core.ExpressionBase):
 
     def _check(self, inputs: Sequence[Any]) -> None:
         """Raises the errors of a call that do not depend on elements; computes numbers alone."""
-        values = [
-            x if is_dataset(x) else take(name, x)
-            for name, x in zip(self.inputs, inputs, strict=True)
-        ]
+        values = self._take(inputs)
         find_place(self._caller, values)
         if _is_of_numbers(self._graph, values):
-            _of_numbers(self, values, -1, None, "safe")
+            result = _of_numbers(self, values, -1, None, "safe")
+            np.asarray(result, type(result) if is_number(result) else None)  # or OverflowError
         for call in self._calls_like(values):
             call.with_values()
             call.lower()
@@ -779,54 +783,8 @@ def of_graph(graph: Graph, name: str = "expression") -> Expression:
 # ---- evaluate ------------------------------------------------------------------------------------
 
 
-_of_text: Any = lru_cache(maxsize=256)(Expression)
-
-
-#: The references to a frame's copy of its variables while only the frame and `look_up` have it.
-_OF_FRAME = 3
-
-_OF_FUNCTION = inspect.CO_OPTIMIZED
-
-
-def look_up(
-    names: Sequence[str],
-    local_dict: Any,
-    global_dict: Mapping[str, Any] | None,
-    depth: int,
-) -> list[Any]:
-    """Returns the values of names, from the frame `depth` calls above the caller for None.
-
-    Raises NameError for an unknown name.
-    """
-    frame = None
-    if local_dict is None or global_dict is None:
-        frame = sys._getframe(depth + 1)
-        if global_dict is None:
-            global_dict = frame.f_globals
-        if local_dict is None:
-            local_dict = frame.f_locals
-        else:
-            frame = None
-    if type(local_dict) is not dict:
-        local_dict = values_of("local_dict", local_dict, names)
-    if type(global_dict) is not dict:
-        global_dict = values_of("global_dict", global_dict, names)
-    values = []
-    for name in names:
-        if name in local_dict:
-            values.append(local_dict[name])
-        elif name in global_dict:
-            values.append(global_dict[name])
-        else:
-            raise NameError(f"name {name!r} of the expression is not defined", name=name)
-    if (
-        frame is not None
-        and type(local_dict) is dict
-        and frame.f_code.co_flags & _OF_FUNCTION
-        and sys.getrefcount(local_dict) <= _OF_FRAME
-    ):
-        local_dict.clear()  # until Python 3.12 the frame keeps this copy of its variables
-    return values
+#: Returns the expression of a text; those of the last texts are kept.
+of_text: Callable[[str], Expression] = lru_cache(maxsize=256)(Expression)
 
 
 @overload
@@ -877,7 +835,7 @@ def evaluate(
     if isinstance(expr, Expression):
         expression = expr
     elif isinstance(expr, str):
-        expression = _of_text(expr)
+        expression = of_text(expr)
     else:
         raise TypeError(f"an expression is a str or an Expression, not {type(expr).__name__}")
     values = look_up(expression.inputs, local_dict, global_dict, 1)
