@@ -354,17 +354,20 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
         and all(type(x) in WEAK or np.can_cast(_dtype(x), np.complex128) for x in inputs)
     ):
         return True
-    # NumPy calls the loop for each run of selected elements.
-    if isinstance(keywords.get("where"), np.ndarray) and "out" in keywords:
-        return True
-    # Large arrays of one type whose layout alone is in the way of threads.  NumPy converts others
-    # in small pieces, which is better than the whole copies that `_map` makes.
-    if not keywords.keys() <= {"out"}:
+    if not keywords.keys() <= {"out", "where"}:
         return False
     hosts = [x for x in inputs if type(x) is np.ndarray]
     others = [x for x in inputs if type(x) is not np.ndarray and type(x) not in NUMBERS]
-    is_one_type = len({x.dtype for x in hosts}) == 1 and not others
-    return is_one_type and max(x.size for x in hosts) >= core.LARGE_COUNT
+    if len({x.dtype for x in hosts}) != 1 or others:
+        return False
+    # NumPy calls the loop for each run of selected elements.  Where it narrows results, it warns
+    # of the selected ones, in the name of the operation.
+    if "where" in keywords:
+        is_array = isinstance(keywords["where"], np.ndarray) and "out" in keywords
+        return is_array and keywords["out"].dtype in (hosts[0].dtype, _BOOL)
+    # Large arrays of one type whose layout alone is in the way of threads.  NumPy converts others
+    # in small pieces, which is better than the whole copies that `_map` makes.
+    return max(x.size for x in hosts) >= core.LARGE_COUNT
 
 
 def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -450,6 +453,17 @@ def empty_like_all(values: Iterable[Any], shape: Shape, dtype: Any, order: Any =
     ).operands[0]
 
 
+def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
+    """Tells whether no element, not even a signaling NaN, warns when it is converted to a type."""
+    own = x.dtype
+    return own.char == dtype.char or (own.kind in "biu" and np.can_cast(own, dtype))
+
+
+def _prepare(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns an operand as an aligned array of the type that the library computes in."""
+    return np.require(x, dtype, "A")
+
+
 def _map_where(
     operation: Any,
     ordinal: int,
@@ -475,22 +489,26 @@ def _map_where(
     if answer is not None:
         np.copyto(out, answer, casting="unsafe", where=mask)
         return given if given is not None else out if out.ndim else out[()]
-    result = np.empty(out.shape, dtypes[-1])
+    # An element that is not selected may be refused, raise a flag, or warn when it is converted.
     may_refuse = name == "power" and dtypes[-1].kind == "i"
-    prepared = [np.require(x, dtype, "A") for x, dtype in zip(arrays, dtypes, strict=False)]
-    if may_refuse or core.map(operation.index, ordinal, result, *prepared):
-        # An element may have raised a flag that is not selected.
-        selected = [np.ascontiguousarray(np.broadcast_to(x, out.shape)[mask]) for x in prepared]
-        some = np.empty(np.count_nonzero(mask), dtypes[-1])
-        flags = core.map(operation.index, ordinal, some, *selected)
-        result[mask] = some
-        if flags:
-            operation.report_flags(flags)
-    result = convert(result, out.dtype, copy=False)
-    if out.dtype == result.dtype and out.dtype.isnative and out.flags.aligned and out.size:
-        core.select(out, mask, result, out)
+    result, flags = np.empty(out.shape, dtypes[-1]), 0
+    if (
+        may_refuse
+        or not all(map(_converts_quietly, (*arrays, result), (*dtypes[:-1], out.dtype)))
+        or core.map(operation.index, ordinal, result, *map(_prepare, arrays, dtypes))
+    ):
+        parts = (np.broadcast_to(x, out.shape)[mask] for x in arrays)
+        result = np.empty(np.count_nonzero(mask), dtypes[-1])
+        flags = core.map(operation.index, ordinal, result, *map(_prepare, parts, dtypes))
+        out[mask] = convert(result, out.dtype, copy=False)
     else:
-        np.copyto(out, result, casting="unsafe", where=mask)
+        result = convert(result, out.dtype, copy=False)
+        if out.dtype.isnative and out.flags.aligned and out.size:
+            core.select(out, mask, result, out)
+        else:
+            np.copyto(out, result, casting="unsafe", where=mask)
+    if flags:
+        operation.report_flags(flags)
     return given if given is not None else out if out.ndim else out[()]
 
 

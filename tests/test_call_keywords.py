@@ -433,3 +433,48 @@ def test_variables_that_are_no_mapping(wrong: Any) -> None:
     for given in ({"local_dict": wrong}, {"local_dict": {}, "global_dict": wrong}):
         with pytest.raises(TypeError, match="mapping of names to values"):
             pcd.evaluate("a + b", **given)
+
+
+@pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("size", [8, 3000])
+def test_warnings_of_selected_elements_alone(size: int, device: str | None) -> None:
+    """An element that `where` leaves out does not warn, not when it is converted either."""
+    mask = np.arange(size) % 2 == 0
+    x, n = np.where(mask, 1.0, 1e300), np.where(mask, 1, 70000)
+    with np.errstate(all="raise"):
+        for args, result, casting in (
+            ((x, x), "f4", "same_kind"),
+            ((x, x), "f2", "same_kind"),
+            ((x.astype(">f8"), x), ">f4", "same_kind"),
+            ((n, n), "f2", "unsafe"),
+            ((x, x), "f8", "same_kind"),
+        ):
+            out = np.zeros(size, result)
+            pcd.add(*args, out=out, where=mask, casting=casting, device=device)
+            assert (out == np.where(mask, 2, 0)).all(), (result, casting)
+    for result, name in (("f4", "add"), ("f8", "multiply")):
+        with pytest.warns(RuntimeWarning, match="overflow"), np.errstate(over="warn"):
+            getattr(pcd, name)(x, x, out=np.zeros(size, result), where=~mask, device=device)
+
+
+@pytest.mark.parametrize("size", [8, 3000])
+def test_warnings_of_narrowed_results(size: int) -> None:
+    """They name the operation, as NumPy's, whatever the length of the mask."""
+    x, mask = np.full(size, 1e300), np.arange(size) % 2 == 0
+    for function in (np.add, pcd.add):
+        with pytest.warns(RuntimeWarning, match="encountered in add"), np.errstate(over="warn"):
+            function(x, x, out=np.zeros(size, "f4"), where=mask)
+
+
+@pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("size", [8, 3000])
+def test_raising_with_a_mask(size: int, device: str | None) -> None:
+    """As NumPy does, the results are written before an error of `np.errstate` is raised."""
+    mask = np.arange(size) % 2 == 0
+    wanted, out = np.zeros(size), np.zeros(size)
+    with np.errstate(divide="raise"):
+        with pytest.raises(FloatingPointError, match="divide by zero"):
+            np.divide(1.0, np.zeros(size), out=wanted, where=mask)
+        with pytest.raises(FloatingPointError, match="divide by zero"):
+            pcd.divide(1.0, np.zeros(size), out=out, where=mask, device=device)
+    assert out.tolist() == wanted.tolist()
