@@ -350,13 +350,11 @@ class Evaluation:
             output = open_output(path, place, is_overwriting, self.files, self.signals.deferred)
         with output:
             if self.is_reduction:
-                self._store(self._whole(), output, place is None)
+                self._store(self._whole(), output)
             elif self.options.scheduler is not None:
                 self._map_on_workers(output)
-            elif place is None:
-                self._map(output)
             else:
-                self._map_chunks(output)
+                self._map(output, place is None)
             output.commit(self.signals.held)
 
     def _whole(self) -> np.ndarray[Any, Any]:
@@ -370,14 +368,10 @@ class Evaluation:
         converted: np.ndarray[Any, Any] = convert(own, self.dtype, copy=False)
         return converted
 
-    def _store(self, result: np.ndarray[Any, Any], output: Any, is_npy: bool) -> None:
+    def _store(self, result: np.ndarray[Any, Any], output: Any) -> None:
         data = np.ascontiguousarray(result).reshape(result.shape)
-        if is_npy:
-            output.create(data.shape, data.dtype, False)
-            output.put((0,) * data.ndim, data)
-        else:
-            output.create(data.shape, data.dtype, None)
-            output.fill(data.shape, lambda begin, piece: data)
+        output.create(data.shape, data.dtype, None)
+        output.fill(data.shape, lambda begin, piece: data)
 
     def _width(self) -> int:
         return self.dtype.itemsize + sum(file.dtype.itemsize for file in self.files.values())
@@ -389,31 +383,23 @@ class Evaluation:
                 return file.chunks
         return None
 
-    def _map(self, output: Output) -> None:
-        """Computes piece by piece, in C order; files in Fortran order are transposed first."""
-        is_fortran = self._is_fortran()
+    def _map(self, output: Any, is_npy: bool) -> None:
+        """Computes pieces, of whole chunks if there are any, and lets the output write them.
+
+        Files in Fortran order are transposed first, and so is the result.
+        """
+        is_fortran = is_npy and self._is_fortran()
         shape = self.shape[::-1] if is_fortran else self.shape
         is_mixed = self._arrange(is_fortran)
+        chunks = self._chunks()
+        output.create(self.shape, self.dtype, is_fortran if is_npy else chunks)
+        chunks = getattr(output, "chunks", chunks)
         limit = self.options.chunk // self._width()
-        chunks = self._chunks()
-        step = (
-            piece_shape(shape, limit, is_mixed)
-            if chunks is None
-            else whole_chunks(shape, chunks, limit)
-        )
-        output.create(self.shape, self.dtype, is_fortran)
+        if chunks is None:
+            step = piece_shape(shape, limit, is_mixed and is_npy)
+        else:
+            step = whole_chunks(shape, chunks, limit)
         with self._computing(shape, step, output.path) as compute:
-            for begin, piece in pieces(shape, step):
-                output.put(begin, compute(begin, piece))
-
-    def _map_chunks(self, output: Any) -> None:
-        """Computes pieces of whole chunks, and lets the output write them."""
-        self._arrange(False)
-        chunks = self._chunks()
-        output.create(self.shape, self.dtype, chunks)
-        written = getattr(output, "chunks", None) or chunks
-        step = whole_chunks(self.shape, written, self.options.chunk // self._width())
-        with self._computing(self.shape, step, output.path) as compute:
             output.fill(step, compute)
 
     def _map_on_workers(self, output: ZarrOutput) -> None:

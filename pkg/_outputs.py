@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.lib import format as npy
 
+from ._pieces import pieces
+
 _File = TypeVar("_File", bound="WholeFile")
 
 #: A context manager in which no signal ends the work.
@@ -240,13 +242,13 @@ class Output(WholeFile):
             raise usage(f"{self.path}: archives (.npz) are not written; name a .npy file")
         super()._check(taken)
 
-    def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool) -> None:
+    def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool | None) -> None:
         """Reserves disk space for the array, before the computation starts."""
         self._shape = shape[::-1] if is_fortran else shape
         header = io.BytesIO()
         described = {
             "descr": npy.dtype_to_descr(dtype),
-            "fortran_order": is_fortran,
+            "fortran_order": bool(is_fortran),
             "shape": shape,
         }
         npy.write_array_header_1_0(header, described)
@@ -259,14 +261,23 @@ class Output(WholeFile):
             raise self._failure(error, self._nbytes) from None
         self._write(memoryview(header.getvalue()), 0)
 
-    def put(self, begin: tuple[int, ...], part: np.ndarray[Any, Any]) -> None:
-        """Writes a part in C order, whose place counts the dimensions in the order of the file."""
-        data = part.reshape(-1).view(np.uint8).data
-        at = 0
-        for offset, length in runs(self._shape, begin, part.shape):
-            count = length * part.itemsize
-            self.write(data[at : at + count], offset * part.itemsize)
-            at += count
+    def fill(
+        self,
+        step: tuple[int, ...],
+        compute: Callable[[tuple[int, ...], tuple[int, ...]], np.ndarray[Any, Any]],
+    ) -> None:
+        """Computes and writes the array, piece by piece in C order.
+
+        The places of pieces count the dimensions in the order of the file.
+        """
+        for begin, piece in pieces(self._shape, step):
+            part = compute(begin, piece)
+            data = part.reshape(-1).view(np.uint8).data
+            at = 0
+            for offset, length in runs(self._shape, begin, piece):
+                count = length * part.itemsize
+                self.write(data[at : at + count], offset * part.itemsize)
+                at += count
 
     def write(self, data: memoryview, offset: int) -> None:
         """Writes bytes at an offset in the array."""
