@@ -14,6 +14,7 @@ from ._operands import (
     NUMBERS,
     call_numpy,
     describe,
+    find_place,
     has_own_rules,
     integer,
     is_number,
@@ -122,7 +123,7 @@ def clip(
     lowest, highest = (b if b is None else _operand("clip", b) for b in (min, max))
     if any(map(has_own_rules, (x, lowest, highest))):
         operands = [one for one in (x, lowest, highest) if one is not None]
-        ordinal = core.parse_device(device)
+        ordinal = find_place("clip", operands, device)
         return call_numpy(np.clip, x, lowest, highest, out=out, operands=operands, ordinal=ordinal)
     lowest, highest = _bound(x, lowest, True), _bound(x, highest, False)
     how = _keywords(out, device)

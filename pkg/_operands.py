@@ -228,6 +228,8 @@ def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any
     if all(isinstance(x, np.ndarray) for x in foreign):
         is_masked = any(isinstance(x, np.ma.MaskedArray) for x in foreign)
         return _masked_functions().get(function, own) if is_masked else own
+    if function in _BY_METHOD and foreign[0] is not operands[0]:
+        return own if own_ufuncs(foreign[0]) else None  # such as a bound of `clip`
     if function in _BY_METHOD:
         return method
     return own if function in _LEFT_TO_METHODS and method is not None else None

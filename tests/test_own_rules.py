@@ -362,6 +362,12 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "np.where": lambda x: np.where(_arrays(x)[0] > 1, _arrays(x)[1], x),
     "np.dot": lambda x: np.dot(_arrays(x)[0], x),
     "np.full_like": lambda x: np.full_like(_arrays(x)[0], x),
+    "np.clip": lambda x: np.clip(_arrays(x)[0], x, 2),
+    "np.clip by an Array": lambda x: np.clip(x, 0, _arrays(x)[0]),
+    "a bound of clip": lambda x: pcd.clip(np.ones(3), x, 2),
+    "a bound of clip of an Array": lambda x: pcd.clip(_arrays(x)[0], None, x),
+    "a bound of clip, and what is clipped": lambda x: pcd.clip(x, None, x),
+    "a bound of clip of a number": lambda x: pcd.clip(1, x, None),
 }
 
 #: The classes' own answers.
