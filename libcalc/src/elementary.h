@@ -11,6 +11,9 @@
  * vector code and gives some value for any x, op_is_hard_s(x), which is 0 or 1, and op_hard_s(x);
  * op_s(x) chooses.  MYLIB_HARD and MYLIB_HARD_BINARY list them, as X(op, s).
  *
+ * A function of f32 with a quick way has a function of the same arguments that gives a t_quick:
+ * op_f32(x), or word that it does not know it.
+ *
  * A function that is long enough for two loops defines op_first_s(x), a t_dd, and
  * op_second_s(x, y, first), which has the bits of op_s(x, y) unless op_is_rare_s(x, y, first), 0 or
  * 1, is 1.  All three are vector code.  MYLIB_IN_TWO_STEPS lists them.
@@ -28,6 +31,7 @@
 #include "elementary/logarithm.h"
 #include "elementary/numbers.h"
 #include "elementary/power.h"
+#include "elementary/quick.h"
 #include "elementary/special.h"
 #include "elementary/trigonometric.h"
 
@@ -39,10 +43,19 @@
 /* Those of two arguments. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
     X(arctan2, f32) X(arctan2, f64)                                                                \
-    X(logaddexp, f32) X(logaddexp, f64)
+    X(logaddexp, f64)
+/* Those of them that also have a quick way, op_quick_s(x, y). */
+#define MYLIB_HARD_AND_QUICK_BINARY(X)                                                             \
+    X(logaddexp, f32)
 /* Functions of f32 of which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
-    X(exp2) X(log) X(log10) X(log1p) X(sinh) X(arcsinh) X(arccosh) X(arctan) X(arccos)
+    X(exp2) X(log10) X(sinh) X(arcsinh) X(arccosh) X(arctan) X(arccos)
+/* Functions of f32 with a quick way on the CPU, in pairs of f32, op_quick_f32(x). */
+#define MYLIB_QUICK(X)                                                                             \
+    X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
+/* Those with a quick way on a GPU, and its name: of log and log1p it is in f64, fewer steps. */
+#define MYLIB_QUICK_ON_GPU(X)                                                                      \
+    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \
     X(power, f32) X(power, f64)
 /* clang-format on */

@@ -349,6 +349,7 @@ KERNEL(nextafter_own_f16)
 #define HARD_BINARY(op, s) HARD_LOOP(op, s, (ELEMENT(s, a), ELEMENT(s, b)))
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
+MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
 #undef HARD_BINARY
 #undef HARD
 
@@ -404,29 +405,91 @@ MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
 #undef TWO_STEPS
 
-/* Returns the loop of a function with hard arguments or in two steps; `otherwise` for any other. */
-static ALWAYS_INLINE function_loop *own_loop_or(mylib_op op, int type, function_loop *otherwise)
+/*
+ * A function with a quick way.  Groups of which an element is rare are computed once more, by the
+ * loop for all elements.  Groups of f32 in pairs of f32 are four vectors of f32.
+ */
+#if defined(MYLIB_HAS_QUICK)
+#define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
+#define QUICK_LOOP(op, group, any_loop, arguments)                                                 \
+    static function_loop any_loop;                                                                 \
+    NOINLINE FLATTENED static void op##_quick_loop_f32(                                            \
+        ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
+        const char *restrict b)                                                                    \
+    {                                                                                              \
+        (void)b;                                                                                   \
+        const ptrdiff_t n = groups * (group);                                                      \
+        for (ptrdiff_t first = 0; first < n; first += (group)) {                                   \
+            uint32_t is_any_rare = 0;                                                              \
+            NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
+            {                                                                                      \
+                const t_quick quick = op##_quick_f32 arguments;                                    \
+                is_any_rare |= quick.is_rare;                                                      \
+                STORE(f32, quick.value);                                                           \
+            }                                                                                      \
+            *is_rare++ = is_any_rare;                                                              \
+        }                                                                                          \
+    }                                                                                              \
+    NOINLINE static void op##_quick_or_any_f32(ptrdiff_t groups, char *out, const char *a,         \
+                                               const char *b)                                      \
+    {                                                                                              \
+        uint32_t is_rare[BLOCK_NBYTES / sizeof(float) / (group)];                                  \
+        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(float);                                 \
+        op##_quick_loop_f32(groups, is_rare, out, a, b);                                           \
+        for (ptrdiff_t k = 0, end; k < groups; k = end) {                                          \
+            end = k + 1;                                                                           \
+            if (!is_rare[k])                                                                       \
+                continue;                                                                          \
+            while (end < groups && is_rare[end])                                                   \
+                end++;                                                                             \
+            any_loop((end - k) * ((group) / AT_ONCE), out + k * size, a + k * size, b + k * size); \
+        }                                                                                          \
+    }
+#define QUICK(op) QUICK_LOOP(op, AT_ONCE_F32, op##_loop_f32, (ELEMENT(f32, a)))
+MYLIB_QUICK(QUICK)
+QUICK_LOOP(logaddexp, AT_ONCE, logaddexp_hard_loop_f32, (ELEMENT(f32, a), ELEMENT(f32, b)))
+#undef QUICK
+#endif
+
+/* The loop of a function, and the elements of its group. */
+typedef struct own_loop {
+    function_loop *loop;
+    ptrdiff_t group;
+} own_loop;
+
+/* Returns the quick loop, or that of hard arguments or in two steps; `otherwise` for any other. */
+static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
+#if defined(MYLIB_HAS_QUICK)
+    if (op == MYLIB_OP_logaddexp && type == type_f32)
+        return (own_loop){logaddexp_quick_or_any_f32, AT_ONCE};
+#endif
     switch ((int)op * MYLIB_TYPE_COUNT + type) {
-#define HARD(op, s)                                                                                \
+#define CASE(op, s, loop, group)                                                                   \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
-        return op##_hard_loop_##s;
+        return (own_loop){loop, group};
+#define HARD(op, s) CASE(op, s, op##_hard_loop_##s, AT_ONCE)
+#define TWO_STEPS(op, s) CASE(op, s, op##_steps_##s, AT_ONCE)
         MYLIB_HARD(HARD)
         MYLIB_HARD_BINARY(HARD)
-#undef HARD
-#define TWO_STEPS(op, s)                                                                           \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
-        return op##_steps_##s;
+        MYLIB_HARD_AND_QUICK_BINARY(HARD)
         MYLIB_IN_TWO_STEPS(TWO_STEPS)
+#if defined(MYLIB_HAS_QUICK)
+#define QUICK(op) CASE(op, f32, op##_quick_or_any_f32, AT_ONCE_F32)
+        MYLIB_QUICK(QUICK)
+#undef QUICK
+#endif
 #undef TWO_STEPS
+#undef HARD
+#undef CASE
     default:
-        return otherwise;
+        return (own_loop){otherwise, AT_ONCE};
     }
 }
 
+#define OWN_LOOP(op, s) own_loop_or(MYLIB_OP_##op, type_##s, op##_loop_##s)
 #define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
-    FUNCTION_KERNEL(op, s, s, is_binary, AT_ONCE,                                                  \
-                    own_loop_or(MYLIB_OP_##op, type_##s, op##_loop_##s))
+    FUNCTION_KERNEL(op, s, s, is_binary, OWN_LOOP(op, s).group, OWN_LOOP(op, s).loop)
 #define FLOAT_UNARY(op, s)                                                                         \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a)))                                                \
     ELEMENTARY_KERNEL(op, s, 0)

@@ -169,11 +169,19 @@ MYLIB_FN double log1p_near_0(double f)
     return FMA(s * z, p, s);
 }
 /* Functions of an x of f32 or f16, whose values are near enough to round them to either. */
-MYLIB_FN double log_near(float x)
+MYLIB_FN double log_of_positive(float x)
 {
     const t_split s = split(x, 0);
-    const double log_m = log1p_near_0(s.m - 1);
-    return log_special_f32(x, FMA(s.k, 0x1.62e42fefa39efp-1, log_m));
+    return FMA(s.k, 0x1.62e42fefa39efp-1, log1p_near_0(s.m - 1));
+}
+MYLIB_FN double log_near(float x) { return log_special_f32(x, log_of_positive(x)); }
+/* Special arguments are rare, and results of which some would have to be mended. */
+MYLIB_FN t_quick log_quick_f64(float x)
+{
+    const double value = log_of_positive(x);
+    const int is_special = !((x > 0) & (x < (float)INFINITY_F64));
+    const t_quick quick = {(float)value, (uint32_t)(is_special | is_near_middle(value))};
+    return quick;
 }
 MYLIB_FN float log_f32(float x)
 {
@@ -198,14 +206,25 @@ MYLIB_FN float log10_f32(float x)
 {
     return mend(x, (float)log10_near(x), 0x1.fddcf4p-98f, -0x1.d33a46p4f);
 }
-MYLIB_FN double log1p_near(float x)
+/* x > -1 */
+MYLIB_FN double log1p_of_finite(float x)
 {
     const double wide = x;
     const t_split s = split(1 + wide, 0);
     const double log_m = log1p_near_0(magnitude_f32(x) < 0.25f ? wide : s.m - 1);
-    const double near = FMA(s.k, 0x1.62e42fefa39efp-1, log_m);
-    const double result = x < (float)INFINITY_F64 ? with_sign_of(near, wide) : wide;
+    return with_sign_of(FMA(s.k, 0x1.62e42fefa39efp-1, log_m), wide);
+}
+MYLIB_FN double log1p_near(float x)
+{
+    const double result = x < (float)INFINITY_F64 ? log1p_of_finite(x) : (double)x;
     return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
+}
+MYLIB_FN t_quick log1p_quick_f64(float x)
+{
+    const double value = log1p_of_finite(x);
+    const int is_special = !((x > -1) & (x < (float)INFINITY_F64));
+    const t_quick quick = {(float)value, (uint32_t)(is_special | is_near_middle(value))};
+    return quick;
 }
 MYLIB_FN float log1p_f32(float x)
 {

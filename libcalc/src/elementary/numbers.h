@@ -358,6 +358,12 @@ MYLIB_FN int is_near_middle(double value)
     return ((bits_of_f64(value) - 0x0ffffffc) & 0x1fffffff) <= 8;
 }
 
+/* The value of a function, unless is_rare, which may be any number, is not 0. */
+typedef struct t_quick {
+    float value;
+    uint32_t is_rare;
+} t_quick;
+
 /*
  * n / d, to be rounded to f32 or f16, where 1 / d does not underflow.  On a GPU an estimate of 20
  * bits, a step and a correction take half of the instructions of a division; the last bit may
