@@ -562,6 +562,7 @@ def _compute(
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
+    out = None if out is ... else out  # asks for an array, which every result is
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
     order = keywords.get("order", "K")
     check_order(name, order)
