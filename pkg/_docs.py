@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from . import core
+
 _ORDER = (
     "The result is bool; False where either is NaN.  Complex numbers are ordered by real, then by\n"
     "imaginary part."
@@ -478,7 +480,7 @@ def _call_in_bool(method: Any, /, *args: Any, **keywords: Any) -> Any:
         keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
     elif args[position] is None:
         args = (*args[:position], bool, *args[position + 1 :])
-    return method(*args, **keywords)
+    return core.call_in_mode(method, *args, **keywords)
 
 
 def methods(operation: Any) -> dict[str, Any]:
@@ -489,7 +491,9 @@ def methods(operation: Any) -> dict[str, Any]:
     for name, text in METHODS.items():
         method = getattr(operation.ufunc, name)
         is_in_bool = is_logic and name in _DTYPE_POSITIONS
-        result[name] = partial(_call_in_bool, method) if is_in_bool else partial(method)
+        # NumPy converts what the loops take, in the mode of the thread.
+        call = _call_in_bool if is_in_bool else core.call_in_mode
+        result[name] = partial(call, method)
         result[name].__dict__["__wrapped__"] = method  # whose signature `inspect` finds
         result[name].__doc__ = text
     for types in operation.types if is_logic else ():

@@ -78,7 +78,8 @@ def concatenate(
         result = core.join_arrays(tuple(arrays), axis, None)
         if result is not NotImplemented:
             return result
-        if type(axis) is int and _are_plain(*arrays):
+        is_plain = type(axis) is int and _are_plain(*arrays)
+        if is_plain and -arrays[0].ndim <= axis < arrays[0].ndim:
             return np.concatenate(arrays, axis)
     return _concatenate(arrays, axis, dtype, casting)
 
