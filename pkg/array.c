@@ -573,6 +573,21 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     return result;
 }
 
+/*
+ * Returns whether an object has an attribute, -1 with an exception if that cannot be told.  Before
+ * Python 3.13, PyObject_HasAttrString() takes every exception, also for lack of memory, for a no.
+ */
+static int has_attribute(PyObject *object, const char *name)
+{
+    PyObject *found = PyObject_GetAttrString(object, name);
+    const int has = found != NULL;
+    Py_XDECREF(found);
+    if (!has && !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    PyErr_Clear();
+    return has;
+}
+
 PyDoc_STRVAR(as_array_doc, "as_array(x, /)\n--\n\n"
                            "An Array over foreign GPU memory, without a copy, that the current "
                            "stream may use; anything else unchanged.");
@@ -582,10 +597,13 @@ static PyObject *as_array_function(PyObject *module, PyObject *x)
     PyObject *type = (PyObject *)Py_TYPE(x), *found;
     if (is_array(state, x) || PyArray_Check(x) || PyArray_IsScalar(x, Generic) || PyLong_Check(x) ||
         PyFloat_Check(x) || PyComplex_Check(x) || PyList_Check(x) || PyTuple_Check(x) ||
-        x == Py_None ||
-        (!PyObject_HasAttrString(type, "__dlpack_device__") &&
-         !PyObject_HasAttrString(type, "__cuda_array_interface__")))
+        x == Py_None)
         return Py_NewRef(x);
+    int is_foreign = has_attribute(type, "__dlpack_device__");
+    if (is_foreign == 0)
+        is_foreign = has_attribute(type, "__cuda_array_interface__");
+    if (is_foreign <= 0)
+        return is_foreign < 0 ? NULL : Py_NewRef(x);
     if (state->from_foreign == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
         return NULL;
