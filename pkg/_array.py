@@ -26,6 +26,7 @@ from ._call import (
     power,
 )
 from ._convert import check_cast, warn_of_complex
+from ._mode import in_default_mode
 from ._namespace import namespace_of
 from ._operands import (
     Shape,
@@ -93,10 +94,12 @@ class Array(core.ArrayBase):
             )
         return core.item(array)
 
+    @in_default_mode
     def tolist(self) -> Any:
         """Returns the elements as Python numbers in nested lists."""
         return asnumpy(self).tolist()
 
+    @in_default_mode
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(
@@ -540,6 +543,9 @@ def _format(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
 # ---- To the host ---------------------------------------------------------------------------------
 
 
+_copyto: Any = in_default_mode(np.copyto)
+
+
 def asnumpy(x: Any, out: Any = None) -> Any:
     """Returns the elements as a NumPy array in host memory, once they are computed.
 
@@ -560,7 +566,7 @@ def asnumpy(x: Any, out: Any = None) -> Any:
         host = core.empty_like(x, x.dtype, -1) if out is None else out
         core.copy(host, x)
     elif out is not None:
-        np.copyto(out, asnumpy(host), casting="same_kind")
+        _copyto(out, asnumpy(host), casting="same_kind")
     return host if out is None else out
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from . import core, ufuncs
 from ._convert import array_of_number, convert, saturates, warn_of_complex
 from ._interop import call_foreign
+from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
     WEAK,
@@ -229,7 +230,12 @@ def _truths(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     if operation.__name__ not in LOGIC or all(map(is_number, inputs)):
         return inputs
-    return tuple(bool(python_number(x)) if is_number(x) else x for x in inputs)
+    return tuple(_truth(python_number(x)) if is_number(x) else x for x in inputs)
+
+
+@in_default_mode
+def _truth(x: Any) -> bool:
+    return bool(x)
 
 
 # ---- Calls of operations -------------------------------------------------------------------------
@@ -562,6 +568,7 @@ def _compute(
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
+    out = None if out is ... else out  # asks for an array, which every result is
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
     order = keywords.get("order", "K")
     check_order(name, order)
@@ -655,6 +662,9 @@ def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: s
 # ---- Assignment ----------------------------------------------------------------------------------
 
 
+_asarray: Any = in_default_mode(np.asarray)
+
+
 def assign(view: Any, value: Any) -> None:
     """Sets the elements of an Array to a number or to the elements of another Array."""
     if view._is_readonly:
@@ -664,7 +674,7 @@ def assign(view: Any, value: Any) -> None:
         value = int(value)  # which has to fit, as in NumPy; into unsigned ones it wraps
     if is_scalar(value):
         if type(value) in NUMBERS:
-            host = np.asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
+            host = _asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
         else:
             host = np.asarray(native(value))
             warn_of_complex(host.dtype, view.dtype)

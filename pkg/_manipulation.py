@@ -84,7 +84,7 @@ def concatenate(
         result = core.join_arrays(tuple(arrays), axis, None)
         if result is not NotImplemented:
             return result
-        if _are_plain(arrays, axis):
+        if _are_plain(arrays, axis) and -arrays[0].ndim <= axis < arrays[0].ndim:
             return np.concatenate(arrays, axis)
     return _concatenate(arrays, axis, dtype, casting)
 
@@ -149,10 +149,12 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
 @in_default_mode
 def _where(condition: Any, x: Any, y: Any) -> Any:
     operands = [native(type_number(core.as_array(a))) for a in (condition, x, y)]
+    for number, other in (operands[1:], operands[:0:-1]):
+        dtype = np.dtype(np.int64) if type(other) in (bool, int) else None
+        dtype = other.dtype if isinstance(other, np.ndarray | np.generic) else dtype
+        if type(number) is int and dtype is not None and dtype.kind in "iu":
+            np.asarray(number, dtype)  # or OverflowError: NumPy's function wraps it
     if not any(isinstance(a, Array) for a in operands):
-        for number, other in ((x, y), (y, x)):
-            if type(number) is int and isinstance(other, np.ndarray) and other.dtype.kind in "iu":
-                np.asarray(number, other.dtype)  # or OverflowError: NumPy's function wraps it
         return call_numpy(np.where, condition, x, y, operands=operands)
     find_place("where", operands)
     broadcast_shapes(*[np.shape(a) for a in operands])

@@ -368,7 +368,8 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     if not on_gpu:
         a, b = plain_array("dot", a), plain_array("dot", b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return finish("dot", a * b if on_gpu else np.asarray(a * b), out, exact=True)
+        product = OPERATIONS["multiply"](a, b, device=device_name(ordinal))
+        return finish("dot", product if on_gpu else np.asarray(product), out, exact=True)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(
             f"dot: the arrays must have one dimension; their shapes are {a.shape} and {b.shape}"

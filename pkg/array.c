@@ -549,7 +549,9 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(source.type));
     PyObject *scalar = PyArray_Scalar(value, descr, NULL);
     Py_DECREF(descr);
+    const mylib_mode mode = mylib_enter_mode(); /* a float32 is converted to a double */
     PyObject *result = scalar != NULL ? PyObject_CallMethod(scalar, "item", NULL) : NULL;
+    mylib_leave_mode(mode);
     Py_XDECREF(scalar);
     return result;
 }

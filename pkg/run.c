@@ -316,7 +316,9 @@ static outcome take_truth(call *c, int k)
         return DONE;
     if (o->number == KIND_INT && !find_exact(o->object, MYLIB_I64, &value))
         return OTHER_NUMBER;
+    const mylib_mode mode = mylib_enter_mode(); /* in which a denormal number is true */
     int truth = PyObject_IsTrue(o->object);
+    mylib_leave_mode(mode);
     if (truth < 0)
         return FAILED;
     o->number = KIND_BOOL;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import itertools
 import math
 from collections.abc import Callable
@@ -355,6 +356,10 @@ def test_stack(axis: int) -> None:
     _same(pcd.stack([x, x[::-1], x], axis=axis), np.stack([host, host[::-1], host], axis))
 
 
+class _Number(enum.IntEnum):
+    ONE = 1
+
+
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8", "c16"])
 def test_where(dtype: str) -> None:
     data = generators.values(np.dtype("f4"), 20).reshape(4, 5)
@@ -395,6 +400,10 @@ def test_where_that_fails() -> None:
             for operands in ((values, number), (number, values)):
                 with pytest.raises(OverflowError):
                     pcd.where(mask, *operands)
+        for operands in ((2**63, 1), (-1, 2**63), (True, 2**64 - 1), (2**63, _Number.ONE)):
+            with pytest.raises(OverflowError):
+                pcd.where(mask, *operands)
+        assert pcd.where(mask, 2**63, 1.5).tolist() == [2.0**63] * 5
 
 
 # ---- NumPy arrays through the same functions -----------------------------------------------------

@@ -478,3 +478,14 @@ def test_raising_with_a_mask(size: int, device: str | None) -> None:
         with pytest.raises(FloatingPointError, match="divide by zero"):
             pcd.divide(1.0, np.zeros(size), out=out, where=mask, device=device)
     assert out.tolist() == wanted.tolist()
+
+
+@pytest.mark.gpu
+def test_out_may_ask_for_an_array() -> None:
+    """As every result of Arrays is one, `out=...` changes nothing."""
+    x = pcd.asarray(np.arange(3.0), device="cuda")
+    assert pcd.add(x, 1, out=...).tolist() == [1, 2, 3]
+    assert pcd.sqrt(x[1], out=...).shape == ()
+    for refused in (lambda: pcd.add(x, 1, ...), lambda: pcd.add(x, 1, out=(...,))):
+        with pytest.raises(TypeError, match="out="):
+            refused()

@@ -73,6 +73,12 @@ def _mask(a: Any) -> Any:
     return np.arange(len(a)) % 3 == 0
 
 
+def _added(a: Any, w: Any) -> Any:
+    result = a.copy()
+    pcd.add.at(result, np.arange(30), w[:30])
+    return result
+
+
 E5 = pcd.Expression("(a * b + 0.1) / 3e-5 - a")
 TINY, SUBNORMAL = 2.2250738585072014e-308, 5e-324
 
@@ -103,6 +109,13 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "dot": lambda a, b, w: pcd.dot(a, b),
     "dot of two types": lambda a, b, w: pcd.dot(a, w),
     "select": lambda a, b, w: pcd.where(_mask(a), a, w),
+    "select by a number": lambda a, b, w: pcd.where(SUBNORMAL, a, b),
+    "logic with a number": lambda a, b, w: pcd.logical_and(a, SUBNORMAL),
+    "logic with a complex number": lambda a, b, w: pcd.logical_xor(a, complex(0, SUBNORMAL)),
+    "reduced logic": lambda a, b, w: pcd.logical_or.reduce(a.reshape(-1, 1), axis=1),
+    "at": lambda a, b, w: _added(a, w),
+    "dot with a number": lambda a, b, w: pcd.dot(a, 0.1),
+    "asnumpy": lambda a, b, w: pcd.asnumpy(a, np.zeros(a.shape, w.dtype)),
     "astype": lambda a, b, w: pcd.astype(a, "f2"),
     "expression": lambda a, b, w: E5(a=a, b=b),
     "expression of two types": lambda a, b, w: E5(a=a, b=w),
@@ -158,6 +171,12 @@ def test_numbers(device: str, mode: str) -> None:
         assert after == MODES[mode], "the caller's mode was changed"
 
 
+def _filled(x: Any, value: float, index: Any = slice(None)) -> Any:
+    result = x.copy()
+    result[index] = value
+    return result
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [37, 300_000])
@@ -171,6 +190,9 @@ def test_arrays_on_a_gpu(dtype: str, n: int, mode: str) -> None:
         return [
             *(x * y, x * 0.1, x / 3e-40, 1e-310 * x, x.sum(), E5(a=x, b=y), x.astype("f2")),
             *(pcd.multiply(a, b, device="cuda"), pcd.sum(a, device="cuda"), pcd.asnumpy(x)),
+            *(pcd.where(SUBNORMAL, x, y), pcd.logical_and(x, SUBNORMAL), pcd.dot(x, 0.1)),
+            *([number.item() for number in x[:9]], [bool(number) for number in x[:9]]),
+            *(x[:9].tolist(), _filled(x, 1e-40), _filled(x, 1e-40, x < 0)),
         ]
 
     with np.errstate(all="ignore"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import Any
 
@@ -82,6 +83,28 @@ def test_reduce_gives_a_bool(name: str, dtype: np.dtype[Any]) -> None:
     oracle.assert_same(ours.accumulate(a, axis=1), numpys.accumulate(a, axis=1), name)
     oracle.assert_same(ours.reduceat(a[0], [0, 3, 9]), numpys.reduceat(a[0], [0, 3, 9]), name)
     assert ours.reduce(a[:, :0], axis=1).tolist() == [name == "logical_and"] * 4
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_the_type_of_reductions_in_any_place(name: str) -> None:
+    """It may be None, and come by position, with `out` after it, as for NumPy's methods."""
+    ours, numpys = getattr(pcd, name), getattr(np, name)
+    a, out = np.array([[0, 1, 2], [3, 4, 0]]), np.zeros(3)
+    for dtype in (None, bool, np.bool_):
+        wanted = numpys.reduce(a, 0, dtype)
+        oracle.assert_same(ours.reduce(a, 0, dtype), wanted, name)
+        oracle.assert_same(ours.reduce(a, 0, dtype=dtype), wanted, name)
+        assert ours.reduce(a, 0, dtype, out) is out and (out == wanted).all()
+        wanted = numpys.accumulate(a, 1, dtype)
+        oracle.assert_same(ours.accumulate(a, 1, dtype), wanted, name)
+        oracle.assert_same(ours.accumulate(a, 1, dtype=dtype), wanted, name)
+        wanted = numpys.reduceat(a, [0, 1], 1, dtype)
+        oracle.assert_same(ours.reduceat(a, [0, 1], 1, dtype), wanted, name)
+    with pytest.raises(TypeError, match="No loop"):
+        ours.reduce(a, 0, "f4")
+    with pytest.raises(TypeError, match="dtype"):
+        ours.reduce(a, 0, bool, dtype=bool)
+    assert str(inspect.signature(ours.reduce)) == str(inspect.signature(pcd.add.reduce))
 
 
 @pytest.mark.gpu
