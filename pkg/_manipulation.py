@@ -150,7 +150,7 @@ def where(condition: Any, x: Any, y: Any, /) -> Any:
 def _where(condition: Any, x: Any, y: Any) -> Any:
     operands = [native(type_number(core.as_array(a))) for a in (condition, x, y)]
     for number, other in (operands[1:], operands[:0:-1]):
-        dtype = np.dtype(np.int64) if type(other) in (bool, int) else None
+        dtype: Any = np.dtype(np.int64) if type(other) in (bool, int) else None
         dtype = other.dtype if isinstance(other, np.ndarray | np.generic) else dtype
         if type(number) is int and dtype is not None and dtype.kind in "iu":
             np.asarray(number, dtype)  # or OverflowError: NumPy's function wraps it
