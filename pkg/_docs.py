@@ -143,17 +143,17 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "floor": (
         "a, rounded down",
-        "Integers stay as they are.",
+        "Integers are returned unchanged.",
         ">>> pcd.floor([1.5, -1.5])\narray([ 1., -2.])",
     ),
     "ceil": (
         "a, rounded up",
-        "Integers stay as they are.",
+        "Integers are returned unchanged.",
         ">>> pcd.ceil([1.5, -1.5])\narray([ 2., -1.])",
     ),
     "trunc": (
         "a, rounded toward zero",
-        "Integers stay as they are.",
+        "Integers are returned unchanged.",
         ">>> pcd.trunc([1.5, -1.5])\narray([ 1., -1.])",
     ),
     "sign": (
@@ -215,7 +215,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "conjugate": (
         "the complex conjugate of a",
-        "Real numbers stay as they are.",
+        "Real numbers are returned unchanged.",
         ">>> pcd.conjugate([1 + 2j])\narray([1.-2.j])",
     ),
     "real": (

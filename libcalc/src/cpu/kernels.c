@@ -7,7 +7,7 @@
  * looks kernels up; the loops are in the headers:
  *
  *   loops.h         loads, stores, and how compilers treat a loop
- *   half.h          f16 by way of f32
+ *   half.h          f16 computed in f32
  *   elementwise.h   op_kernel_s, a kernel for each row of the table and type
  *   variants.h      better forms of some rows, on any processor
  *   division.h      integer division

@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(mylib_fused_args) <= 4096, "what every GPU takes as arguments of a launch");
 
-/* Programs of more statements or registers are refused at once: they would not fit. */
+/* Refuses programs of more statements or registers early: they would not fit. */
 #define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
 #define MAX_REGISTERS 256
 #define NONE (-1)
@@ -441,7 +441,7 @@ static void set_across(mylib_fused_args *args)
     args->rounds = 1 << (args->lane_bits - args->warp_bits);
 }
 
-/* Sets a reduction of short rows: a thread block computes a tile at once. */
+/* Sets a reduction of short rows: a thread block computes a whole tile. */
 static int set_short(mylib_fused_args *args)
 {
     const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);

@@ -465,7 +465,7 @@ static int is_straight(const mylib_program *p, const mylib_layout *layout, int k
             order.shape[order.ndim - 1] * size >= LONG_ROW_NBYTES);
 }
 
-/* Reserves the next part of a call's memory; returns NULL as long as there is no memory. */
+/* Reserves the next part of a call's memory; returns NULL if `memory` is NULL. */
 static char *reserve(size_t *used, char *memory, size_t nbytes)
 {
     char *place = memory != NULL ? memory + *used : NULL;
