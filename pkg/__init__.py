@@ -7,9 +7,9 @@
 >>> pcd.add(np.array([1.0, 2.0]), 0.5)
 array([1.5, 2.5])
 
-Every operation takes Python numbers, NumPy arrays and whatever NumPy takes for an array, and
-``device=`` asks for the place where it is computed: ``"cpu"``, ``"cuda"``, ``"cuda:N"``
-or, of host arrays, ``"cuda:all"``.
+Every operation takes Python numbers, NumPy arrays and anything that NumPy accepts as an array.
+``device=`` chooses where it is computed: ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or, for host arrays,
+``"cuda:all"``.
 """
 
 import numpy as _np
@@ -123,7 +123,7 @@ float16, float32, float64 = map(_np.dtype, ("float16", "float32", "float64"))
 complex64, complex128 = map(_np.dtype, ("complex64", "complex128"))
 bool = _np.dtype("bool")
 
-# Type checkers take the imports above for the public names; they would misread a computed __all__.
+# Type checkers read the public names from the imports above; they cannot read a computed __all__.
 globals()["__all__"] = sorted(
     name
     for name in globals()
@@ -132,7 +132,7 @@ globals()["__all__"] = sorted(
 )
 
 for _name in globals()["__all__"]:
-    # Users read and pickle `pkg.Expression`, wherever it is written.
+    # Users see and pickle `pkg.Expression`, whichever file defines it.
     if getattr(globals()[_name], "__module__", "").startswith(f"{__name__}."):
         globals()[_name].__module__ = __name__
 del _name, _operation

@@ -13,7 +13,7 @@ from .core import __version__
 
 
 def main(arguments: Sequence[str]) -> int:
-    # A command has its own parser, which takes operands and options in any order.
+    # A command has its own parser, which accepts operands and options in any order.
     if arguments[:1] == ["eval"]:
         return _files.main(arguments[1:])
     parser = argparse.ArgumentParser(
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def script() -> int:
     """Runs the command ``pcd``."""
-    # Zarr abandons the reads beside one that fails, and asyncio would log each of them.
+    # If a read fails, Zarr abandons the concurrent ones, and asyncio would log each of them.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     return main(sys.argv[1:])
 

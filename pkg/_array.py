@@ -1,7 +1,7 @@
 """`Array`: an array whose elements are on a GPU; its Python half.
 
-`core.ArrayBase` has the memory, the attributes, and the operators of the usual case.  Here are the
-methods.  They know nothing of the package's functions above them, which dispatch to them.
+`core.ArrayBase` has the memory, the attributes, and the fast path of the operators.  This file has
+the methods.  They do not use the package's functions, which dispatch to them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
 class Array(core.ArrayBase):
-    """An array on a GPU, made by `pkg.asarray`, `pkg.zeros` and their like, and by arithmetic.
+    """An array on a GPU, made by `pkg.asarray`, `pkg.zeros` and the like, or by arithmetic.
 
     Arithmetic, broadcasting, promotion and indexing with integers, slices, ``...`` and ``None``
     are NumPy's, and so are the bits of the results.  Work on the GPU is asynchronous: an error
@@ -58,7 +58,7 @@ class Array(core.ArrayBase):
     # ---- Leaving the GPU -------------------------------------------------------------------------
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
-        """Returns the array on another device; on ``"cpu"`` as a NumPy array."""
+        """Returns the array on another device; for ``"cpu"`` a NumPy array."""
         if stream is not None:
             raise ValueError("to_device(): stream must be None; use pkg.stream() around the call")
         if device is None:
@@ -274,7 +274,7 @@ class Array(core.ArrayBase):
         }
 
     def transpose(self, *axes: Any) -> Array:
-        """Returns a view with the axes in another order, reversed if none is given."""
+        """Returns a view with the axes in another order, by default reversed."""
         given = axes[0] if len(axes) == 1 else axes or None
         return core.view(
             self,
@@ -289,7 +289,7 @@ class Array(core.ArrayBase):
         ValueError.
         """
         sizes = integers("reshape", "shape", shape[0] if len(shape) == 1 else shape)
-        if any(n < -1 for n in sizes):  # NumPy takes them all for -1
+        if any(n < -1 for n in sizes):  # NumPy would read any of them as -1
             raise ValueError(f"negative size in the shape {sizes}")
         if not copy:
             try:
@@ -303,7 +303,7 @@ class Array(core.ArrayBase):
         return core.view(self.copy(), _reshape, sizes, copy=False)
 
     def ravel(self) -> Array:
-        """Returns the elements, in C order, in one dimension; a copy if they do not lie so."""
+        """Returns the elements, in C order, in one dimension; a copy if they are not contiguous."""
         flat = self.reshape(-1)
         return flat if flat._is_c_contiguous else flat.copy()
 
@@ -353,7 +353,7 @@ class Array(core.ArrayBase):
 
     @property
     def imag(self) -> Array:
-        """The imaginary parts, as a view; of real numbers new zeros, which are read-only."""
+        """The imaginary parts, as a view; for real numbers new, read-only zeros."""
         if self.dtype.kind != "c":
             return core.broadcast_to(OPERATIONS["imag"](self), self.shape)
         return core.view(self, _imag)
@@ -415,7 +415,7 @@ class Array(core.ArrayBase):
         return _reductions.trace(self, offset)
 
 
-#: The reduction that ``reduce`` of an operation's ufunc is.
+#: The reduction that ``reduce`` of an operation's ufunc computes.
 _REDUCTION_OF = {**REDUCTION_OF, **TRUTH_OF}
 
 
@@ -477,7 +477,7 @@ _real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 
 def _count(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, **more: Any) -> Any:
-    """Returns how many elements of an Array each result of a reduction counts, for Dask."""
+    """Returns how many elements of an Array each result of a reduction combines, for Dask."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     reduced = {d % x.ndim for d in axes}
     number = np.asarray(math.prod(x.shape[d] for d in reduced), dtype or np.float64)
@@ -492,9 +492,9 @@ def _count(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, 
 
 
 def tell_dask() -> None:
-    """Tells Dask, if it is there, that counts of Arrays are Arrays: NumPy's are in host memory.
+    """Tells Dask, if it is imported, that counts of Arrays are Arrays; NumPy's are in host memory.
 
-    Whatever makes an Array for Dask calls this, in each process of its workers.
+    Every function that makes an Array for Dask calls this, in each process of its workers.
     """
     dispatch = sys.modules.get("dask.array.dispatch")
     lookup = getattr(dispatch, "numel_lookup", None)
@@ -520,7 +520,7 @@ def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
 
 
 def _summary(array: Array) -> Any:
-    """Returns the elements that NumPy prints: of a large array those at the edges."""
+    """Returns the elements that NumPy prints: for a large array, those at the edges."""
     options = np.get_printoptions()
     if array.size <= options["threshold"]:
         return asnumpy(array)

@@ -1,6 +1,6 @@
-"""Computes the element-wise calls that the fast paths in C leave: the one slow path.
+"""Computes the element-wise calls that the fast paths in C decline: the one slow path.
 
-`core` computes calls of plain numbers, of host arrays of one type and of Arrays by itself.  All
+`core` itself computes calls of plain numbers, of host arrays of one type and of Arrays.  All
 others come here: from the operations (`call`), from the operators of `Array` (`call_operator`) and
 from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
 for element types, powers and overlap.
@@ -47,7 +47,7 @@ from ._operands import (
 from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
 
-#: Keyword arguments that the slow path understands; the ufunc judges all others.
+#: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
 
 #: Keyword arguments that mean the same as leaving them out.
@@ -81,7 +81,7 @@ def explain(
     operation: Any, error: TypeError, args: Sequence[Any] = (), kinds: Sequence[Any] = ()
 ) -> TypeError:
     """Returns a TypeError that names the operands, or their types, if an operation lacks them."""
-    # A ufunc may have a name of its own, so that pandas does not take it for NumPy's.
+    # A ufunc may have another name, so that pandas does not mistake it for NumPy's.
     text = str(error).replace(operation.ufunc.__name__, operation.__name__)
     supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
     if text.startswith(("No loop matching", "The `dtype` and `signature`")):
@@ -133,15 +133,15 @@ def resolve(
         {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
     )
     try:
-        # Numbers alone have no type to be weak against, unless two are given one.
+        # Without an array, numbers have no type to adopt, unless `dtype` gives them one.
         if (dtype is None or ufunc.nin == 1) and all(isinstance(kind, type) for kind in kinds):
             kinds = [np.dtype(kind) for kind in kinds]
-        if casting == "equiv":  # which crashes NumPy's resolve_dtypes for a Python number
+        if casting == "equiv":  # NumPy's resolve_dtypes crashes on it with a Python number
             samples = (k(1) if isinstance(k, type) else np.empty(0, k) for k in kinds)
             ufunc(*samples, out if out is None else np.empty(0, out), casting=casting, dtype=dtype)
             casting = "safe"
         dtypes: tuple[Any, ...] = ufunc.resolve_dtypes((*kinds, out), casting=casting, **signature)
-        if dtypes[0] == np.bool_ and operation.compares:  # the library's are of int8
+        if dtypes[0] == np.bool_ and operation.compares:  # the library compares int8
             dtypes = (*[np.dtype(np.int8)] * (len(dtypes) - 1), dtypes[-1])
         return dtypes
     except TypeError as error:
@@ -149,12 +149,12 @@ def resolve(
 
 
 def _kind(x: Any) -> Any:
-    """Returns what `resolve` takes for an operand."""
+    """Returns the kind of an operand for `resolve`."""
     return type(x) if type(x) in WEAK else getattr(x, "dtype", _BOOL)
 
 
 def _check_mask(name: str, where: Any) -> Any:
-    """Returns `where` as an array of bool; raises TypeError if it is another."""
+    """Returns `where` as an array; raises TypeError if it is not one of bool."""
     mask = where if isinstance(where, np.ndarray | core.ArrayBase) else np.asarray(where, np.bool_)
     if mask.dtype != np.bool_:
         raise TypeError(f"{name}(): where must be an array of bool, not of {mask.dtype}")
@@ -165,7 +165,7 @@ def _check_mask(name: str, where: Any) -> Any:
 
 
 def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
-    """Returns what comparing integers with an int that their type cannot hold gives everywhere."""
+    """Returns the result of comparing integers with an int beyond their type: one for all."""
     less = (number > 0) is not number_is_first  # the first operand is the lesser one
     return {
         "equal": False,
@@ -182,9 +182,9 @@ def _check_predicate(
 ) -> dict[str, Any]:
     """Returns the keywords of a predicate without `casting`, if NumPy's predicate allows it.
 
-    The types that a predicate is computed in are not always NumPy's, and NumPy compares bool and
-    Python ints, and takes the truth of anything, under any rule.  So NumPy judges, on arrays
-    without elements.
+    The library does not always compute a predicate in NumPy's types, and under any casting rule
+    NumPy compares bool with Python ints and takes the truth of anything.  So NumPy checks the rule,
+    on empty arrays.
     """
     if operation.__name__ not in PREDICATES or "casting" not in keywords:
         return keywords
@@ -203,7 +203,7 @@ def _dtype(x: Any) -> Any:
 
 
 def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
-    """Returns the answer of a comparison if its numbers alone tell it, without the arrays.
+    """Returns the answer of a comparison if its numbers alone determine it, else None.
 
     They do if both operands are Python numbers, or one is an int beyond the other's integer type.
     """
@@ -224,9 +224,9 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
 
 
 def _truths(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the operands; beside others, Python numbers of a logical operation as bools.
+    """Returns the operands of a logical operation with Python numbers beside others as bools.
 
-    Their type does not count, as in NumPy.
+    The numbers' type does not matter, as in NumPy.
     """
     if operation.__name__ not in LOGIC or all(map(is_number, inputs)):
         return inputs
@@ -244,7 +244,7 @@ def _truth(x: Any) -> bool:
 def normalize(
     operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the inputs, and the keyword arguments, `out` among them, without the defaults."""
+    """Returns the inputs, and the keyword arguments (with `out`) that differ from the defaults."""
     name, nin = operation.__name__, operation.nin
     keywords = dict(kwargs)
     if len(args) == nin + 1:
@@ -269,12 +269,12 @@ def normalize(
 
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
     if name in PREDICATES and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
-        del keywords["dtype"]  # theirs in any case
+        del keywords["dtype"]  # the result is bool in any case
     return args, keywords
 
 
 def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Computes `operation(*args, **kwargs)` when `core` leaves it to Python."""
+    """Computes `operation(*args, **kwargs)` if `core` leaves it to Python."""
     inputs, keywords = normalize(operation, args, kwargs)
     result = call_foreign(operation, inputs, keywords)
     if result is not NotImplemented:
@@ -292,7 +292,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if keywords.keys() <= {"device"} and all(map(is_number, inputs)):
         return operation(*map(python_number, inputs), **keywords)
     ordinal = core.parse_device(keywords.pop("device", None))
-    # Lazy operands (Dask, and xarray over it) may be computed elsewhere, where the device is.
+    # Lazy operands (Dask, and xarray over it) may be computed on another host that has the device.
     if ordinal >= 0 and not any(getattr(x, "__dask_graph__", None) for x in inputs):
         core.check_device(ordinal)
     if any(map(has_own_rules, arrays)):
@@ -303,7 +303,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _call_with_rules(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
-    """Lets a ufunc compute a call in which an argument has rules of its own: NumPy knows them."""
+    """Lets a ufunc compute a call in which an argument has rules of its own; NumPy applies them."""
     check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
     ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
     share_domain(operation.__name__, ufunc, inputs)
@@ -319,7 +319,7 @@ def _call_with_rules(
             raise
         raise refusal(f"an operand of {operation.__name__}()", found) from error
     except OverflowError:
-        # Integers and a number beyond their type: NumPy knows the answer, but crashes with `where`.
+        # Integers and a number beyond their type: NumPy has the answer, but crashes with `where`.
         if operation.__name__ not in COMPARISONS or "where" in keywords:
             raise
         return getattr(np, operation.__name__)(*inputs, **keywords)
@@ -347,12 +347,12 @@ def _call_host(
 
 def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
-    # The ufunc gets converted and selected elements in parts.  The library finds a negative
+    # The ufunc computes converted and selected elements part by part.  The library finds a negative
     # exponent before it writes anything.
     is_power = operation.__name__ == "power" and "out" in keywords
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
         return True
-    # Floats may have to be converted to integers, which NumPy's buffers must not.
+    # NumPy's buffers must not convert floats to integers; see _convert.py.
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
     if (
         keywords.get("casting") == "unsafe"
@@ -366,13 +366,13 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     others = [x for x in inputs if type(x) is not np.ndarray and type(x) not in NUMBERS]
     if len({x.dtype for x in hosts}) != 1 or others:
         return False
-    # NumPy calls the loop for each run of selected elements.  Where it narrows results, it warns
-    # of the selected ones, in the name of the operation.
+    # NumPy calls the loop for each run of selected elements, which is slow.  But if it narrows
+    # results, it must: it warns of the selected ones, with the operation's name.
     if "where" in keywords:
         is_array = isinstance(keywords["where"], np.ndarray) and "out" in keywords
         return is_array and keywords["out"].dtype in (hosts[0].dtype, _BOOL)
-    # Large arrays of one type whose layout alone is in the way of threads.  NumPy converts others
-    # in small pieces, which is better than the whole copies that `_map` makes.
+    # Large arrays of one type, for which only the layout prevents threads.  NumPy converts others
+    # in small pieces, which is better than the whole copies of `_map`.
     return max(x.size for x in hosts) >= core.LARGE_COUNT
 
 
@@ -383,7 +383,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     out_dtype, dtype = None if out is None else out.dtype, keywords.get("dtype")
     kinds = [_kind(x) for x in operands]
     dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
-    # A weak number takes the resolved type here, or raises OverflowError as NumPy does.
+    # A weak number is converted to the resolved type here, or raises NumPy's OverflowError.
     arrays = [
         _number_as(x, dtype)
         if type(x) in NUMBERS
@@ -460,13 +460,13 @@ def empty_like_all(values: Iterable[Any], shape: Shape, dtype: Any, order: Any =
 
 
 def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
-    """Tells whether no element, not even a signaling NaN, warns when it is converted to a type."""
+    """Tells whether converting to a type never warns, not even for a signaling NaN."""
     own = x.dtype
     return own.char == dtype.char or (own.kind in "biu" and np.can_cast(own, dtype))
 
 
 def _prepare(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns an operand as an aligned array of the type that the library computes in."""
+    """Returns an operand as an aligned array of the type in which the library computes."""
     return np.require(x, dtype, "A")
 
 
@@ -478,7 +478,7 @@ def _map_where(
     keywords: dict[str, Any],
     answer: bool | None = None,
 ) -> Any:
-    """Computes the elements that `where` selects, and only those: they alone may warn.
+    """Computes only the elements that `where` selects, because only they may warn.
 
     `answer` is the result of a comparison if it is known.
     """
@@ -495,7 +495,7 @@ def _map_where(
     if answer is not None:
         np.copyto(out, answer, casting="unsafe", where=mask)
         return given if given is not None else out if out.ndim else out[()]
-    # An element that is not selected may be refused, raise a flag, or warn when it is converted.
+    # Unselected elements may be refused, raise a flag, or warn when converted: skip them then.
     may_refuse = name == "power" and dtypes[-1].kind == "i"
     result, flags = np.empty(out.shape, dtypes[-1]), 0
     if (
@@ -522,7 +522,7 @@ def _map_where(
 
 
 def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any) -> Any:
-    """Computes an operator with an Array when `core` leaves it.
+    """Computes an operator with an Array if `core` declines it.
 
     Returns NotImplemented if an operand is neither an array nor a number.
     """
@@ -532,7 +532,7 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     other = next((x for x in inputs if isinstance(x, np.generic)), None)
     if result is not NotImplemented or other is None:
         return result
-    # NumPy's own operator would ask the Array in vain.
+    # NumPy's own operator would only ask the Array again.
     if other.dtype.kind in "fc":
         given = " and ".join(map(describe, inputs))
         raise TypeError(f"{operation.__name__}() is not defined for {given}")
@@ -616,7 +616,7 @@ def _compute(
 
 
 def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal: int) -> Any:
-    """Returns the exponents of a power; of integers 0 where the mask is false.
+    """Returns the exponents of a power; for integers, 0 where the mask is false.
 
     So only selected elements are refused for a negative exponent.
     """
@@ -628,7 +628,7 @@ def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal:
     if not isinstance(exponents, core.ArrayBase):
         exponents = np.asarray(exponents, dtype)
     if isinstance(mask, np.ndarray) and mask.ndim:
-        return inputs[1]  # which `_select` refuses
+        return inputs[1]  # `_select` refuses it
     chosen: Any = core.empty(broadcast_shapes(mask.shape, exponents.shape), dtype, ordinal, False)
     core.copy(chosen, np.zeros((), dtype))
     core.select(chosen, mask, exponents, chosen)
@@ -636,7 +636,7 @@ def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal:
 
 
 def _cast(x: Any, dtype: Any) -> Any:
-    """Returns an operand in the type that the ufunc would compute in."""
+    """Returns an operand in the type in which the ufunc would compute."""
     if isinstance(x, core.ArrayBase):
         array: Any = x
         return array.astype(dtype.newbyteorder("="), copy=False)
@@ -646,7 +646,7 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 
 def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: str) -> Any:
-    """Returns `result` where the mask is true, and what was in `out` elsewhere."""
+    """Returns `result` where the mask is true, and elsewhere the old elements of `out`."""
     mask = _check_mask(name, where)
     if isinstance(mask, np.ndarray) and mask.ndim:
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
@@ -671,7 +671,7 @@ def assign(view: Any, value: Any) -> None:
         raise ValueError("assignment to a read-only array")
     value = core.as_array(value)
     if isinstance(value, np.integer) and view.dtype.kind == "i":
-        value = int(value)  # which has to fit, as in NumPy; into unsigned ones it wraps
+        value = int(value)  # it has to fit, as in NumPy; unsigned types wrap
     if is_scalar(value):
         if type(value) in NUMBERS:
             host = _asarray(value, view.dtype)  # OverflowError and TypeError are NumPy's
@@ -693,7 +693,7 @@ def assign(view: Any, value: Any) -> None:
 
 
 def assign_where(array: Any, mask: Any, value: Any) -> None:
-    """Sets those elements of an Array to a number for which a mask of its shape is true."""
+    """Sets the elements of an Array for which a mask of its shape is true to a number."""
     if array._is_readonly:
         raise ValueError("assignment to a read-only array")
     find_place("assignment", (array, mask))
@@ -713,7 +713,7 @@ def assign_where(array: Any, mask: Any, value: Any) -> None:
 
 
 def _apart(x: Any, target: Any) -> Any:
-    """Returns `x`, or a copy if elements of it would be read after they are written in `target`."""
+    """Returns `x`, or a copy if writing `target` could change its elements before they are read."""
     if not isinstance(x, core.ArrayBase) or not core.shares_memory(x, target):
         return x
     layout = ("_pointer", "dtype", "shape", "strides")
@@ -727,7 +727,7 @@ def _apart(x: Any, target: Any) -> Any:
 def is_by_products(exponent: Any) -> bool:
     """Tells whether `**` computes powers with this number by products, or by the square root.
 
-    It does for integers of small size, and one half; others are left to the function `power`.
+    It does for small integers and for one half; `power` computes all others.
     """
     if isinstance(exponent, bool) or not isinstance(exponent, int | float):
         return False
@@ -735,7 +735,7 @@ def is_by_products(exponent: Any) -> bool:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """Computes base ** exponent, of which at least one is an Array.
+    """Computes base ** exponent; at least one operand is an Array.
 
     Returns NotImplemented if an operand is neither an array nor a number.
     """
@@ -774,7 +774,7 @@ def _integer_power(base: Any, exponent: int) -> Any:
 
 
 def type_of_power(exponent: int) -> np.dtype[Any]:
-    """Returns the type that NumPy gives to a power of bools: that of their `square`, or int64."""
+    """Returns NumPy's type for a power of bools: that of their `square`, or int64."""
     return np.dtype(np.int8 if exponent == 2 else np.int64)
 
 

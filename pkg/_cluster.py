@@ -1,4 +1,4 @@
-"""``pkg eval --scheduler``: workers of Dask compute and write the pieces of an array of Zarr."""
+"""``pkg eval --scheduler``: Dask workers compute the pieces of a Zarr array and write them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ._pieces import region
 from ._stores import Shape, StoreInput, open_array
 from .expressions.expression import of_text
 
-#: Seconds for a scheduler to answer, and for tasks that run to end after an interruption.
+#: Seconds to wait for a scheduler's answer, and for running tasks after an interruption.
 _PATIENCE = 30
 
 
 @dataclass(frozen=True)
 class Work:
-    """The means of a worker to compute pieces: all are short, and files go by their names."""
+    """A worker's input for computing pieces: small values, and files by name."""
 
     text: str
     #: Numbers, and the absolute paths of files, in the order of the expression.
     operands: list[Any]
     ndim: int
-    #: The folder of the array of Zarr, and its path in there.
+    #: The folder of the Zarr array, and its path inside.
     output: tuple[str, str]
     casting: str
     device: str | None
 
 
 def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
-    """Computes one piece and writes it, on a worker; repeated, it writes the same.
+    """Computes and writes one piece, on a worker; may be repeated.
 
-    Returns the kinds of its floating-point warnings: workers' threads share Python's own.
+    Returns the kinds of its floating-point warnings: workers' threads share Python's warnings.
     """
     heard: set[str] = set()
     with contextlib.ExitStack() as files:
@@ -61,7 +61,7 @@ def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
 
 
 def _connect(address: str) -> tuple[Any, Any]:
-    """Returns the module `distributed` and a client of a scheduler; Failure where it has none."""
+    """Returns the module `distributed` and a client of a scheduler; raises Failure without one."""
     try:
         distributed = importlib.import_module("distributed")
     except ImportError as error:
@@ -79,7 +79,7 @@ def _connect(address: str) -> tuple[Any, Any]:
 
 
 def _stop(client: Any, futures: list[Any]) -> None:
-    """Cancels tasks, and waits for those that run: they would write to a folder that is gone."""
+    """Cancels tasks, and waits for running ones: the folder that they write to will be deleted."""
     client.cancel(futures)
     end = time.monotonic() + _PATIENCE
     while any(client.processing().values()) and time.monotonic() < end:
@@ -89,7 +89,7 @@ def _stop(client: Any, futures: list[Any]) -> None:
 def run_on_workers(
     address: str, work: Work, pieces: Iterable[tuple[Shape, Shape]], is_quiet: bool
 ) -> None:
-    """Computes all pieces on the workers of a scheduler, which repeats those of lost workers."""
+    """Computes all pieces on a scheduler's workers; it repeats the pieces of lost workers."""
     distributed, client = _connect(address)
     with client:
         cut = list(pieces)

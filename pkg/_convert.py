@@ -1,9 +1,9 @@
-"""Converts elements of host arrays to another type, as the library does it on every device.
+"""Converts elements of host arrays to another type, as the library does on every device.
 
-Only conversions of floats to integers differ from NumPy's: of a number that an integer type cannot
-hold they make the nearest one that it can, and of NaN the lowest, without a warning.  What NumPy
-makes of it depends on the processor.  So no such conversion may be left to NumPy: not to `astype`,
-`copyto` and assignments, nor to the buffers of its ufuncs and iterators.
+Only conversions of floats to integers differ from NumPy's: a number out of range becomes the
+nearest integer of the type, and NaN the lowest, without a warning.  NumPy's result depends on the
+processor.  So NumPy must not do such conversions: not in `astype`, `copyto` and assignments, nor in
+the buffers of its ufuncs and iterators.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def warn_of_complex(source: Any, target: Any) -> None:
 
 
 def saturates(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Returns whether a conversion between types is one that must not be left to NumPy."""
+    """Returns whether NumPy must not do a conversion between these types."""
     return source.char in "efdFD" and target.kind in "iu"
 
 
@@ -52,9 +52,9 @@ def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
 
 
 def array_of_number(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns a float or complex number of Python as an array, if only an array converts to a type.
+    """Returns a Python float or complex number as an array, if only an array converts to a type.
 
-    Anything else is returned unchanged; an int, because it has to fit.
+    Returns anything else unchanged; an int, because it has to fit.
     """
     converts = type(x) is complex or (type(x) is float and dtype.kind in "iu")
     return np.asarray(x) if converts else x
@@ -63,7 +63,7 @@ def array_of_number(x: Any, dtype: np.dtype[Any]) -> Any:
 def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """Returns ``np.array(obj, dtype, copy=copy)``, converted by the library.
 
-    Python numbers that do not fit, alone or in lists, are the errors that they are to NumPy.
+    Python numbers that do not fit, alone or in lists, raise NumPy's errors.
     """
     if dtype is None:
         return np.array(obj, dtype, copy=copy)
@@ -76,21 +76,21 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(obj, dtype, copy=copy)
     with np.errstate(invalid="ignore"):
         result = np.array(obj, dtype, copy=copy)
-    floats = np.asarray(obj).real  # of imaginary parts NumPy has warned
+    floats = np.asarray(obj).real  # NumPy has warned of imaginary parts
     if saturates(floats.dtype, dtype):
-        # Python's numbers were converted exactly, but NumPy's among them by the processor.
+        # NumPy converted Python's numbers exactly, but its own scalars as the processor does.
         is_wrong = result.astype(np.float64) != np.trunc(floats.astype(np.float64))
         np.copyto(result, convert(floats, dtype), where=is_wrong)
     return result
 
 
 def array_to_move(obj: Any, dtype: Any = None) -> tuple[np.ndarray[Any, Any], np.dtype[Any]]:
-    """Returns `obj` as an array that `core.copy` takes to a GPU, and the type that it has there."""
-    # NumPy converts what is not yet an array: it knows which numbers do not fit.
+    """Returns `obj` as an array that `core.copy` can copy to a GPU, and its type there."""
+    # NumPy converts objects that are not arrays: it raises for numbers that do not fit.
     host = array_of(obj, None if isinstance(obj, np.ndarray) else dtype)
     target = host.dtype if dtype is None else dtype
     if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
-        host = np.asarray(host, target)  # NumPy's own error says most
+        host = np.asarray(host, target)  # NumPy's own error says more
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
     target = target.newbyteorder("=")

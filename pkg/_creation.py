@@ -1,4 +1,4 @@
-"""Functions that make arrays: on a GPU an `Array`, on the CPU a NumPy array."""
+"""Functions that make arrays: an `Array` on a GPU, a NumPy array on the CPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ._typing import Cpu, Gpu, Host, overload
 
 
 def _place(device: str | None) -> int:
-    """Returns the GPU that `device` names, -1 for the CPU; raises CudaError if it is not there."""
+    """Returns the GPU that `device` names, -1 for the CPU; raises CudaError for a missing one."""
     ordinal = one_device(device)
     if ordinal >= 0:
         core.check_device(ordinal)
@@ -56,9 +56,9 @@ def asarray(
 ) -> Any:
     """Returns `obj` as an array on a device: an `Array` on a GPU, a NumPy array on the CPU.
 
-    `obj` is anything that NumPy takes for an array, an `Array`, or foreign GPU memory (with
+    `obj` is anything that NumPy accepts as an array, an `Array`, or foreign GPU memory (with
     ``__dlpack__`` or ``__cuda_array_interface__``), which is used without a copy.  If `device` is
-    None, the result is where `obj` is, if that is a GPU, else on the default device.  If `copy` is
+    None, an array on a GPU stays there, and anything else goes to the default device.  If `copy` is
     true, the result is always a copy; if it is false, a needed copy raises ValueError.
 
     >>> asarray([1, 2, 3], dtype="float32")
@@ -122,7 +122,7 @@ def empty(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) 
 @overload
 def empty(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
-    """Returns a new array of a shape (an int or a tuple), without setting its elements.
+    """Returns a new array of a shape (an int or a tuple), with uninitialised elements.
 
     `dtype` is float64 unless given; `order` is "C" or "F".
     """
@@ -156,7 +156,7 @@ def full(
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, *, order: str = "C"
 ) -> Any:
-    """Returns a new array whose elements are all `fill_value`, a number, of its type unless given.
+    """Returns a new array filled with `fill_value`, a number; `dtype` is its type unless given.
 
     >>> full(3, 7)
     array([7, 7, 7])
@@ -217,7 +217,7 @@ def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str
 def _like(
     function: Any, x: Any, shape: Any, dtype: Any, device: str | None, order: str, *value: Any
 ) -> Any:
-    """Returns an array after a prototype, as NumPy's `function`, filled with a value if given."""
+    """Returns an array like `x`, as NumPy's `function` does, filled with `value` if given."""
     x = core.as_array(x)
     if has_own_rules(x):
         return call_numpy(
@@ -286,19 +286,19 @@ def ones_like(
 
 
 def _element(x: Any, dtype: Any) -> Any:
-    """Returns a number as an element of a type; OverflowError for one beyond integers."""
+    """Returns a number as an element of a type; OverflowError if an integer type cannot hold it."""
     if dtype.kind in "iu":
         return np.asarray(int(x), dtype)
     return np.asarray(x).astype(dtype)
 
 
 def _count_steps(start: Any, stop: Any, step: Any) -> int:
-    """Returns the length of `arange` as NumPy counts it."""
+    """Returns the length of `arange`, as NumPy computes it."""
     distance = stop - start
     steps = float(distance / step)
     if not -(2**63) <= steps < 2**63:
         raise ValueError(f"arange(): there are {steps} steps of {step} from {start} to {stop}")
-    if steps == 0 and distance != 0:  # less than a number can say
+    if steps == 0 and distance != 0:  # the quotient underflowed
         return 0 if math.copysign(1, steps) < 0 else 1
     return max(math.ceil(steps), 0)
 
@@ -311,7 +311,7 @@ def arange(
     dtype: Any = None,
     device: str | None = None,
 ) -> Any:
-    """Returns the numbers from `start` (or 0) to before `stop`, `step` apart, as NumPy does.
+    """Returns the numbers from `start` (or 0) up to, but not including, `stop`, `step` apart.
 
     >>> arange(2, 9, 3)
     array([2, 5, 8])
@@ -344,7 +344,7 @@ def arange(
     out = core.empty((count,), target, ordinal, False)
     if count == 0:
         return out
-    # As NumPy does: the step is the difference of the first two elements, in the type.
+    # As in NumPy, the step is the difference of the first two elements, in the type.
     carrier = np.dtype(np.float32) if target == np.float16 else target
     with np.errstate(all="ignore"):
         first = _element(start, target).astype(carrier)
@@ -398,7 +398,7 @@ def linspace(
         if dtype is None or dtype.kind not in "iu":
             return np.linspace(start, stop, num, endpoint, dtype=dtype)
         return convert(np.floor(np.linspace(start, stop, num, endpoint)), dtype)
-    # NumPy's types and order of operations, so that the bits are NumPy's.
+    # Use NumPy's types and order of operations, so that the bits are NumPy's.
     carrier = np.result_type(start, stop, float(num))
     intervals = num - 1 if endpoint else num
     result: Any = arange(num, dtype=carrier, device=f"cuda:{ordinal}")

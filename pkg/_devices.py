@@ -12,18 +12,18 @@ import numpy as np
 from . import core
 from ._operands import device_name, integer, one_device
 
-#: The number of the legacy default stream for CUDA's runtime and DLPack; `core` says 0.
+#: The number of the legacy default stream in CUDA's runtime and DLPack; `core` uses 0.
 LEGACY = 1
 
-#: The settings that this context has entered and not yet left, the latest last.
+#: The settings that this context has entered and not yet left, in order.
 _entered: ContextVar[tuple[Token[Any], ...]] = ContextVar("pkg.entered", default=())
 
 
 class Setting:
     """A context manager that gives a context variable a value.
 
-    Several threads and tasks may enter an object at once, and each of them again: every context
-    keeps the values that it restores.
+    Several threads and tasks may enter one object at once, also repeatedly: every context keeps the
+    values that it restores.
     """
 
     def _enter(self, variable: ContextVar[Any], value: Any) -> None:
@@ -40,13 +40,13 @@ class Setting:
 
 
 class default_device(Setting):
-    """Makes operations in a `with` block compute on `device` unless they are told otherwise.
+    """Makes operations in a `with` block compute on `device` unless they name another.
 
     `device` is ``"cpu"``, ``"cuda"``, ``"cuda:N"`` or ``"cuda:all"``, which computes host arrays on
     all GPUs at once; functions that make Arrays then need a `device` of their own.  The setting
     belongs to the context: other threads and other asyncio tasks do not see it;
     `set_default_device` is for all of them.  Raises ValueError for an unknown device and CudaError
-    for one that is not there.
+    for a missing GPU.
 
     >>> import pkg as pcd
     >>> with pcd.default_device("cpu"):
@@ -75,15 +75,15 @@ def _usable_ordinal(device: str) -> int:
 
 
 def set_default_device(device: str | None) -> None:
-    """Makes the operations of all threads compute on `device` unless they are told otherwise.
+    """Makes the operations of all threads compute on `device` unless they name another.
 
-    `device` is that of `default_device`.  None is the device at the start again: that of the
-    environment variable ``MYLIB_DEFAULT_DEVICE`` as the package was imported, else the CPU.
-    The setting belongs to the process; a ``device=`` and a block of `default_device` win over it.
-    Threads and tasks see it at once, and children by fork keep it.
+    `device` is that of `default_device`.  None restores the initial device: that of the environment
+    variable ``MYLIB_DEFAULT_DEVICE`` when the package was imported, else the CPU.  The setting
+    belongs to the process; ``device=`` and a block of `default_device` override it.  Threads and
+    tasks see it at once, and forked children keep it.
 
-    Raises ValueError for an unknown device and CudaError for one that is not there.  The variable
-    is tried when a call first needs it, and the same errors then name it.
+    Raises ValueError for an unknown device and CudaError for a missing GPU.  The variable is
+    checked when a call first needs it, and the same errors then name it.
 
     >>> set_default_device("cpu")
     >>> get_default_device()
@@ -93,10 +93,10 @@ def set_default_device(device: str | None) -> None:
 
 
 def get_default_device() -> str:
-    """Returns the device of calls that name none, here and now, such as ``"cuda:0"``.
+    """Returns the current device of calls without ``device=``, such as ``"cuda:0"``.
 
-    That is the device of the innermost block of `default_device`, or else the one that
-    `set_default_device` or the environment variable ``MYLIB_DEFAULT_DEVICE`` has set.
+    It is the device of the innermost block of `default_device`, or else the one set by
+    `set_default_device` or the environment variable ``MYLIB_DEFAULT_DEVICE``.
     """
     return device_name(core.parse_device(None))
 
@@ -125,7 +125,7 @@ def _foreign_ordinal(stream: Any) -> int | None:
 def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
     """Returns any kind of stream as a stream of `core`, which keeps the given one alive.
 
-    `ordinal` is the GPU of a stream that does not know its own.
+    `ordinal` is the GPU of a stream that does not tell it.
     """
     if isinstance(stream, Stream):
         return stream._stream
@@ -152,7 +152,7 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
                     "version 0 is understood"
                 )
         else:
-            # PyTorch and CuPy: older than the protocol.
+            # Versions of PyTorch and CuPy that predate the protocol.
             handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
         if not isinstance(handle, int):
             raise TypeError(
@@ -170,11 +170,11 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
 
 
 class Stream:
-    """A stream of a GPU.  It works in order, and its work may overlap with that of other streams.
+    """A stream of a GPU.  Its work runs in order, and may overlap with that of other streams.
 
     ``Stream()`` makes one on the first GPU, ``Stream("cuda:1")`` on another.  Operations go to the
-    default stream, except in a `with` block of `stream`.  Any library that knows
-    ``__cuda_stream__`` takes it for a stream of its own.
+    default stream, except in a `with` block of `stream`.  Any library that supports
+    ``__cuda_stream__`` accepts it as a stream.
     """
 
     __slots__ = ("__weakref__", "_stream")
@@ -205,7 +205,7 @@ class Stream:
         self._stream.synchronize()
 
     def wait(self, other: Any) -> None:
-        """Makes later work of this stream wait for the work that `other` has so far.
+        """Makes later work of this stream wait for the present work of `other`.
 
         `other` is any kind of stream that `stream` takes.  The call itself does not wait.
         """
@@ -227,12 +227,12 @@ class Stream:
 
 
 class stream(Setting):
-    """Makes operations in a `with` block, if they are on the GPU of `s`, use `s`.
+    """Makes operations in a `with` block use the stream `s` if they are on its GPU.
 
     `s` is a `Stream`, any object with ``__cuda_stream__`` (streams of PyTorch, CuPy, cuda.core), or
     a ``cudaStream_t`` as an int, which must outlive its users; `device` names the GPU of a
-    stream that does not know it.  The setting belongs to the context: other threads and other
-    asyncio tasks do not see it.  Streams are not ordered among each other: `Stream.wait` does that.
+    stream that does not tell it.  The setting belongs to the context: other threads and other
+    asyncio tasks do not see it.  Streams are not ordered among each other; use `Stream.wait`.
     """
 
     def __init__(self, s: Any, device: str | None = None) -> None:
@@ -259,7 +259,7 @@ def synchronize(device: str | None = None) -> None:
 class MemoryInfo(NamedTuple):
     """The memory of a GPU, in bytes.  The first three count the allocations of this package."""
 
-    #: Memory of arrays that are alive.
+    #: Memory of live arrays.
     used: int
     #: Memory taken from the driver: `used`, and memory kept for later arrays.
     held: int
@@ -336,9 +336,9 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int | None) -> int:
-    """Sets how many threads a large operation on the CPU may use; returns the number before.
+    """Sets how many threads a large operation on the CPU may use; returns the previous number.
 
-    It applies to the whole process, and to its children by fork.  None is the default:
+    It applies to the whole process, and to its forked children.  None is the default:
     ``OMP_NUM_THREADS`` from the environment, or one thread for each processor that the process may
     use.  At most 256 are used.  Results do not depend on the number.  Calls from several threads
     share the library's threads, so the number is a limit for all of them together.  The threads
@@ -355,7 +355,7 @@ def _cuda_version(number: int) -> str:
 
 
 def show_config() -> None:
-    """Prints the version, how it was built, the CPU and the GPUs, and why there is none if so."""
+    """Prints the version, the build, the CPU and the GPUs, or why no GPU is usable."""
     c = config()
     lines = [
         ("pipcudemo", c["version"]),

@@ -1,4 +1,4 @@
-"""Writes the docstrings of the operations: what each computes, with an example."""
+"""Writes the docstrings of the operations: formula, remarks and an example."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _ORDER = (
 )
 
 _TRUTH = "The result is bool.  A number is true if it differs from 0; NaN is true."
-_BITS = "Bit by bit, of integers; of bools it is the logical operation, and gives bool."
+_BITS = "Bit by bit, for integers; on bools it is the logical operation, and the result is bool."
 
-#: name: (what it computes, more about it, an example that runs as a doctest).
+#: name: (formula, remarks, an example that runs as a doctest).
 TEXTS: dict[str, tuple[str, str, str]] = {
     "add": (
         "a + b",
-        "Integers wrap, as in NumPy; of bools it is logical_or.  Python ints are exact:\n"
+        "Integers wrap, as in NumPy; on bools it is logical_or.  Python ints are exact:\n"
         "OverflowError outside 64 bits.",
         ">>> pcd.add(1, 2)\n3\n>>> pcd.add(np.array([1.0, 2.0]), [10, 20])\narray([11., 22.])",
     ),
     "subtract": (
         "a - b",
-        "Integers wrap, as in NumPy.  Not of bools alone, as in NumPy: use bitwise_xor.",
+        "Integers wrap, as in NumPy.  Not defined for two bools, as in NumPy: use bitwise_xor.",
         ">>> pcd.subtract([5, 6], 1)\narray([4, 5])",
     ),
     "multiply": (
         "a * b",
-        "Integers wrap, as in NumPy; of bools it is logical_and.",
+        "Integers wrap, as in NumPy; on bools it is logical_and.",
         ">>> pcd.multiply(np.float32(3), np.ones(2, np.float32))\narray([3., 3.], dtype=float32)",
     ),
     "divide": (
         "a / b",
         "Integers divide as in C: truncated toward zero, and the result is an integer; an integer\n"
-        "divided by zero gives 0, and NumPy's warning.  Python numbers raise ZeroDivisionError.",
+        "divided by zero gives 0, with NumPy's warning.  Python numbers raise ZeroDivisionError.",
         ">>> pcd.divide(999, 9)\n111\n>>> pcd.divide(np.array([7, -7]), 2)\narray([ 3, -3])",
     ),
     "floor_divide": (
@@ -64,19 +64,19 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "negative": (
         "-a",
-        "Integers wrap.  Not of bools: use invert.",
+        "Integers wrap.  Not defined for bools: use invert.",
         ">>> pcd.negative([1, -2])\narray([-1,  2])",
     ),
     "absolute": (
         "the absolute value of a",
-        "Of complex numbers the modulus, of the real type.",
+        "For complex numbers it is the modulus, of the real type.",
         ">>> pcd.absolute([3 + 4j])\narray([5.])",
     ),
     "square": ("a * a", "Integers wrap.", ">>> pcd.square(12)\n144"),
     "sqrt": (
         "the square root of a",
-        "Integers become floats.  NaN, and NumPy's warning, for negative elements; ValueError for\n"
-        "a negative Python number.",
+        "Integers become floats.  Negative elements give NaN, with NumPy's warning; a negative\n"
+        "Python number raises ValueError.",
         ">>> pcd.sqrt([4.0, 9.0])\narray([2., 3.])\n>>> pcd.sqrt(2.25)\n1.5",
     ),
     "equal": (
@@ -128,14 +128,14 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "left_shift": (
         "a << b",
-        "Of integers.  A count that is negative or not below the number of bits gives 0.  Python\n"
+        "For integers.  A count that is negative or not below the number of bits gives 0.  Python\n"
         "ints are exact: OverflowError outside 64 bits, ValueError for a negative count.",
         ">>> pcd.left_shift([1, 3], 4)\narray([16, 48])",
     ),
     "right_shift": (
         "a >> b",
-        "Of integers, rounded down.  A count that is negative or not below the number of bits\n"
-        "gives 0, or -1 where a is negative.  Python ints: ValueError for a negative count.",
+        "For integers, rounded down.  A count that is negative or not below the number of bits\n"
+        "gives 0, or -1 if a is negative.  Python ints: ValueError for a negative count.",
         ">>> pcd.right_shift([16, -1], 3)\narray([ 2, -1])",
     ),
     "rint": (
@@ -145,22 +145,22 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "floor": (
         "a, rounded down",
-        "Integers stay as they are.",
+        "Integers are returned unchanged.",
         ">>> pcd.floor([1.5, -1.5])\narray([ 1., -2.])",
     ),
     "ceil": (
         "a, rounded up",
-        "Integers stay as they are.",
+        "Integers are returned unchanged.",
         ">>> pcd.ceil([1.5, -1.5])\narray([ 2., -1.])",
     ),
     "trunc": (
         "a, rounded toward zero",
-        "Integers stay as they are.",
+        "Integers are returned unchanged.",
         ">>> pcd.trunc([1.5, -1.5])\narray([ 1., -1.])",
     ),
     "sign": (
         "-1, 0 or 1: the sign of a",
-        "NaN of NaN.  Of a complex number z it is z / abs(z), and 0 of 0.",
+        "NaN for NaN.  For a complex number z it is z / abs(z), and 0 for 0.",
         ">>> pcd.sign([-2.5, 0.0, 7.0])\narray([-1.,  0.,  1.])",
     ),
     "signbit": (
@@ -175,12 +175,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "nextafter": (
         "the next float after a in the direction of b",
-        "b where they are equal.  Integers become floats.",
+        "b if they are equal.  Integers become floats.",
         ">>> pcd.nextafter(1.0, 2.0)\n1.0000000000000002",
     ),
     "reciprocal": (
         "1 / a",
-        "Of integers an integer, truncated; 0, and NumPy's warning, of 0.  A Python number 0\n"
+        "For integers an integer, truncated; 0 gives 0, with NumPy's warning.  A Python number 0\n"
         "raises ZeroDivisionError.",
         ">>> pcd.reciprocal([2.0, -4.0])\narray([ 0.5 , -0.25])",
     ),
@@ -217,7 +217,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "conjugate": (
         "the complex conjugate of a",
-        "Real numbers stay as they are.",
+        "Real numbers are returned unchanged.",
         ">>> pcd.conjugate([1 + 2j])\narray([1.-2.j])",
     ),
     "real": (
@@ -227,7 +227,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     ),
     "imag": (
         "the imaginary part of a",
-        "A new array; 0 of real numbers.",
+        "A new array; 0 for real numbers.",
         ">>> pcd.imag([1 + 2j])\narray([2.])",
     ),
 }
@@ -341,7 +341,7 @@ TEXTS |= {
     },
 }
 
-#: The elementary functions, whose float64 values are near the exact ones.
+#: The elementary functions: their float64 results are approximations with a bound.
 ELEMENTARY = frozenset((*_FUNCTIONS, "deg2rad", "rad2deg", "power"))
 
 _TEMPLATE = """{name}({inputs}, /, out=None, *, where=True, dtype=None, casting='same_kind',
@@ -354,21 +354,22 @@ order='K', subok=True, device=None)
 Parameters
 ----------
 {inputs} : number, array_like or Array
-    Broadcast against each other.  A `pkg.Array`, or another library's array on a GPU, is computed
-    on its GPU, and goes with numbers and arrays of that GPU only.
+    They broadcast against each other.  The GPU of a `pkg.Array`, or of another library's array,
+    computes it; the other operands must be numbers or arrays on that GPU.
 out : ndarray or Array, optional
-    Where the result goes; of the shape of the result.
+    The array for the result; it must have the result's shape.
 where, dtype, casting, order
     As for NumPy's ufuncs.
 device : "cpu", "cuda", "cuda:N" or "cuda:all", optional
-    Where to compute host arrays, "cuda:all" on all GPUs at once; the results are the same.
-    Otherwise `pkg.default_device`, else the CPU.
+    The device that computes host arrays; "cuda:all" is all GPUs at once.  The results are the same.
+    The default is `pkg.default_device`, else the CPU.
 
 Returns
 -------
 number, ndarray or Array
-    Of the broadcast shape and the type that NumPy gives.  Python numbers alone give a Python number
-    or bool; arrays on a GPU an Array; pandas, xarray and Dask objects their own kind.
+    It has the broadcast shape, and NumPy's type.  If all operands are Python numbers, it is a
+    Python number or bool; arrays on a GPU give an Array; pandas, xarray and Dask objects their own
+    kind.
 
 Raises
 ------
@@ -377,7 +378,7 @@ TypeError
 ValueError
     The shapes do not broadcast, or `device` is unknown.
 CudaError
-    The GPU is not there, or failed.
+    The GPU is missing, or failed.
 
 Examples
 --------
@@ -387,7 +388,7 @@ Examples
 """
 
 
-#: Names of types by their characters; NumPy takes time to find one.
+#: Names of types by their characters; NumPy is slow to find one.
 _TYPE_NAMES = {char: np.dtype(char).name for char in "?bBhHiIlLqQefdFD"}
 
 
@@ -425,14 +426,14 @@ _REDUCE = """reduce(array, /, axis=0, dtype=None, out=None, keepdims=False, init
 
 Combines the elements along one axis, several, or all (None) by the operation.
 
-``add.reduce`` sums them, floats in an order that depends on their number only.  So do `pkg.sum` and
-its sisters, which use all threads and take `device`.  Computes on the CPU; an Array is reduced on
-its GPU if there is such a function.
+``add.reduce`` sums them, floats in an order that depends on their number only.  `pkg.sum` and the
+other reductions do the same with all threads, and take `device`.  Computes on the CPU; an Array is
+reduced on its GPU if the package has that reduction.
 """
 
 _ACCUMULATE = """accumulate(array, /, axis=0, dtype=None, out=None)
 
-Combines the elements along an axis from left to right and returns each result on the way.
+Combines the elements along an axis from left to right, and returns all intermediate results.
 
 ``add.accumulate`` gives the running sums.  Computes on the CPU.
 """
@@ -458,7 +459,7 @@ Computes the operation in place for the elements of `a` at some indices, one aft
 An index that occurs twice counts twice.  Computes on the CPU.
 """
 
-#: The texts of the methods that operations have from their ufuncs, by their names.
+#: The docstrings of the methods that operations get from their ufuncs, by name.
 METHODS = {
     name: f"{text}\nThe arguments are those of `numpy.ufunc.{name}`.\n"
     for text in (_REDUCE, _ACCUMULATE, _REDUCEAT, _OUTER, _AT)
@@ -484,7 +485,7 @@ def _call_in_bool(method: Any, /, *args: Any, **keywords: Any) -> Any:
 
 
 def methods(operation: Any) -> dict[str, Any]:
-    """Returns the methods that an operation has from its ufunc, with texts of their own."""
+    """Returns the methods that an operation gets from its ufunc, with our docstrings."""
     result = {}
     is_predicate = all(types[-1] == "?" for types in operation.types)
     is_logic = operation.nin == 2 and is_predicate and not operation.compares
@@ -497,11 +498,11 @@ def methods(operation: Any) -> dict[str, Any]:
         result[name].__dict__["__wrapped__"] = method  # whose signature `inspect` finds
         result[name].__doc__ = text
     for types in operation.types if is_logic else ():
-        # NumPy remembers the loop of a bool and an element by their types, whatever fixed them:
-        # that of a call with dtype=bool would break every later reduction.
+        # NumPy caches the loop for a bool and an element by their types, whatever chose it: the
+        # loop of a call with dtype=bool would break every later reduction.
         result["reduce"](np.empty(0, types[0]))
     return result
 
 
-#: How operations of one and of two inputs are called.
+#: The signatures of operations of one and of two inputs.
 SIGNATURES = {nin: _signature(nin) for nin in (1, 2)}

@@ -1,4 +1,4 @@
-"""Element-wise functions that are made of several operations, each in one pass over memory."""
+"""Element-wise functions of several operations, each computed in one pass over memory."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _operand(name: str, x: Any) -> Any:
 
 
 def _keywords(out: Any, device: str | None) -> dict[str, Any]:
-    """Returns the keyword arguments of an Expression: none where the defaults will do."""
+    """Returns the keyword arguments of an Expression: none if the defaults suffice."""
     if out is device is None:
         return {}
     return {"out": out, "casting": "same_kind", "device": device}
 
 
 def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Divides; of integers and bools the quotient is a float64, as NumPy's `divide` gives.
+    """Divides; the quotient of integers and bools is a float64, as in NumPy's `divide`.
 
     Takes the arguments of `divide`, which truncates the quotients of integers.
 
@@ -74,7 +74,7 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"true_divide(): dtype must be a type of floats, not {np.dtype(given)}")
     if all(map(is_number, operands)) and not (args or kwargs):
         return a / b
-    # Such as the values of a fused function, and pandas' integers among which some are missing.
+    # Traced values of a fused function, for example, and pandas' nullable integers.
     if any(own_ufuncs(x) and not _has_numpys_type(x) for x in operands):
         return np.true_divide(a, b, *args, **kwargs)
     if given is None and all(_is_integral(x) for x in operands):
@@ -93,7 +93,7 @@ def _is_integral(x: Any) -> bool:
 
 
 def _bound(x: Any, bound: Any, is_lowest: bool) -> Any:
-    """Returns a bound; None for a Python int that no element of an integer type passes."""
+    """Returns a bound; None for a Python int that no element of an integer type exceeds."""
     dtype = getattr(x, "dtype", None)
     if type(bound) is int and isinstance(dtype, np.dtype) and dtype.kind in "iu":
         limits = np.iinfo(dtype)
@@ -113,8 +113,8 @@ def clip(
 ) -> Any:
     """Limits elements to the interval from `min` to `max`; None sets no limit.  NaN stays.
 
-    The result has the type to which all operands promote, and where `min` exceeds `max`, the value
-    of `max`.  Without limits it is a copy.
+    The result has the type to which all operands promote.  If `min` exceeds `max`, it is `max`.
+    Without limits it is a copy.
 
     >>> clip([1, 5, 9], 2, 6)
     array([2, 5, 6])
@@ -168,9 +168,9 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
         )
     if kind == "b":
         raise TypeError(f"round(): decimals must be 0 for {describe(x)}")
-    if type(x) is int:  # Python's way is exact; so high a power of ten leaves 0 at once
+    if type(x) is int:  # Python rounds exactly; so high a power of ten gives 0 at once
         return _ROUND(builtins.round(x, max(decimals, -x.bit_length())), **how)
-    if kind in "iu":  # of which the largest power of ten leaves 0, not infinity's NaN
+    if kind in "iu":  # the largest power of ten gives 0; infinity would give NaN
         decimals = max(decimals, -_MAX_DECIMALS)
     scale = 10.0 ** abs(decimals) if abs(decimals) <= _MAX_DECIMALS else math.inf
     if decimals > 0:

@@ -69,12 +69,12 @@ def vector_divide(a: Any, b: Any, device: str | None = None) -> Any:
 
 
 def vector_add_cpu(a: Any, b: Any) -> Any:
-    """Adds as `vector_add`, on the CPU whatever the default device is."""
+    """Does what `vector_add` does, on the CPU whatever the default device."""
     return vector_add(a, b, device="cpu")
 
 
 def vector_add_cuda(a: Any, b: Any) -> Any:
-    """Adds as `vector_add`, on the first GPU; raises CudaError without one."""
+    """Does what `vector_add` does, on the first GPU; raises CudaError without one."""
     return vector_add(a, b, device="cuda")
 
 
@@ -107,7 +107,7 @@ def fib(n: int) -> int:
 
 
 def helloworld() -> None:
-    """Prints a greeting, through Python, so that notebooks show it.
+    """Prints a greeting.  Python prints it, so that notebooks show it.
 
     >>> helloworld()
     Hello World

@@ -4,8 +4,8 @@ The protocols are DLPack and the CUDA array interface.  Besides pointers, both s
 the order of work on different streams and on the lifetime of memory:
 
 - a stream waits for the stream that wrote the memory before it uses the memory;
-- the owner's stream waits for ours before the memory goes back to its owner (in C, when the last
-  reference to the memory goes).
+- the owner's stream waits for ours before the owner gets the memory back (in C, when the last
+  reference to the memory is dropped).
 
 This file never imports PyTorch or CuPy.  If they have been imported, it uses their current streams.
 """
@@ -25,7 +25,7 @@ from ._operands import NUMBERS, device_name, has_own_rules, one_device, refusal
 #: DLPack's kinds of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 
-#: The newest version of DLPack that is understood.
+#: The newest supported version of DLPack.
 _MAX_VERSION = (1, 1)
 
 #: Types of operands that are certainly not foreign arrays.
@@ -57,7 +57,7 @@ def _current(ordinal: int) -> core.Stream | None:
 
 
 def _wait(ordinal: int, stream: core.Stream | None, other: core.Stream | None) -> None:
-    """Makes later work of `stream` wait for the work that `other` has so far."""
+    """Makes later work of `stream` wait for the present work of `other`."""
     if stream is not other and _handle(stream) != _handle(other):
         (stream or _stream(ordinal, 0)).wait(other or _stream(ordinal, 0))
 
@@ -76,7 +76,7 @@ def _cupy_stream(cupy: Any, ordinal: int) -> core.Stream | None:
 
 
 def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
-    """Returns the stream with this handle if it surely lives for as long as we may use it."""
+    """Returns the stream with this handle if it certainly outlives our use of it."""
     if handle == 2:  # the default stream of each thread
         return _stream(ordinal, handle)
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
@@ -109,7 +109,7 @@ def _to_host(array: core.ArrayBase) -> np.ndarray[Any, Any]:
     return result
 
 
-# ---- Ours for others -----------------------------------------------------------------------------
+# ---- Our arrays for other libraries --------------------------------------------------------------
 
 
 def dlpack_device(array: core.ArrayBase) -> tuple[int, int]:
@@ -195,7 +195,7 @@ def cuda_array_interface(array: core.ArrayBase) -> dict[str, Any]:
     }
 
 
-# ---- Others for us -------------------------------------------------------------------------------
+# ---- Other libraries' arrays for us --------------------------------------------------------------
 
 #: An Array, and the stream on which its contents are ready.
 _Ready = tuple[core.ArrayBase, "core.Stream | None"]
@@ -215,7 +215,7 @@ def _take(x: Any) -> _Ready | None:
 
 
 def _take_tensor(torch: Any, x: Any) -> _Ready | None:
-    """Takes a tensor of PyTorch, by the shortest way."""
+    """Takes a tensor of PyTorch, through its fastest interface."""
     if not x.is_cuda:
         return None
     if x.is_neg():
@@ -299,7 +299,7 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
 
 
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
-    """Returns `array` on a GPU, or for -1 as a NumPy array; itself if it is there already."""
+    """Returns `array` on a GPU, or for -1 as a NumPy array; unchanged if it is already there."""
     if ordinal == array._ordinal:
         return _to_gpu(array, ordinal) if copy else array
     if copy is not None and not copy:
@@ -328,7 +328,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     `x` has ``__dlpack__`` or ``__cuda_array_interface__``: a tensor of PyTorch, an array of CuPy,
     Numba, JAX, NumPy, ...  The result shares the memory and keeps it alive.  `device` (``"cpu"``,
     ``"cuda"`` or ``"cuda:N"``) moves it if it is elsewhere.  If `copy` is true, the result is
-    always a copy; if it is false, never: then a needed copy raises BufferError.
+    always a copy; if it is false, a needed copy raises BufferError.
     """
     ordinal = None if device is None else one_device(device)
     array = x if isinstance(x, core.ArrayBase) else from_foreign(x)
@@ -353,7 +353,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 
 
 def _operand(x: Any, foreign: list[_Ready]) -> Any:
-    """Returns `x`, or an Array over its memory if a GPU has it, which it adds to `foreign`."""
+    """Returns `x`, or if it is foreign GPU memory an Array over it, which it adds to `foreign`."""
     if type(x) in _PLAIN or isinstance(x, core.ArrayBase):
         return x
     one = _take(x)
@@ -367,7 +367,7 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Computes a call in which an operand is foreign GPU memory; returns NotImplemented for others.
 
     Outside ``with pkg.stream(...)`` the operation uses the stream of the first such operand, so
-    that nobody has to wait.  A foreign `out` is written and returned; other results are Arrays,
+    that no stream has to wait.  A foreign `out` is written and returned; other results are Arrays,
     ready on our stream.
     """
     nin = operation.nin

@@ -1,4 +1,4 @@
-"""Functions that join, select from and reshape arrays: an `Array`'s method, or NumPy's function."""
+"""Joins, selects from and reshapes arrays, by `Array`'s methods or NumPy's functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
 
 
 def _are_plain(arrays: Sequence[Any], axis: Any) -> bool:
-    """Tells whether NumPy's function joins these arrays without a conversion or rules of theirs."""
+    """Tells whether these are NumPy arrays of one type, without rules of their own."""
     return (
         type(axis) is int
         and -MAX_DIMENSIONS <= axis < MAX_DIMENSIONS
@@ -73,7 +73,7 @@ def concatenate(
     dtype: Any = None,
     casting: str = "same_kind",
 ) -> Any:
-    """Joins arrays along an axis; flattens them first if it is None.
+    """Joins arrays along an axis; if `axis` is None, flattens them first.
 
     `dtype` is the type of the result, to which the arrays must cast by the rule `casting`.
 
@@ -137,7 +137,9 @@ def stack(
 
 
 def where(condition: Any, x: Any, y: Any, /) -> Any:
-    """Returns elements of `x` where `condition` is true (not 0), else of `y`; broadcast, promoted.
+    """Returns elements of `x` where `condition` differs from 0, else of `y`; all three broadcast.
+
+    The result has the type to which `x` and `y` promote.
 
     >>> where([True, False], 1, 2)
     array([1, 2])
@@ -158,7 +160,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
         return call_numpy(np.where, condition, x, y, operands=operands)
     find_place("where", operands)
     broadcast_shapes(*[np.shape(a) for a in operands])
-    if all(type(a) in NUMBERS for a in operands[1:]):  # beside each other none is weak
+    if all(type(a) in NUMBERS for a in operands[1:]):  # two numbers beside each other are not weak
         operands[1:] = [np.asarray(a)[()] for a in operands[1:]]
     result = core.where_arrays(*operands)
     if result is NotImplemented:
@@ -184,7 +186,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
 
 
 def transpose(x: Any, /, axes: Any = None) -> Any:
-    """Returns a view with the axes in another order, reversed if none is given."""
+    """Returns a view with the axes in another order, by default reversed."""
     x = core.as_array(x)
     axes = axes if axes is None else axes_of("transpose", "axes", axes)
     if isinstance(x, Array):
@@ -208,7 +210,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """Returns a view with some axes moved to other positions, the rest in their order."""
+    """Returns a view with some axes moved to other positions; the others keep their order."""
     x = core.as_array(x)
     source = axes_of("moveaxis", "source", source)
     destination = axes_of("moveaxis", "destination", destination)
@@ -236,7 +238,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
 
 
 def flip(x: Any, /, axis: Any = None) -> Any:
-    """Returns a view in reverse order along all axes, or some."""
+    """Returns a view in reverse order along all axes, or those in `axis`."""
     x = core.as_array(x)
     axis = axis if axis is None else axes_of("flip", "axis", axis)
     if not isinstance(x, Array):
@@ -247,11 +249,11 @@ def flip(x: Any, /, axis: Any = None) -> Any:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
-    """Returns `x` repeated to a shape, as a view that is read-only."""
+    """Returns `x` broadcast to a shape, as a read-only view."""
     x = core.as_array(x)
     shape = sizes_of("broadcast_to", "shape", shape)
     if not isinstance(x, Array):
-        # A quantity keeps its unit only if subok says so; masked arrays know no such argument.
+        # A quantity keeps its unit only with subok; masked arrays do not take that argument.
         subok = True if overrides(x) and isinstance(x, np.ndarray) else None
         return call_numpy(np.broadcast_to, x, shape, subok=subok, operands=[x])
     if not broadcasts(x.shape, shape):

@@ -1,7 +1,7 @@
 """Runs functions in the default floating-point mode, whatever mode the caller's thread has.
 
-The library enters the default mode by itself.  This file is for what Python and NumPy compute for
-the package: conversions, the quotient of a mean, the constants of an expression.
+The library itself enters the default mode.  This file is for computations of the package in Python
+and NumPy: conversions, the quotient of a mean, the constants of an expression.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The Python array API standard, of which `pkg` is the namespace: versions, types, capabilities.
+"""The Python array API standard, with `pkg` as its namespace: versions, types, capabilities.
 
-The package has a part of the standard, and `__array_namespace_info__` claims no more.
+The package has a part of the standard; `__array_namespace_info__` describes that part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def namespace_of(api_version: str | None) -> ModuleType:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Tells whether a type is of a kind (``"integral"``, ...), or is a type, or one of a tuple.
+    """Tells whether a type is of a kind (``"integral"``, ...), equals a type, or is in a tuple.
 
     >>> isdtype("float32", "real floating")
     True
@@ -54,7 +54,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def _dtype(x: Any) -> Any:
-    """Returns what NumPy's functions of types take for `x`: the type of an array is enough."""
+    """Returns the type of an array, or `x` itself, for NumPy's functions of types."""
     if isinstance(x, core.ArrayBase):
         return x.dtype
     if has_own_rules(x):
@@ -71,7 +71,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Tells whether a type, or that of an array, casts to another without loss."""
+    """Tells whether a type, or the type of an array, casts to another without loss."""
     return np.can_cast(_dtype(from_), to)
 
 
@@ -87,7 +87,7 @@ class _Info:
         }
 
     def default_device(self) -> str:
-        """Returns the device on which functions make arrays unless they are told otherwise."""
+        """Returns the device on which functions make arrays without ``device=``."""
         return device_name(core.parse_device(None))
 
     def devices(self) -> list[str]:
@@ -113,5 +113,5 @@ class _Info:
 
 
 def __array_namespace_info__() -> _Info:
-    """Describes the namespace, as the array API standard asks."""
+    """Describes the namespace, as the array API standard requires."""
     return _Info()

@@ -1,4 +1,4 @@
-"""NumPy's functions on `Array`s: what ``Array.__array_function__`` calls."""
+"""NumPy's functions on `Array`s, for ``Array.__array_function__``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind") -> None:
     src = core.as_array(src)
     if isinstance(src, Array):
         check_cast("copyto", src.dtype, dst.dtype, casting)
-    elif is_scalar(src) and casting != "unsafe":  # NumPy knows which numbers are weak
+    elif is_scalar(src) and casting != "unsafe":  # NumPy decides which numbers are weak
         np.copyto(np.empty(0, dst.dtype), src, casting=casting)  # type: ignore[arg-type]
     dst[...] = array_of_number(src, dst.dtype)
 
@@ -52,7 +52,7 @@ def _share(a: Any, b: Any, max_work: Any = None) -> bool:
 
 
 def _written(write: Callable[[Any], str]) -> Callable[..., str]:
-    """Returns what writes an array with the print options that are its arguments."""
+    """Makes `write` take print options as arguments, as NumPy's functions do."""
 
     def call(
         a: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
@@ -113,10 +113,10 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 # ---- NumPy's arguments ---------------------------------------------------------------------------
 
-#: Arguments that mean nothing to Arrays, whatever they are.
+#: Arguments that Arrays ignore, whatever their values.
 _MEANINGLESS = frozenset({"subok", "max_work"})
 
-#: The arguments of functions that have no signature before NumPy 2.4, if ours has others.
+#: Arguments of functions without a signature before NumPy 2.4, if they differ from ours.
 _ARGUMENTS: dict[Any, Callable[..., Any]] = {
     np.concatenate: lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": None,
     np.copyto: lambda dst, src, casting="same_kind", where=True: None,
@@ -125,10 +125,10 @@ _ARGUMENTS: dict[Any, Callable[..., Any]] = {
 
 
 class _Binding(NamedTuple):
-    """The arguments of one of NumPy's functions, and those that our own takes by name."""
+    """The arguments of one of NumPy's functions, and those that our function takes by name."""
 
-    leading: tuple[str, ...]  # passed on by position, as they are
-    names: tuple[str, ...]  # of those that may have a position
+    leading: tuple[str, ...]  # passed on unchanged, by position
+    names: tuple[str, ...]  # of arguments that may be positional
     defaults: dict[str, Any]
     ours: frozenset[str]
 
@@ -159,7 +159,7 @@ def _equals(x: Any, default: Any, name: str) -> bool:
 
 
 def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `ours`, called with those arguments of NumPy's function that are not its defaults.
+    """Makes `ours` take the arguments of NumPy's function, and passes on all but its defaults.
 
     NumPy has checked their names and number.
     """

@@ -2,7 +2,7 @@
 
 Masked arrays, matrices, quantities with a unit, pandas' and xarray's objects and Dask's arrays mean
 more than their elements.  `np.asarray` would drop the mask, the unit or the labels, and compute
-what is lazy.  So every function of the package either gives such an operand to NumPy's function,
+lazy arrays.  So every function of the package either passes such an operand to NumPy's function,
 if NumPy leaves the work to the operand's own class, or raises TypeError.
 """
 
@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 
 NUMBERS = (bool, int, float, complex)
 
-#: Python numbers that take the type of an array beside them (NEP 50).
+#: Python numbers that adopt the type of an array beside them (NEP 50).
 WEAK = (int, float, complex)
 
 #: Types without rules of their own.
@@ -32,10 +32,10 @@ _PLAIN = frozenset(
     (np.ndarray, np.memmap, bool, int, float, complex, str, bytes, type(None), slice, range)
 )
 
-#: NumPy's limit on dimensions; lists nested more deeply are no arrays.
+#: NumPy's limit on dimensions; more deeply nested lists are not arrays.
 MAX_DIMENSIONS = 64
 
-#: What to pass instead, by the library of the operand.
+#: Advice on what to pass instead, by the library of the operand.
 _ADVICE = {
     "dask": "use dask.array.map_blocks(function, ...)",
     "xarray": "use xarray.apply_ufunc(function, ...)",
@@ -92,17 +92,17 @@ def refusal(what: str, x: Any) -> TypeError:
 
 
 def own_ufuncs(x: Any) -> bool:
-    """Tells whether NumPy leaves its ufuncs to the class of `x`, or the class opposes them."""
+    """Tells whether the class of `x` computes NumPy's ufuncs itself, or refuses them."""
     own = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
     return own is not np.ndarray.__array_ufunc__
 
 
 def check_ufunc(name: str, inputs: Sequence[Any], out: Any, where: Any) -> None:
-    """Raises TypeError where NumPy's ufunc would drop the rules of an operand.
+    """Raises TypeError if NumPy's ufunc would drop the rules of an operand.
 
-    A ufunc asks the classes that have rules for ufuncs, and lets a subclass of ndarray wrap the
-    result.  It does not look into lists, nor at the mask of another object or of `where`, and it
-    writes the elements behind a mask to a plain `out`.
+    A ufunc calls the classes that have rules for ufuncs, and lets a subclass of ndarray wrap the
+    result.  It ignores rules inside lists, and the mask of another object or of `where`, and it
+    writes masked elements to a plain `out`.
     """
     for x in filter(has_own_rules, inputs):
         if not isinstance(x, np.ndarray) and not own_ufuncs(x):
@@ -115,19 +115,19 @@ def check_ufunc(name: str, inputs: Sequence[Any], out: Any, where: Any) -> None:
 
 
 def _is_masked(x: Any) -> bool:
-    """Tells whether `x` is a masked array, without the import of `np.ma`, which is slow."""
+    """Tells whether `x` is a masked array, without importing `np.ma`, which is slow."""
     return "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray)
 
 
 def _check_plain_out(name: str, inputs: Iterable[Any], out: Any) -> None:
-    """Raises TypeError if the elements behind a mask would be written to an `out` without one."""
+    """Raises TypeError if masked elements would be written to an `out` without a mask."""
     if isinstance(out, np.ndarray) and not has_own_rules(out):
         for x in filter(_is_masked, inputs):
             raise refusal(f"{name}(): out has no mask and an operand", x)
 
 
 def share_domain(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
-    """Lets masked arrays mask elements outside the domain of `ufunc`, as for NumPy's of a name."""
+    """Gives `ufunc` the domain of NumPy's ufunc `name`, for masked arrays: they mask the rest."""
     if any(map(_is_masked, operands)):
         masked: Any = np.ma.core
         domains, fills = masked.ufunc_domain, masked.ufunc_fills
@@ -137,7 +137,7 @@ def share_domain(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
 
 
 def share_units(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
-    """Lets astropy's quantities compute with `ufunc`, with the units of NumPy's of a name."""
+    """Gives `ufunc` the rules for units of NumPy's ufunc `name`, for astropy's quantities."""
     if "astropy.units" in sys.modules:
         units: Any = sys.modules["astropy.units"]
         if any(isinstance(x, units.Quantity) for x in operands):
@@ -158,7 +158,7 @@ def plain_array(name: str, x: Any) -> Any:
     """Returns `x` as an Array or a NumPy array in native byte order, of a supported type."""
     if isinstance(x, core.ArrayBase):
         return x
-    x = np.asarray(x).view()  # whose shape no other thread sets
+    x = np.asarray(x).view()  # no other thread sets the view's shape
     dtype = check_dtype(name, x.dtype)
     return x if x.dtype.isnative else x.astype(dtype)
 
@@ -182,9 +182,9 @@ def _join_masked(join: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _masked_functions() -> dict[Any, Callable[..., Any]]:
-    """Returns what computes functions of masked arrays of which NumPy's own lose the mask.
+    """Returns functions for masked arrays, to use instead of NumPy's, which lose the mask.
 
-    The first use of `np.ma` imports it, which would make this package's import slow.
+    The first use of `np.ma` imports it, which would slow the import of this package.
     """
     return {
         np.concatenate: _join_masked(np.ma.concatenate),
@@ -195,14 +195,14 @@ def _masked_functions() -> dict[Any, Callable[..., Any]]:
     }
 
 
-#: Functions that NumPy leaves to the method of the same name of any class, and those that make a
-#: plain array where the method raises a TypeError.
+#: NumPy's functions that call the method of the same name of any class; the second kind makes a
+#: plain array if the method raises TypeError.
 _LEFT_TO_METHODS = frozenset((np.sum, np.prod, np.min, np.max, np.mean, np.any, np.all))
 _BY_METHOD = frozenset((np.transpose, np.squeeze, np.clip, np.round))
 
 
 def overrides(x: Any) -> bool:
-    """Tells whether NumPy leaves its functions to the class of `x`."""
+    """Tells whether the class of `x` computes NumPy's functions itself."""
     own = getattr(type(x), "__array_function__", None)
     return own is not None and own is not np.ndarray.__array_function__
 
@@ -215,7 +215,7 @@ def _is_computed_at_once(function: Any, x: Any) -> bool:
 
 
 def _implementation(function: Any, operands: Sequence[Any]) -> Callable[..., Any] | None:
-    """Returns what computes NumPy's `function` of these operands by their own rules, or None."""
+    """Returns the function that computes NumPy's `function` by the operands' rules, or None."""
     foreign = [x for x in operands if has_own_rules(x)]
     own: Callable[..., Any] = function
     method: Callable[..., Any] | None = getattr(type(foreign[0]), function.__name__, None)
@@ -240,9 +240,9 @@ def call_numpy(
 ) -> Any:
     """Returns NumPy's ``function(*args, **kwargs)``, computed by the rules of its operands.
 
-    `operands` are the arguments that are arrays, in host memory.  Keyword arguments that are None
-    are left out.  TypeError where NumPy would make a plain array of an operand with rules of its
-    own, and where such an operand was to be computed on a GPU, `ordinal`.
+    `operands` are the arguments that are arrays, in host memory.  Omits keyword arguments that are
+    None.  Raises TypeError if NumPy would make a plain array of an operand with rules of its own,
+    or if the call names a GPU, `ordinal`, for such an operand.
     """
     kwargs = {name: x for name, x in kwargs.items() if x is not None}
     found = next(filter(has_own_rules, operands), None)
@@ -276,13 +276,13 @@ def is_number(x: Any) -> bool:
 def type_number(x: Any) -> Any:
     """Returns an instance of a subclass of int, float or complex as a NumPy scalar; else `x`.
 
-    As for NumPy, only the numbers of Python itself are weak.
+    As in NumPy, only Python's own numbers are weak.
     """
     return np.asarray(x)[()] if is_number(x) and type(x) not in NUMBERS else x
 
 
 def python_number(x: Any) -> Any:
-    """Returns a number, perhaps of a subclass of int, float or complex, as one of Python's own."""
+    """Returns a number, perhaps of a subclass of int, float or complex, as Python's own type."""
     if type(x) in NUMBERS:
         return x
     kind: Any = next(kind for kind in WEAK if isinstance(x, kind))
@@ -297,7 +297,7 @@ def is_scalar(x: Any) -> bool:
 
 
 def native(x: Any) -> Any:
-    """Returns an operand; a host array without axes, in the other byte order, as a scalar."""
+    """Returns an operand; a byte-swapped host array without axes as a scalar."""
     is_swapped = type(x) is np.ndarray and not x.ndim and not x.dtype.isnative
     return x[()] if is_swapped else x
 
@@ -309,14 +309,14 @@ def gpu_of(x: Any) -> int:
 
 
 def device_name(ordinal: int) -> str:
-    """Returns the name of the device with a number of `core`, in which -1 is the CPU."""
+    """Returns the name of the device with an ordinal of `core`; -1 is the CPU."""
     if ordinal == core.ALL_GPUS:
         return "cuda:all"
     return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
 
 
 def one_device(device: str | None) -> int:
-    """Returns the number of the device that `device` names for memory: all GPUs are not one."""
+    """Returns the ordinal of `device`; raises ValueError for all GPUs, which are not one device."""
     ordinal = core.parse_device(device)
     if ordinal == core.ALL_GPUS:
         given = (
@@ -330,18 +330,18 @@ def one_device(device: str | None) -> int:
 
 
 def place_error(name: str, where: str) -> ValueError:
-    """Returns the error for arrays on two devices, or on another than `device` names."""
+    """Returns the error for arrays on two devices, or on another one than `device`."""
     return ValueError(
         f"{name}(): {where}; arrays are computed where they are: move one with to_device() first"
     )
 
 
 def find_place(name: str, operands: Iterable[Any], device: str | None = None) -> int:
-    """Returns the GPU on which a call is computed, -1 for the CPU.
+    """Returns the GPU that computes a call, -1 for the CPU.
 
-    That is where the Arrays among the operands are, and without Arrays what `device` says.  Raises
-    TypeError if another operand is an array in host memory, and ValueError if operands are on two
-    GPUs or `device` names a third place.
+    It is the GPU of the Arrays among the operands or, without Arrays, `device`.  Raises TypeError
+    if another operand is an array in host memory, and ValueError if operands are on two GPUs or
+    `device` names another one.
     """
     ordinal, found, hosts = core.parse_device(device), None, []
     for x in operands:
@@ -394,7 +394,7 @@ def describe(x: Any) -> str:
 
 
 def integer(name: str, what: str, x: Any) -> int:
-    """Returns the argument `what` of the function `name` as an int; TypeError if it is none."""
+    """Returns the argument `what` of the function `name` as an int; TypeError if it is not one."""
     try:
         return operator.index(x)
     except TypeError:
@@ -418,7 +418,7 @@ def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
 def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
     """Returns an argument, an axis or a sequence of axes, as a tuple.
 
-    Raises AxisError if no array has such an axis, as NumPy does; a C int may not hold the number.
+    Raises AxisError for an axis that no array can have, as NumPy does: C code may not hold it.
     """
     given = integers(name, what, x)
     for axis in given:
@@ -455,7 +455,7 @@ def sequence(name: str, x: Any) -> list[Any]:
 def number(name: str, what: str, x: Any) -> Any:
     """Returns an argument that is a number, or an array without dimensions; TypeError for another.
 
-    Strings are left to NumPy: they may be dates.
+    Leaves strings to NumPy: they may be dates.
     """
     is_number = isinstance(x, numbers.Number | np.generic | str)
     if not is_number and (not hasattr(x, "dtype") or np.ndim(x) != 0):
@@ -467,9 +467,9 @@ def number(name: str, what: str, x: Any) -> Any:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """Returns the shape that the shapes broadcast to; ValueError if they do not.
+    """Returns the shape to which the shapes broadcast; ValueError if they do not.
 
-    `np.broadcast_shapes` ends at 32 dimensions, NumPy's arrays at 64.
+    `np.broadcast_shapes` allows only 32 dimensions, NumPy's arrays 64.
     """
     if shapes and shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
@@ -505,7 +505,7 @@ def reduced_axes(name: str, axis: Any, ndim: int) -> Shape:
     if isinstance(axis, bool | np.bool_):
         raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
     if ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
-        axis = () if operator.index(axis) in (0, -1) else axis  # which NumPy allows
+        axis = () if operator.index(axis) in (0, -1) else axis  # NumPy allows these
     return normalize_axes(name, axis, ndim)
 
 

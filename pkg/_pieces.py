@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int, ...]:
     """Returns the shape of pieces of at most `limit` elements, or one.
 
-    They are contiguous in C order.  For files in different orders they are about as long as wide,
-    so that each file is read in runs of many elements.
+    Pieces are contiguous in C order.  For files in different orders they are nearly square, so that
+    each file is read in long runs of elements.
     """
     piece = list(shape)
     if is_mixed:
@@ -31,7 +31,7 @@ def whole_chunks(
 ) -> tuple[int, ...]:
     """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk.
 
-    Without chunks it is that of `piece_shape`.
+    Without chunks it is `piece_shape`'s.
     """
     if chunk is None:
         return piece_shape(shape, limit, False)
@@ -45,7 +45,7 @@ def whole_chunks(
 def pieces(
     shape: tuple[int, ...], piece: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yields the beginning of each piece, and its shape, which is smaller at the ends."""
+    """Yields the beginning and the shape of each piece; pieces at the ends are smaller."""
     if 0 in shape:
         return
     for begin in itertools.product(

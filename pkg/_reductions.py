@@ -48,9 +48,9 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Values:
-    """Elements that are not in memory: `reduce` computes them as it reduces them.
+    """Elements that are not in memory: `reduce` computes and reduces them in one pass.
 
-    It has those attributes of an array that this file uses.  `_ordinal` is -1 for the CPU.
+    It has the attributes of an array that this file uses.  `_ordinal` is -1 for the CPU.
     """
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], ordinal: int) -> None:
@@ -96,8 +96,8 @@ def _reduce(
     return result
 
 
-#: The reductions of truths: the reduction of 0 and 1 that each is, in a type, and what it gives
-#: without elements.  "logical_xor", whether an odd number is true, has no function.
+#: Reductions of truths: for each, the reduction of 0 and 1 that computes it, its type, and its
+#: result without elements.  "logical_xor" (is an odd number of elements true?) has no function.
 _TRUTHS = {
     "any": (MAX, np.dtype(np.uint8), 0),
     "all": (MIN, np.dtype(np.uint8), 1),
@@ -110,12 +110,12 @@ _BOOL = np.dtype(np.bool_)
 
 @cache
 def _test(dtype: np.dtype[Any]) -> core.Program:
-    """Returns the program that tells whether an element differs from 0; NaN does."""
+    """Returns the program that tells whether an element differs from 0; NaN counts as true."""
     return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))], "any")
 
 
 def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) -> Any:
-    """Returns one of `_TRUTHS` of `x`, of which `Values` are bools, in a new array."""
+    """Returns one of `_TRUTHS` of `x` in a new array; `Values` must be bools."""
     kind, carrier, empty = _TRUTHS[name]
     result = _new(x, kept, carrier)
     if builtins.any(x.shape[d] == 0 for d in axes):
@@ -136,7 +136,7 @@ def _convert(x: Any, dtype: Any) -> Any:
 
 
 def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
-    """Returns total / count in a type, complex numbers divided in complex128 as NumPy does."""
+    """Returns total / count in a type; divides complex numbers in complex128, as NumPy does."""
     if count == 0:
         warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=6)
     with np.errstate(all="ignore"):
@@ -193,7 +193,7 @@ def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, o
     total = _reduce("sum", x, axes, kept, dtype, carrier, ordinal)
     if target is None:
         return _convert(_divide(total, count, carrier), dtype)
-    # NumPy rounds the sum to the type of the output, and divides there.
+    # NumPy rounds the sum to the type of the output, and divides in that type.
     own = target.dtype.newbyteorder("=")
     return _divide(_convert(total, own), count, own)
 
@@ -212,9 +212,9 @@ def sum(
 ) -> Any:
     """Returns the sum over all axes, or some (an int or a tuple).
 
-    Integers are added up in 64 bits, signed or unsigned as the elements; other types in their own,
-    float16 in float32 and rounded once; or all in `dtype`.  At least as accurate as ``numpy.sum``,
-    with the same bits on every device.
+    Integers are summed in 64 bits, signed or unsigned like the elements; other types in their own,
+    float16 in float32 and rounded once; `dtype` chooses another type.  At least as accurate as
+    ``numpy.sum``, with the same bits on every device.
 
     >>> sum([[1, 2], [3, 4]], axis=0)
     array([4, 6])
@@ -247,7 +247,7 @@ def min(
     *,
     device: str | None = None,
 ) -> Any:
-    """Returns the least element over all axes, or some; NaN if there is one.
+    """Returns the least element over all axes, or some; NaN if any element is NaN.
 
     Raises ValueError without elements.
 
@@ -265,7 +265,7 @@ def max(
     *,
     device: str | None = None,
 ) -> Any:
-    """Returns the greatest element over all axes, or some; NaN if there is one.
+    """Returns the greatest element over all axes, or some; NaN if any element is NaN.
 
     >>> max([3, 1, 2])
     np.int64(3)
@@ -281,7 +281,7 @@ def any(
     *,
     device: str | None = None,
 ) -> Any:
-    """Tells whether an element over all axes, or some, is true: differs from 0, as NaN does.
+    """Tells whether any element over all axes, or some, is true: differs from 0, or is NaN.
 
     >>> any([[0, 1], [0, 0]], axis=1)
     array([ True, False])
@@ -297,7 +297,7 @@ def all(
     *,
     device: str | None = None,
 ) -> Any:
-    """Tells whether all elements over all axes, or some, are true: differ from 0, as NaN does.
+    """Tells whether all elements over all axes, or some, are true: differ from 0, or are NaN.
 
     >>> all([[0, 1], [2, 3]], axis=1)
     array([False,  True])
@@ -308,7 +308,7 @@ def all(
 def count_nonzero(
     x: Any, axis: Any = None, *, keepdims: bool = False, device: str | None = None
 ) -> Any:
-    """Counts the elements over all axes, or some, that differ from 0; NaN does.
+    """Counts the elements over all axes, or some, that differ from 0 or are NaN.
 
     >>> count_nonzero([1, 0, 2])
     np.int64(2)
@@ -327,8 +327,8 @@ def mean(
 ) -> Any:
     """Returns the mean over all axes, or some: the `sum`, divided by the number of elements.
 
-    Integers are averaged in float64, float16 in float32; or all in `dtype`.  Without elements
-    it is NaN, with a RuntimeWarning.
+    Integers are averaged in float64, float16 in float32; `dtype` chooses another type.  Without
+    elements it is NaN, with a RuntimeWarning.
 
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
@@ -349,8 +349,8 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     """Returns the sum of the products of two vectors of one length, or a product with a number.
 
     Products and their sum are computed in the promoted type of the two (float16 in float32,
-    integers in 64 bits and wrapped; of bools it tells whether a product is true); the order is that
-    of `sum`.
+    integers in 64 bits, which wrap); for bools it tells whether any product is true.  The order is
+    that of `sum`.
 
     >>> dot([1, 2, 3], [4, 5, 6])
     np.int64(32)
@@ -388,12 +388,12 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
 
 
 def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
-    """Returns the sum of a diagonal of a two-dimensional array, rectangular too.
+    """Returns the sum of a diagonal of a two-dimensional array, which need not be square.
 
-    `offset` counts diagonals upwards from the main one.  Integers are added up in 64 bits, signed
-    or unsigned as the elements; other types in their own.  The order of a floating-point sum
-    depends on its length alone, so the bits are the same on every device; it is at least as
-    accurate as ``numpy.trace``.  Raises ValueError if `matrix` is not two-dimensional.
+    `offset` counts diagonals upwards from the main one.  Integers are summed in 64 bits, signed or
+    unsigned like the elements; other types in their own.  The order of a floating-point sum depends
+    on its length alone, so the bits are the same on every device; it is at least as accurate as
+    ``numpy.trace``.  Raises ValueError if `matrix` is not two-dimensional.
 
     >>> import numpy as np
     >>> trace(np.arange(9).reshape(3, 3))

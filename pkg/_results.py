@@ -23,7 +23,7 @@ def unwrap_out(name: str, out: Any) -> Any:
 
 
 def open_out(name: str, out: Any) -> Any:
-    """Returns `out` as a NumPy array, or as an Array also if it is foreign GPU memory.
+    """Returns `out` as a NumPy array, or as an Array if it is one or foreign GPU memory.
 
     Raises TypeError if it is neither or has rules of its own, and ValueError if it is read-only.
     """
@@ -67,8 +67,8 @@ def check_out(
     `ordinal` is the GPU that holds the result, -1 for host memory.  The result may broadcast into
     `out`, unless `exact`: then `out` must have its shape, as for NumPy's reductions.  Raises
     TypeError if `out` is not an array, is in another kind of memory, or has a type to which
-    `casting` does not cast; ValueError if it is read-only, on another GPU or of a wrong shape; and
-    ValueError for an Array that overlaps itself, because a GPU writes its elements in no order.
+    `casting` does not cast; ValueError if it is read-only, on another GPU or of a wrong shape, or
+    an Array that overlaps itself, because a GPU writes its elements in undefined order.
     """
     found = open_out(name, out)
     _check_place(name, found, ordinal)
@@ -89,7 +89,7 @@ def check_out(
 
 
 def store(found: Any, result: Any) -> None:
-    """Copies a result into an array that `check_out` has passed; broadcasts and converts it."""
+    """Copies a result into an array checked by `check_out`; broadcasts and converts it."""
     if isinstance(found, core.ArrayBase):
         core.copy(found, result)
         return
@@ -100,7 +100,7 @@ def store(found: Any, result: Any) -> None:
 
 
 def finish(name: str, result: Any, out: Any, casting: Any = "same_kind", **how: Any) -> Any:
-    """Stores a result in `out`, after `check_out`, and returns `out`; the result if that is None.
+    """Checks `out`, stores a result in it and returns it; returns the result if `out` is None.
 
     A host array without axes becomes a scalar.
     """

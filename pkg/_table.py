@@ -1,4 +1,4 @@
-"""The operations, element types and reductions that the library has, as `core` lists them."""
+"""The library's operations, element types and reductions, from the lists in `core`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ PREDICATES = frozenset(
     if all(types[-1] == "?" for types in operation.types)
 )
 
-#: The operations for which only the truth of their two operands counts.
+#: The operations that use only the truth of their two operands.
 LOGIC = frozenset({"logical_and", "logical_or", "logical_xor"})
 
-#: The element types, as NumPy's characters: "q" and "Q" are int64 and uint64, as "l" and "L" are.
+#: NumPy's characters of the element types; int64 and uint64 have two each: "q", "l"; "Q", "L".
 ELEMENTS = frozenset(core.type_chars)
 
 #: The element types by name.
@@ -64,7 +64,7 @@ UFUNCS: dict[Any, str] = {
 
 # ---- Reductions ----------------------------------------------------------------------------------
 
-#: The reductions that the library has, by their numbers there.
+#: The library's reductions, with their numbers.
 REDUCTIONS = {name: number for number, (name, _) in enumerate(core.reductions)}
 
 SUM, PROD, MIN, MAX = (REDUCTIONS[name] for name in ("sum", "prod", "min", "max"))
@@ -75,7 +75,7 @@ REPEATED = {"mean": "add", **{name: operation.__name__ for name, operation in co
 #: The reduction that repeats each operation.
 REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name != "mean"}
 
-#: The same for those that give a bool.
+#: The reduction that repeats each operation of logic.
 TRUTH_OF = {"logical_or": "any", "logical_and": "all", "logical_xor": "logical_xor"}
 
 
@@ -102,7 +102,7 @@ def check_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 def reduction_type(
     name: str, dtype: np.dtype[Any], given: Any = None, out: Any = None
 ) -> np.dtype[Any]:
-    """Returns the type that the reduction `name` of elements of a type computes in, and gives.
+    """Returns the type in which the reduction `name` of a type computes, which is the result's.
 
     `given`, or the type of an output, `out`, may choose it.
     """

@@ -1,4 +1,4 @@
-"""Types by which type checkers know what a function returns."""
+"""Types that tell type checkers what a function returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     def overload(function):
-        """Does nothing: `typing.overload` would keep a module alive that nobody uses any more."""
+        """Does nothing: `typing.overload` would keep an unused module alive."""
 
 
 Cpu = Literal["cpu"]

@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).resolve().parent
 def explain(error: ImportError) -> ImportError:
     """Returns the error to raise: `error` itself if the extension was loaded and raised it."""
     built = any((_FOLDER / f"core{suffix}").exists() for suffix in EXTENSION_SUFFIXES)
-    # Only what the dynamic linker says comes with the path of an extension.
+    # Only errors of the dynamic linker have the path of an extension.
     if built and error.path is None:
         return error
     python = f"{implementation.name} {version_info.major}.{version_info.minor}"

@@ -39,7 +39,7 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
     PyObject *tuple = b != NULL ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
     if (tuple == NULL)
         return NULL;
-    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
+    const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
     result = PyObject_CallFunction(state->array_call, "iiOO", (int)op, is_true_division, tuple,
                                    out != NULL ? out : Py_None);
     mylib_leave_mode(mode);
@@ -274,7 +274,7 @@ static inline PyObject *shadow_of(const array_object *array)
                                 NULL);
 }
 
-/* Returns the view of an array that has the place, layout and type of a view of its shadow. */
+/* Returns a view of an array with the offset, layout and type of a view of its shadow. */
 static inline PyObject *view_like(core_state *state, const array_object *array, PyObject *shadow,
                                   PyObject *view)
 {
@@ -389,10 +389,10 @@ PyType_Spec array_spec = {
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* Takes a sequence of ints.  Returns their number, or -1 with an exception set. */
+/* Takes a sequence of ints.  Returns its length, or -1 with an exception set. */
 static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
 {
-    /* A copy: __index__ of an item may change a list. */
+    /* Copy it: __index__ of an item may change a list. */
     PyObject *tuple = PySequence_Tuple(sequence);
     if (tuple == NULL)
         return -1;
@@ -456,7 +456,9 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     return new_on(state, ordinal, type, ndim, shape, strides);
 }
 
-/* Finds the order of the axes of a new array like one with these strides, of the same shape. */
+/*
+ * Finds the order of the axes of a new array that keeps the layout of an array with these strides.
+ */
 static void sort_axes(int ndim, const int64_t *strides, int *axes)
 {
     for (int d = 0; d < ndim; d++) {
@@ -738,7 +740,7 @@ static PyObject *set_array_hooks(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
         return NULL;
     }
-    /* The old ones are not released: other threads may be using them. */
+    /* Does not release the old ones: other threads may be using them. */
     state->array_type = (PyTypeObject *)Py_NewRef(array_type);
     state->array_call = Py_NewRef(array_call);
     state->reduce = Py_NewRef(reduce);

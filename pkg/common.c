@@ -135,10 +135,10 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
     if (text == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
             return -1;
-        PyErr_Clear(); /* half of a surrogate pair */
+        PyErr_Clear(); /* it has a lone surrogate */
         text = "";
     } else if (strlen(text) != (size_t)size) {
-        text = ""; /* a NUL within */
+        text = ""; /* it contains a NUL */
     }
     int ordinal;
     if (strcmp(text, "cpu") == 0) {
@@ -158,7 +158,7 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
     return 0;
 }
 
-/* Reads and tries the device of the environment, which the errors name. */
+/* Reads and checks the device of the environment variable; errors name the variable. */
 static int check_environment(core_state *state, mylib_device *device_ret)
 {
     mylib_status status = MYLIB_OK;
@@ -185,7 +185,7 @@ static int check_environment(core_state *state, mylib_device *device_ret)
     return status == MYLIB_OK ? 0 : -1;
 }
 
-/* Gives the device of the process, which calls outside all blocks of `default_device` use. */
+/* Finds the device of the process, for calls outside all blocks of `default_device`. */
 static int process_device(core_state *state, mylib_device *device_ret)
 {
     int ordinal = atomic_load_explicit(&state->process_device, memory_order_relaxed);
@@ -195,7 +195,7 @@ static int process_device(core_state *state, mylib_device *device_ret)
         return 0;
     if (check_environment(state, device_ret) < 0)
         return -1;
-    /* Another thread may have set the device meanwhile: that one stays for later calls. */
+    /* Another thread may have set the device meanwhile: later calls use that one. */
     atomic_compare_exchange_strong(&state->process_device, &ordinal,
                                    ordinal_of_device(*device_ret));
     return 0;

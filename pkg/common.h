@@ -1,8 +1,7 @@
 /*
- * common.h - what every file of pkg.core uses: the module's state, errors, element types, devices.
+ * common.h - shared by every file of pkg.core: the module's state, errors, element types, devices.
  *
- * The files are in floors, which core.c lists from bottom to top.  A file includes, and calls, only
- * what is below it.
+ * core.c lists the files from bottom to top.  A file includes, and calls, only files below it.
  */
 #ifndef PKG_COMMON_H
 #define PKG_COMMON_H
@@ -31,15 +30,15 @@
 
 #define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
 
-/* Returns those of FLAGS that are set; see mylib_clear_flags(). */
+/* Returns the set flags among FLAGS; see mylib_clear_flags(). */
 static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 
 /* ---- The GIL ------------------------------------------------------------------------------- */
 
-/* Calls over fewer elements keep the GIL: releasing it costs more than it gives. */
+/* Calls over fewer elements keep the GIL: releasing it would cost more than it saves. */
 #define RELEASE_GIL_COUNT 2048
 
-/* Runs a statement, without the GIL if it takes long. */
+/* Runs a statement; releases the GIL if it takes long. */
 #define WITHOUT_GIL_IF(takes_long, ...)                                                            \
     do {                                                                                           \
         PyThreadState *saved_thread = (takes_long) ? PyEval_SaveThread() : NULL;                   \
@@ -75,23 +74,23 @@ typedef enum outcome {
     OTHER_OPERAND, /* an operand is neither an array nor a number */
     OTHER_TYPE,    /* the operands' types are not supported, or NumPy has to convert them */
     OTHER_NUMBER,  /* a number that its type does not hold exactly, or at all */
-    OTHER_PLACE,   /* Arrays on two GPUs or beside host arrays; host arrays, not to be on the CPU */
+    OTHER_PLACE,   /* Arrays on two GPUs or beside host arrays; host arrays for another device */
     OTHER_SHAPE,   /* the shapes do not broadcast, or a reduction has no elements */
     OTHER_OUT,     /* `out` has another type, shape or place, is read-only, or overlaps */
 } outcome;
 
 /* ---- The module ---------------------------------------------------------------------------- */
 
-/* The device of the environment, whose name has not been read and tried yet. */
+/* The environment's device has not been read and checked yet. */
 enum { UNCHECKED = -2 };
 
 typedef struct core_state {
     PyObject *cuda_error;         /* the exception CudaError */
     PyObject *out_of_range;       /* raised when an int does not fit its element type */
-    PyTypeObject *operation;      /* the type of pcd.add and its sisters */
+    PyTypeObject *operation;      /* the type of pcd.add and the other operations */
     PyObject *operations;         /* all of them, a tuple */
     PyObject *default_device;     /* a ContextVar; its values are None or strings */
-    _Atomic int process_device;   /* where it has none: an ordinal, -1 for the CPU, or UNCHECKED */
+    _Atomic int process_device;   /* if that is None: an ordinal, -1 for the CPU, or UNCHECKED */
     PyObject *environment_device; /* MYLIB_DEFAULT_DEVICE, a string, or None if it is not set */
     PyObject *out_name;           /* the interned string "out" */
     PyObject *call_general;       /* pkg._call.call, set when the package is imported */
@@ -104,7 +103,7 @@ typedef struct core_state {
     PyObject *from_foreign;   /* pkg._interop.from_foreign */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
-    mylib_program *tests[MYLIB_TYPE_COUNT]; /* tell whether elements of a type differ from 0 */
+    mylib_program *tests[MYLIB_TYPE_COUNT]; /* programs: does an element of a type differ from 0? */
 } core_state;
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
@@ -113,12 +112,12 @@ typedef struct core_state {
 extern struct PyModuleDef *core_def;
 
 /*
- * Returns the state of the module that a type or a base of it belongs to; TypeError if there is
- * none.  A type keeps its module alive, so the state lives as long as any object of the type.
+ * Returns the state of the module of a type or of one of its bases; TypeError if it has none.  A
+ * type keeps its module alive, so the state lives as long as any object of the type.
  */
 core_state *core_state_of(PyTypeObject *type);
 
-/* Raises the exception for a failed status: the one place that does.  Returns NULL. */
+/* Raises the exception for a failed status; no other function does.  Returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
 /* Raises unless a status is good. */
@@ -136,7 +135,7 @@ static inline PyObject *none_or_raise(core_state *state, mylib_status status)
     return check_status(state, status) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Returns what the fast path gives Python: NotImplemented if it declines. */
+/* Returns the fast path's result to Python: NotImplemented if it declines. */
 static inline PyObject *answer(outcome done, PyObject *result)
 {
     return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
@@ -146,16 +145,16 @@ static inline PyObject *answer(outcome done, PyObject *result)
 #define SUPPORTED_TYPES                                                                            \
     "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
 
-/* Puts the table of the element types into the module. */
+/* Adds the table of the element types to the module. */
 int add_types(PyObject *module);
 
 /* The size of an element of each type in bytes; add_types() asks the library. */
 extern uint8_t type_sizes[MYLIB_TYPE_COUNT];
 
-/* The type of each operation's result for each type + 1, 0 if there is none; by add_types() too. */
+/* For each operation and type, the result's type + 1, or 0 if undefined; add_types() fills it. */
 extern uint8_t result_types[MYLIB_OP_COUNT][MYLIB_TYPE_COUNT];
 
-/* For each of NumPy's type numbers the element type + 1, or 0 if there is none. */
+/* For each of NumPy's type numbers, the element type + 1, or 0 if it has none. */
 extern const uint8_t types_of_nums[NPY_NTYPES_LEGACY];
 
 /* Returns whether a NumPy type number has an element type; native byte order is assumed. */
@@ -183,7 +182,7 @@ static inline int64_t count_of(int ndim, const int64_t *shape)
     return count;
 }
 
-/* Room for the shape and strides of `arrays` arrays. */
+/* The number of sizes and strides of `arrays` arrays. */
 #define DIMS_OF(arrays) ((arrays)*2 * MYLIB_MAX_NDIM)
 
 /*
@@ -234,13 +233,13 @@ static inline int ordinal_of_device(mylib_device device)
     return device.kind == MYLIB_CPU ? -1 : device.index;
 }
 
-/* Checks that a GPU can be used, and of all GPUs the first one. */
+/* Checks that a GPU can be used; for all GPUs, the first one. */
 static inline mylib_status check_ordinal(int ordinal)
 {
     return mylib_cuda_check_device(ordinal == MYLIB_ALL_GPUS ? 0 : ordinal);
 }
 
-/* Takes the element type of a dtype; TypeError if the library has none. */
+/* Finds the element type of a dtype; TypeError if the library has none. */
 int take_dtype(PyObject *object, mylib_type *type_ret);
 
 #endif /* PKG_COMMON_H */

@@ -1,8 +1,8 @@
 /*
  * core.c - the module pkg.core: the binding of libmylib to Python and NumPy.
  *
- * This file holds the module's definition and nothing else.  What it puts together is in the files
- * below it, bottom to top; each may use those before it:
+ * This file only defines the module.  The other files are, from bottom to top (each may use those
+ * before it):
  *
  *   common.c      errors, element types, devices
  *   library.c     the library's devices, limits and configuration
@@ -12,7 +12,7 @@
  *   run.c         runs operations and copies
  *   reduce.c      runs reductions
  *   array.c       the base of pkg.Array
- *   operation.c   pkg.add and its sisters
+ *   operation.c   pkg.add and the other operations
  *   expression.c  programs, and the base of pkg.Expression
  *   dlpack.c      exchange of arrays with other libraries
  */

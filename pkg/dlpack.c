@@ -12,7 +12,7 @@
 
 /*
  * Deletes the tensor of a capsule: one of ours that nobody has consumed, which still has its first
- * name, or one that owns foreign memory.  The exception that may be set stays.
+ * name, or one that owns foreign memory.  Keeps an exception that is set.
  */
 static void capsule_destructor(PyObject *capsule)
 {
@@ -44,7 +44,7 @@ static DLDataType dtype_of_type(mylib_type type)
     return (DLDataType){code, (uint8_t)(8 * mylib_type_size(type)), 1};
 }
 
-/* Finds the element type; BufferError if the library has no such type. */
+/* Finds the element type; BufferError if the library does not have it. */
 static int take_dlpack_type(DLDataType dtype, mylib_type *type_ret)
 {
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
@@ -206,7 +206,7 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
     return 0;
 }
 
-/* Checks that the tensor's GPU is there; BufferError otherwise. */
+/* Checks that the tensor's GPU exists; BufferError otherwise. */
 static int check_gpu(const DLTensor *t)
 {
     mylib_status status;
@@ -267,7 +267,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
         PyCapsule_New(managed, is_versioned ? HELD_VERSIONED : HELD, capsule_destructor);
     if (held == NULL)
         return NULL;
-    /* From here on `held` calls the deleter, and the capsule does not. */
+    /* From here on, `held` calls the deleter, and the capsule does not. */
     if (PyCapsule_SetName(capsule, is_versioned ? "used_dltensor_versioned" : "used_dltensor") <
         0) {
         (void)PyCapsule_SetDestructor(held, NULL);

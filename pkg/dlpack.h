@@ -1,6 +1,6 @@
 /*
  * dlpack.h - the structures of DLPack 1.1, through which Python libraries hand arrays to each
- * other: https://dmlc.github.io/dlpack/latest/c_api.html.  Only what dlpack.c uses.
+ * other: https://dmlc.github.io/dlpack/latest/c_api.html.  Only the parts that dlpack.c uses.
  */
 #ifndef PKG_DLPACK_H
 #define PKG_DLPACK_H
@@ -11,7 +11,7 @@
 #define DLPACK_MINOR 1
 
 typedef struct DLPackVersion {
-    uint32_t major; /* another one: the layout of what follows `deleter` is unknown */
+    uint32_t major; /* for other versions the layout after `deleter` is unknown */
     uint32_t minor;
 } DLPackVersion;
 
@@ -19,7 +19,7 @@ typedef enum DLDeviceType {
     kDLCPU = 1,
     kDLCUDA = 2,
     kDLCUDAHost = 3,    /* page-locked */
-    kDLCUDAManaged = 13 /* seen by the CPU and all GPUs */
+    kDLCUDAManaged = 13 /* accessible to the CPU and all GPUs */
 } DLDeviceType;
 
 typedef struct DLDevice {
@@ -37,7 +37,7 @@ typedef enum DLDataTypeCode {
 
 typedef struct DLDataType {
     uint8_t code;   /* a DLDataTypeCode */
-    uint8_t bits;   /* of an element; of both parts of a complex number */
+    uint8_t bits;   /* of an element; complex: of both parts together */
     uint16_t lanes; /* more than 1: vectors */
 } DLDataType;
 

@@ -1,10 +1,9 @@
 /*
- * expression.c - programs of libmylib, and the part of pkg.Expression that each call passes
- * through.
+ * expression.c - programs of libmylib, and the fast path of pkg.Expression.
  *
  * A Program computes an expression for given element types; pkg/expressions/lowering.py makes it.
- * An Expression keeps the programs that it has used last.  A call on operands of the same types as
- * before takes the fast path; pkg/expressions/expression.py computes all other calls.
+ * An Expression caches its most recent programs.  A call on operands of the same types as before
+ * takes the fast path; pkg/expressions/expression.py computes all other calls.
  */
 #include "expression.h"
 
@@ -24,12 +23,12 @@ typedef struct program_object {
     mylib_program *program;
     int inputs;
     mylib_type input_types[MAX_INPUTS];
-    PyObject *name;          /* whose text the computation has */
-    computation computation; /* the program's */
+    PyObject *name;          /* owns the text that `computation` points to */
+    computation computation; /* runs the program */
 } program_object;
 
 /*
- * Copies a sequence of at most `most` items to a tuple, which the Python code of an item cannot
+ * Copies a sequence of at most `most` items to a tuple, which Python code of its items cannot
  * change.
  */
 static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
@@ -44,8 +43,8 @@ static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t mo
 }
 
 /*
- * Takes a tuple (dtype, value) into a constant of zeros; the value, a scalar or array of one
- * element, is converted.
+ * Sets a zeroed constant from a tuple (dtype, value): converts the value, a scalar or an array of
+ * one element.
  */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
@@ -187,7 +186,7 @@ static void program_dealloc(PyObject *object)
 
 /* ---- Calls of a program -------------------------------------------------------------------- */
 
-/* Gives the numbers among the inputs their values. */
+/* Sets the values of the numbers among the inputs. */
 static int take_values(call *c, const program_object *p)
 {
     for (int k = 0; k < p->inputs; k++) {
@@ -202,7 +201,7 @@ static int take_values(call *c, const program_object *p)
     return 0;
 }
 
-/* Takes a tuple of a program's inputs; host arrays are computed on cuda:`ordinal`, -1 the CPU. */
+/* Takes a tuple of a program's inputs; computes host arrays on cuda:`ordinal` (-1: the CPU). */
 static int take_inputs(call *c, const program_object *p, int ordinal, PyObject *inputs)
 {
     c->device = device_of_ordinal(ordinal);
@@ -329,8 +328,8 @@ enum { KEY_NUMBER = 64, KEY_NONE = 255 };
 typedef struct plan {
     program_object *program;
     uint8_t key[MAX_INPUTS];
-    uint8_t source[MAX_INPUTS]; /* which of the expression's inputs each input of the program is */
-    reduction reduction;        /* of all values to one; without a program: none */
+    uint8_t source[MAX_INPUTS]; /* for each input of the program, the expression's input */
+    reduction reduction;        /* of all values to one; if its program is NULL, none */
 } plan;
 
 typedef struct expression_object {
@@ -340,7 +339,7 @@ typedef struct expression_object {
     PyObject *names;   /* of the inputs; NULL before the first plan */
     int inputs;
     int plans;   /* in use */
-    int replace; /* the next one to be replaced */
+    int replace; /* the next plan to replace */
     plan plan[MAX_PLANS];
 } expression_object;
 
@@ -391,7 +390,7 @@ static outcome reduce_call(call *c, const reduction *r, PyObject **result_ret)
     return reduce_to_new(c, r, count_of(ndim, shape), 0, NULL, 0, NULL, result_ret);
 }
 
-/* Computes a call by a plan that was found. */
+/* Computes a call by a given plan. */
 static outcome follow_plan(core_state *state, const plan *found, PyObject *const *args,
                            PyObject *out, PyObject **result_ret)
 {
@@ -409,7 +408,7 @@ static outcome follow_plan(core_state *state, const plan *found, PyObject *const
     if (take_values(&c, p) < 0) {
         if (!PyErr_ExceptionMatches(state->out_of_range))
             return FAILED;
-        PyErr_Clear(); /* a comparison with a number beyond the type, perhaps */
+        PyErr_Clear(); /* perhaps a comparison with a number beyond the type */
         return OTHER_NUMBER;
     }
     if (found->reduction.program == NULL)
@@ -417,7 +416,7 @@ static outcome follow_plan(core_state *state, const plan *found, PyObject *const
     return out == NULL ? reduce_call(&c, &found->reduction, result_ret) : OTHER_OUT;
 }
 
-/* Computes a call by the plan for its types, if there is one. */
+/* Computes a call by the plan for its types, if it has one. */
 static outcome call_plan(expression_object *self, PyObject *const *args, PyObject *out,
                          PyObject **result_ret)
 {
@@ -446,21 +445,21 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
     return result;
 }
 
-/* Returns which input a name belongs to, besides the first `given`; -1 if to none. */
+/* Returns the index of the input with a name, not among the first `given`, or -1. */
 static int find_input(const expression_object *self, Py_ssize_t given, PyObject *name)
 {
     for (int k = (int)given; k < self->inputs; k++)
         if (PyTuple_GET_ITEM(self->names, k) == name)
             return k;
-    for (int k = (int)given; k < self->inputs; k++) /* another object */
+    for (int k = (int)given; k < self->inputs; k++) /* an equal string that is another object */
         if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, k), name) == 0)
             return k;
     return -1;
 }
 
 /*
- * Puts the arguments of a call in the order of the inputs.  Returns false if they are not the
- * inputs, each once, and perhaps out.
+ * Puts the arguments of a call in the order of the inputs.  Returns false unless they are exactly
+ * the inputs, each once, and perhaps `out`.
  */
 static int order_arguments(const expression_object *self, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **ordered, PyObject **out_ret)
@@ -502,18 +501,18 @@ static PyObject *expression_call(PyObject *object, PyObject *const *args, size_t
 
 static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)args, (void)kwargs; /* pkg.Expression takes them */
+    (void)args, (void)kwargs; /* for pkg.Expression's __init__ */
     core_state *state = core_state_of(type);
     expression_object *self = state != NULL ? (expression_object *)type->tp_alloc(type, 0) : NULL;
     if (self != NULL) {
         self->state = state;
         self->vectorcall = expression_call;
-        self->inputs = -1; /* no call is usual before remember() */
+        self->inputs = -1; /* no call takes the fast path before _remember() */
     }
     return (PyObject *)self;
 }
 
-/* Keeps a plan, unless there is one for its key.  Replaces the oldest if there are too many. */
+/* Keeps a plan, unless its key already has one.  Replaces the oldest if there are too many. */
 static void add_plan(expression_object *self, const plan *new, PyObject *names)
 {
     const int inputs = (int)PyTuple_GET_SIZE(names);

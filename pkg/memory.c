@@ -177,8 +177,8 @@ static void synchronize(mylib_device device, void *stream)
 }
 
 /*
- * Lets the stream on which the memory is freed, or used next, wait for all other streams that use
- * it.  The host waits only if a foreign owner does not say on which stream it uses the memory.
+ * Makes the stream on which the memory is freed, or used next, wait for all other streams that use
+ * it.  The host waits only if a foreign owner does not tell its stream.
  */
 static void end_uses(memory_object *m)
 {
@@ -200,7 +200,7 @@ static void end_uses(memory_object *m)
 
 /*
  * Ends the uses before the garbage collector breaks a cycle, which may clear the list of users, the
- * owner, or a foreign stream first.  In place of a foreign stream the default one takes the memory.
+ * owner, or a foreign stream first.  The default stream replaces a foreign one.
  */
 static void memory_finalize(PyObject *object)
 {
@@ -230,7 +230,7 @@ static void memory_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     end_uses(m);
     PyErr_Fetch(&exception_type, &exception, &traceback);
-    /* At the end of the process, or after the context is lost, there is nothing to free. */
+    /* Ignore failures: at the process's end, or with a lost context, nothing is left to free. */
     if (m->owner == NULL && m->data != NULL)
         (void)mylib_free(m->device, m->data, stream_handle(m->stream));
     Py_CLEAR(m->owner);
@@ -265,13 +265,13 @@ PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data,
     return memory;
 }
 
-/* Collects garbage, also where the program has switched that off: PyGC_Collect() does not. */
+/* Collects garbage even if the program has disabled it: PyGC_Collect() does not. */
 static void collect_garbage(void)
 {
     PyObject *gc = PyImport_ImportModule("gc");
     PyObject *count = gc != NULL ? PyObject_CallMethod(gc, "collect", NULL) : NULL;
     if (count == NULL)
-        PyErr_Clear(); /* the caller tells of the memory that is missing */
+        PyErr_Clear(); /* the caller reports the missing memory */
     Py_XDECREF(count);
     Py_XDECREF(gc);
 }
@@ -355,7 +355,7 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
 {
     PyTypeObject *array_kind = state->array_type != NULL ? state->array_type : state->array_base;
     array_object *array = (array_object *)array_kind->tp_alloc(array_kind, 0);
-    uint64_t stride = type_sizes[type]; /* of arrays without elements it may wrap */
+    uint64_t stride = type_sizes[type]; /* for empty arrays it may wrap */
 
     if (array == NULL) {
         Py_DECREF(memory);

@@ -1,7 +1,7 @@
 /*
  * memory.h - GPU memory, the streams that use it, and arrays over it.
  *
- * An Array is a shape and strides over a Memory; views share it.  A Memory is a piece of GPU memory
+ * An Array is a shape and strides over a Memory; views share it.  A Memory is a block of GPU memory
  * with its owner, who frees it: this library or a foreign object.
  */
 #ifndef PKG_MEMORY_H
@@ -60,8 +60,8 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
 
 /*
  * Returns a dimension whose size is negative, or at which the size or the extent of the array in
- * bytes overflows 63 bits; -1 if there is none.  Sizes of 0 do not count, as for NumPy.  NULL
- * strides mean C order.
+ * bytes overflows 63 bits; -1 if none does.  Skips sizes of 0, like NumPy.  NULL strides mean C
+ * order.
  */
 int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize);
 
@@ -69,7 +69,7 @@ int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_
 int check_nbytes(int ndim, const int64_t *shape, mylib_type type);
 
 /*
- * Finds the strides of a new array without gaps whose axes are, from the slowest to the fastest,
+ * Finds the strides of a new contiguous array whose axes are, from the slowest to the fastest,
  * axes[0], axes[1], ...  They may wrap for a shape that check_nbytes() refuses.
  */
 void find_strides(int ndim, const int64_t *shape, const int *axes, int64_t itemsize,
@@ -87,7 +87,7 @@ PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, my
 PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
                              PyObject *stream, int owner_is_on_stream);
 
-/* Notes that `stream` has been given work on the memory: whoever frees it waits for that. */
+/* Notes that `stream` has work on the memory: whoever frees the memory waits for it. */
 int note_use(PyObject *memory, PyObject *stream);
 
 static inline int is_array(const core_state *state, PyObject *object)

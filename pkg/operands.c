@@ -39,14 +39,14 @@ mylib_type promote_weak(mylib_type type, kind number)
 
 /* ---- Values of numbers ----------------------------------------------------------------------- */
 
-/* Does what find_exact() does with a float. */
+/* Does what find_exact() does, for a float. */
 static int find_exact_float(double d, mylib_type type, void *value)
 {
     if (type == MYLIB_F64) {
         *(double *)value = d;
         return 1;
     }
-    /* Inside the normal numbers the conversion raises no flag that NumPy looks at. */
+    /* For normal numbers the conversion raises no flag that NumPy reports. */
     if (type == MYLIB_F32 && (d == 0 || (fabs(d) >= 0x1p-126 && fabs(d) < 0x1p127))) {
         const mylib_mode mode = mylib_enter_mode();
         volatile double exact = d; /* keeps the compiler from moving the conversion */
@@ -108,7 +108,7 @@ int take_value(call *c, int k, mylib_type type)
     PyObject *converted = PyArray_FromAny(o->object, descr, 0, 0, 0, NULL); /* steals descr */
     mylib_leave_mode(mode);
     if (converted == NULL) {
-        /* NumPy raised it: a handler of np.seterrcall is not called for integers. */
+        /* NumPy raised it: integers never call a handler of np.seterrcall. */
         if (o->number == KIND_INT && kind_of_type(type) <= KIND_INT &&
             PyErr_ExceptionMatches(PyExc_OverflowError)) {
             PyObject *exception, *value, *traceback;
@@ -262,7 +262,7 @@ int note_uses(call *c, PyObject *out)
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape)
 {
     const mylib_array *in = &c->arrays[1];
-    int ndim = 0; /* as of a program without inputs */
+    int ndim = 0; /* for a program without inputs */
     for (int k = 0; k < c->inputs; k++)
         ndim = in[k].ndim > ndim ? in[k].ndim : ndim;
     for (int d = 0; d < ndim; d++)
@@ -371,11 +371,11 @@ int overlaps_itself(const mylib_array *a)
 {
     int overlaps, d = a->ndim - 1;
     uint64_t stride = type_sizes[a->type];
-    /* Of C order, as mostly, the library need not be asked: small calls would notice. */
+    /* Skip the library for the usual C order: small calls would notice the time. */
     for (; d >= 0 && (uint64_t)a->strides[d] == stride; d--)
         stride *= (uint64_t)a->shape[d];
     if (d < 0)
         return 0;
-    /* A call with strides that the library refuses will say so. */
+    /* The call itself reports strides that the library refuses. */
     return mylib_overlaps_itself(a, &overlaps) != MYLIB_OK || overlaps;
 }

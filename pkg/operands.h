@@ -15,23 +15,23 @@ typedef struct operand {
     PyObject *object;            /* borrowed */
     PyObject *memory;            /* borrowed, of an Array; NULL for anything else */
     int num;                     /* NumPy's number of the type of a host array or NumPy scalar */
-    int is_weak;                 /* a Python number, which takes the type of the others (NEP 50) */
+    int is_weak;                 /* a Python number, which adopts the others' type (NEP 50) */
     kind number;                 /* its kind */
     _Alignas(16) char value[16]; /* of a number or NumPy scalar */
 } operand;
 
-/* The operands of one call, and where it is computed. */
+/* The operands of one call, and its device. */
 typedef struct call {
     core_state *state;
     int inputs;
     int on_gpu;          /* an operand is an Array */
     int has_host_array;  /* a NumPy array with dimensions */
     int has_number;      /* a Python number */
-    mylib_device device; /* where the call is computed */
+    mylib_device device; /* computes the call */
     PyObject *stream;    /* a reference; NULL is the default stream */
     mylib_array *arrays; /* the output, the inputs */
     operand *operands;
-    int64_t *free_dims; /* room for shapes and strides of NumPy arrays */
+    int64_t *free_dims; /* free memory for shapes and strides of NumPy arrays */
 } call;
 
 /* Declares a call of `count` inputs with room for `most`, so that small calls take little stack. */
@@ -64,7 +64,7 @@ static inline kind kind_of_type(mylib_type type)
                                : KIND_COMPLEX;
 }
 
-/* Returns whether an operation refuses some elements of a type: negative exponents of integers. */
+/* Returns whether an operation refuses some elements of a type: integers' negative exponents. */
 static inline int may_refuse(mylib_op op, mylib_type type)
 {
     return op == MYLIB_OP_power &&
@@ -77,10 +77,10 @@ static inline int is_logical(mylib_op op)
     return op >= MYLIB_OP_logical_and && op <= MYLIB_OP_logical_not;
 }
 
-/* Finds the type that NumPy promotes two types to. */
+/* Finds the type to which NumPy promotes two types. */
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret);
 
-/* Returns the type of an array of a type together with a weak number of a kind. */
+/* Returns the common type of an array of a type and a weak number of a kind. */
 mylib_type promote_weak(mylib_type type, kind number);
 
 /*
@@ -90,9 +90,9 @@ mylib_type promote_weak(mylib_type type, kind number);
 outcome take_operand(call *c, int k, PyObject *x);
 
 /*
- * Takes the arrays of a call that writes the first of `args` and reads the rest: any Arrays and
- * NumPy arrays in native byte order.  With an Array, the call is computed on its GPU.  The use of
- * memory is noted; release() follows.
+ * Takes the arrays of a call that writes the first of `args` and reads the rest: Arrays and NumPy
+ * arrays in native byte order.  With an Array, its GPU computes the call.  Notes the use of the
+ * memory; call release() afterwards.
  */
 int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 
@@ -100,15 +100,15 @@ int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 int find_output(call *c, PyObject *out);
 
 /*
- * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE beside host arrays, and if they
- * are on two GPUs.
+ * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE if some operands are host
+ * arrays, or the Arrays are on two GPUs.
  */
 outcome place(call *c);
 
 /* Notes that the call's stream uses the memory of its operands, and of `out`. */
 int note_uses(call *c, PyObject *out);
 
-/* Gives back what place() or take_arrays() took. */
+/* Releases the stream that place() or take_arrays() took. */
 static inline void release(call *c) { Py_CLEAR(c->stream); }
 
 /*
@@ -118,28 +118,28 @@ static inline void release(call *c) { Py_CLEAR(c->stream); }
 int find_exact(PyObject *x, mylib_type type, void *value);
 
 /*
- * Gives input `k`, a Python number, its value in a type, as NumPy converts it.  OutOfRange, an
- * OverflowError with NumPy's text, for an int that an integer type cannot hold.
+ * Sets the value of input `k`, a Python number, in a type, as NumPy converts it.  Raises
+ * OutOfRange, an OverflowError with NumPy's text, for an int that an integer type cannot hold.
  */
 int take_value(call *c, int k, mylib_type type);
 
-/* Finds the shape that the inputs broadcast to; OTHER_SHAPE if they do not. */
+/* Finds the shape to which the inputs broadcast; OTHER_SHAPE if they do not. */
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 
 /*
- * Finds the strides that NumPy gives a new output ("K" order): the axes sorted by the strides of
- * the inputs as its iterator does, C order where those disagree.
+ * Finds the strides that NumPy gives a new output ("K" order): axes sorted by the strides of the
+ * inputs as its iterator does, in C order where the inputs disagree.
  */
 void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
                     mylib_type type, int64_t *strides);
 
-/* Returns whether the memory that two arrays may touch meets; neither is empty. */
+/* Returns whether the memory ranges of two arrays overlap; neither may be empty. */
 int may_share_memory(const mylib_array *a, const mylib_array *b);
 
-/* Returns whether the output shares memory with an input in a way that makes NumPy copy first. */
+/* Returns whether the output overlaps an input so that NumPy would copy first. */
 int needs_copy(const call *c);
 
-/* Returns whether elements of an array share memory, as mylib_overlaps_itself() tells. */
+/* Returns whether elements of an array share memory; see mylib_overlaps_itself(). */
 int overlaps_itself(const mylib_array *a);
 
 #endif /* PKG_OPERANDS_H */

@@ -1,11 +1,11 @@
 /*
- * operation.c - the type of pcd.add and its sisters.
+ * operation.c - the type of pcd.add and the other operations.
  *
  * A call tries, in this order:
- *   1. Python numbers: mylib_scalar_*, and a Python number or bool comes back;
+ *   1. Python numbers: mylib_scalar_*, which returns a Python number or bool;
  *   2. Arrays, or NumPy arrays of one type on the CPU: run_operation(), the fast path;
- *   3. a device, what lives on one, large arrays that need conversion, operands with rules of their
- *      own: pkg._call.call, in Python;
+ *   3. device=, GPU arrays of other libraries, large arrays that need conversion, operands with
+ *      rules of their own: pkg._call.call, in Python;
  *   4. everything else: the NumPy ufunc, which knows all of NumPy's rules.
  */
 #include "operation.h"
@@ -39,8 +39,8 @@ typedef struct operation {
 /* ---- Python numbers ------------------------------------------------------------------------ */
 
 /*
- * Returns whether an object is a Python number.  NumPy's float64, a subclass of float, is not: it
- * belongs to the arrays.
+ * Returns whether an object is a Python number.  NumPy's float64, though a subclass of float,
+ * counts as an array.
  */
 static int is_number(PyObject *x)
 {
@@ -63,7 +63,7 @@ static int compare_reals(PyObject *a, PyObject *b, int comparison)
 }
 
 /*
- * Compares two Python numbers, one of them an int, as Python does: exactly.  Complex numbers are
+ * Compares two Python numbers exactly, as Python does; one of them is an int.  Complex numbers are
  * ordered by their real parts, then by their imaginary parts.
  */
 static PyObject *compare_exactly(operation *self, mylib_device device, PyObject *const *args)
@@ -78,7 +78,7 @@ static PyObject *compare_exactly(operation *self, mylib_device device, PyObject 
     double imaginary[2] = {0, 0};
     int answer = -1;
     int64_t unused;
-    if (device.kind != MYLIB_CPU && /* which has to be there */
+    if (device.kind != MYLIB_CPU && /* the device must exist */
         check_status(self->state, mylib_scalar_i64(self->op, device, 0, 0, &unused)) < 0)
         return NULL;
     for (int k = 0; k < 2; k++) {
@@ -110,7 +110,7 @@ out:
     return answer >= 0 ? PyBool_FromLong(answer) : NULL;
 }
 
-/* Returns whether the bits of bools are computed, which gives a bool as in Python. */
+/* Returns whether this is a bitwise operation of bools, which returns a bool as in Python. */
 static int are_bools(const operation *self, PyObject *const *args)
 {
     if (self->op < MYLIB_OP_bitwise_and || self->op > MYLIB_OP_invert)
@@ -193,7 +193,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
         floats += PyFloat_CheckExact(args[k]);
         complexes += PyComplex_CheckExact(args[k]);
     }
-    if (self->compares && floats + complexes == 1) /* with an int, which a double may not hold */
+    if (self->compares && floats + complexes == 1) /* a double may not hold the other, an int */
         return compare_exactly(self, device, args);
     if (complexes > 0)
         return call_complex(self, device, args);
@@ -233,9 +233,8 @@ out:
 }
 
 /*
- * Returns whether an int may not fit the integers that it is compared with: then pkg._call looks
- * closer.  This has to be known before the ufunc is called, because an OverflowError of the ufunc
- * may come from a handler.
+ * Returns whether an int may not fit the type that it is compared with: then pkg._call decides.  It
+ * must be known before the ufunc call, because an OverflowError there may come from a handler.
  */
 static int may_be_beyond(operation *self, PyObject *const *args)
 {
@@ -247,13 +246,13 @@ static int may_be_beyond(operation *self, PyObject *const *args)
             continue;
         if (PyArray_Check(other) && !find_type(PyArray_TYPE((PyArrayObject *)other), &type))
             continue;
-        if (type == MYLIB_BOOL) /* an int64 beside an int */
+        if (type == MYLIB_BOOL) /* beside an int it becomes int64 */
             type = MYLIB_I64;
         else if (!PyTypeNum_ISINTEGER(num_of_type(type)))
             continue;
         if (!find_exact(number, type, &value))
             return 1;
-        /* Scalars, lists and the like may have any type. */
+        /* Scalars, lists and other objects may have any type. */
         if (!PyArray_Check(other) && !find_exact(number, MYLIB_U8, &value))
             return 1;
     }
@@ -272,9 +271,7 @@ static PyObject *call_named(operation *self, PyObject *ufunc, PyObject *const *a
     return result;
 }
 
-/*
- * Calls the ufunc.  Its TypeErrors say little, so that pkg._call.explain names the supported types.
- */
+/* Calls the ufunc.  Its TypeErrors say little, so pkg._call.explain names the supported types. */
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
@@ -309,7 +306,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
 
 /*
  * Returns whether an argument, or an item in it, may have rules of its own or be on a GPU: then
- * pkg._call looks closer.
+ * pkg._call decides.
  */
 static int may_have_rules(PyObject *x, int depth)
 {
@@ -357,8 +354,8 @@ static int is_default(PyObject *name, PyObject *value)
 }
 
 /*
- * Returns whether writing `out` may change a mask: NumPy, where it converts the result, then reads
- * the mask too late.
+ * Returns whether writing `out` may change a mask: NumPy reads the mask too late if it converts the
+ * result.
  */
 static int may_overwrite(PyObject *out, PyObject *mask)
 {
@@ -373,7 +370,7 @@ static int may_overwrite(PyObject *out, PyObject *mask)
     return may_share_memory(&written, &read);
 }
 
-/* Returns whether a mask may have so many runs that all elements are computed in less time. */
+/* Returns whether a mask may have so many runs that computing all elements is faster. */
 static int is_long(PyObject *mask)
 {
     return PyArray_Check(mask) && PyArray_SIZE((PyArrayObject *)mask) >= LONG_MASK;
@@ -397,9 +394,9 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             out = value;
             continue;
         }
-        is_general |= is_name(name, "device"); /* which the ufunc does not know */
+        is_general |= is_name(name, "device"); /* unknown to the ufunc */
         if (PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 1 && is_name(name, "out"))
-            value = PyTuple_GET_ITEM(value, 0); /* as ufuncs allow */
+            value = PyTuple_GET_ITEM(value, 0); /* ufuncs allow a tuple */
         if (is_default(name, value))
             continue;
         if (is_name(name, "device"))
@@ -432,12 +429,12 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     is_general |= mask != NULL && out != NULL && (may_overwrite(out, mask) || is_long(mask));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
-                  (self->op == MYLIB_OP_power && out != NULL); /* an error must write nothing */
+                  (self->op == MYLIB_OP_power && out != NULL); /* an error must not change `out` */
     for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)
-        is_general |= is_number(args[k]); /* of which the ufunc would convert more than the truth */
+        is_general |= is_number(args[k]); /* only its truth matters; the ufunc would convert it */
     for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
         is_general = may_have_rules(args[k], 0);
-    /* The general path knows the default keywords of numbers, and the casting of comparisons. */
+    /* The general path handles default keywords of numbers, and the casting of comparisons. */
     if (is_general || only_numbers || (self->compares && others > 0))
         return call_general(self, args, nargs, kwnames);
     return call_ufunc(self, args, nargs, kwnames);
@@ -515,8 +512,8 @@ static PyObject *get_of_ufunc(PyObject *object, void *name)
 }
 
 /*
- * Gets a method of the ufunc (reduce, accumulate, ...) as `describe` was given it.  They compute on
- * the CPU, so that they are refused if the default device is a GPU.
+ * Gets a method of the ufunc (reduce, accumulate, ...), as passed to `describe`.  They compute on
+ * the CPU, so they raise if the default device is a GPU.
  */
 static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 {
@@ -553,7 +550,7 @@ static PyObject *operation_call_ufunc(PyObject *object, PyObject *const *args, P
     return call_named((operation *)object, args[0], args + 1, nargs - 1, kwnames);
 }
 
-/* Returns a read-only view, so that operations stay as they are. */
+/* Returns a read-only view, so that nobody changes an operation. */
 static PyObject *get_dict(PyObject *object, void *Py_UNUSED(unused))
 {
     return PyDictProxy_New(((operation *)object)->dict);
@@ -654,7 +651,7 @@ static PyObject *set_hooks(PyObject *module, PyObject *args)
     PyObject *call_general, *explain, *finish;
     if (!PyArg_ParseTuple(args, "OOO:set_hooks", &call_general, &explain, &finish))
         return NULL;
-    /* The old ones are not released: other threads may be using them. */
+    /* Does not release the old ones: other threads may be using them. */
     state->call_general = Py_NewRef(call_general);
     state->explain = Py_NewRef(explain);
     state->finish = Py_NewRef(finish);
@@ -684,7 +681,7 @@ PyMethodDef operation_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Avoids the names "divide" and "power": pandas replaces ufuncs of these names by its operators. */
+/* Avoids the names "divide" and "power": pandas replaces ufuncs of these names by operators. */
 static const char *ufunc_name(mylib_op op)
 {
     return op == MYLIB_OP_divide  ? "trunc_divide"

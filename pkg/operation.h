@@ -1,5 +1,5 @@
 /*
- * operation.h - the type of pkg.add and its sisters.
+ * operation.h - the type of pkg.add and the other operations.
  */
 #ifndef PKG_OPERATION_H
 #define PKG_OPERATION_H
@@ -9,10 +9,10 @@
 extern PyType_Spec operation_spec;
 extern PyMethodDef operation_functions[];
 
-/* Calls over this many elements are worth the Python code that prepares operands for threads. */
+/* From this many elements on, preparing operands for threads in Python code pays. */
 #define LARGE_COUNT 65536
 
-/* Puts the operations, and the names of the comparisons, into the module. */
+/* Adds the operations, and the names of the comparisons, to the module. */
 int add_operations(PyObject *module, core_state *state);
 
 #endif /* PKG_OPERATION_H */

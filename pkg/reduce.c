@@ -5,7 +5,7 @@
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-/* The reductions by their numbers: their names, and the operations that they repeat. */
+/* For each reduction, by number: its name, and the operation that it repeats. */
 static const struct {
     const char *name;
     mylib_op op;
@@ -16,7 +16,7 @@ static const struct {
 
 #define REDUCTIONS ((int)(sizeof reductions / sizeof *reductions))
 
-/* Makes the programs that tell whether an element differs from 0, as a bool; NaN does. */
+/* Makes the programs that tell whether an element differs from 0, as a bool; NaN counts as true. */
 static int add_tests(core_state *state)
 {
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
@@ -85,7 +85,7 @@ static PyObject *new_scalar(mylib_type type, void *value)
 outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
                       const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret)
 {
-    _Alignas(16) char value[16]; /* room for one element of any type */
+    _Alignas(16) char value[16]; /* fits one element of any type */
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
     const int is_scalar = ndim == 0 && !c->on_gpu;
     const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
@@ -180,7 +180,7 @@ static mylib_type sum_type(mylib_type type)
     return type;
 }
 
-/* Returns what a number means for elements of a type: one of the library's reductions, or of ours. */
+/* Returns the reduction `number` for elements of a type: the library's, or any() and all(). */
 static reduction choose_reduction(const core_state *state, int number, mylib_type type)
 {
     reduction r = {.number = (mylib_reduction)number, .type = type};
@@ -280,7 +280,7 @@ static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_
     if (count != 2 || !is_array(c.state, args[0]) || ((array_object *)args[0])->a.ndim != 2)
         return PyErr_Format(PyExc_TypeError,
                             "trace_new() takes an Array of two dimensions, an int");
-    Py_ssize_t offset = PyNumber_AsSsize_t(args[1], NULL); /* beyond its range: the nearest */
+    Py_ssize_t offset = PyNumber_AsSsize_t(args[1], NULL); /* clipped to its range */
     if (offset == -1 && PyErr_Occurred())
         return NULL;
     (void)take_operand(&c, 0, args[0]);
@@ -327,7 +327,7 @@ static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ss
         Py_RETURN_NOTIMPLEMENTED;
     if (promote(in[0].type, in[1].type, &r.type) < 0)
         return NULL;
-    if (r.type == MYLIB_BOOL) /* whose result is a bool */
+    if (r.type == MYLIB_BOOL) /* the result is a bool */
         Py_RETURN_NOTIMPLEMENTED;
     (void)reduce_to_new(&c, &r, in[0].shape[0], 0, NULL, 0, NULL, &result);
     return result;

@@ -12,10 +12,10 @@ typedef struct reduction {
     mylib_type type;
     const mylib_program *program; /* or NULL */
     const char *name;             /* of the program */
-    int gives_bool;               /* a new result is the bool that the u8 of `type` tells */
+    int gives_bool;               /* reduces u8, and returns a bool */
 } reduction;
 
-/* The numbers of reductions of truths, after those of the library. */
+/* The numbers of any() and all(), after those of the library's reductions. */
 enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT };
 
 /* Reduces a call's inputs, which broadcast to `count` elements, into `out`. */
@@ -24,15 +24,15 @@ int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_
 
 /*
  * Reduces a call's inputs, which broadcast to `count` elements, to a new array of `ndim`
- * dimensions, or to a NumPy scalar for host arrays and no dimensions.  The library wants the sizes
- * `kept`, which are 1 where it reduces.
+ * dimensions, or to a NumPy scalar for host arrays and no dimensions.  `kept` has the sizes for the
+ * library: 1 in each reduced dimension.
  */
 outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
                       const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret);
 
 extern PyMethodDef reduce_functions[];
 
-/* Puts the table of the reductions into the module; the operations are there. */
+/* Adds the table of the reductions to the module, after the operations. */
 int add_reductions(PyObject *module, core_state *state);
 
 #endif /* PKG_REDUCE_H */

@@ -1,8 +1,8 @@
 /*
- * run.c - the fast path (see run.h), and functions over arrays that Python code has prepared.
+ * run.c - the fast path (see run.h), and functions over arrays prepared by Python code.
  *
- * The fast path never converts arrays on the CPU, and moves none: a call that needs it is declined,
- * and the outcome says why.  Only a program whose output overlaps an input needs a temporary.
+ * The fast path never converts arrays on the CPU, and moves none: it declines such calls, and the
+ * outcome says why.  Only a program whose output overlaps an input needs a temporary.
  */
 #include "run.h"
 
@@ -12,8 +12,8 @@
 /* ---- Running ------------------------------------------------------------------------------- */
 
 /*
- * Host arrays are computed in pieces, between which Python looks for signals.  A piece takes about
- * a tenth of a second: so many elements times steps, or bytes for a GPU.
+ * Host arrays are computed in pieces, and Python checks for signals between them.  A piece takes
+ * about a tenth of a second: this many elements times steps, or bytes for a GPU.
  */
 #define PIECE_WORK ((int64_t)1 << 26)
 #define PIECE_NBYTES ((int64_t)1 << 32)
@@ -21,7 +21,7 @@
 typedef struct run {
     const call *c;
     const computation *what;
-    int64_t most; /* elements of a piece */
+    int64_t most; /* maximum elements of a piece */
     int flags;
 } run;
 
@@ -40,9 +40,7 @@ static mylib_status run_once(run *r)
     return status;
 }
 
-/*
- * Runs over `count` elements of the call's arrays: in one go, or in pieces of the outermost axis.
- */
+/* Runs over `count` elements of the call's arrays: at once, or in pieces of the outermost axis. */
 static int run_in_pieces(run *r, int64_t count)
 {
     const mylib_array *out = &r->c->arrays[0];
@@ -61,7 +59,9 @@ static int run_in_pieces(run *r, int64_t count)
     int64_t step = each >= r->most ? 1 : r->most / each;
     char *data[1 + MYLIB_PROGRAM_MAX_INPUTS];
     int64_t stride[1 + MYLIB_PROGRAM_MAX_INPUTS], unused;
-    /* Each array's size along the dimension, in dimensions of our own: these are host arrays. */
+    /*
+     * Each array's size along the dimension, in our own copy of the shape: these are host arrays.
+     */
     int64_t *piece[1 + MYLIB_PROGRAM_MAX_INPUTS];
     for (int k = 0; k < arrays; k++) {
         const mylib_array *a = &r->c->arrays[k];
@@ -86,7 +86,7 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
-/* Computes `count` elements, and releases the GIL where it pays. */
+/* Computes `count` elements, and releases the GIL if that pays. */
 static int compute(const call *c, const computation *what, int64_t count, int is_new,
                    int *flags_ret)
 {
@@ -97,7 +97,7 @@ static int compute(const call *c, const computation *what, int64_t count, int is
     if (count < RELEASE_GIL_COUNT && c->device.kind == MYLIB_CPU) {
         result = check_status(c->state, run_once(&r));
     } else {
-        /* Into an old array in one go: a later piece would be refused too late. */
+        /* Write an existing array at once: a later piece would be refused too late. */
         const int has_pieces = !c->on_gpu && (is_new || !what->may_refuse);
         if (has_pieces && c->device.kind == MYLIB_CPU) {
             r.most = PIECE_WORK / what->steps;
@@ -115,7 +115,7 @@ static int compute(const call *c, const computation *what, int64_t count, int is
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
-/* Returns whether all inputs have all axes, with strides that never grow: the usual case. */
+/* Returns whether all inputs have all axes, in descending order of strides: the usual case. */
 static int is_in_c_order(const call *c, int ndim)
 {
     for (int k = 1; k <= c->inputs; k++) {
@@ -157,8 +157,8 @@ PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, in
 }
 
 /*
- * Takes `out` if type, shape and place are right, and it overlaps no input, or exactly.  Programs
- * also write one that overlaps: they compute into a new array first.
+ * Takes `out` if type, shape and place are right, and it is exactly an input or overlaps none.
+ * Programs accept any overlap: they compute into a new array first.
  */
 static outcome take_output(call *c, const computation *what, int ndim, const int64_t *shape,
                            int64_t count, PyObject *out, int *is_copied_ret)
@@ -169,7 +169,7 @@ static outcome take_output(call *c, const computation *what, int ndim, const int
         return OTHER_OUT;
     const int is_shared = count != 0 && overlaps_itself(a);
     *is_copied_ret = count != 0 && (is_shared || needs_copy(c));
-    /* A GPU writes elements that share memory in no order; NumPy finds overlap exactly. */
+    /* A GPU writes elements that share memory in undefined order; NumPy detects overlap exactly. */
     return *is_copied_ret && (what->program == NULL || (is_shared && c->on_gpu)) ? OTHER_OUT : DONE;
 }
 
@@ -230,8 +230,8 @@ static mylib_type float_of(mylib_type type)
 }
 
 /*
- * Chooses the float type for integers, by each operand: of i8 and u8 it is f16, though their common
- * type is i16.  Of bools the common type decides, which is that of a number beside them.
+ * Chooses the float type for integers, by each operand: for i8 and u8 it is f16, though their
+ * common type is i16.  For bools the common type decides: a number beside them sets it.
  */
 static mylib_type choose_float(const call *c, mylib_type common)
 {
@@ -253,7 +253,7 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
     const uint8_t *results = result_types[what->op];
     int weak = -1, integers = 0;
     int is_typed = 0, num = -1; /* NumPy's number of the type */
-    int has_twin = 0;           /* a type as long long, which is another's twin */
+    int has_twin = 0;           /* a type like long long, which has a twin of the same size */
     mylib_type type = MYLIB_BOOL;
     for (int k = 0; k < c->inputs; k++) {
         const operand *o = &c->operands[k];
@@ -271,7 +271,7 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
             type = a->type;
         } else if (!c->on_gpu && o->num != num &&
                    (has_twin || is_twin || is_complex != (kind_of_type(type) == KIND_COMPLEX))) {
-            return OTHER_TYPE; /* NumPy chooses a twin, and makes complex numbers faster */
+            return OTHER_TYPE; /* NumPy chooses between twins, and makes complex numbers faster */
         } else if (a->type != type) {
             if (promote(type, a->type, &type) < 0)
                 return FAILED;
@@ -288,7 +288,7 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
         if (c->on_gpu && refuse_bool(what->op) < 0)
             return FAILED;
         if (!c->on_gpu && !mylib_op_compares(what->op))
-            return OTHER_TYPE; /* NumPy refuses some, and chooses among floats for others */
+            return OTHER_TYPE; /* NumPy refuses some, and chooses a float type for others */
         type = MYLIB_I8;
     }
     if (is_true_division && kind_of_type(type) == KIND_INT)
@@ -305,8 +305,8 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
 }
 
 /*
- * Makes a Python number a bool: of a logical operation's operand only the truth counts, whatever
- * the type of the others.  OTHER_NUMBER for ints of more than 64 bits, as NumPy refuses them.
+ * Makes a Python number a bool: only the truth of a logical operation's operand matters, whatever
+ * the type of the others.  OTHER_NUMBER for ints of more than 64 bits, which NumPy refuses.
  */
 static outcome take_truth(call *c, int k)
 {
@@ -351,7 +351,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
             if (!find_exact(args[k], what.type, c.operands[k].value))
                 return OTHER_NUMBER;
         } else if (take_value(&c, k, what.type) < 0) {
-            /* The slow path knows what such a comparison gives. */
+            /* The slow path knows the result of such a comparison. */
             if (!mylib_op_compares(op) || !PyErr_ExceptionMatches(state->out_of_range))
                 return FAILED;
             PyErr_Clear();
@@ -393,7 +393,7 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
 
 #define MOST_INPUTS 3
 
-/* Takes the arguments of `name`(), which are `count` arrays. */
+/* Takes the arguments of `name`(): `count` arrays. */
 static int take_all(call *c, PyObject *args, Py_ssize_t count, const char *name)
 {
     if (PyTuple_GET_SIZE(args) == count)
@@ -437,7 +437,7 @@ static PyObject *select_function(PyObject *module, PyObject *args)
     return finish(&c, status);
 }
 
-/* Chooses the type of a selection's result, and gives it to the Python numbers. */
+/* Chooses the type of a selection's result, and converts Python numbers to it. */
 static outcome choose_selected(call *c, mylib_type *type_ret)
 {
     int weak = -1, is_typed = 0;
@@ -445,7 +445,7 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
     for (int k = 1; k < c->inputs; k++) {
         const mylib_type own = c->arrays[1 + k].type;
         if (!c->on_gpu && !c->operands[k].is_weak && c->operands[k].num != num_of_type(own))
-            return OTHER_TYPE; /* as long long, which is another's twin: NumPy chooses */
+            return OTHER_TYPE; /* like long long, which has a twin: NumPy chooses */
         if (c->operands[k].is_weak)
             weak = (int)c->operands[k].number;
         else if (!is_typed)
@@ -526,8 +526,9 @@ static int copy_part(core_state *state, PyObject *result, PyObject *source, int 
 }
 
 /*
- * Finds the strides that NumPy gives joined Arrays: the axes sorted by the strides of all, C order
- * where those disagree.  Unlike its iterator (output_strides()), it begins with the slowest axis.
+ * Finds the strides that NumPy gives joined Arrays: axes sorted by the strides of all, in C order
+ * where these disagree.  Unlike NumPy's iterator (output_strides()), it begins with the slowest
+ * axis.
  */
 static void joined_strides(PyObject *arrays, int ndim, const int64_t *shape, mylib_type type,
                            int64_t *strides)

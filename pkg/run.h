@@ -14,17 +14,17 @@ typedef struct computation {
     const mylib_program *program; /* NULL: `op`, in `type` */
     mylib_op op;
     mylib_type type;
-    int is_mixed; /* a signed integer and a u64 are compared, which have no common integer type */
+    int is_mixed; /* compares a signed integer with a u64, which have no common integer type */
     mylib_type result_type;
     int result_num; /* NumPy's number of the type of a new host array */
     int steps;
-    int may_refuse;   /* some elements, before it writes any */
-    const char *name; /* which reports the floating-point flags of host arrays */
+    int may_refuse;   /* some elements, before writing any */
+    const char *name; /* for reports of the floating-point flags of host arrays */
 } computation;
 
 /*
- * Computes a call whose operands are taken and have their values, into `out` or, when that is NULL,
- * a new array of order 'C', 'F' or 'K' (a NumPy scalar for a host result without dimensions).
+ * Computes a call whose operands and values are set.  The result goes to `out` or, if that is NULL,
+ * to a new array of order 'C', 'F' or 'K' (a NumPy scalar for a host result without dimensions).
  */
 outcome run_call(call *c, const computation *what, char order, PyObject *out,
                  PyObject **result_ret);

@@ -23,8 +23,8 @@ int *collect_flags(int *flags)
 }
 
 /*
- * The inner loop of every ufunc.  NumPy calls it without the GIL for pieces of one dimension;
- * reduce and accumulate let the output overlap the first input, which mylib_map1() understands.
+ * The inner loop of every ufunc.  NumPy calls it without the GIL for one dimension at a time.
+ * reduce and accumulate let the output overlap the first input, which mylib_map1() supports.
  */
 static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)
 {
@@ -32,9 +32,9 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     int nin = mylib_op_arity(info->op);
     mylib_status status;
 
-    /* Dask calls with single elements to learn the type of a result; that must need no GPU. */
+    /* Dask calls with single elements to find the type of a result, which must not need a GPU. */
     int on_cpu = info->device.kind == MYLIB_CPU || dims[0] <= 1;
-    /* The library has no comparisons of bools, whose bytes need not be 0 and 1: as integers. */
+    /* Compare bools as integers: the library does not, and their bytes may differ from 0 and 1. */
     const int of_bools = info->type[0] == MYLIB_BOOL && mylib_op_compares(info->op);
     if (on_cpu && info->type[0] == info->type[1] && !of_bools) {
         status = mylib_map1(info->op, info->type[0], dims[0], args[nin], steps[nin], args[0],
@@ -62,7 +62,7 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
     }
 }
 
-/* One for each type, two more for long long, and two for comparisons of i64 with u64. */
+/* One per type, two more for long long, and two for comparisons of i64 with u64. */
 #define MAX_LOOPS (MYLIB_TYPE_COUNT + 4)
 
 /* NumPy keeps pointers to these arrays for as long as the ufunc lives. */
@@ -74,7 +74,7 @@ typedef struct ufunc_tables {
     char name[64];
 } ufunc_tables;
 
-/* Returns what to use instead of an operation that NumPy refuses for bools alone, else NULL. */
+/* Returns the alternative to an operation that NumPy refuses only for bools, else NULL. */
 static const char *instead_of_bool(mylib_op op)
 {
     switch ((int)op) {
@@ -102,7 +102,7 @@ int refuse_bool(mylib_op op)
 
 static PyUFunc_TypeResolutionFunc *default_resolver; /* the same for all ufuncs */
 
-/* Chooses the types of an operation that is refused for bools alone. */
+/* Chooses the types of an operation that is refused if all operands are bools. */
 static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArrayObject **operands,
                                 PyObject *given, PyArray_Descr **descrs)
 {
@@ -114,7 +114,7 @@ static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArr
     return default_resolver(ufunc, casting, operands, given, descrs);
 }
 
-/* Adds a loop: of one operation over inputs of these types, under NumPy's numbers of types. */
+/* Adds a loop of one operation over inputs of these types, with NumPy's numbers of the types. */
 static void add_loop(ufunc_tables *t, int *loops, const loop_info *info, int nin, const int *nums)
 {
     t->info[*loops] = *info;
@@ -128,7 +128,7 @@ static void add_loop(ufunc_tables *t, int *loops, const loop_info *info, int nin
     ++*loops;
 }
 
-/* Returns NumPy's number of the same integer as long long, whose loop a dtype= or reduce needs. */
+/* Returns NumPy's number of the long long twin of an integer: dtype= and reduce need its loop. */
 static int long_long(int num)
 {
     return num == NPY_LONG ? NPY_LONGLONG : num == NPY_ULONG ? NPY_ULONGLONG : num;
@@ -136,7 +136,9 @@ static int long_long(int num)
 
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
 {
-    /* NumPy takes the first loop to which the inputs can be cast safely: by kind and size. */
+    /*
+     * NumPy takes the first loop to which the inputs cast safely: so order them by kind and size.
+     */
     static const mylib_type first[] = {
         MYLIB_BOOL, MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
         MYLIB_U64,  MYLIB_I64, MYLIB_U64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};

@@ -9,15 +9,15 @@
 /* Returns a new ufunc that computes `op` on `device`; it keeps `module` alive. */
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
 
-/* Returns -1 with a TypeError for operations that NumPy refuses to compute of bools; else 0. */
+/* Returns -1 with a TypeError for operations that NumPy does not define for bools; else 0. */
 int refuse_bool(mylib_op op);
 
-/* Reports floating-point flags that were raised, as np.errstate says: warns, raises, or calls. */
+/* Reports raised floating-point flags as np.errstate says: warns, raises, or calls a handler. */
 int report_flags(const char *name, int flags);
 
 /*
- * From now on the loops of this thread add the floating-point flags to `*flags`; for NULL they
- * leave them to NumPy, which reports under the ufunc's name.  Returns what was set before.
+ * From now on, the loops of this thread add the floating-point flags to `*flags`; for NULL they
+ * leave them to NumPy, which reports under the ufunc's name.  Returns the previous setting.
  */
 int *collect_flags(int *flags);
 

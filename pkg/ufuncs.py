@@ -1,9 +1,9 @@
 """The NumPy ufuncs of the operations: real `numpy.ufunc` objects, so that NumPy's protocols work.
 
-A ufunc is pickled as the name under which its module holds it; this is that module.  `add`, ...
-compute on the CPU; `add_cuda0`, ... on a GPU, for operands with rules of their own (pandas,
-xarray, Dask, subclasses of ndarray).  The ufuncs of `divide` and `power` are `trunc_divide` and
-`elementwise_power`: pandas replaces ufuncs named "divide" and "power" by its own operators.
+NumPy pickles a ufunc by its name in this module.  `add`, ... compute on the CPU; `add_cuda0`, ...
+on a GPU, for operands with rules of their own (pandas, xarray, Dask, subclasses of ndarray).  The
+ufuncs of `divide` and `power` are `trunc_divide` and `elementwise_power`: pandas replaces ufuncs
+named "divide" and "power" by its own operators.
 """
 
 from __future__ import annotations

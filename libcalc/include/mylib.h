@@ -5,19 +5,19 @@
  *
  * - A function that can fail returns a mylib_status.  Results go through the last parameters and
  *   are written only on MYLIB_OK, unless its comment says otherwise.  After a failure,
- *   mylib_last_message() tells what was given, what was expected and what would help.
+ *   mylib_last_message() says what was given, what was expected and what would help.
  * - A call uses at most 48 KB of the calling thread's stack, plus what the CUDA driver uses.
- * - The library never prints, exits, aborts or installs handlers, whatever it is given.
+ * - The library never prints, exits, aborts or installs handlers, whatever the arguments.
  * - Sizes count elements and are 64-bit; strides count bytes and may be zero or negative.
  * - Memory stays its owner's: the library keeps no pointer after a call returns, except that work
  *   on GPU memory is asynchronous and uses its operands until the stream has reached it.
  * - Every function may be called from any thread at any time.  Calls that write to the same memory
- *   must be ordered by the caller.  A thread cancelled (pthread_cancel) in a call on the CPU ends
- *   after the call; in a call that uses a GPU a thread must not be cancelled.
+ *   must be ordered by the caller.  A thread that is cancelled (pthread_cancel) in a call on the
+ *   CPU ends after the call.  Do not cancel a thread in a call that uses a GPU.
  * - The same operation on the same values gives the same bits on every processor, on every GPU,
  *   with any number of threads.  NaN results are NaN everywhere; their sign and payload may differ.
- * - The floating-point mode of the calling thread (rounding, denormal numbers as zeros, traps) does
- *   not matter and does not change: everything is computed in the default mode.
+ * - Every call computes in the default floating-point mode, whatever the mode of the calling thread
+ *   (rounding, denormal numbers as zeros, traps), and restores that mode.
  *
  * Nothing touches the GPU driver before the first call that needs a GPU.
  */
@@ -49,7 +49,7 @@ typedef enum mylib_status {
     MYLIB_OK = 0,
     MYLIB_ERR_ARGUMENT = 1,    /* an argument is wrong: NULL, out of range, shapes that disagree */
     MYLIB_ERR_UNSUPPORTED = 2, /* the operation is not defined for this element type */
-    MYLIB_ERR_NO_MEMORY = 3,   /* host or GPU memory ran out; the message has the sizes */
+    MYLIB_ERR_NO_MEMORY = 3,   /* host or GPU memory ran out; the message states the sizes */
     MYLIB_ERR_NO_DEVICE = 4,   /* no such device or driver, or built without CUDA */
     MYLIB_ERR_CUDA = 5,        /* a CUDA call failed; the message names the call and the error */
     MYLIB_ERR_OVERFLOW = 6,    /* the result of a scalar does not fit */
@@ -76,10 +76,10 @@ MYLIB_API const char *mylib_version(void);
  * i are signed (two's complement) and u unsigned integers; f are IEEE 754 binary16, 32 and 64; c
  * are complex numbers, stored as real part, imaginary part.  Values are pinned.
  *
- * A bool is one byte, 0 or 1: comparisons and logic give it, and selections take it.  Other bytes
- * are read as 1.  Of the other operations, add, maximum and fmax of bools are logical_or, multiply,
- * minimum and fmin logical_and, and absolute, floor, ceil, trunc and real give the bool itself; the
- * rest does not compute in bool, but mylib_map_as() converts it to 0 or 1.
+ * A bool is one byte, 0 or 1: comparisons and logic return it, and selections take it.  Other bytes
+ * are read as 1.  On bools, add, maximum and fmax are logical_or; multiply, minimum and fmin are
+ * logical_and; absolute, floor, ceil, trunc and real return the bool itself.  The other operations
+ * are not defined for bool; mylib_map_as() converts bools to 0 and 1 for them.
  */
 typedef enum mylib_type {
     MYLIB_I8 = 0,
@@ -138,19 +138,19 @@ typedef enum mylib_op {
     MYLIB_OP_logical_or = 19,
     MYLIB_OP_logical_xor = 20,
     MYLIB_OP_logical_not = 21,
-    /* Bits, of integers; of bools the logical operation. */
+    /* Bitwise operations of integers; on bools they are the logical operations. */
     MYLIB_OP_bitwise_and = 22,
     MYLIB_OP_bitwise_or = 23,
     MYLIB_OP_bitwise_xor = 24,
     MYLIB_OP_invert = 25,
     /*
-     * Shifts, of integers.  A count that is negative or not below the number of bits gives 0; to
-     * the right it gives -1 for negative numbers.
+     * Shifts of integers.  A count that is negative or not below the number of bits gives 0; a
+     * right shift of a negative number then gives -1.
      */
     MYLIB_OP_left_shift = 26,
     MYLIB_OP_right_shift = 27,
-    /* Functions, as NumPy defines them.  Of integers floor, ceil and trunc are the integers. */
-    MYLIB_OP_rint = 28, /* to the nearest integer, ties to even; integers are left to floor */
+    /* Functions, as NumPy defines them.  floor, ceil and trunc return integers unchanged. */
+    MYLIB_OP_rint = 28, /* to the nearest integer, ties to even; not for integers: use floor */
     MYLIB_OP_floor = 29,
     MYLIB_OP_ceil = 30,
     MYLIB_OP_trunc = 31,    /* toward zero */
@@ -158,10 +158,10 @@ typedef enum mylib_op {
     MYLIB_OP_signbit = 33,  /* bool */
     MYLIB_OP_copysign = 34, /* floats only: this and nextafter */
     MYLIB_OP_nextafter = 35,
-    MYLIB_OP_reciprocal = 36, /* of an integer 0: 0 */
+    MYLIB_OP_reciprocal = 36, /* 0 for the integer 0 */
     MYLIB_OP_positive = 37,
     MYLIB_OP_fmod = 38, /* has the sign of the dividend, as in C */
-    MYLIB_OP_fmin = 39, /* the other one if one is NaN */
+    MYLIB_OP_fmin = 39, /* the other operand if one is NaN */
     MYLIB_OP_fmax = 40,
     MYLIB_OP_isnan = 41, /* bool: this and the next two */
     MYLIB_OP_isinf = 42,
@@ -169,7 +169,7 @@ typedef enum mylib_op {
     MYLIB_OP_conjugate = 44,
     MYLIB_OP_real = 45, /* of the real type: this and imag */
     MYLIB_OP_imag = 46,
-    /* Elementary functions of floats, and where it is not said otherwise of complex numbers. */
+    /* Elementary functions of floats and, unless noted, of complex numbers. */
     MYLIB_OP_sin = 47,
     MYLIB_OP_cos = 48,
     MYLIB_OP_tan = 49,
@@ -195,9 +195,9 @@ typedef enum mylib_op {
     MYLIB_OP_arccosh = 69,
     MYLIB_OP_arctanh = 70,
     /*
-     * Integers have powers too, which wrap.  A negative exponent of integers, at any place, is
-     * MYLIB_ERR_DOMAIN before anything is written; on a GPU the call waits to find out.  Complex:
-     * 0 to a power with a positive real part is 0; any number to the power 0 is 1.
+     * Powers of integers wrap.  If any exponent of integers is negative, the call returns
+     * MYLIB_ERR_DOMAIN before it writes anything; on a GPU it waits to find out.  Complex: 0 to a
+     * power with a positive real part is 0; any number to the power 0 is 1.
      */
     MYLIB_OP_power = 71,
     MYLIB_OP_logaddexp = 72, /* log(e^a + e^b); floats only */
@@ -215,9 +215,9 @@ MYLIB_API int mylib_op_arity(mylib_op op);
 MYLIB_API int mylib_op_compares(mylib_op op);
 
 /*
- * Gives the element type of the result for inputs of 'type'.
- * Returns MYLIB_ERR_UNSUPPORTED if the operation is not defined for 'type'; the message lists the
- * types for which it is.  Pass NULL as result_ret to ask only that.
+ * Gives the element type of the result for inputs of 'type'.  Returns MYLIB_ERR_UNSUPPORTED if the
+ * operation is not defined for 'type'; the message lists the types for which it is.  Pass NULL as
+ * result_ret to check only that.
  */
 MYLIB_API mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret);
 
@@ -226,28 +226,27 @@ MYLIB_API mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_
 /* The kinds have DLPack's numbers. */
 typedef enum mylib_device_kind { MYLIB_CPU = 1, MYLIB_CUDA = 2 } mylib_device_kind;
 
-/* Something that has memory and computes.  index: 0 for the CPU, the CUDA ordinal for a GPU. */
+/* A device, which has memory and computes.  index: 0 for the CPU, the CUDA ordinal for a GPU. */
 typedef struct mylib_device {
     int32_t kind;
     int32_t index;
 } mylib_device;
 
 /*
- * The index of all CUDA GPUs together.  A call that computes with host arrays streams the elements
- * of 32 MiB of them or more through every GPU that can be used, each over its own bus, with as many
- * GPUs as threads at most (mylib_set_num_threads()).  Fewer elements, reductions and scalars go
- * through the first GPU.  The bits are the same.  The call waits for all GPUs, also after an error
- * of one.
+ * The index of all CUDA GPUs together.  A call that computes with 32 MiB of host arrays or more
+ * streams the elements through every usable GPU, each over its own bus.  It uses at most as many
+ * GPUs as threads (mylib_set_num_threads()).  Smaller arrays, reductions and scalars go through the
+ * first GPU.  The bits are the same.  The call waits for all GPUs, even if one of them fails.
  *
- * Memory, streams and arrays belong to one GPU: where one of them is meant, MYLIB_ALL_GPUS is
- * MYLIB_ERR_ARGUMENT.
+ * Memory, streams and arrays belong to one GPU: functions that take one of them return
+ * MYLIB_ERR_ARGUMENT for MYLIB_ALL_GPUS.
  */
 #define MYLIB_ALL_GPUS INT32_MAX
 
 /*
- * Counts the CUDA GPUs that can be used.  If there is none, writes 0 and returns
- * MYLIB_ERR_NO_DEVICE; the message says why: built without CUDA, no driver, a driver too old, or no
- * GPU.  The first call loads the driver.
+ * Counts the usable CUDA GPUs.  Without one, writes 0 and returns MYLIB_ERR_NO_DEVICE; the message
+ * says why: built without CUDA, no driver, a driver too old, or no GPU.  The first call loads the
+ * driver.
  */
 MYLIB_API mylib_status mylib_cuda_device_count(int *count_ret);
 
@@ -264,7 +263,7 @@ typedef struct mylib_device_info {
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
 /*
- * Checks that the CUDA GPU 'index' can be used; fails like mylib_cuda_device_info().  No waiting.
+ * Checks that the CUDA GPU 'index' is usable; fails like mylib_cuda_device_info().  Does not wait.
  */
 MYLIB_API mylib_status mylib_cuda_check_device(int index);
 
@@ -277,14 +276,14 @@ typedef struct mylib_config {
     const char *cuda_architectures; /* "90-real;120", as given to the build; "" without CUDA */
     const char *cuda_searched;      /* where the build searched for a CUDA toolkit */
     const char *cpu_level;          /* "x86-64-v3", "generic", ... */
-    int threads;                    /* the most that a large CPU operation uses */
+    int threads;                    /* the maximum for a large CPU operation */
 } mylib_config;
 
 MYLIB_API mylib_status mylib_get_config(mylib_config *config_ret);
 
 /*
- * Sets how many threads a large CPU operation uses at most, including the calling one.  It applies
- * to all callers, from their next call on.  At most 256 are used.
+ * Sets the maximum number of threads of a large CPU operation, including the calling thread.  It
+ * applies to all callers, from their next call on.  At most 256 threads are used.
  *
  * 0 restores the default: the first number of OMP_NUM_THREADS, or else one thread for each
  * processor that the process may use (by its affinity and its container's share of CPU time).  Any
@@ -293,18 +292,18 @@ MYLIB_API mylib_status mylib_get_config(mylib_config *config_ret);
  * Returns MYLIB_ERR_ARGUMENT if the number is negative.
  *
  * All callers share the other threads, which belong to the process and start when first needed.  If
- * the system refuses a thread, fewer compute.  A child of fork() keeps the number and starts
- * threads of its own.
+ * the system refuses to start a thread, fewer threads compute.  A child of fork() keeps the number
+ * and starts threads of its own.
  */
 MYLIB_API mylib_status mylib_set_num_threads(int threads);
 
-/* Stores the number that is in force, from 1 to 256: the last one set, or the default. */
+/* Stores the maximum in force, from 1 to 256: the last one set, or the default. */
 MYLIB_API mylib_status mylib_get_num_threads(int *threads_ret);
 
 /*
  * Restricts the CPU kernels to an x86-64 level, for tests and comparisons: "generic", "x86-64-v2",
- * "x86-64-v3", "x86-64-v4", or NULL for the best.  Results do not depend on it.
- * MYLIB_ERR_UNSUPPORTED when this processor or build does not have the level.
+ * "x86-64-v3", "x86-64-v4", or NULL for the best.  Results do not depend on it.  Returns
+ * MYLIB_ERR_UNSUPPORTED if this processor or build does not have the level.
  */
 MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
 
@@ -313,8 +312,8 @@ MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
 /*
  * mylib_alloc() allocates nbytes of uninitialised memory on 'device', aligned to at least 64 bytes
  * (256 on a GPU).  GPU memory comes from the driver's stream-ordered pool; work on 'stream' may use
- * it at once.  nbytes may be 0; free that pointer too.  The message of MYLIB_ERR_NO_MEMORY has the
- * sizes.
+ * it at once.  nbytes may be 0; free that pointer too.  If memory runs out (MYLIB_ERR_NO_MEMORY),
+ * the message states the sizes.
  *
  * mylib_free() frees it; NULL is allowed.  GPU memory is freed in the order of 'stream'.  Returns
  * MYLIB_ERR_ARGUMENT if mylib_alloc() did not give the pointer on that GPU, or if it was freed
@@ -370,8 +369,8 @@ MYLIB_API mylib_status mylib_stream_wait(mylib_device device, void *stream,
 /* The memory of a GPU, in bytes.  'used' and 'held' count only this library's pool. */
 typedef struct mylib_memory_info {
     uint64_t used_nbytes;  /* allocated by mylib_alloc() and not yet freed */
-    uint64_t held_nbytes;  /* allocated by the driver: 'used', and memory kept for later calls */
-    uint64_t limit_nbytes; /* see mylib_cuda_set_memory_limit(); UINT64_MAX is none */
+    uint64_t held_nbytes;  /* taken from the driver: 'used', and memory kept for later calls */
+    uint64_t limit_nbytes; /* see mylib_cuda_set_memory_limit(); UINT64_MAX: no limit */
     uint64_t free_nbytes, total_nbytes; /* of the whole GPU, as the driver says */
 } mylib_memory_info;
 
@@ -412,9 +411,9 @@ typedef struct mylib_array {
 } mylib_array;
 
 /*
- * Tells whether an array overlaps itself: *overlaps_ret is 1 if elements of it share bytes, as with
- * stride 0, and 0 if not.  Exact, except that strides too intricate to decide count as overlap.
- * Reads no element, and needs no GPU.  MYLIB_ERR_ARGUMENT for NULL, and as mylib_map() returns it.
+ * Sets *overlaps_ret to 1 if elements of the array share bytes, as with stride 0, else to 0.
+ * Exact, except that strides too intricate to decide count as overlap.  Reads no element, and needs
+ * no GPU.  Returns MYLIB_ERR_ARGUMENT for NULL, and for arrays for which mylib_map() returns it.
  */
 MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *overlaps_ret);
 
@@ -428,8 +427,8 @@ MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *over
  * element type, and 'out' has the type that mylib_op_result_type() gives.  Comparisons also take a
  * signed integer and a u64, in either order, and compare them exactly.
  *
- * The arrays may be in these places; the call never moves them silently, and returns
- * MYLIB_ERR_ARGUMENT for anything else:
+ * The call never moves arrays silently.  They must be in one of these places, or it returns
+ * MYLIB_ERR_ARGUMENT:
  * - All in host memory, and device is the CPU.  Large arrays are computed by several threads.
  *   Floating-point flags are raised in the calling thread, as if it had computed alone.
  * - All in host memory, and device is a GPU, or all GPUs (MYLIB_ALL_GPUS).  The elements are
@@ -437,16 +436,16 @@ MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *over
  *   error the content of 'out' is undefined.  Flags are raised too, except FE_UNDERFLOW and
  *   FE_INEXACT.
  * - All on the GPU 'device'.  The work is enqueued on 'stream' (a cudaStream_t; NULL is the legacy
- *   default stream).  The call does not wait; if the kernel fails, the next call that waits says
- *   so. An input without dimensions may be in host memory: the call reads its value before it
+ *   default stream).  The call does not wait; if the kernel fails, the next call that waits reports
+ *   it.  An input without dimensions may be in host memory: the call reads its value before it
  *   returns.
  *
  * 'out' may be exactly an input (the same data, shape, strides and element size).  With any other
- * overlap the CPU computes one element after the other in C order, slowly, and a GPU returns
+ * overlap the CPU computes one element after the other in C order, slowly; a call on a GPU returns
  * MYLIB_ERR_ARGUMENT.  'out' may overlap itself (elements share bytes, as with stride 0) only on
  * the CPU, which then computes in that order too.
  *
- * Returns MYLIB_ERR_ARGUMENT also for NULL, a negative size, shapes that do not broadcast, and
+ * Also returns MYLIB_ERR_ARGUMENT for NULL, a negative size, shapes that do not broadcast, and
  * types that disagree; MYLIB_ERR_UNSUPPORTED if the operation is not defined for the type.  Only
  * calls that use a GPU return MYLIB_ERR_NO_DEVICE, MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY and
  * MYLIB_ERR_FORKED.
@@ -468,10 +467,10 @@ MYLIB_API mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void 
 
 /*
  * Does what mylib_map() does, but computes in 'type': inputs of other types are converted to it, as
- * C converts numbers.  A number becomes true as a bool if it differs from 0.  A float outside the
- * range of an integer type becomes the nearest integer of it, NaN the lowest, without a flag.  A
- * complex number loses its imaginary part.  'out' has the type that mylib_op_result_type() gives
- * for 'type'.
+ * C converts numbers.  To bool, a number is true if it differs from 0.  A float outside the range
+ * of an integer type becomes the nearest integer of the type, NaN the lowest; neither raises a
+ * flag.  A complex number loses its imaginary part.  'out' has the type that mylib_op_result_type()
+ * gives for 'type'.
  */
 MYLIB_API mylib_status mylib_map_as(mylib_op op, mylib_type type, mylib_device device, void *stream,
                                     const mylib_array *out, const mylib_array *in);
@@ -491,10 +490,10 @@ MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const myl
  * dst.  src and dst must be disjoint, or exactly the same with one type; dst must not overlap
  * itself.
  *
- * 'stream' belongs to dst's GPU if it is on one, else to src's, and orders the copy on both GPUs.
- * If either array is in host memory, the copy is complete on return; otherwise, and if it fills GPU
- * memory, it is only enqueued.  After an error the content of dst is undefined, and no work is left
- * in flight.
+ * 'stream' belongs to dst's GPU if dst is on one, else to src's, and orders the copy on both GPUs.
+ * A copy between GPU arrays, and one that fills a GPU array, is only enqueued; any other is
+ * complete on return.  After an error the content of dst is undefined, and no work is left in
+ * flight.
  *
  * Large host arrays move at the speed of the bus: pinned ones in place, others through the staging
  * buffers of mylib_map().
@@ -503,9 +502,9 @@ MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
                                         const mylib_array *src);
 
 /*
- * Writes out[i] = start + i * step to a one-dimensional array, computed in its type (f16 in f32,
- * rounded once), which is not bool.  start and step each point to one element of that type in host
- * memory; for f16, to f32 numbers.  For a GPU array the work is enqueued on 'stream'.
+ * Writes out[i] = start + i * step to a one-dimensional array of any type but bool, computed in
+ * that type (f16 in f32, rounded once).  start and step each point to one element of the type in
+ * host memory; for f16, to f32 numbers.  For a GPU array the work is enqueued on 'stream'.
  */
 MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start,
                                     const void *step);
@@ -548,12 +547,12 @@ typedef struct mylib_constant {
 typedef struct mylib_program mylib_program;
 
 /*
- * Makes a program of at least one step, and of up to MYLIB_PROGRAM_MAX_INPUTS inputs, also none.
- * Copies its arguments.  A program does not change; any number of threads may run it at once.
+ * Makes a program of at least one step, and of 0 to MYLIB_PROGRAM_MAX_INPUTS inputs.  Copies its
+ * arguments.  A program does not change; any number of threads may run it at once.
  *
- * Returns MYLIB_ERR_ARGUMENT for too many of something, NULL, an unknown operation or type, and an
- * operand that does not exist yet; MYLIB_ERR_UNSUPPORTED if an operation is not defined for its
- * type.  The message says which step it is (from 0).  Returns MYLIB_ERR_NO_MEMORY too.
+ * Returns MYLIB_ERR_ARGUMENT for a count above its maximum, NULL, an unknown operation or type, and
+ * an operand that does not exist yet; MYLIB_ERR_UNSUPPORTED if an operation is not defined for its
+ * type.  The message names the step (from 0).  Returns MYLIB_ERR_NO_MEMORY too.
  *
  * Free the program with mylib_program_free() when no call uses it any more; NULL is allowed.
  */
@@ -569,12 +568,13 @@ MYLIB_API mylib_status mylib_program_result_type(const mylib_program *program,
 
 /*
  * Computes out = program(in[0], ..., in[inputs - 1]), element by element, with the same bits as its
- * steps one after the other through mylib_map_as().  The inputs have the types that the program was
- * made for, and 'out' that of the result.  'in' may be NULL if there are no inputs.
+ * steps one after the other through mylib_map_as().  The inputs must have the types given to
+ * mylib_program_create(), and 'out' the type of the result.  'in' may be NULL if there are no
+ * inputs.
  *
  * Broadcasting, places, statuses, flags and overlap are those of mylib_map(), with two exceptions
- * for flags: steps that the result does not need raise none, and neither does a GPU that computes
- * more than one operation, even of host arrays.  A program of many steps may return
+ * for flags: steps that the result does not need raise none, and neither do programs of more than
+ * one operation on a GPU, even of host arrays.  A program of many steps may return
  * MYLIB_ERR_NO_MEMORY on the CPU too, before anything is written.
  */
 MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_device device,
@@ -595,10 +595,10 @@ typedef enum mylib_reduction {
  * Reduces the elements of 'in' along each dimension in which 'out' has the size 1.  In the others
  * 'out' has the sizes of 'in'.  An 'out' without dimensions reduces all of them.
  *
- * The inputs are converted to 'type' first, which is not bool.  Sums and products are carried in
- * i64 for i8 to i64 (and wrap), in u64 for u8 to u64, in f32 for f16, else in 'type' itself; minima
- * and maxima in 'type'.  'out' has the carrying type or 'type'; the result is converted to it, and
- * rounded once.  A sum of no elements is 0, a product 1; a minimum or maximum returns
+ * The inputs are converted to 'type' first, which must not be bool.  Sums and products are carried
+ * in i64 for i8 to i64 (and wrap), in u64 for u8 to u64, in f32 for f16, else in 'type' itself;
+ * minima and maxima in 'type'.  'out' has the carrying type or 'type'; the result is converted to
+ * it, and rounded once.  A sum of no elements is 0, a product 1; a minimum or maximum returns
  * MYLIB_ERR_ARGUMENT.
  *
  * The number of terms alone fixes the order of a reduction, so the bits are the same on every
@@ -610,9 +610,9 @@ typedef enum mylib_reduction {
  *   one is kept.
  * - Absent terms are left out, not added as 0.
  *
- * Complex minima and maxima are those of the terms from left to right instead: the first NaN, a
- * number with a NaN in either part; without any, the first of the least or greatest terms, which
- * compare equal and may differ in the signs of zeros.
+ * Complex minima and maxima combine the terms from left to right instead.  The result is the first
+ * term with a NaN in either part; without NaNs, the first of the least or greatest terms (terms
+ * that compare equal may differ in the signs of zeros).
  *
  * Places, statuses and host inputs without dimensions are those of mylib_map().  Host arrays are
  * reduced on a GPU piece by piece, in about half a gibibyte of its memory at most; repeated
@@ -664,7 +664,7 @@ MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
  * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that divide, floor_divide,
  * remainder and reciprocal by zero return MYLIB_ERR_ZERO_DIVIDE, and the sqrt of a negative f64
  * MYLIB_ERR_DOMAIN.  The functions among the operations (exp, log, fmod, ...) return
- * MYLIB_ERR_DOMAIN where they have no value or a pole, and MYLIB_ERR_OVERFLOW where a result of
+ * MYLIB_ERR_DOMAIN where they have a pole or are undefined, and MYLIB_ERR_OVERFLOW if a result of
  * finite operands is too large.  Complex numbers are {real, imaginary}; their absolute value has
  * the imaginary part 0.
  */

@@ -1,5 +1,6 @@
 /*
- * bits.h - a function for one element, on the CPU or on CUDA; the bits of a float, and back.
+ * bits.h - how to declare a function of one element for CPU and CUDA; conversions between floats
+ * and their bits.
  */
 #ifndef MYLIB_BITS_H
 #define MYLIB_BITS_H
@@ -15,9 +16,9 @@
 #define MYLIB_FN_APART __attribute__((unused)) static __device__ __noinline__
 #else
 #define MYLIB_FN static inline
-/* For what is long and called from loops, which are vector code only if it is in line. */
+/* For long functions called from loops, which vectorize only if the call is inlined. */
 #define MYLIB_FN_IN_LINE static inline __attribute__((always_inline))
-/* For what is long and called from several functions. */
+/* For long functions with several callers. */
 #define MYLIB_FN_APART static __attribute__((noinline, unused))
 #endif
 

@@ -1,5 +1,5 @@
 /*
- * copy.c - mylib_copy_array(): checks, and the way from one place to another.
+ * copy.c - mylib_copy_array(): checks the arrays and picks the copy between their devices.
  */
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "internal.h"
 
 /*
- * Copies on one GPU with operand k of the layout replaced by memory without gaps, whose elements
- * have the type `to`.
+ * Copies on one GPU, with operand k of the layout replaced by contiguous memory.  Converts from
+ * type `from` to `to`.
  */
 static mylib_status copy_packed(mylib_device device, void *stream, const mylib_layout *layout,
                                 int k, void *packed, mylib_type to, mylib_type from)
@@ -25,9 +25,10 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
 }
 
 /*
- * Copies between two GPUs.  Contiguous memory of one type goes straight; otherwise the source's GPU
- * packs and converts, and the destination's unpacks.  'stream' is the destination's; the source's
- * GPU uses a stream of its own, ordered after earlier work on 'stream' and before the transfer.
+ * Copies between two GPUs.  Contiguous memory of one type is copied directly; otherwise the
+ * source's GPU packs and converts, and the destination's unpacks.  'stream' is the destination's;
+ * the source's GPU uses a stream of its own, ordered after earlier work on 'stream' and before the
+ * transfer.
  */
 static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
                                       mylib_device src_device, const mylib_layout *layout,
@@ -60,18 +61,18 @@ static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
 out:
     mylib_begin_cleanup();
     if (st != MYLIB_OK && packed != NULL)
-        (void)mylib_synchronize(dst_device, stream); /* it may still read the memory freed here */
+        (void)mylib_synchronize(dst_device, stream); /* the copy may still read `packed` */
     mylib_cuda_discard(src_device.index, packed, side);
     mylib_cuda_discard(dst_device.index, received, stream);
-    if (side != NULL && mylib_stream_destroy(src_device, side) != MYLIB_OK) /* once more */
+    if (side != NULL && mylib_stream_destroy(src_device, side) != MYLIB_OK) /* retry once */
         (void)mylib_stream_destroy(src_device, side);
     mylib_end_cleanup();
     return st;
 }
 
 /*
- * Copies a source that is repeated from the host: it crosses the bus once, and the GPU repeats it.
- * 'once' is the source with size 1 where it has stride 0.
+ * Copies a broadcast source from the host: each element crosses the bus once, and the GPU repeats
+ * it.  'once' is the source with size 1 in each dimension of stride 0.
  */
 static mylib_status copy_repeated(void *stream, const mylib_array *dst, const mylib_array *src)
 {

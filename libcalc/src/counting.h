@@ -1,7 +1,7 @@
 /*
  * counting.h - arithmetic on counts, sizes and indices that several files need.
  *
- * For C on the host.  A helper comes here when a second file wants it.
+ * For C on the host.
  */
 #ifndef MYLIB_COUNTING_H
 #define MYLIB_COUNTING_H
@@ -28,7 +28,7 @@ static inline size_t mylib_round_up_to_lines(size_t nbytes)
     return (nbytes + MYLIB_LINE_NBYTES - 1) / MYLIB_LINE_NBYTES * MYLIB_LINE_NBYTES;
 }
 
-/* Tells whether operand k is the same element for all. */
+/* Tells whether operand k is a single element, repeated for all. */
 static inline int mylib_layout_is_single(const mylib_layout *layout, int k)
 {
     for (int d = 0; d < layout->ndim; d++)

@@ -2,21 +2,23 @@
  * elementary.h - what the elementary functions mean for one element, once for the CPU and for
  * CUDA: op_s(x) for each function and each of the type suffixes of ops.h.
  *
- * The bits are the same everywhere, because every step is an operation that IEEE 754 defines:
- * + - * /, square root and fused multiply-add in a fixed order, and integer arithmetic on bits.
- * Only quotients that are rounded to f16 or f32 differ on a GPU, in a bit that does not count.
- * f16 and f32 are correctly rounded; f64 has the bound that stands beside each function.
+ * The bits are the same everywhere, because every step is integer arithmetic on bits or an
+ * operation that IEEE 754 defines: sum, difference, product, quotient, square root and fused
+ * multiply-add, in a fixed order.  Only quotients that are rounded to f16 or f32 differ on a GPU,
+ * in a bit that does not change the rounded result.  f16 and f32 are correctly rounded; the error
+ * of f64 is bounded beside each function.
  *
- * A function with hard arguments, which need a loop or a branch, defines op_easy_s(x), which is
- * vector code and gives some value for any x, op_is_hard_s(x), which is 0 or 1, and op_hard_s(x);
- * op_s(x) chooses.  MYLIB_HARD and MYLIB_HARD_BINARY list them, as X(op, s).
+ * A function with hard arguments, which need a loop or a branch, defines three functions:
+ * op_easy_s(x) is vector code and returns some value for any x, op_is_hard_s(x) returns 0 or 1, and
+ * op_hard_s(x) computes the hard ones.  op_s(x) chooses.  MYLIB_HARD and MYLIB_HARD_BINARY list
+ * them, as X(op, s).
  *
- * A function of f32 with a quick way has a function of the same arguments that gives a t_quick:
- * op_f32(x), or word that it does not know it.
+ * A function of f32 with a quick way defines another that takes the same arguments and returns a
+ * t_quick: the value of op_f32(x), or a mark that it is not known.
  *
- * A function that is long enough for two loops defines op_first_s(x), a t_dd, and
- * op_second_s(x, y, first), which has the bits of op_s(x, y) unless op_is_rare_s(x, y, first), 0 or
- * 1, is 1.  All three are vector code.  MYLIB_IN_TWO_STEPS lists them.
+ * A function that is long enough for two loops defines op_first_s(x), which returns a t_dd, and
+ * op_second_s(x, y, first), which returns op_s(x, y) unless op_is_rare_s(x, y, first) returns 1.
+ * All three are vector code.  MYLIB_IN_TWO_STEPS lists them.
  */
 #ifndef MYLIB_ELEMENTARY_H
 #define MYLIB_ELEMENTARY_H
@@ -40,20 +42,20 @@
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
     X(tan, f32) X(tan, f64)
-/* Those of two arguments. */
+/* Functions of two arguments with hard ones. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
     X(arctan2, f32) X(arctan2, f64)                                                                \
     X(logaddexp, f64)
 /* Those of them that also have a quick way, op_quick_s(x, y). */
 #define MYLIB_HARD_AND_QUICK_BINARY(X)                                                             \
     X(logaddexp, f32)
-/* Functions of f32 of which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
+/* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
     X(exp2) X(log10) X(sinh) X(arcsinh) X(arccosh) X(arctan) X(arccos)
-/* Functions of f32 with a quick way on the CPU, in pairs of f32, op_quick_f32(x). */
+/* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
-/* Those with a quick way on a GPU, and its name: of log and log1p it is in f64, fewer steps. */
+/* Functions of f32 with a quick way on a GPU, and its name: log and log1p compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \

@@ -1,8 +1,7 @@
 /*
  * exponents.c - refuses negative powers of integers, before anything is written.
  *
- * The least exponent of each power in a program is found by a reduction of its own.  On a GPU this
- * waits.
+ * A reduction finds the least exponent of each power in a program.  On a GPU the call waits for it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -80,7 +79,7 @@ static mylib_status check_input(mylib_type type, int k, mylib_device device, voi
     return check_values(&copy.program, device, stream, &l);
 }
 
-/* Checks what the statements before number `end` leave in a register. */
+/* Checks the values that the statements before number `end` leave in register `target`. */
 static mylib_status check_register(const mylib_program *program, int end, int target,
                                    mylib_device device, void *stream, const mylib_layout *layout)
 {

@@ -2,26 +2,27 @@
  * flags.h - this thread's floating-point flags (FE_INVALID and so on) and its mode, cheaply.
  *
  * The mode is how results are rounded, whether denormal numbers count as zeros, and which
- * exceptions trap.  Callers may have changed it (what is built with -ffast-math does so when it is
- * loaded), so every entry point that computes enters the default mode, in which bits are the same
- * everywhere, and leaves it in the end: the caller has its mode again, and its flags and new ones.
+ * exceptions trap.  Callers may have changed it (a library built with -ffast-math does so when it
+ * is loaded).  So every entry point that computes enters the default mode, in which bits are the
+ * same everywhere, and leaves it in the end.  That restores the caller's mode and keeps all flags,
+ * old and new.
  *
  * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.
  * The functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding
- * small arrays.  They know nothing of denormal numbers.
+ * small arrays, and they do not cover the mode for denormal numbers.
  */
 #ifndef MYLIB_FLAGS_H
 #define MYLIB_FLAGS_H
 
 #include <fenv.h>
 
-/* Compilers do not know that arithmetic raises flags: what is stored or loaded must not pass. */
+/* Compilers do not know that arithmetic raises flags: this stops loads and stores from moving. */
 #define MYLIB_FLAGS_BARRIER() __asm__ volatile("" ::: "memory")
 
 #if defined(__x86_64__)
 
 #include <xmmintrin.h>
-#define MYLIB_ALL_FLAGS 0x3fu      /* that of denormal operands, which FE_* do not name, too */
+#define MYLIB_ALL_FLAGS 0x3fu      /* with the flag of denormal operands, which has no FE_* */
 #define MYLIB_DEFAULT_MODE 0x1f80u /* to nearest, denormal numbers are kept, nothing traps */
 typedef unsigned mylib_mode;
 static inline int mylib_test_flags(void)
@@ -115,7 +116,7 @@ static inline void mylib_leave_mode(mylib_mode mode)
     int flags = fetestexcept(FE_ALL_EXCEPT);
     fegetexceptflag(&raised, flags);
     fesetenv(&mode);
-    fesetexceptflag(&raised, flags); /* feraiseexcept() would trap where the caller's mode does */
+    fesetexceptflag(&raised, flags); /* feraiseexcept() would trap if the caller's mode traps */
 }
 
 #endif

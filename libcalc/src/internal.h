@@ -1,5 +1,5 @@
 /*
- * internal.h - what the library's own files share: errors, layouts, programs, and the two backends.
+ * internal.h - declarations that the library's files share: errors, layouts, programs, backends.
  *
  * Names that cross files begin with mylib_ and are hidden; nothing here is installed.
  */
@@ -36,8 +36,8 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 #define MYLIB_MESSAGE_SIZE 1024
 
 /*
- * Between these two, which nest, failures do not change this thread's message: the caller wants to
- * know why the call failed, not what failed while it cleaned up.
+ * Between these calls, which nest, failures do not change this thread's message: the caller wants
+ * to know why its call failed, not what failed during cleanup.
  */
 void mylib_begin_cleanup(void);
 void mylib_end_cleanup(void);
@@ -66,12 +66,12 @@ static inline int mylib_op_is_reversed(mylib_op op)
 }
 
 /*
- * Returns the operation whose kernels compute `op` in `type`: of a REVERSED row another one, which
- * takes the operands exchanged; of bools a logical one; else `op` itself.
+ * Returns the operation whose kernels compute `op` in `type`: for a REVERSED row another one, with
+ * the operands exchanged; for bools a logical one; else `op` itself.
  */
 static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 {
-    /* The rows from it to `op`. */
+    /* The number of rows from that operation to `op`. */
     enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2, LOGIC = 0, TEST = 0 };
     if (type == MYLIB_BOOL) {
         switch ((int)op) {
@@ -108,7 +108,7 @@ static inline int mylib_is_function(int op)
 /* Returns MYLIB_ERR_ARGUMENT if there is no such type. */
 mylib_status mylib_check_type(mylib_type type);
 
-/* Tells whether a type is that of signed integers. */
+/* Tells whether a type is a signed integer. */
 static inline int mylib_is_signed(mylib_type type)
 {
     return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
@@ -124,28 +124,28 @@ static inline mylib_type mylib_part_type(mylib_type type)
 mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
 
 /*
- * The opcodes of statements, fused ones too: the mylib_op values of rows that have kernels, and
- * these.
+ * The opcodes of statements and of fused statements: the mylib_op values of rows that have kernels,
+ * and these.
  */
 enum {
     /* Of fused statements (fused.h): */
-    MYLIB_OPCODE_TEST = 249,     /* 1 where operand[0] differs from 0, else 0; of the one type */
-    MYLIB_OPCODE_SET_MASK = 250, /* mask = operand[1]; the last result stays */
+    MYLIB_OPCODE_TEST = 249,     /* operand[0] differs from 0 ? 1 : 0, in the computed type */
+    MYLIB_OPCODE_SET_MASK = 250, /* mask = operand[1]; keeps the last result */
     /* Of statements: */
     MYLIB_OPCODE_CONVERT = 251, /* result = operand[0], converted to `type` */
     /* Of both.  A statement: operand[0] (bool) ? operand[1] : operand[2].  Fused, and step() of
        interpreter.cuh: mask ? operand[0] : operand[1]. */
     MYLIB_OPCODE_SELECT = 253,
     /* Of step() and of fused statements: */
-    MYLIB_OPCODE_NONE = 254, /* the first operand stays */
+    MYLIB_OPCODE_NONE = 254, /* keeps the first operand */
     MYLIB_OPCODE_LOAD = 255, /* the result is the operand; fused: operand[0] */
 };
 
 /* ---- Programs (program.c) ------------------------------------------------------------------ */
 
 /*
- * A program as it is run: validated, its values placed, each conversion a statement of its own.
- * Both backends trust what mylib_program_create() made.
+ * A compiled program: validated, with a register for each value and a statement for each
+ * conversion.  The backends do not check it again.
  */
 enum {
     MYLIB_VALUE_INPUT,
@@ -163,8 +163,8 @@ typedef struct mylib_value {
 #define MYLIB_MOST_OPERANDS 3 /* of a statement */
 
 /*
- * Reads operands of one type, `type`, and gives the type that mylib_op_result_type() tells.  A
- * CONVERT reads a type other than `type`, except as the one statement of a copy.
+ * Reads operands of `type` and writes `result_type`, as mylib_op_result_type() returns it.  A
+ * CONVERT reads another type than `type`, except in a copy, whose one statement it is.
  */
 typedef struct mylib_statement {
     uint8_t opcode; /* a mylib_op, MYLIB_OPCODE_CONVERT or MYLIB_OPCODE_SELECT */
@@ -184,12 +184,12 @@ struct mylib_program {
     uint8_t result_type;       /* of the last statement, the only one with the target OUT */
     uint8_t max_register_size; /* bytes of the largest element that a register holds */
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
-    int flags; /* FE_*: raised when constants were converted, and so by every run with elements */
+    int flags; /* FE_* of the conversions of constants: every run with elements raises them */
     const mylib_program_constant *constant; /* `constants`, at most MYLIB_PROGRAM_MAX_CONSTANTS */
     const mylib_statement *statement;       /* `statements` */
 };
 
-/* The program of a single operation, where no memory is to be allocated. */
+/* The program of a single operation, which needs no allocation. */
 typedef struct mylib_operation {
     mylib_program program; /* points to the rest */
     mylib_statement statement[5];
@@ -202,10 +202,10 @@ typedef struct mylib_operation {
 mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, mylib_type type,
                                    const mylib_type *input_types);
 
-/* Tells whether op compares a signed integer with a u64, for which no one type is exact. */
+/* Tells whether op compares a signed integer with a u64: no single type holds both exactly. */
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types);
 
-/* Makes the program of such a comparison, which is exact. */
+/* Makes the exact program of such a comparison. */
 void mylib_operation_of_mixed_comparison(mylib_operation *operation, mylib_op op,
                                          const mylib_type input_types[2]);
 
@@ -242,10 +242,9 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
 int mylib_input_of_operand(const mylib_program *program, int k);
 
 /*
- * Makes one statement of a program that is a single operation, conversion or selection, each input
- * used once and converted at most once: its operands are the inputs as they are stored.  Whoever
- * runs it converts operand k to mylib_read_type() as it reads.  Returns 0 if the program is more
- * than that.
+ * Reduces a program to one statement whose operands are the inputs as stored; whoever runs it
+ * converts operand k to mylib_read_type() as it reads.  Returns 0 unless the program is a single
+ * operation, conversion or selection that uses each input once, converted at most once.
  */
 int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 
@@ -258,7 +257,7 @@ static inline mylib_statement mylib_conversion(mylib_type to, mylib_type from)
     return s;
 }
 
-/* Returns the type in which a statement needs operand k: a selection its condition as a bool. */
+/* Returns the type in which a statement needs operand k: bool for a selection's condition. */
 static inline mylib_type mylib_read_type(const mylib_statement *s, int k)
 {
     return s->opcode == MYLIB_OPCODE_SELECT && k == 0 ? MYLIB_BOOL : (mylib_type)s->type;
@@ -268,8 +267,9 @@ static inline mylib_type mylib_read_type(const mylib_statement *s, int k)
 
 /*
  * The operands of a program as one nest of loops: operand 0 is the output, the rest are the inputs,
- * broadcast.  Byte strides; dimension 0 is the outermost.  The rows of strides are the owner's, who
- * sets the pointer to them first: as many as there can be operands would take 17 KB of stack.
+ * broadcast.  Byte strides; dimension 0 is the outermost.  The owner supplies the rows of strides
+ * and sets the pointer to them first: rows for the maximum number of operands would take 17 KB of
+ * stack.
  */
 #define MYLIB_MAX_OPERANDS (1 + MYLIB_PROGRAM_MAX_INPUTS)
 
@@ -287,8 +287,8 @@ typedef struct mylib_layout {
 } mylib_layout;
 
 /*
- * Gives a layout so many rows of strides: `few`, which has MYLIB_FEW_ROWS, where these will do,
- * else from the heap.  MYLIB_ERR_NO_MEMORY.
+ * Gives a layout `rows` rows of strides: `few`, if its MYLIB_FEW_ROWS suffice, else heap memory.
+ * May return MYLIB_ERR_NO_MEMORY.
  */
 #define MYLIB_FEW_ROWS 6
 mylib_status mylib_take_many_rows(mylib_layout *layout, int rows);
@@ -304,7 +304,7 @@ static inline void mylib_free_rows(mylib_layout *layout, const mylib_strides *fe
         free(layout->strides);
 }
 
-/* Copies a layout, strides and all: *to has rows of its own. */
+/* Copies a layout and its strides; *to already has rows of its own. */
 void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);
 
 /*
@@ -314,23 +314,22 @@ void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs);
 
-/* "out", "in[0]", ...: what operands are called in messages; and layouts with other names. */
+/* Names of operands in messages: "out", "in[0]", ...; and layouts with other names. */
 extern const char *const mylib_operand_names[MYLIB_MAX_OPERANDS];
 mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *out,
                                      const mylib_array *in, int inputs, const char *const *names);
 
 /*
- * Reorders and merges the dimensions, and flips negative strides, without changing which elements
- * meet: the output's smallest stride becomes the innermost.  Only for operands that do not overlap.
+ * Reorders and merges the dimensions, and flips negative strides; corresponding elements still
+ * correspond.  The output's smallest stride becomes the innermost.  Only for operands that do not
+ * overlap.
  */
 void mylib_layout_simplify(mylib_layout *layout);
 
 /* Tells whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
-/*
- * Begins a layout with the dimensions of another one and so many operands, which are not set yet.
- */
+/* Begins a layout with the dimensions of another one; its operands are not set yet. */
 void mylib_layout_begin(mylib_layout *layout, const mylib_layout *like, int operands);
 
 /* Begins a layout of one dimension with n elements; its operands are not set yet. */
@@ -342,16 +341,16 @@ static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int o
     memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
 }
 
-/* Sets operand k: operand j of a layout of the same dimensions, ... */
+/* Sets operand k to operand j of a layout of the same dimensions. */
 void mylib_layout_set_operand(mylib_layout *layout, int k, const mylib_layout *from, int j);
-/* ... elements of 'size' bytes without gaps, in the layout's order, ... */
+/* Sets operand k to contiguous elements of 'size' bytes, in the layout's order. */
 void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t size);
-/* ... or one element of host memory. */
+/* Sets operand k to one element of host memory. */
 void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
 
 /*
  * Calls the task for pieces of the layout of at most 'most' elements and most_ndim dimensions, not
- * counting outer ones of size 1: halves the outermost dimension, and so on.  Stops at the first
+ * counting outer ones of size 1.  Halves the outermost dimension, recursively.  Stops at the first
  * failure; restores the layout.
  */
 typedef mylib_status mylib_layout_task(void *context, mylib_layout *piece);
@@ -366,10 +365,10 @@ typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } my
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
                                    size_t in_size);
 
-/* Tells what mylib_overlaps_itself() does, of elements of 'size' bytes. */
+/* Does what mylib_overlaps_itself() does, for elements of 'size' bytes. */
 int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
 
-/* Finds the lowest and the past-the-end address of operand k, of elements of 'size' bytes. */
+/* Finds the lowest and the past-the-end address of operand k, whose elements have 'size' bytes. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,
                          const char **end);
 
@@ -377,13 +376,14 @@ void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const c
 #define MYLIB_SHAPE_TEXT 128
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape);
 
-/* Writes "cpu", "cuda:N", or whatever else the structure says. */
+/* Writes "cpu", "cuda:N", or the fields of an unknown device. */
 #define MYLIB_DEVICE_TEXT 32
 const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device);
 
 /*
- * Limits that no array in memory meets, and within which sums and products of counts, sizes and
- * distances fit 64 bits: elements, and bytes from the first to the last one in memory.
+ * Limits on the number of elements, and on the bytes from the first to the last one in memory.  No
+ * array in memory reaches them; within them, sums and products of counts, sizes and distances fit
+ * 64 bits.
  */
 #define MYLIB_MAX_COUNT ((int64_t)1 << 52)
 #define MYLIB_MAX_REACH ((int64_t)1 << 61)
@@ -393,21 +393,21 @@ int64_t mylib_element_count(int ndim, const int64_t *shape);
 
 /*
  * Tells whether all elements, of 'size' bytes, lie within MYLIB_MAX_REACH of each other and within
- * the address space.  There are elements.
+ * the address space.  The array must not be empty.
  */
 int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
                     size_t size);
 
 /*
- * MYLIB_ERR_ARGUMENT when the array's fields are out of range, or its strides lead to where no
- * memory can be.
+ * Returns MYLIB_ERR_ARGUMENT if the array's fields are out of range, or its strides lead outside
+ * the address space.
  */
 mylib_status mylib_check_array(const char *name, const mylib_array *array);
 
 /*
- * Writes the strides of an array that has been checked: C order without gaps when it gives none.  A
- * stride that no element uses (along an axis of length 1, of an array without elements) may be
- * anything in the array, and is 0 here.
+ * Writes the strides of a checked array; contiguous C order if it has none.  Writes 0 for strides
+ * that no element uses (along an axis of length 1, or of an empty array): the array may have any
+ * value there.
  */
 void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]);
 
@@ -417,19 +417,19 @@ static inline int mylib_is_same_place(mylib_device a, mylib_device b)
 }
 
 /*
- * MYLIB_ERR_ARGUMENT unless all arrays are in one place, host scalars of a GPU's output aside, and
- * can be computed with on 'device'.  names[k] is that of in[k].
+ * Returns MYLIB_ERR_ARGUMENT unless 'device' can compute with all arrays and they are in one place,
+ * except host scalars beside a GPU's output.  names[k] is the name of in[k].
  */
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
                                 int inputs, const char *const *names);
 
-/* Returns MYLIB_ERR_ARGUMENT if the device is neither the CPU nor a CUDA ordinal >= 0. */
+/* Returns MYLIB_ERR_ARGUMENT unless the device is the CPU or has a CUDA ordinal >= 0. */
 mylib_status mylib_check_device(mylib_device device);
-/* Does so too, but accepts MYLIB_ALL_GPUS: for the device on which a call computes. */
+/* Does the same, but accepts MYLIB_ALL_GPUS: for the device on which a call computes. */
 mylib_status mylib_check_device_of_call(mylib_device device);
-/* Returns the ordinal of a device; for all GPUs that of the first one. */
+/* Returns the ordinal of a GPU; for MYLIB_ALL_GPUS that of the first one. */
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
-/* Fails because MYLIB_ALL_GPUS was given in place of one device. */
+/* Fails because MYLIB_ALL_GPUS was given instead of one device. */
 mylib_status mylib_refuse_all_gpus(void);
 
 /* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
@@ -439,8 +439,8 @@ typedef void mylib_kernel(ptrdiff_t n, char *out, ptrdiff_t out_stride, const ch
                           ptrdiff_t a_stride, const char *b, ptrdiff_t b_stride);
 
 /*
- * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order that mylib.h gives; the result
- * has the carrying type.  A block of products reads the factors at 'b', others ignore it.
+ * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order of mylib.h; the result has the
+ * carrying type.  A reduction of products reads the second factors at 'b'; others ignore it.
  */
 #define MYLIB_BLOCK_TERMS 2048
 #define MYLIB_BLOCK_LANES 256
@@ -452,13 +452,13 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
                              const char *b, ptrdiff_t b_stride);
 
 /*
- * Computes n lines of the cache and stores them past it.  `out` is aligned to lines.  Operands have
- * the type of the output; their strides are MYLIB_LINE_NBYTES, or 0 for a line of one number.
+ * Computes n cache lines and stores them past the cache.  `out` is aligned to lines.  Operands have
+ * the type of the output; their strides are MYLIB_LINE_NBYTES, or 0 for one repeated line.
  */
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
-/* The kernels of one CPU level.  Lookups return NULL for what the table does not have. */
+/* The kernels of one CPU level.  Lookups return NULL for a combination without a kernel. */
 typedef struct mylib_cpu_level {
     const char *name;
     mylib_kernel *(*kernel)(mylib_op op, mylib_type type);
@@ -466,10 +466,10 @@ typedef struct mylib_cpu_level {
     void (*convert)(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t out_stride,
                     const char *a, ptrdiff_t a_stride);
     mylib_selection *(*selection)(mylib_type type);
-    /* Sums of all types, products of those that carry them, minima and maxima of all but f16. */
+    /* Sums of all types, products of the carrying types, minima and maxima of all types but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
     mylib_block_reduce *(*block_dot)(mylib_type type);       /* the sum of products: f32, f64 */
-    mylib_line_loop *(*lines)(mylib_op op, mylib_type type); /* of few operations */
+    mylib_line_loop *(*lines)(mylib_op op, mylib_type type); /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */
     t_f16 (*f16_from_f32)(float x);
@@ -479,14 +479,12 @@ typedef struct mylib_cpu_level {
 const mylib_cpu_level *mylib_cpu(void);
 
 /*
- * Runs a program over a layout in host memory, in any order, on as many threads as pay.
- * MYLIB_ERR_NO_MEMORY before anything is written; not for a mylib_operation.
+ * Runs a program over a layout in host memory, in any order, on as many threads as pay.  May return
+ * MYLIB_ERR_NO_MEMORY, before anything is written, except for a mylib_operation.
  */
 mylib_status mylib_cpu_run(const mylib_program *program, const mylib_layout *layout);
 
-/*
- * Does the same, one element after the other in the layout's order.
- */
+/* Does the same, one element after the other, in the layout's order. */
 mylib_status mylib_cpu_run_in_order(const mylib_program *program, const mylib_layout *layout);
 
 /* See mylib_arange(). */
@@ -494,7 +492,7 @@ void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, con
                       const void *step);
 
 /*
- * Does over host memory what mylib_cuda_program_reduce() does on a GPU; out_type may be any to
+ * Does in host memory what mylib_cuda_program_reduce() does on a GPU; out_type may be any type to
  * which store() narrows the carrying type.  After MYLIB_ERR_NO_MEMORY the output is undefined.
  */
 mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
@@ -502,19 +500,19 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
                               mylib_type out_type);
 
 /*
- * *value += the sum of n terms, summed in the documented order and rounded once; 'type' is that of
- * all.  MYLIB_ERR_NO_MEMORY, and *value is as before.
+ * Computes *value += the sum of n terms, all of 'type', in the documented order and rounded once.
+ * After MYLIB_ERR_NO_MEMORY *value is unchanged.
  */
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
-/* Returns how many threads the calling one may use, including itself. */
+/* Returns how many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
 /*
  * Calls task(context, thread, i) for i = 0 to n - 1 on at most `threads` threads, 0 to threads - 1,
- * in any order; on fewer where there are no more.  They compute in the default floating-point mode,
- * and their flags are raised in the calling thread.
+ * in any order; on fewer threads if the system has no more.  They compute in the default
+ * floating-point mode, and their flags are raised in the calling thread.
  */
 typedef void mylib_task(void *context, int thread, int64_t i);
 void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context);
@@ -525,7 +523,7 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-/* Scalar loops over strides: the counter and the branch would take as long as the operation. */
+/* Unrolls scalar loops over strides: counter and branch would take as long as the operation. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll_count(4)")
 #elif defined(__GNUC__)
@@ -535,9 +533,9 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 #endif
 
 /*
- * `statement` for n elements, each at i steps from pointers that `advance` moves two steps on; n
- * counts down.  The steps of a pointer wait for each other: one for each element would take longer
- * than a load and a store.
+ * Runs `statement` for n elements, two at a time: element i is i steps from the pointers, which
+ * `advance` moves by two steps; n counts down.  A pointer's steps depend on each other, and one
+ * step for each element would take longer than a load and a store.
  */
 #define IN_PAIRS(n, statement, advance)                                                            \
     UNROLLED for (; (n) >= 2; (n) -= 2, advance)                                                   \
@@ -552,18 +550,16 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret);
 mylib_status mylib_cuda_free(int device, void *ptr, void *stream);
-/*
- * Frees what a call had for itself, NULL allowed: leaves this thread's message as it is.
- */
+/* Frees temporary memory of a call, or NULL; keeps this thread's message. */
 void mylib_cuda_discard(int device, void *ptr, void *stream);
 mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                              const void *src, size_t nbytes, void *stream);
 mylib_status mylib_cuda_synchronize(int device, void *stream);
 
 /*
- * Enqueues a program over a layout of GPU memory and host scalars: inputs of any type that are the
- * same for all elements, like constants.  The layout is simplified; operand 0 is an input exactly,
- * or disjoint.
+ * Enqueues a program over a layout of GPU memory and host scalars (inputs of any type with one
+ * value for all elements, like constants).  The layout is simplified; operand 0 is exactly an
+ * input, or disjoint.
  */
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout);
@@ -573,9 +569,8 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
  */
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
 /*
- * The terms of a reduction that are an input's elements, or products of two inputs', converted to
- * `type` (that of mylib.h) and from there to the carrying one (f32 for minima of f16), in which the
- * reduction computes.
+ * The terms of a reduction: an input's elements, or products of two inputs' elements, converted to
+ * `type` (mylib.h) and then to `carrier`, in which the reduction computes (f32 for minima of f16).
  */
 typedef struct mylib_terms {
     mylib_type type, carrier;
@@ -584,40 +579,39 @@ typedef struct mylib_terms {
 } mylib_terms;
 
 /*
- * Reduces terms, operands 1 and 2 of the layout, GPU memory (and host scalars), to operand 0, which
- * has the stride 0 in the dimensions that are reduced: the last ones, in C order.  out_type is
- * operand 0's: one of the two of the terms.  The dimensions kept may be in any order, and so
- * simplified; there may be none of either kind.  Enqueued.
+ * Enqueues the reduction of terms, operands 1 and 2 of the layout (GPU memory or host scalars), to
+ * operand 0.  The reduced dimensions are the last ones, in C order; operand 0 has stride 0 there.
+ * out_type is operand 0's type: one of the two of the terms.  The kept dimensions may be in any
+ * order, and so simplified; either kind may be missing.
  */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);
 /*
- * The same for a result of one element, which goes to *result in host memory; operand 0's address
- * is not looked at.  Waits.
+ * Does the same for a result of one element, which goes to *result in host memory; operand 0's
+ * address is ignored.  Waits.
  */
 mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
                                        const mylib_terms *terms, mylib_layout *layout,
                                        mylib_type out_type, void *result);
 /*
- * Reduces what a program gives for each element of the layout, GPU memory (and host scalars), after
- * conversion to 'type' and from there to the type that carries the reduction (mylib.h).  Operand 0,
- * out_type and the dimensions are those of mylib_cuda_reduce().
+ * Reduces the values of a program over a layout of GPU memory and host scalars, converted to 'type'
+ * and then to the carrying type (mylib.h).  Operand 0, out_type and the dimensions are those of
+ * mylib_cuda_reduce().
  */
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
                                        mylib_layout *layout, int kept_ndim, mylib_type out_type);
 /*
- * The same for host arrays, of any size: their elements go to the GPU in pieces that are whole
+ * Does the same for host arrays, of any size: their elements go to the GPU in pieces that are whole
  * subtrees of the order.  Waits.
  */
 mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
                                     const mylib_program *program, mylib_type type,
                                     mylib_layout *layout, int kept_ndim, mylib_type out_type);
 /*
- * Copies between host memory and a GPU: operand 0 of the layout, which is simplified, from operand
- * 1, converted.  Exactly one of the two is in host memory; ordered on 'stream', and complete on
- * return.
+ * Copies operand 1 of a simplified layout to operand 0, converted.  Exactly one of the two is in
+ * host memory, the other on the GPU.  The copy is ordered on 'stream', and complete on return.
  */
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host);
@@ -625,7 +619,8 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step);
 /*
- * type is MYLIB_I64, MYLIB_F64 or MYLIB_C128; a, b and result point to one element in host memory.
+ * `type` is MYLIB_I64, MYLIB_F64 or MYLIB_C128; a, b and result point to one element in host
+ * memory.
  */
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result);
@@ -633,13 +628,13 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
 /* ---- Exponents (exponents.c) --------------------------------------------------------------- */
 
 /*
- * MYLIB_ERR_DOMAIN if a program over a layout raises integers to negative powers.  `device` is
- * where the layout's arrays are.
+ * Returns MYLIB_ERR_DOMAIN if a program over a layout raises integers to negative powers. `device`
+ * is the device of the layout's arrays.
  */
 mylib_status mylib_check_exponents(const mylib_program *program, mylib_device device, void *stream,
                                    const mylib_layout *layout);
 
-/* Returns MYLIB_ERR_DOMAIN, and says why. */
+/* Returns MYLIB_ERR_DOMAIN, with a message about the exponent. */
 mylib_status mylib_refuse_exponent(int64_t exponent);
 
 #ifdef __cplusplus

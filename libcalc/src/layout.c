@@ -9,7 +9,7 @@
 #include "counting.h"
 #include "internal.h"
 
-/* Marks a function that only failures call: it stays out of the way of the others. */
+/* Keeps functions that only failures call away from hot code. */
 #define COLD __attribute__((cold, noinline))
 
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape)
@@ -126,7 +126,7 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
            (uintptr_t)data >= (uintptr_t)below && (uintptr_t)data <= UINTPTR_MAX - (uintptr_t)above;
 }
 
-/* Says what is wrong with the shape or the strides of an array that has elements. */
+/* Fails with a message about the shape or the strides of an array that has elements. */
 COLD static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
 {
     char text[MYLIB_SHAPE_TEXT];
@@ -310,7 +310,7 @@ static void swap_dimensions(mylib_layout *l, int d, int e)
     }
 }
 
-/* Tells whether dimension d belongs outside e: the first operand whose strides differ decides. */
+/* Tells whether dimension d belongs outside e; the first operand whose strides differ decides. */
 static int is_outer(const mylib_layout *l, int d, int e)
 {
     for (int k = 0; k < l->operands; k++) {
@@ -340,7 +340,7 @@ void mylib_layout_simplify(mylib_layout *l)
     l->ndim = kept;
 
     for (int d = 0; d < l->ndim; d++) {
-        /* Walk the output upwards; if it does not move, the first input that does. */
+        /* Make the output's stride positive; if it is 0, that of the first input that moves. */
         int k = 0;
         while (k < l->operands - 1 && l->strides[k][d] == 0)
             k++;
@@ -471,16 +471,16 @@ void mylib_layout_extent(const mylib_layout *l, int k, size_t size, const char *
 }
 
 /*
- * Two elements meet when the distance of the operands' first elements is made up by steps along
- * their dimensions: sum of factor * steps, 0 <= steps <= most.  The search goes from the largest
- * factor to the smallest, and tries only as many steps as those that follow can still correct; in
- * memory that is laid out as usual these are one or two.
+ * Two elements overlap if steps along the dimensions make up the distance between the operands'
+ * first elements: sum of factor * steps, 0 <= steps <= most.  The search goes from the largest
+ * factor to the smallest, and tries only step counts that the smaller factors can still correct; in
+ * usual layouts these are one or two.
  */
 typedef struct steps {
     int64_t factor, most;
 } steps;
 
-/* Far more than usual layouts take; beyond it, the answer is "may overlap". */
+/* Far more than usual layouts need; beyond it, the answer is "may overlap". */
 #define MAX_TRIALS 2000
 
 /* Tells whether a sum can be in [low, high]. */
@@ -514,7 +514,7 @@ static int may_share_memory(const mylib_layout *l, int k, size_t out_size, size_
     int terms = 0, trials = 0;
     int64_t reach = 0, distance = (int64_t)((uintptr_t)l->data[k] - (uintptr_t)l->data[0]);
 
-    /* Bytes in - bytes out, with every step turned so that it adds. */
+    /* The distance in bytes, input - output, with every step made positive. */
     for (int side = 0; side < 2; side++) {
         for (int d = 0; d < l->ndim; d++) {
             int64_t stride = side == 0 ? l->strides[0][d] : -l->strides[k][d];
@@ -541,7 +541,7 @@ static int may_share_memory(const mylib_layout *l, int k, size_t out_size, size_
                     distance + (int64_t)in_size - 1, &trials);
 }
 
-/* Tells whether each step leads past all that the steps after it reach. */
+/* Tells whether each step clears the extent of all steps after it. */
 static int are_nested(const steps *term, int terms, int64_t extent)
 {
     for (int t = terms - 1; t >= 0; t--) {
@@ -563,7 +563,7 @@ int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *stride
         if (shape[d] > 1)
             term[terms++] = (steps){llabs(strides[d]), shape[d] - 1};
     }
-    if (are_nested(term, terms, nbytes)) /* C order, mostly */
+    if (are_nested(term, terms, nbytes)) /* usually in C order already */
         return 0;
     qsort(term, (size_t)terms, sizeof *term, larger_factor_first);
     if (are_nested(term, terms, nbytes))
@@ -571,8 +571,8 @@ int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *stride
     if (term[terms - 1].factor == 0)
         return 1;
     /*
-     * Else two elements share bytes if some steps bring them closer than an element: forwards in
-     * dimension t, neither way in those before it, and either way in those behind it.
+     * Otherwise two elements share bytes if some steps lead from one to less than an element from
+     * the other: no steps in the dimensions before t, forward in t, either direction after t.
      */
     for (int t = 0; t < terms; t++) {
         steps other[MYLIB_MAX_NDIM];

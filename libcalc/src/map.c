@@ -47,8 +47,7 @@ static mylib_status call_backend(const mylib_program *program, mylib_device devi
 }
 
 /*
- * Computes a program over arrays whose types and shapes have been checked, in the default
- * floating-point mode.
+ * Computes a program over arrays with checked types and shapes, in the default floating-point mode.
  */
 static mylib_status map_layout(const mylib_program *program, mylib_device device, void *stream,
                                const mylib_array *out, const mylib_array *in, mylib_layout *layout,
@@ -65,7 +64,7 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
     return st;
 }
 
-/* Tells whether a power of floats has the one exponent 2 in host memory: x^2 is x * x (power.h). */
+/* Tells whether op is a power of floats with the scalar 2 in host memory: x * x (power.h). */
 static int is_square(mylib_op op, mylib_type type, const mylib_array *in)
 {
     t_f16 half;
@@ -89,7 +88,7 @@ static int is_square(mylib_op op, mylib_type type, const mylib_array *in)
     }
 }
 
-/* mylib_map(), which ignores `type`, and mylib_map_as() when `converts`. */
+/* Does mylib_map(), which ignores `type`, or mylib_map_as() if `converts`. */
 static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device device,
                         void *stream, const mylib_array *out, const mylib_array *in)
 {
@@ -222,7 +221,7 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     return st;
 }
 
-/* Computes one dimension on the CPU; in the order of the elements if operands overlap. */
+/* Computes one dimension on the CPU; in element order if operands overlap. */
 static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *program,
                             mylib_layout *layout)
 {
@@ -273,7 +272,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     layout.strides[2][0] = b_stride;
     for (int k = 0; k < layout.operands; k++) {
         if (n == 1)
-            layout.strides[k][0] = 0; /* never used, and may be anything */
+            layout.strides[k][0] = 0; /* unused, and may have any value */
         else if (n > MYLIB_MAX_COUNT ||
                  !mylib_can_reach(layout.data[k], 1, layout.shape, layout.strides[k],
                                   (size_t)mylib_program_operand_size(program, k)))

@@ -1,8 +1,8 @@
 /*
  * ops.h - THE table: every element type, and every operation with the types it is defined for.
  *
- * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups are expansions of
- * it. To add an operation: its enumerator and meaning in mylib.h, a row here, a line for each class
+ * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups expand it.  To add
+ * an operation, write its enumerator and meaning in mylib.h, a row here, and a line for each class
  * of type in scalar_ops.h.  A row without its enumerator, or an enumerator without its row, does
  * not compile.
  *
@@ -29,12 +29,12 @@
     DT(c64, C64)                                                                                   \
     DT(c128, C128)
 
-/* All that arrays can hold: the types above, and those that no operation computes in. */
+/* All element types of arrays: those above, and those that no operation computes in. */
 #define MYLIB_STORED_TYPES(DT)                                                                     \
     MYLIB_TYPES(DT)                                                                                \
     DT(bool, BOOL)
 
-/* The class of a type, which names its family in scalar_ops.h and picks its form of kernel. */
+/* The class of a type: selects its family in scalar_ops.h and its kind of kernel. */
 #define MYLIB_CLASS_i8 SIGNED
 #define MYLIB_CLASS_i16 SIGNED
 #define MYLIB_CLASS_i32 SIGNED
@@ -60,8 +60,8 @@
 #define MYLIB_SET_ALL(X, op) MYLIB_SET_REAL(X, op) MYLIB_SET_COMPLEX(X, op)
 
 /*
- * AS(op, logical): the operations of bool, each with the one whose kernels compute it.  absolute
- * has none: it is a conversion to bool, and so are those that stand with it.
+ * AS(op, logical): the operations of bool, each with the operation whose kernels compute it.
+ * absolute has no kernel: it is a conversion to bool, and so are the operations listed with it.
  */
 #define MYLIB_BOOL_OPS(AS)                                                                         \
     AS(absolute, absolute)                                                                         \
@@ -85,14 +85,14 @@
     AS(invert, logical_not)
 
 /*
- * ROW(kind, op, set).  UNARY_REAL is UNARY with a result of the real type: it differs for complex
- * inputs only.  COMPARE and LOGIC are BINARY with a result of type bool, TEST is UNARY with one;
- * REVERSED is COMPARE by the operation two rows before, with the inputs exchanged: it has no
- * kernels of its own.  The order is the order of the enumerators.
+ * ROW(kind, op, set).  UNARY_REAL is UNARY with a result of the real type, which differs for
+ * complex inputs only.  COMPARE and LOGIC are BINARY with a result of type bool, TEST is UNARY with
+ * one; REVERSED is COMPARE by the operation two rows before, with the inputs exchanged: it has no
+ * kernels of its own.  The rows are in the order of the enumerators.
  *
- * Arithmetic and functions have kernels of their own, so that rows of functions leave the machine
- * code of arithmetic as it is: on the CPU those of cpu/kernels.c and cpu/elementary.c.  Plain
- * functions have their meaning in plain_functions.h, elementary ones in elementary.h.
+ * Arithmetic and functions have separate kernels (on the CPU in cpu/kernels.c and
+ * cpu/elementary.c), so that a new function does not change the machine code of arithmetic.  Plain
+ * functions are defined in plain_functions.h, elementary ones in elementary.h.
  */
 #define MYLIB_ARITHMETIC(ROW)                                                                      \
     ROW(BINARY, add, ALL)                                                                          \

@@ -1,7 +1,7 @@
 /*
  * plain_functions.h - what each plain function of ops.h means for one element, once for the CPU and
- * for CUDA: op_s(a) or op_s(a, b), as scalar_ops.h has it for arithmetic.  NumPy's meaning, to the
- * bit.
+ * for CUDA: op_s(a) or op_s(a, b), like arithmetic in scalar_ops.h.  The results are NumPy's, to
+ * the bit.
  */
 #ifndef MYLIB_PLAIN_FUNCTIONS_H
 #define MYLIB_PLAIN_FUNCTIONS_H
@@ -60,8 +60,8 @@ DEFINE_UNSIGNED_FUNCTIONS(u64, t_u64)
 /* ---- Floats -------------------------------------------------------------------------------- */
 
 /*
- * The neighbour of a in the direction of b, on their bits.  The order of floats is that of their
- * magnitudes, reversed where they are negative.  Of equal zeros NumPy gives a in f16, else b.
+ * Computes the neighbour of a in the direction of b from their bits.  Floats are ordered like the
+ * bits of their magnitudes, reversed if negative.  For equal zeros NumPy returns a in f16, else b.
  */
 #define DEFINE_NEXTAFTER(s, U, S, INFINITE, equal)                                                 \
     MYLIB_FN U nextafter_bits_##s(U a, U b)                                                        \
@@ -110,7 +110,7 @@ DEFINE_NEXTAFTER(f64, uint64_t, int64_t, 0x7ff0000000000000, b)
 DEFINE_FLOAT_FUNCTIONS(f32, t_f32, f)
 DEFINE_FLOAT_FUNCTIONS(f64, t_f64, )
 
-/* The CPU computes other functions of f16 by the kernels of f32, between two conversions. */
+/* The CPU computes other functions of f16 with f32's kernels, between two conversions. */
 MYLIB_FN t_f16 nextafter_f16(t_f16 a, t_f16 b)
 {
     t_f16 result = {nextafter_bits_f16(a.bits, b.bits)};
@@ -146,7 +146,7 @@ DEFINE_HALF_TEST(isfinite)
 
 /* ---- Complex ------------------------------------------------------------------------------- */
 
-/* The reciprocal is Smith's, as the quotient; the sign z / |z|, of infinite parts alone. */
+/* Reciprocals use Smith's method, like quotients.  sign is z / |z|; infinite parts decide alone. */
 #define DEFINE_COMPLEX_FUNCTIONS(s, C, T, r, f)                                                    \
     MYLIB_FN C rint_##s(C a) { return make_##s(rint_##r(a.re), rint_##r(a.im)); }                  \
     MYLIB_FN C positive_##s(C a) { return a; }                                                     \
@@ -187,7 +187,7 @@ DEFINE_COMPLEX_FUNCTIONS(c128, t_c128, t_f64, f64, )
 
 /* ---- Scalars ------------------------------------------------------------------------------- */
 
-/* As in scalar_ops.h, for the functions that i64 has. */
+/* exact_op(), as in scalar_ops.h, for the functions of i64. */
 EXACT_VALUE(floor, a)
 EXACT_VALUE(ceil, a)
 EXACT_VALUE(trunc, a)

@@ -1,9 +1,9 @@
 /*
- * program.c - programs: validated, and compiled to the statements that both backends run.
+ * program.c - validates programs and compiles them to the statements that both backends run.
  *
  * All steps are checked first, and trusted from then on.  Steps that the result does not need are
- * dropped.  Conversions become statements of their own, each made once.  Values keep a register
- * until their last use.  Time and memory are linear in the number of steps.
+ * dropped.  Each conversion becomes one statement, which all users share.  A value keeps its
+ * register until its last use.  Time and memory are linear in the number of steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "flags.h"
 #include "internal.h"
 
-/* Tells whether an operation in `type` is a conversion to bool. */
+/* Tells whether an operation in `type` amounts to a conversion to bool. */
 static int is_conversion(int op, int type)
 {
     return type == MYLIB_BOOL && mylib_op_base((mylib_op)op, MYLIB_BOOL) == MYLIB_OP_absolute;
@@ -63,7 +63,7 @@ static int step_arity(const mylib_step *s)
                                         : mylib_op_arity((mylib_op)s->op);
 }
 
-/* Checks step `index`, which follows `values` values, and gives its result type. */
+/* Checks step `index`, which follows `values` values, and returns its result type. */
 static mylib_status check_step(int index, const mylib_step *s, int values, uint8_t *type_ret)
 {
     int arity = step_arity(s);
@@ -106,10 +106,10 @@ static mylib_status check_step(int index, const mylib_step *s, int values, uint8
 
 /* A value that a statement reads: of an input, a constant or another statement. */
 typedef struct node {
-    mylib_value value; /* a register's index is known in the end */
-    int32_t last_use;  /* the statement; -1 is none */
-    int32_t converted; /* the first of the nodes that hold this one converted; -1 is none */
-    int32_t next;      /* the next of those of the same origin */
+    mylib_value value; /* a register's index is set last */
+    int32_t last_use;  /* number of the statement, or -1 */
+    int32_t converted; /* the first conversion of this node, or -1 */
+    int32_t next;      /* the next conversion of the same node, or -1 */
 } node;
 
 /* A statement over nodes. */
@@ -119,15 +119,15 @@ typedef struct draft {
 } draft;
 
 typedef struct compiler {
-    int constants; /* given, and converted ones after them */
+    int constants; /* the program's, then converted ones */
     int nodes, drafts, registers, free_registers;
-    int flags; /* that conversions of constants raised */
+    int flags; /* raised by conversions of constants */
     uint8_t max_register_size;
     mylib_program_constant constant[MYLIB_PROGRAM_MAX_CONSTANTS];
-    uint16_t new_index[MYLIB_PROGRAM_MAX_CONSTANTS]; /* of constants that are used, from 1; or 0 */
+    uint16_t new_index[MYLIB_PROGRAM_MAX_CONSTANTS]; /* of used constants, from 1; else 0 */
     node *node;
     draft *draft;
-    uint16_t *free_register; /* a stack: the last one freed is still in the cache */
+    uint16_t *free_register; /* a stack: the last freed is still cached */
 } compiler;
 
 static int32_t add_node(compiler *c, int kind, int type, int index)
@@ -151,7 +151,7 @@ static int32_t add_statement(compiler *c, int opcode, int type, int result_type,
     return result;
 }
 
-/* Converts a constant at once; the flags are kept, and raised by the runs of the program. */
+/* Converts a constant now; keeps the flags for the runs of the program to raise. */
 static int32_t convert_constant(compiler *c, mylib_value from, int type)
 {
     const mylib_mode mode = mylib_enter_mode();
@@ -200,7 +200,7 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
     if (s->op == MYLIB_STEP_CONVERT)
         return operand[0];
     if (is_conversion(s->op, s->type)) {
-        /* The bytes of an input need not be 0 and 1. */
+        /* An input's bytes may be other than 0 and 1. */
         const int32_t twice[2] = {operand[0], operand[0]};
         if (c->node[operand[0]].value.kind != MYLIB_VALUE_INPUT)
             return operand[0];
@@ -221,8 +221,8 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
 /* ---- Registers ----------------------------------------------------------------------------- */
 
 /*
- * Chooses the register of a result: that of an operand of the same size that dies here, or a free
- * one.
+ * Chooses the register of a result: that of an operand of the same size with its last use here, or
+ * a free one.
  */
 static int take_register(compiler *c, const draft *d, int32_t index)
 {
@@ -233,7 +233,7 @@ static int take_register(compiler *c, const draft *d, int32_t index)
         node *n = &c->node[d->operand[k]];
         if (n->value.kind == MYLIB_VALUE_REGISTER && n->last_use == index &&
             mylib_type_size((mylib_type)n->value.type) == size) {
-            n->last_use = -1; /* the register has been handed on */
+            n->last_use = -1; /* the result takes over the register */
             return n->value.index;
         }
     }
@@ -245,13 +245,13 @@ static void free_registers(compiler *c, const draft *d, int32_t index)
     for (int k = 0; k < d->operands; k++) {
         node *n = &c->node[d->operand[k]];
         if (n->value.kind == MYLIB_VALUE_REGISTER && n->last_use == index) {
-            n->last_use = -1; /* it may be an operand twice */
+            n->last_use = -1; /* free it once, even if it is an operand twice */
             c->free_register[c->free_registers++] = n->value.index;
         }
     }
 }
 
-/* Returns a value with its final index: used constants are numbered anew, without gaps. */
+/* Returns a value with its final index: used constants are renumbered without gaps. */
 static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
                                mylib_program_constant *constant)
 {
@@ -444,7 +444,7 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
     mylib_type result_type;
     RETURN_IF_ERROR(mylib_op_result_type(op, type, &result_type));
     if (is_conversion(op, type)) {
-        /* The bytes of a bool need not be 0 and 1. */
+        /* A bool's bytes may be other than 0 and 1. */
         const int is_bool = input_types[0] == MYLIB_BOOL;
         mylib_operation_of_conversion(o, type, is_bool ? MYLIB_U8 : input_types[0]);
         return MYLIB_OK;
@@ -469,7 +469,7 @@ int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types)
 
 /*
  * Makes select(x < 0, answer, op).  x is the signed input; op is computed in u64.  The answer is
- * that of -1 and 0, since every negative number compares with every u64 as these two do.
+ * that for -1 and 0, since every negative number compares with every u64 as they do.
  */
 void mylib_operation_of_mixed_comparison(mylib_operation *o, mylib_op op,
                                          const mylib_type input_types[2])

@@ -1,7 +1,7 @@
 /*
  * reduce.c - the entry points of reductions: check, lay out the loops, choose the backend, call it.
  *
- * cpu/reduce.c, cuda/reduce.c and cuda/reduce_pieces.c compute, in the order that mylib.h gives.
+ * cpu/reduce.c, cuda/reduce.c and cuda/reduce_pieces.c compute, in the order of mylib.h.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ static mylib_status check_types(mylib_reduction reduction, mylib_type type, myli
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for bool: reduce it as i64",
                           reduction_name(reduction));
-    /* A minimum of f16 is carried in f32, but is f16. */
+    /* A minimum of f16 is carried in f32, but the result is f16. */
     const int is_wide = reduction == MYLIB_SUM || reduction == MYLIB_PROD;
     const mylib_type wide = is_wide ? mylib_carrying_type(reduction, type) : type;
     if (out_type != type && out_type != wide)
@@ -57,9 +57,9 @@ static void swap_operands(mylib_layout *l, int a, int b)
 }
 
 /*
- * Splits the dimensions into the kept ones, in the order that suits the memory of the first input,
- * and the reduced ones in C order, of which only neighbours merge.  Operand 0 is out; it has
- * `extent` in each dimension of the layout, and elements.
+ * Splits the dimensions into kept ones, ordered by the strides of the first input, and reduced ones
+ * in C order, where only adjacent ones merge.  Operand 0 is out; it has `extent` in each dimension
+ * of the layout, and is not empty.
  */
 static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_t *extent,
                         int *kept_ndim_ret)
@@ -86,7 +86,7 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
     loops->count = l->count;
 
     first = loops->ndim;
-    if (l->count == 0) { /* no terms, whatever the other sizes are */
+    if (l->count == 0) { /* no terms, whatever the other sizes */
         loops->shape[first] = 0;
         for (int k = 0; k < l->operands; k++)
             loops->strides[k][first] = 0;
@@ -113,17 +113,18 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
 /* ---- What is reduced ----------------------------------------------------------------------- */
 
 /*
- * The values of a program for its inputs, broadcast against each other.  A GPU reduces them in one
- * launch if they are an input's elements, or products of two inputs': then `terms` says so too.
+ * The values of a program for its inputs, broadcast against each other.  If they are an input's
+ * elements, or products of two inputs', `terms` describes them and a GPU reduces them in one
+ * launch.
  */
 typedef struct values {
     const mylib_program *program;
-    mylib_type type; /* to which they are converted */
+    mylib_type type; /* of the terms: the values are converted to it */
     int inputs;
     const mylib_array *in;
     const char *const *names; /* of the inputs */
     const mylib_terms *terms; /* or NULL */
-    mylib_terms room;         /* for `terms` */
+    mylib_terms room;         /* storage for `terms` */
     int ndim;
     int64_t shape[MYLIB_MAX_NDIM];
     int64_t extent[MYLIB_MAX_NDIM]; /* of the output in each dimension */
@@ -211,11 +212,11 @@ static mylib_status check_shape(values *v, mylib_reduction reduction, const myli
 /* Makes the loops over the values: operand 0 is out, with stride 0 where it is reduced. */
 static mylib_status make_layout(const values *v, const mylib_array *out, mylib_layout *l)
 {
-    static char nothing; /* an address for values that are not in memory */
+    static char nothing; /* stands in for the address of `values` */
     const mylib_array whole = {&nothing, out->device, MYLIB_U8, v->ndim, v->shape, NULL};
     RETURN_IF_ERROR(mylib_layout_init(l, &whole, v->in, v->inputs));
     l->data[0] = out->data;
-    if (out->ndim > 0) /* else it is one element */
+    if (out->ndim > 0) /* otherwise all strides stay 0 */
         mylib_array_strides(out, l->strides[0]);
     else
         memset(l->strides[0], 0, sizeof l->strides[0]);
@@ -224,7 +225,7 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* Calls the backend for arrays that are where it computes. */
+/* Calls the backend. */
 static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
                                  int kept_ndim)
@@ -235,7 +236,7 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
         const int flags = mylib_test_flags();
         const mylib_status st =
             mylib_cpu_reduce(reduction, v->program, v->type, l, kept_ndim, out->type);
-        /* Minima and maxima of f16 are found in f32, and to widen a signaling NaN raises a flag. */
+        /* Minima and maxima of f16 are computed in f32; widening a signaling NaN raises a flag. */
         if (reduction >= MYLIB_MIN && v->terms != NULL && v->in[0].type == v->type)
             mylib_restore_flags(flags);
         return st;
@@ -249,7 +250,7 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
                                      kept_ndim, out->type);
 }
 
-/* Reduces arrays that are in one place, of sizes that fit. */
+/* Reduces arrays whose places and sizes have been checked. */
 static mylib_status reduce_layout(mylib_reduction reduction, const values *v, mylib_device device,
                                   void *stream, const mylib_array *out)
 {

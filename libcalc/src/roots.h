@@ -1,10 +1,10 @@
 /*
  * roots.h - inverses, quotients and square roots of f64, correctly rounded.
  *
- * A GPU's own have a branch for far exponents.  These have none, so that the steps of several
- * elements overlap.  |d| and |x| are between 2^-1000 and 2^1000, unless x is 0 or the value does
- * not count.  An estimate of 20 bits and a step of third order give 52 bits, of which the last step
- * rounds correctly: 4 * 10^10 values have been tried.
+ * CUDA's own functions branch for extreme exponents.  These do not, so that the steps of several
+ * elements overlap.  |d| and |x| must be between 2^-1000 and 2^1000, unless x is 0 or the caller
+ * ignores the result.  An estimate of 20 bits and a third-order step give 52 bits; the last step
+ * rounds correctly.  Tested with 4 * 10^10 values.
  */
 #ifndef MYLIB_ROOTS_H
 #define MYLIB_ROOTS_H
@@ -16,8 +16,8 @@
 #if defined(__CUDA_ARCH__)
 
 /*
- * 1 / d to 20 bits, and a little more.  Where the last bits of d are all ones, 1 / d is so little
- * above the middle of two doubles that a step from below would round it down.
+ * Returns 1 / d to 20 bits, biased upward.  If the last bits of d are all ones, 1 / d is so little
+ * above the midpoint of two doubles that a step from below would round it down.
  */
 MYLIB_FN double estimate_inverse(double d)
 {
@@ -33,7 +33,7 @@ MYLIB_FN double inverse_of(double d)
     return __fma_rn(inverse, __fma_rn(-d, inverse, 1), inverse);
 }
 
-/* n / d; what is left of n is not subnormal, or the value does not count. */
+/* Returns n / d, if the remainder n - d q is not subnormal. */
 MYLIB_FN double quotient_of(double n, double d)
 {
     const double inverse = inverse_of(d), q = n * inverse;

@@ -17,14 +17,14 @@ static mylib_status explain(mylib_status st, mylib_op op)
         return mylib_fail(st, "the result of %s is too large for a float", mylib_op_name(op));
     case MYLIB_ERR_ZERO_DIVIDE:
         return mylib_fail(st, "%s by zero", mylib_op_name(op));
-    case MYLIB_ERR_DOMAIN: /* of integers; functions and roots name their arguments */
+    case MYLIB_ERR_DOMAIN: /* integers only; messages of functions and roots name their arguments */
         return mylib_fail(st, "%s by a negative count", mylib_op_name(op));
     default:
         return st; /* the GPU backend has set its own message */
     }
 }
 
-/* Writes a number in as few digits as give it again when they are read. */
+/* Writes a number in the fewest digits that read back as the same number. */
 static void write_number(char text[32], double x)
 {
     for (int digits = 15; digits <= 17; digits++) {
@@ -35,8 +35,8 @@ static void write_number(char text[32], double x)
 }
 
 /*
- * The same for floats, or for the real parts of complex numbers and their imaginary parts: tells
- * for which arguments there is no value.
+ * Does the same for floats, or for complex numbers given by their real and imaginary parts: the
+ * message names the arguments for which the result is undefined.
  */
 static mylib_status explain_floats(mylib_status st, mylib_op op, const double real[2],
                                    const double *imaginary)
@@ -60,7 +60,7 @@ static mylib_status explain_floats(mylib_status st, mylib_op op, const double re
                             arity == 2 ? " and " : "", text[1]);
 }
 
-/* The same for integers. */
+/* Does the same for integers. */
 static mylib_status explain_i64(mylib_status st, mylib_op op, int64_t b)
 {
     if (st == MYLIB_ERR_OVERFLOW)
@@ -102,7 +102,7 @@ static mylib_status check(mylib_op op, mylib_device device, mylib_type type, con
     return st;
 }
 
-/* Functions give the same on the CPU and on a GPU, which has only to be there. */
+/* The CPU computes functions for a GPU too: the results are the same. */
 static int is_for_cpu(mylib_op op, mylib_device device)
 {
     return device.kind == MYLIB_CPU || mylib_is_function(op);
@@ -130,12 +130,12 @@ out:
     return explain_i64(st, op, b);
 }
 
-/* Runs the kernel of a type on one element; a result of another type is converted back. */
+/* Runs the kernel of a type on one element; converts a result of another type back. */
 static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
 {
     const mylib_cpu_level *cpu = mylib_cpu();
     mylib_type result_type = type;
-    t_c128 value; /* room for any */
+    t_c128 value; /* fits every type */
     const mylib_op base = mylib_op_base(op, type);
     const int is_reversed = mylib_op_is_reversed(op);
     (void)mylib_op_result_type(op, type, &result_type);
@@ -145,7 +145,7 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
         cpu->convert(type, result_type, 1, result, 0, to, 0);
 }
 
-/* Returns what a function of numbers reports. */
+/* Returns the status for a warning (warnings.h). */
 static mylib_status status_of_warning(int warning)
 {
     switch (warning) {
@@ -212,7 +212,7 @@ __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_dev
     result_ret[1] = result[1];
     return MYLIB_OK;
 out:
-    if (st != MYLIB_ERR_DOMAIN) /* which leaves arguments unread: they may be NULL */
+    if (st != MYLIB_ERR_DOMAIN) /* after other failures the arguments may be NULL */
         return explain(st, op);
     return explain_floats(st, op, (const double[]){a[0], last[0]}, (const double[]){a[1], last[1]});
 }

@@ -1,13 +1,13 @@
 /*
  * scalar_ops.h - what each operation of ops.h means for one element, once for the CPU and for CUDA.
  *
- * For each operation and type suffix s of its row this file defines  op_s(a, b)  or  op_s(a): one
- * line for each class of type (integers, floats, half, complex).  The meaning is NumPy's, to the
- * bit, except that `divide` on integers is C's.
+ * For each operation and type suffix s of its row this file defines op_s(a, b) or op_s(a): one line
+ * for each class of type (integers, floats, half, complex).  Results are NumPy's, to the bit,
+ * except that `divide` on integers is C's.
  *
- * The compilers are told not to contract a * b + c into a fused multiply-add: that is what makes
- * the results the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that
- * only an invalid operation raises FE_INVALID.
+ * The build tells compilers not to contract a * b + c into a fused multiply-add: results would not
+ * be the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that only an
+ * invalid operation raises FE_INVALID.
  */
 #ifndef MYLIB_SCALAR_OPS_H
 #define MYLIB_SCALAR_OPS_H
@@ -53,7 +53,7 @@ DEFINE_TRUTHS(f32, t_f32, IS_TRUE_NUMBER)
 DEFINE_TRUTHS(f64, t_f64, IS_TRUE_NUMBER)
 DEFINE_TRUTHS(c64, t_c64, IS_TRUE_COMPLEX)
 DEFINE_TRUTHS(c128, t_c128, IS_TRUE_COMPLEX)
-#ifdef __CUDACC__ /* the CPU has f32's kernels for f16, and u8's for bool */
+#ifdef __CUDACC__ /* the CPU uses f32's kernels for f16, and u8's for bool */
 DEFINE_TRUTHS(f16, t_f16, IS_TRUE_HALF)
 DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
 #endif
@@ -61,8 +61,8 @@ DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
 /* ---- Integers ------------------------------------------------------------------------------ */
 
 /*
- * Arithmetic is done on the unsigned type U and wraps; 1u * keeps types narrower than int from
- * being promoted to a signed int that could overflow.
+ * Arithmetic uses the unsigned type U and wraps; 1u * keeps types narrower than int from being
+ * promoted to a signed int that could overflow.
  */
 #define DEFINE_INTEGER(s, T, U)                                                                    \
     MYLIB_FN T add_##s(T a, T b) { return (T)(1u * (U)a + (U)b); }                                 \
@@ -90,7 +90,7 @@ DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
 #define DEFINE_SIGNED(s, T, U, MIN)                                                                \
     DEFINE_INTEGER(s, T, U)                                                                        \
     MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; }                           \
-    /* Bits are shifted in that equal the sign: all of them for counts that are too large. */      \
+    /* Shifts in copies of the sign bit; counts that are too large leave only those. */            \
     MYLIB_FN T right_shift_##s(T a, T b)                                                           \
     {                                                                                              \
         return (T)(a >> ((U)b < 8 * sizeof(T) ? (U)b : 8 * sizeof(T) - 1));                        \
@@ -160,11 +160,11 @@ DEFINE_UNSIGNED(u64, t_u64)
 /* ---- f32 and f64 --------------------------------------------------------------------------- */
 
 /*
- * Remainder and quotient as Python defines them for floats (CPython's float_divmod, which NumPy
- * follows): the remainder of fmod, moved to the sign of b; the quotient snapped to the integer
- * nearest to (a - remainder) / b.  The remainder divides nothing, which might overflow.
+ * Remainder and quotient follow Python's for floats (CPython's float_divmod, as in NumPy): the
+ * remainder is fmod's, moved to the sign of b; the quotient is the integer nearest to (a -
+ * remainder) / b.  The remainder avoids a division, which might overflow.
  *
- * Plain arithmetic raises the flag for an invalid fmod: some C libraries raise it where only
+ * Plain arithmetic raises the flag for an invalid fmod: some C libraries raise it only where
  * <fenv.h> looks, some not at all.
  */
 #define DEFINE_FLOAT(s, T, f)                                                                      \
@@ -213,8 +213,8 @@ DEFINE_FLOAT(f64, t_f64, )
 /* ---- f16: computed in f32 and rounded once, to nearest, ties to even ----------------------- */
 
 /*
- * The CPU converts whole blocks and runs the f32 kernels on them (cpu/kernels.c), so that only CUDA
- * needs an operation on a single f16.
+ * Only CUDA needs operations on a single f16: the CPU converts whole blocks and runs the f32
+ * kernels on them (cpu/kernels.c).
  */
 #ifdef __CUDACC__
 MYLIB_FN float f32_from_f16(t_f16 h) { return __half2float(__ushort_as_half(h.bits)); }
@@ -254,8 +254,9 @@ DEFINE_HALF_COMPARE(less_equal)
 /* ---- Conversions of floats to integers ----------------------------------------------------- */
 
 /*
- * Truncated; what the integer cannot hold becomes the nearest that it can, and NaN the lowest.  TOP
- * is the largest float that fits.  Without a branch around the conversion, so that it vectorizes.
+ * Truncates a float; values out of range become the nearest integer of the type, NaN the lowest.
+ * TOP is the largest float that fits.  It vectorizes because it does not branch around the
+ * conversion.
  */
 #define DEFINE_TRUNCATE(s, T, r, F, MIN, TOP, MAX)                                                 \
     MYLIB_FN T s##_from_##r(F x)                                                                   \
@@ -284,7 +285,7 @@ DEFINE_TRUNCATE(u64, t_u64, f64, t_f64, 0, 0x1.fffffffffffffp63, UINT64_MAX)
 
 /* ---- Complex ------------------------------------------------------------------------------- */
 
-/* In f64, f32 has room enough for the plain formula. */
+/* f64 has range enough for the plain formula. */
 MYLIB_FN float modulus_f32(float x, float y)
 {
     double dx = x, dy = y;
@@ -294,9 +295,9 @@ MYLIB_FN float modulus_f32(float x, float y)
 }
 
 /*
- * The principal square root: t = sqrt((|x| + |z|) / 2) is the larger part, y / 2t the other.
- * Infinite and NaN parts as C's Annex G.6.4.2 has them.  f64 is scaled by a power of 4 so that
- * neither |x| + |z| overflows nor a subnormal loses bits.
+ * Returns the principal square root: t = sqrt((|x| + |z|) / 2) is the larger part, y / 2t the
+ * other. Infinite and NaN parts follow C's Annex G.6.4.2.  f64 is scaled by a power of 4 so that
+ * |x| + |z| does not overflow and subnormals lose no bits.
  */
 MYLIB_FN t_c128 csqrt_f64(double x, double y)
 {
@@ -355,10 +356,9 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 }
 
 /*
- * gcc likes to compute the two parts of a product or quotient as one vector.  Where it has fused
- * multiply-adds (level v4, or with -mavx512f) it uses them for that even when told not to contract,
- * and it raises flags of lanes that nobody reads, as clang does at every level.  Neither looks
- * through an empty asm.
+ * Keeps compilers from computing the two parts of a product or quotient as one vector.  With fused
+ * multiply-adds (level v4, or -mavx512f) gcc would use them there even when told not to contract,
+ * and it would raise flags of unused lanes, as clang does at every level.  An empty asm stops both.
  */
 #if !defined(__CUDACC__) && defined(__x86_64__) && (defined(__clang__) || defined(__FP_FAST_FMA))
 #define KEEP_APART(re, im) __asm__("" : "+x"(re), "+x"(im))
@@ -367,9 +367,9 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 #endif
 
 /*
- * The quotient is Smith's (Communications of the ACM 5, 1962), as in NumPy.  The order is by real
- * part, then by imaginary part.  A NaN in either part wins minimum and maximum; every comparison
- * with it is false, except not_equal.
+ * The quotient is Smith's (Communications of the ACM 5, 1962), as in NumPy.  Numbers are ordered by
+ * real part, then by imaginary part.  A minimum or maximum with a NaN in either part is that
+ * operand; every comparison with it is false, except not_equal.
  */
 #define DEFINE_COMPLEX(s, C, T, r, f)                                                              \
     MYLIB_FN C make_##s(T re, T im)                                                                \
@@ -430,7 +430,7 @@ DEFINE_COMPLEX(c128, t_c128, t_f64, f64, )
 
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
-/* Element i of mylib_arange(); for f16 in f32, to be rounded. */
+/* Returns element i of mylib_arange(); for f16 an f32 to be rounded. */
 #define DEFINE_RANGE_INTEGER(op, s)                                                                \
     MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i)                                   \
     {                                                                                              \
@@ -452,8 +452,8 @@ DEFINE_RANGE_COMPLEX(c128, f64)
 /* ---- Scalars: exact, or an error ----------------------------------------------------------- */
 
 /*
- * exact_op(a, b, &result) for each operation that i64 has: the true result, or the status that says
- * why there is none.  Unary operations ignore b.
+ * Defines exact_op(a, b, &result) for each operation of i64: stores the true result, or returns the
+ * status that says why it has none.  Unary operations ignore b.
  */
 #define EXACT(op) MYLIB_FN mylib_status exact_##op(t_i64 a, t_i64 b, t_i64 *result_ret)
 
@@ -507,7 +507,7 @@ EXACT(square)
     return exact_multiply(a, a, result_ret);
 }
 
-/* What i64 holds always. */
+/* Operations whose result always fits i64. */
 #define EXACT_VALUE(op, value)                                                                     \
     EXACT(op)                                                                                      \
     {                                                                                              \

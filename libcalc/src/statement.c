@@ -1,5 +1,5 @@
 /*
- * statement.c - programs that amount to one statement, and what the last one reads.
+ * statement.c - recognizes programs that amount to one statement, and inputs of the last statement.
  */
 #include "internal.h"
 
@@ -36,7 +36,7 @@ int mylib_single_statement(mylib_statement *s, const mylib_program *p)
                 return 0;
         s->operand[k] = (mylib_value){MYLIB_VALUE_INPUT, p->input_type[input], (uint16_t)input};
     }
-    /* A conversion of what is a register itself would be one more step. */
+    /* A final conversion that reads a register is a second conversion. */
     return conversions == p->statements - 1 &&
            (last->opcode != MYLIB_OPCODE_CONVERT || conversions == 0);
 }

@@ -1,12 +1,12 @@
 /*
- * table.c - what the table of ops.h says: names, sizes, arities, result types.
+ * table.c - looks up the table of ops.h: names, sizes, arities, result types.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* Every enumerator has its row, and the rows are in the enumerators' order. */
+/* Checks that every enumerator has a row, in the enumerators' order. */
 enum {
 #define ROW(kind, op, set) row_##op,
     MYLIB_OPS(ROW)
@@ -66,7 +66,7 @@ const char *mylib_op_name(mylib_op op)
     return NULL;
 }
 
-/* Returns what the kind of the operation's row stands for here. */
+/* Returns the value of the row's kind, which the enclosing function defines. */
 #define RETURN_KIND(kind, op, set)                                                                 \
     case MYLIB_OP_##op:                                                                            \
         return kind;
@@ -97,7 +97,7 @@ _Static_assert((int)MYLIB_STEP_CONVERT >= MYLIB_OP_COUNT &&
                    (int)MYLIB_STEP_SELECT >= MYLIB_OP_COUNT,
                "a step has the number of an operation");
 
-/* Bit t is set when the operation is defined for type t. */
+/* Returns a set of types: bit t is set if the operation is defined for type t. */
 static unsigned types_of(mylib_op op)
 {
     unsigned bool_bit = 0;
@@ -173,7 +173,7 @@ mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
 mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type)
 {
     mylib_type sum_type = type;
-    if (type == MYLIB_F16) /* no arithmetic is done in f16, not even of minima */
+    if (type == MYLIB_F16) /* nothing is computed in f16, not even minima */
         return MYLIB_F32;
     if (reduction == MYLIB_SUM || reduction == MYLIB_PROD)
         (void)mylib_sum_type(type, &sum_type);

@@ -1,6 +1,6 @@
 /*
- * warnings.h - the floating-point exceptions that functions (ops.h) report: found from operands and
- * results, so that they are the same everywhere.  Compiles as C and as CUDA C++.
+ * warnings.h - finds the floating-point exceptions of functions (ops.h) from operands and results,
+ * so that they are the same everywhere.  Compiles as C and as CUDA C++.
  */
 #ifndef MYLIB_WARNINGS_H
 #define MYLIB_WARNINGS_H
@@ -9,9 +9,9 @@
 
 enum {
     MYLIB_WARNS_NOTHING,
-    MYLIB_WARNS_INVALID,   /* NaN, of no NaN */
+    MYLIB_WARNS_INVALID,   /* NaN without a NaN operand */
     MYLIB_WARNS_DIVBYZERO, /* infinite, at a pole */
-    MYLIB_WARNS_OVERFLOW,  /* infinite, of finite numbers elsewhere */
+    MYLIB_WARNS_OVERFLOW,  /* infinite elsewhere, from finite operands */
 };
 
 /* Tells whether a function's result can be infinite or NaN though its operands are finite. */
@@ -38,7 +38,7 @@ MYLIB_FN int is_pole(mylib_op op, double a)
     case MYLIB_OP_log:
     case MYLIB_OP_log2:
     case MYLIB_OP_log10:
-    case MYLIB_OP_power: /* of negative exponents: else a power of 0 is finite */
+    case MYLIB_OP_power: /* pole for negative exponents only; other powers of 0 are finite */
         return a == 0;
     case MYLIB_OP_log1p:
         return a == -1;
@@ -49,7 +49,7 @@ MYLIB_FN int is_pole(mylib_op op, double a)
     }
 }
 
-/* Returns what a result, or a part of one, warns of. */
+/* Returns the warning for a result, or for a part of a complex one. */
 MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
 {
     if (result != result)
@@ -59,7 +59,7 @@ MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
     return is_pole ? MYLIB_WARNS_DIVBYZERO : MYLIB_WARNS_OVERFLOW;
 }
 
-/* The same for the operands; b is a where there is one, and only a direction for nextafter. */
+/* Does the same from the operands; b is a for unary functions.  nextafter's b may be infinite. */
 MYLIB_FN int warning_of_real(mylib_op op, double a, double b, double result)
 {
     const int is_finite = fabs(a) < INFINITY && (op == MYLIB_OP_nextafter || fabs(b) < INFINITY);

@@ -1,8 +1,8 @@
 /*
- * avx512.h - what compilers do not make of plain loops, in AVX-512 intrinsics: products of complex
- * numbers, f16 converted in registers, minima and maxima, and remainders of floats.
+ * avx512.h - AVX-512 intrinsics for loops that compilers vectorize badly or not at all: products of
+ * complex numbers, f16 converted in registers, minima and maxima, and remainders of floats.
  *
- * Part of kernels.c, for level v4 alone.  A kernel here gives the bits and flags of the plain one.
+ * Part of kernels.c, for level v4 only.  A kernel here returns the bits and flags of the plain one.
  */
 #ifndef MYLIB_AVX512_H
 #define MYLIB_AVX512_H
@@ -14,9 +14,9 @@
 /* ---- Products of complex numbers ----------------------------------------------------------- */
 
 /*
- * gcc is kept from making vectors of complex products at level v4 (scalar_ops.h), so they are
- * written out.  A vector is put together of four quarters when the elements are not contiguous.
- * An output that stands still is stored element by element, in order.
+ * scalar_ops.h keeps gcc from vectorizing complex products at level v4, so they are written out
+ * here.  If the elements are not contiguous, a vector is assembled from four quarters.  An output
+ * of stride 0 is stored element by element, in order.
  */
 typedef __m128d quarter;
 
@@ -46,7 +46,7 @@ static inline void store_quarter_c128(char *p, ptrdiff_t stride, quarter x)
 
 /*
  * Subtracts the second product from the first in the real lanes, and adds it in the others, by
- * changing its sign: of masked additions clang computes all lanes, and raises their flags.
+ * changing its sign: clang would compute all lanes of a masked addition, and raise their flags.
  */
 static inline __m512d product_c64(__m512d a, __m512d b)
 {
@@ -88,7 +88,7 @@ static inline __m512d product_c128(__m512d a, __m512d b)
         store_quarter_##s(p + 2 * quarter_stride, stride, _mm512_extractf64x2_pd(x, 2));           \
         store_quarter_##s(p + 3 * quarter_stride, stride, _mm512_extractf64x2_pd(x, 3));           \
     }                                                                                              \
-    /* Multiplies whole vectors; returns how many elements that is. */                             \
+    /* Multiplies whole vectors; returns the number of elements done. */                           \
     static ALWAYS_INLINE ptrdiff_t product_loop_##s(ptrdiff_t n, char *out, ptrdiff_t so,          \
                                                     const char *a, ptrdiff_t sa, const char *b,    \
                                                     ptrdiff_t sb)                                  \
@@ -98,7 +98,7 @@ static inline __m512d product_c128(__m512d a, __m512d b)
         for (ptrdiff_t i = 0; i < end; i += m) {                                                   \
             __m512d x = sa == 0 ? a0 : load_vector_##s(a + i * sa, sa);                            \
             __m512d y = sb == 0 ? b0 : load_vector_##s(b + i * sb, sb);                            \
-            __asm__("" : "+v"(x), "+v"(y)); /* not loaded again for each of its uses */            \
+            __asm__("" : "+v"(x), "+v"(y)); /* loads once, not for each use */                     \
             store_vector_##s(out + i * so, so, product_##s(x, y));                                 \
         }                                                                                          \
         return end;                                                                                \
@@ -126,8 +126,8 @@ PRODUCTS(c128)
 /* ---- Vectors written out ------------------------------------------------------------------- */
 
 /*
- * f16 is converted in registers.  The rest of a contiguous row goes as one more vector, whose
- * unused lanes hold 1, which raises no flag.  A number is an operand of stride 0.
+ * f16 is converted in registers.  The rest of a contiguous row is one more vector; its unused lanes
+ * hold 1, which raises no flag.  A single number is an operand of stride 0.
  */
 enum { LANES_f16 = 16, LANES_f32 = 16, LANES_f64 = 8 };
 typedef __m512 vector_f16;
@@ -159,7 +159,7 @@ static inline void store_lanes_f64(char *p, unsigned lanes, __m512d x)
 {
     _mm512_mask_storeu_pd(p, (__mmask8)lanes, x);
 }
-/* Puts one number in the lanes in use, 1 in the others. */
+/* Puts one number in the used lanes, 1 in the others. */
 static inline __m512 repeat_lanes_f32(unsigned lanes, __m512 x)
 {
     return _mm512_mask_mov_ps(_mm512_set1_ps(1), (__mmask16)lanes, x);
@@ -186,7 +186,7 @@ static inline __m512 sqrt_lanes(__m512 x, __m512 y)
     return _mm512_sqrt_ps(x);
 }
 
-/* a where x < y or a is NaN, else b. */
+/* Returns a in lanes where x < y or a is NaN, else b. */
 static inline __m512 lesser_f32(__m512 a, __m512 b, __m512 x, __m512 y)
 {
     __mmask16 is_nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
@@ -202,7 +202,7 @@ static inline __m512 maximum_lanes_f32(__m512 x, __m512 y) { return lesser_f32(x
 static inline __m512d minimum_lanes_f64(__m512d x, __m512d y) { return lesser_f64(x, y, x, y); }
 static inline __m512d maximum_lanes_f64(__m512d x, __m512d y) { return lesser_f64(x, y, y, x); }
 
-/* A unary operation gets a as b too. */
+/* Unary operations get a as b too. */
 #define VECTOR_LOOPS(s)                                                                            \
     static ALWAYS_INLINE vector_##s load_or_repeat_##s(unsigned lanes, vector_##s x0,              \
                                                        const char *p, ptrdiff_t stride)            \
@@ -259,15 +259,14 @@ BINARY(maximum, f64, maximum_lanes_f64)
 /* ---- Remainders of floats ------------------------------------------------------------------ */
 
 /*
- * Computes the remainder without fmod().  q is trunc(a / b), computed in floating point, and off by
- * at most one while it is below 2^23 or 2^52.  Then a fused multiply-add gives a - q * b exactly,
- * and the correction by b is exact too.  (A masked addition would not do: compilers may turn it
- * into an addition and a choice, which could overflow in the other lanes.)  All this is done on
- * absolute values; at the end the result gets the sign of b, as in divmod (scalar_ops.h).
+ * Computes the remainder without fmod(), on absolute values; at the end the result gets the sign of
+ * b, as in divmod (scalar_ops.h).  q is trunc(a / b) in floating point, which is off by at most one
+ * while it is below 2^23 or 2^52.  So a fused multiply-add gives a - q * b exactly, and the
+ * correction by b is exact too.  (It must not be a masked addition: compilers may turn that into an
+ * addition and a selection, which could overflow in the other lanes.)
  *
- * The plain kernel does vectors in which some quotient could be too large or could underflow, or
- * some element is an infinity, a NaN, or a zero or subnormal b.  As a may be subnormal, `range`
- * leaves room for that.
+ * The plain kernel does vectors in which a quotient could be too large or underflow, or an element
+ * is an infinity, a NaN, or a zero or subnormal b.  `range` has a margin for a subnormal a.
  */
 #define REMAINDER(s, v, epi, ps, digits, range, exponents)                                         \
     static inline int remainder_is_plain_##s(vector_##s a, vector_##s b)                           \

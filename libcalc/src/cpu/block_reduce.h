@@ -2,11 +2,11 @@
  * block_reduce.h - reductions of one block of contiguous terms: sums, products, minima, maxima and
  * sums of products.
  *
- * Part of kernels.c.  mylib.h promises the order of the terms, which must not change: rows of 256
+ * Part of kernels.c.  mylib.h promises the order of the terms, so it must not change: rows of 256
  * lanes are combined lane by lane, then the lanes pairwise.
  *
- * These loops stay macros.  As force-inlined functions they get worse code from clang, which
- * unrolls them before it knows the operation.
+ * These loops stay macros.  For force-inlined functions clang makes worse code: it unrolls them
+ * before it knows the operation.
  */
 #ifndef MYLIB_BLOCK_REDUCE_H
 #define MYLIB_BLOCK_REDUCE_H
@@ -15,12 +15,12 @@
 #include "cpu/half.h"
 #include "cpu/loops.h"
 
-/* Bytes of lanes that stay in registers, a few vectors, over all full rows. */
+/* Bytes of lanes (a few vectors) that stay in registers over all full rows. */
 #define SPAN_NBYTES 256
 
 /*
- * Runs `statement` for i from 0 to m - 1.  A chunk of them is plain vector code; a loop of any
- * length would be taken apart into kilobytes of cases.
+ * Runs `statement` for i from 0 to m - 1, in chunks of plain vector code: compilers would expand a
+ * loop of any length into kilobytes of cases.
  */
 #define CHUNK 16
 #define IN_CHUNKS(m, statement)                                                                    \
@@ -40,7 +40,7 @@
         }                                                                                          \
     } while (0)
 
-/* Combines the lanes, `lanes` of them, pairwise, down to PARTS. */
+/* Combines `lanes` lanes pairwise, down to PARTS. */
 #define FOLD(name, C, PARTS, COMBINE)                                                              \
     NOINLINE static void name(C *lane, ptrdiff_t lanes)                                            \
     {                                                                                              \
@@ -51,8 +51,8 @@
     }
 
 /*
- * Asks the memory for what the block after the next one holds in this place.  The spans of a block
- * are not read in the order of memory, which is all that a processor's own prefetching follows.
+ * Prefetches the same span of the block after the next one.  A block's spans are not read in memory
+ * order, so the processor's own prefetching does not help.
  */
 static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t size)
 {
@@ -61,9 +61,8 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
 }
 
 /*
- * Reduces n terms in the carrying type C; TERM(s, i) is term i, FETCH(s, i, m) asks for those that
- * come long after term i and the next ones, m in all.  Where complex numbers are added part by
- * part, a term is PARTS of C.
+ * Reduces n terms in the carrying type C; TERM(s, i) is term i, FETCH(s, i, m) prefetches m terms
+ * that lie well after term i.  If complex numbers are added part by part, a term is PARTS of C.
  */
 #define BLOCK(name, s, C, PARTS, TERM, FETCH, COMBINE, fold)                                       \
     static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
@@ -97,7 +96,7 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
     }
 
 #define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
-#define TERM_WIDENED(s, i) ((t_u64)TERM_SAME(s, i)) /* a negative one modulo 2^64 */
+#define TERM_WIDENED(s, i) ((t_u64)TERM_SAME(s, i)) /* negative terms modulo 2^64 */
 #define FETCH_1(s, i, m)                                                                           \
     fetch_ahead(a + (i) * (ptrdiff_t)sizeof(t_##s), (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s))
 #define FETCH_2(s, i, m)                                                                           \
@@ -118,8 +117,8 @@ SUM(, u32)
 SUM(, u64)
 #if defined(__AVX2__)
 /*
- * Sums of integers are exact in any order, and some instructions add neighbours: unsigned bytes,
- * and signed integers of two bytes.  The others are moved by `bias` for them.
+ * Sums of integers are exact in any order, and some instructions add neighbours: of unsigned bytes,
+ * and of signed two-byte integers.  `bias` shifts the other types into their range.
  */
 #define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits)                                 \
     static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)             \
@@ -186,7 +185,7 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
     sum_block_f32(n, result, (const char *)wide, b);
 }
 
-/* Products of the types that carry them; sums of products where one pass pays. */
+/* Products of the carrying types; sums of products for types where one pass pays. */
 #define PRODUCT(s)                                                                                 \
     FOLD(fold_multiply_##s, t_##s, 1, multiply_##s)                                                \
     BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, FETCH_1, multiply_##s, fold_multiply_##s)
@@ -199,7 +198,7 @@ PRODUCT(c128)
 BLOCK(dot_block_f32, f32, t_f32, 1, TERM_PRODUCT, FETCH_2, add_f32, fold_add_f32)
 BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, FETCH_2, add_f64, fold_add_f64)
 
-/* Minima and maxima of all but f16. */
+/* Minima and maxima of all types but f16. */
 #define EXTREME(name, op, s)                                                                       \
     FOLD(fold_##op##_##s, t_##s, 1, op##_##s)                                                      \
     BLOCK(name, s, t_##s, 1, TERM_SAME, FETCH_1, op##_##s, fold_##op##_##s)

@@ -1,7 +1,8 @@
 /*
  * convert.h - conversions between any two types and any strides: convert().
  *
- * Part of kernels.c.  To add a type: rows of ops.h, and how a float becomes one (scalar_ops.h).
+ * Part of kernels.c.  To add a type, add its rows to ops.h and its conversion from floats to
+ * scalar_ops.h.
  */
 #ifndef MYLIB_CONVERT_H
 #define MYLIB_CONVERT_H
@@ -83,8 +84,8 @@ static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
 #undef CONVERTED_TO
 
 /*
- * Converts f64 to f32 so that f16 is then rounded once: what f32 cannot hold makes its last bit
- * odd, which is far below the last bit of f16.
+ * Converts f64 to f32 so that f16 is then rounded once: an inexact result gets an odd last bit, far
+ * below the last bit of f16.
  */
 static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
 {
@@ -127,7 +128,7 @@ static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out
 
 #define CONVERTED_NBYTES (HALF_BLOCK * (int)sizeof(double))
 
-/* Converts any strides by way of contiguous blocks, and what is contiguous at once. */
+/* Converts contiguous operands at once, other strides through contiguous blocks. */
 static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
                            const char *a, ptrdiff_t sa)
 {
@@ -174,8 +175,8 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     int flags = mylib_test_flags();
     convert_blocks(to, from, n, out, so, a, sa);
     /*
-     * Every number has its integer and its bool; but vector code also converts those that are then
-     * replaced, and a signaling NaN is true.
+     * These conversions raise no flags.  But vector code also converts numbers out of range, which
+     * are replaced afterwards, and a signaling NaN is true.
      */
     if (from >= MYLIB_F16 && (to <= MYLIB_U64 || to == MYLIB_BOOL))
         mylib_restore_flags(flags);

@@ -15,8 +15,8 @@ extern const mylib_cpu_level mylib_cpu_level_v3;
 extern const mylib_cpu_level mylib_cpu_level_v4;
 
 /*
- * v4 takes the complex quotients and reductions of v3, which is built without fused multiply-adds:
- * at level v4, gcc must be kept from combining their parts (scalar_ops.h), which costs speed.
+ * v4 uses the complex quotients and reductions of v3, which is built without fused multiply-adds:
+ * at level v4 the asm that stops gcc from combining their parts (scalar_ops.h) would cost speed.
  */
 static const mylib_cpu_level *v4_or_v3(mylib_type type)
 {
@@ -42,7 +42,7 @@ static int find_levels(mylib_cpu_level levels[4])
 #if defined(MYLIB_X86_LEVELS)
     __builtin_cpu_init();
     int v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    /* Compilers have no name for f16c and movbe; processors with AVX2, BMI2 and FMA have both. */
+    /* Compilers cannot test for f16c and movbe; processors with AVX2, BMI2 and FMA have both. */
     int v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
     int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

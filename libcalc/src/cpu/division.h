@@ -2,8 +2,8 @@
  * division.h - divide, floor_divide and remainder of integers: op_division_s.
  *
  * Part of kernels.c.  Processors have no vector instruction for integer division.  Division by one
- * number multiplies by its reciprocal; division by an array goes through floats, where those are
- * exact enough.
+ * number multiplies by its reciprocal; division by an array goes through floats if they are exact
+ * enough.
  */
 #ifndef MYLIB_DIVISION_H
 #define MYLIB_DIVISION_H
@@ -57,9 +57,9 @@ static inline divisor divisor_unsigned(int bits, uint64_t y)
 
 /*
  * Each operation on a lane of type U: a number, or a vector of numbers, of type E; S is its signed
- * type.  To round down by a negative divisor, both signs are changed.  Where x is negative then,
- * its complement is divided, and the quotient complemented.  That is where both `flipped`, x or ~x,
- * and `moved`, x or -x, are negative: of 0 only ~x is, of MIN only -x, the magnitude 2^(N-1).
+ * type.  To round down by a negative divisor, both signs are changed.  If x is then negative, its
+ * complement is divided, and the quotient complemented.  x is then negative if both `flipped` (x or
+ * ~x) and `moved` (x or -x) are: for 0 only ~x is negative, for MIN only -x, the magnitude 2^(N-1).
  */
 #define DIVISIONS_OF_LANES(lanes, U, S, E, high_half)                                              \
     static inline U divide_signed_##lanes(U x, divisor d)                                          \
@@ -109,8 +109,8 @@ DIVISIONS_OF_LANES(32, uint32_t, int32_t, uint32_t, high_half_u32)
 DIVISIONS_OF_LANES(64, uint64_t, int64_t, uint64_t, high_half_u64)
 
 /*
- * Divides whole vectors, of 32 or 64 bits, where compilers make none or worse; returns how many
- * elements that is.
+ * Divides whole vectors of 32 or 64 bits, which compilers do not vectorize well; returns the number
+ * of elements done.
  */
 #define DIVIDE_VECTORS_16(division, d, n, out, a) 0
 #if !defined(__AVX2__)
@@ -146,7 +146,7 @@ static inline v_u64 high_half_v_u64(v_u64 x, uint64_t m)
 DIVISIONS_OF_LANES(v_u32, v_u32, v_i32, uint32_t, high_half_v_u32)
 DIVISIONS_OF_LANES(v_u64, v_u64, v_i64, uint64_t, high_half_v_u64)
 
-/* Without the barrier gcc reads x anew for each use, twice where it crosses a cache line. */
+/* Without the barrier gcc reloads x for each use; a load across cache lines costs two. */
 #define DIVIDE_VECTORS(lanes, E)                                                                   \
     static ALWAYS_INLINE ptrdiff_t divide_vectors_##lanes(                                         \
         lanes (*division)(lanes, divisor), divisor d, ptrdiff_t n, char *out, const char *a)       \
@@ -175,8 +175,8 @@ DIVIDE_VECTORS(v_u64, uint64_t)
 #undef DIVISIONS_OF_LANES
 
 /*
- * out and a are contiguous.  8 bits take lanes of 16, where all magnitudes suit the signed form.
- * Not inlined, so that scripts/check_vectorized.py sees each form.
+ * out and a are contiguous.  8-bit types use lanes of 16 bits, so that the signed form fits all
+ * magnitudes.  Not inlined, so that scripts/check_vectorized.py sees each form.
  */
 #define BY_NUMBER(op, s, form, bits)                                                               \
     NOINLINE KERNEL(op##_by_number_##s)                                                            \
@@ -194,14 +194,13 @@ DIVIDE_VECTORS(v_u64, uint64_t)
 #define DIVISION_BLOCK 256
 
 /*
- * The quotient of integers of 8 or 16 bits is that of their f32 values, truncated, and of 32 bits
- * that of their f64 values: a / b differs from an integer above by at least 1 / b, which is more
- * than the rounding error.  x / 0 and MIN / -1 are looked for first, and a block that has them goes
- * through the plain kernel, which raises the flags.  MIN is 0 for unsigned types, which have no
- * quotient that overflows.
+ * 8-bit and 16-bit integers are divided as f32, 32-bit ones as f64, and the quotient is truncated:
+ * a / b differs from the next integer above by at least 1 / b, which is more than the rounding
+ * error. A block with x / 0 or MIN / -1 goes through the plain kernel, which raises the flags.  MIN
+ * is 0 for unsigned types, whose quotients cannot overflow.
  *
- * W holds a - q * b, for the truncated quotient q.  Where that remainder and b have different
- * signs, floor_divide and remainder move by one step; without a branch to mispredict.
+ * W holds a - q * b, for the truncated quotient q.  If that remainder and b have different signs,
+ * floor_divide and remainder move by one step, without a branch to mispredict.
  */
 #define HAS_OTHER_SIGN(r, b) (((r) != 0) & (((r) < 1) != ((b) < 1)))
 #define ARRAY_LOOPS(s, W, F, MIN)                                                                  \
@@ -264,9 +263,9 @@ ARRAY_LOOPS(u32, int64_t, double, 0)
 /* ---- Choice -------------------------------------------------------------------------------- */
 
 /*
- * An output that stands still may be the divisor itself, which then must be read each time.  Short
- * rows do not pay for a reciprocal or for packing.  by_array is NULL where the plain kernel is the
- * best for arrays.
+ * An output of stride 0 may be the divisor itself, which must then be read each time.  Short rows
+ * do not pay for a reciprocal or for packing.  by_array is NULL if the plain kernel is best for
+ * arrays.
  */
 static ALWAYS_INLINE void choose_division(mylib_kernel *plain, mylib_kernel *by_number,
                                           mylib_kernel *by_array, ptrdiff_t w, int is_special,

@@ -1,16 +1,16 @@
 /*
  * elementary.c - the CPU kernels of the functions of ops.h, compiled once for each level.
  *
- * A unit of its own, because its flags differ from those of kernels.c: fused multiply-adds where
- * the processor has them, which the functions ask for by name, and no care for floating-point
- * exceptions, which they raise at random.  What is reported is found from operands and results
- * (warnings.h).
+ * A unit of its own, because its compiler flags differ from those of kernels.c.  It uses fused
+ * multiply-adds if the processor has them: the functions call fma by name.  And it ignores
+ * floating-point exceptions, which the functions raise at random: those to report are found from
+ * operands and results (warnings.h).
  *
  * A function is a loop over whole groups of contiguous elements.  Everything else goes through
  * packed blocks: strided operands, single numbers, and the elements after the last whole group.
  *
- * With -DMYLIB_ELEMENTARY_OF=LEVEL only the plain functions are compiled, and the elementary ones
- * are those of that level.
+ * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
+ * elementary ones.
  */
 #include "cpu/half.h"
 #include "cpu/loops.h"
@@ -20,24 +20,24 @@
 
 /* ---- Blocks -------------------------------------------------------------------------------- */
 
-/* Elements of one operand that are computed at once, and looked at again for warnings. */
+/* Bytes of one operand that are computed at once, then checked for warnings while in cache. */
 #define BLOCK_NBYTES 4096
 
-/* out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is no input. */
+/* out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input. */
 typedef void function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
-/* Returns the floating-point flags of n contiguous elements; `b` is `a` if there is one operand. */
+/* Returns the floating-point flags of n contiguous elements; `b` is `a` for unary functions. */
 typedef int function_flags(mylib_op op, ptrdiff_t n, const char *out, const char *a, const char *b);
 
 typedef struct function {
     mylib_op op;
     function_loop *loop;
-    function_flags *flags; /* NULL: none */
+    function_flags *flags; /* NULL if it raises none */
     int is_binary;
     ptrdiff_t size, out_size, group; /* bytes of an element, and elements of a group */
 } function;
 
-/* Copies m elements and repeats the last one up to the end of a group. */
+/* Copies m elements, and pads the group by repeating the last one. */
 static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, const char *from,
                  ptrdiff_t stride)
 {
@@ -94,7 +94,7 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
 
 static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
 
-/* Finds in vectors whether there is anything to report, and looks at the elements only then. */
+/* Checks vectors for results to report, and single elements only if there are any. */
 #define DEFINE_FLAGS(s, U, INFINITE)                                                               \
     NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a,        \
                                   const char *b)                                                   \
@@ -158,8 +158,8 @@ DEFINE_COMPLEX_FLAGS(c128)
 #define STORE(s, value) store_##s(out + i * (ptrdiff_t)sizeof(t_##s), value)
 
 /*
- * gcc stops inlining a long function that is called from several places, and leaves the loop
- * scalar.  An emulated fused multiply-add has a branch, with which loops are scalar anyhow.
+ * gcc does not inline a long function with several callers, which leaves the loop scalar.  Without
+ * hardware fused multiply-adds loops are scalar anyway: the emulation branches.
  */
 #if defined(__FMA__) || defined(__aarch64__)
 #define FLATTENED __attribute__((flatten))
@@ -208,7 +208,7 @@ DEFINE_COMPLEX_FLAGS(c128)
     INTEGER(op, s, s, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)))
 #define INTEGER_TEST(op, s) INTEGER(op, s, u8, op##_##s(load_##s(a + i * sa)))
 
-/* Many functions of integers, and some of floats, do nothing, or give one value. */
+/* Many functions of integers, and some of floats, return the operand or one constant. */
 #define MOVES(size)                                                                                \
     KERNEL(copy_##size) { mylib_copy_strided(size, n, out, so, a, sa); }                           \
     KERNEL(zeros_##size)                                                                           \
@@ -274,7 +274,7 @@ static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t s
 MYLIB_PLAIN_FUNCTIONS(ROW)
 #undef ROW
 
-/* A function of f16 that does not go by way of f32. */
+/* A function of f16 that is not computed in f32. */
 FUNCTION_LOOP(nextafter_own, f16, f16, nextafter_f16(ELEMENT(f16, a), ELEMENT(f16, b)))
 KERNEL(nextafter_own_f16)
 {
@@ -288,10 +288,10 @@ KERNEL(nextafter_own_f16)
 #if !defined(MYLIB_ELEMENTARY_OF)
 
 /*
- * Elements that are computed at once: four vectors of f64, in which functions of all types are
- * mostly computed.  A function is a chain of operations that wait for each other, and a processor
- * looks ahead for others to do meanwhile, but not as far as the next vector.  So the compiler mixes
- * the four: `restrict` lets it, and CMakeLists.txt has its flags.
+ * Elements that are computed at once: four vectors of f64, in which most functions of all types are
+ * computed.  A function is a long dependency chain, and out-of-order execution does not reach as
+ * far as the next vector.  So the compiler interleaves the four: `restrict` allows it, and
+ * CMakeLists.txt sets its flags.
  */
 #if defined(__FMA__) || defined(__aarch64__)
 #define AT_ONCE (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(double))
@@ -317,8 +317,8 @@ KERNEL(nextafter_own_f16)
 #define WORD_f64 uint64_t
 
 /*
- * Hard arguments are done one by one after the rest, which is vector code: one loop computes the
- * easy values and looks for hard arguments, since both may have the same beginning.
+ * Hard arguments are computed one by one after the rest, which is vector code.  One loop computes
+ * the easy values and detects hard arguments, since the two may share their first steps.
  */
 #define HARD_LOOP(op, s, arguments)                                                                \
     NOINLINE FLATTENED static int op##_easy_loop_##s(                                              \
@@ -357,8 +357,8 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
 #define CHUNK 256
 
 /*
- * Each step is a long chain of operations that wait for each other, and a processor keeps more
- * elements of a short loop in flight.  A chunk with rare arguments is computed once more.
+ * Each step is a long dependency chain, and a processor keeps more elements of a short loop in
+ * flight.  A chunk with rare arguments is computed again.
  */
 #define TWO_STEPS(op, s)                                                                           \
     NOINLINE FLATTENED static void op##_rare_loop_##s(ptrdiff_t n, char *out, const char *a,       \
@@ -496,7 +496,7 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define FLOAT_BINARY(op, s)                                                                        \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                 \
     ELEMENTARY_KERNEL(op, s, 1)
-/* One element at a time, by a call. */
+/* Computes one element at a time, by a call. */
 #define COMPLEX(op, s, is_binary, value)                                                           \
     NOINLINE static void op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)       \
     {                                                                                              \

@@ -1,10 +1,10 @@
 /*
  * elementwise.h - a kernel for each row of the table and each type: op_kernel_s.
  *
- * Part of kernels.c.  The loops are plain C that the compiler vectorizes: where operands are
+ * Part of kernels.c.  The loops are plain C that the compiler vectorizes: if operands are
  * contiguous, or one of them is a single number, the strides are constants.  Operands need no
- * alignment.  `out` may be an input with the same stride.  Callers see to any other overlap
- * (cpu/run.c): the vector loops assume that there is none.
+ * alignment.  `out` may be an input with the same stride.  Callers handle any other overlap
+ * (cpu/run.c): the vector loops assume none.
  */
 #ifndef MYLIB_ELEMENTWISE_H
 #define MYLIB_ELEMENTWISE_H
@@ -15,8 +15,8 @@
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
 
 /*
- * Tells which operations take so long that one scalar loop over any strides will do: there are no
- * vector instructions for them, or they distinguish cases.
+ * Tells which operations take so long that one scalar loop over any strides suffices: they have no
+ * vector instructions, or they branch.
  */
 static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
 {
@@ -26,8 +26,8 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
 }
 
 /*
- * The last loop is for any strides.  Real numbers go in pairs: the steps of a pointer wait for each
- * other, and one step for each element would take longer than a load and a store.
+ * The last loop is for any strides.  It takes real numbers in pairs: a pointer's steps depend on
+ * each other, and one step per element would take longer than a load and a store.
  */
 #define BINARY_LOOPS(s)                                                                            \
     static ALWAYS_INLINE void binary_loops_##s(                                                    \
@@ -112,9 +112,9 @@ UNARY_LOOPS(modulus_loops_c128, c128, f64)
 /* ---- Comparisons --------------------------------------------------------------------------- */
 
 /*
- * Comparisons turn elements of any size into single bytes.  GROUP of them fill a vector with bytes;
- * a loop over just as many becomes plain vector code.  A longer loop would be taken apart into
- * kilobytes of cases.
+ * Comparisons turn elements of any size into single bytes.  GROUP results fill a vector of bytes; a
+ * loop over exactly GROUP elements becomes plain vector code.  Compilers would expand a longer loop
+ * into kilobytes of cases.
  */
 #if defined(__AVX512BW__)
 #define GROUP 64
@@ -128,7 +128,7 @@ UNARY_LOOPS(modulus_loops_c128, c128, f64)
 typedef void group_comparison(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b,
                               ptrdiff_t sb);
 
-/* Compares n elements of w bytes: whole groups of contiguous ones at a time, the rest singly. */
+/* Compares n elements of w bytes: contiguous ones in whole groups, the rest one by one. */
 NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one, ptrdiff_t w,
                              ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,
                              const char *b, ptrdiff_t sb)
@@ -194,8 +194,8 @@ MYLIB_TYPES(DT)
     }
 
 /*
- * Complex numbers are split first, a group of them into real and imaginary parts: then their
- * comparison is plain vector code too, whatever the strides.
+ * A group of complex numbers is split into real and imaginary parts first: then their comparison is
+ * plain vector code too, for any strides.
  */
 static inline void split_two_c64(float *re, float *im, const char *p, const char *q)
 {
@@ -243,7 +243,7 @@ static inline void split_two_c128(double *re, double *im, const char *p, const c
     {                                                                                              \
         _Alignas(64) t_##r ar[GROUP], ai[GROUP], br[GROUP], bi[GROUP];                             \
         _Alignas(64) uint8_t result[GROUP];                                                        \
-        /* An output that stays in its place may be an input: then the order shows. */             \
+        /* An output of stride 0 may be an input: then the order matters. */                       \
         for (; n >= GROUP && so != 0; n -= GROUP) {                                                \
             split_##s(ar, ai, a, sa);                                                              \
             split_##s(br, bi, b, sb);                                                              \
@@ -274,7 +274,7 @@ PART_LOOPS(c128, f64)
 
 /* ---- Tests --------------------------------------------------------------------------------- */
 
-/* A test of one element is a comparison that ignores its second operand: here the first again. */
+/* A test of one element is a comparison that ignores its second operand (the first again). */
 #define TEST_AS_COMPARISON(op, s, C)                                                               \
     static inline int op##_first_##s(t_##s a, t_##s b) { return (void)b, op##_##s(a); }            \
     C(op##_first, s)                                                                               \

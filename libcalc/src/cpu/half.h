@@ -1,5 +1,5 @@
 /*
- * half.h - f16 by way of f32: conversions of whole blocks, and kernels between two of them.
+ * half.h - f16 computed in f32: conversions of whole blocks, and kernels between two conversions.
  *
  * Part of kernels.c.
  */
@@ -13,9 +13,10 @@
 
 #if !defined(__F16C__)
 /*
- * Widens exactly: the fields move, and a multiplication by 2^112 corrects the exponent's bias, of
- * subnormals too.  Infinity and NaN get the largest exponent.  (widen_f16() of elementary/numbers.h,
- * which multiplies no subnormal, is scalar code where exceptions count, as they do here.)
+ * Widens exactly: shifts the fields, and a multiplication by 2^112 corrects the exponent's bias,
+ * even of subnormals.  Infinity and NaN get the largest exponent.  (widen_f16() of
+ * elementary/numbers.h, which multiplies no subnormal, would be scalar code here, where exceptions
+ * matter.)
  */
 static inline float f32_from_bits16(uint32_t h)
 {
@@ -26,8 +27,8 @@ static inline float f32_from_bits16(uint32_t h)
 /*
  * Narrows, to nearest even.  A result that is subnormal in f16 is rounded by adding 1/2 in f32,
  * whose last bit is then worth 2^-24.  A normal one is rounded by adding just under half of the
- * last bit kept, and one more when that bit is odd.  The carry may run into the exponent, up to
- * infinity, which is right.
+ * last bit kept, plus one if that bit is odd.  The carry may correctly run into the exponent, up to
+ * infinity.
  */
 static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *underflow)
 {
@@ -106,8 +107,8 @@ static inline t_f16 f16_from_f32(float x)
 
 /*
  * Runs an f32 kernel between two conversions, block by block.  All of a block is read before any of
- * it is written.  Functions report their flags themselves: none of a signaling NaN, whose
- * conversions may raise FE_INVALID.
+ * it is written.  Functions report their own flags: the conversion of a signaling NaN may raise
+ * FE_INVALID, and they do not.
  */
 static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdiff_t n, char *out,
                         ptrdiff_t so, const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
@@ -146,7 +147,9 @@ static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdi
     }
 }
 
-/* Runs a comparison of f32 likewise; its result needs no conversion, and it raises no flags. */
+/*
+ * Does the same with a comparison of f32; its result needs no conversion, and it raises no flags.
+ */
 static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdiff_t so,
                             const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {

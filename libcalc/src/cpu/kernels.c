@@ -1,12 +1,13 @@
 /*
- * kernels.c - the CPU kernels, expanded from the table (ops.h): one unit of the headers below.
+ * kernels.c - the CPU kernels, expanded from the table (ops.h): one translation unit with the
+ * headers below.
  *
- * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; the only
- * symbol that leaves the unit is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
- * This file looks kernels up; the loops are in the headers:
+ * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; its only
+ * global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time. This file
+ * looks kernels up; the loops are in the headers:
  *
  *   loops.h         loads, stores, and how compilers treat a loop
- *   half.h          f16 by way of f32
+ *   half.h          f16 computed in f32
  *   elementwise.h   op_kernel_s, a kernel for each row of the table and type
  *   variants.h      better forms of some rows, on any processor
  *   division.h      integer division
@@ -101,7 +102,7 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
     }
 }
 
-/* The kernels of functions: cpu/elementary.c. */
+/* Looks up the kernels of functions, in cpu/elementary.c. */
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type);
 
 /* Tells whether an operation is the same for signed and unsigned numbers, modulo 2^N. */
@@ -114,7 +115,7 @@ static ALWAYS_INLINE int is_modular(mylib_op op)
 
 static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 {
-    if (type == MYLIB_BOOL) /* its bytes are true if they differ from 0, as those of a u8 */
+    if (type == MYLIB_BOOL) /* its bytes are true if they differ from 0, like a u8 */
         type = MYLIB_U8;
     mylib_kernel *special = lookup_special(op, type);
     if (special != NULL)

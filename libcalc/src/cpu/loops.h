@@ -1,5 +1,5 @@
 /*
- * loops.h - what all kernels are made of: loads and stores, and how compilers treat a loop.
+ * loops.h - macros for all kernels: loads and stores, and hints to compilers about loops.
  *
  * Only kernels.c and the headers that it unites include this file.  They make one unit, which is
  * compiled once for each level, and everything in it is static.
@@ -17,7 +17,7 @@
 #include <immintrin.h>
 #endif
 
-/* Intrinsics need all that a level has: a user's -mavx2 or -mavx512f alone does not count. */
+/* Intrinsics need the whole level: a user's -mavx2 or -mavx512f alone does not enable them. */
 #if defined(__AVX2__) && defined(__F16C__)
 #define HAS_V3
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
@@ -49,8 +49,8 @@ enum { MYLIB_STORED_TYPES(DT) };
 /* ---- Compilers ----------------------------------------------------------------------------- */
 
 /*
- * Loops are written once for each type, in force-inlined functions whose arguments are constants:
- * the operation, often the strides.  So every kernel gets its own copy, vectorized.
+ * Loops are written once for each type, in force-inlined functions with constant arguments: the
+ * operation, often the strides.  So every kernel gets its own vectorized copy.
  */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
@@ -76,7 +76,7 @@ enum { MYLIB_STORED_TYPES(DT) };
 #define VECTORS_MIXED
 #endif
 
-/* Keeps a loop from being vectorized where that is not worth its code. */
+/* Keeps a loop scalar if vector code is not worth its size. */
 #define STAYS_SCALAR __asm__ volatile("")
 
 /* Begins a mylib_kernel: out[i] = op(a[i], b[i]) for n elements; so, sa and sb are byte strides. */
@@ -85,9 +85,9 @@ enum { MYLIB_STORED_TYPES(DT) };
                      const char *b __attribute__((unused)), ptrdiff_t sb __attribute__((unused)))
 
 /*
- * The body of a kernel that compares elements of type s by `call`, and so do minima and maxima: a
- * NaN is a legal operand.  Vector comparisons of some levels raise FE_INVALID for it all the same,
- * and all do for a signaling one, so the flags are put back as they were.
+ * The body of a kernel that compares elements of type s by `call`, as minima and maxima do too.
+ * NaN is a legal operand, but vector comparisons of some levels raise FE_INVALID for it, and all do
+ * for a signaling one: so the flags are restored.
  */
 #define QUIETLY(s, call)                                                                           \
     const int flags = MYLIB_CLASS_##s < HALF ? 0 : mylib_test_flags();                             \
@@ -98,8 +98,8 @@ enum { MYLIB_STORED_TYPES(DT) };
 /* ---- Loads and stores ---------------------------------------------------------------------- */
 
 /*
- * At any address; the compiler makes one unaligned move of each.  Complex numbers go part by part:
- * gcc does not vectorize loops over copied structures.
+ * Loads and stores at any address; each compiles to one unaligned move.  Complex numbers are copied
+ * part by part: gcc does not vectorize loops over copied structures.
  */
 #define ACCESS_WHOLE(s)                                                                            \
     static inline t_##s load_##s(const char *p)                                                    \

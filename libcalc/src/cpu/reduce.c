@@ -1,8 +1,8 @@
 /*
- * cpu/reduce.c - reductions on the CPU, in the order that mylib.h gives.
+ * cpu/reduce.c - reductions on the CPU, in the order of mylib.h.
  *
- * The terms are what a program computes; the plain elements of an array are those of a copy, and
- * are read in place.  There are three ways through memory, and one order of terms: along the terms
+ * A program computes the terms; for the elements of an array it is a copy, and they are read in
+ * place.  There are three ways through memory, all with the same order of terms: along the terms
  * (reduce_along.c), across the outputs, and by narrow rows (both in reduce_across.c).  This file
  * makes the program of the terms, chooses the way, and cuts the work into tasks.
  *
@@ -11,7 +11,7 @@
  */
 #include "cpu/reduce.h"
 
-/* The most groups of blocks that are combined in the end. */
+/* The maximum number of groups of blocks, which are combined at the end. */
 #define MAX_GROUPS 64
 
 /* ---- The program of the terms -------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void add_conversion(mylib_terms_program *x, mylib_type type)
     p->result_type = (uint8_t)type;
 }
 
-/* Makes a program whose results are those of p, converted to `type` and from there to `to`. */
+/* Makes a program that computes p and converts its results to `type` and then to `to`. */
 static mylib_status make_terms(mylib_terms_program *x, const mylib_program *p, mylib_type type,
                                mylib_type to)
 {
@@ -61,8 +61,8 @@ static mylib_status make_terms(mylib_terms_program *x, const mylib_program *p, m
 }
 
 /*
- * Finds the inputs that make the terms without running the program.  Only the way along the terms
- * converts them, and multiplies them.
+ * Finds the inputs whose elements, or products, are the terms, so that the program need not run.
+ * Only the way along the terms converts and multiplies them.
  */
 static void find_term_inputs(mylib_reducer *r, int is_along)
 {
@@ -83,7 +83,7 @@ static void find_term_inputs(mylib_reducer *r, int is_along)
     r->term_inputs = is_dot || p->statements == 1 ? last->operands : 0;
 }
 
-/* Binds the program of the terms to the strides of the way that was chosen. */
+/* Binds the program of the terms to the strides of the chosen way. */
 static mylib_status bind_terms(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -104,15 +104,15 @@ static mylib_status bind_terms(mylib_reducer *r)
 }
 
 /*
- * Returns the type of the terms that a sum's block kernel takes, which widens them itself: `type`,
- * or for a sum in 64 bits the type of the integers that are its terms.
+ * Returns the type of the terms for a sum's block kernel: `type`; for 64-bit sums of narrower
+ * integers their own type, which the kernel widens.
  */
 static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
 {
     const mylib_statement *last = &p->statement[p->statements - 1];
     const mylib_type own = (mylib_type)last->operand[0].type;
     const int is_input = p->statements == 1 && last->opcode == MYLIB_OPCODE_CONVERT &&
-                         (last->type == own || last->type == type) && /* not by way of a third */
+                         (last->type == own || last->type == type) && /* no third type between */
                          mylib_input_of_operand(p, 0) >= 0;
     return is_input && own <= MYLIB_U64 && (type == MYLIB_I64 || type == MYLIB_U64) ? own : type;
 }
@@ -136,7 +136,7 @@ static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program
 
 /* ---- Groups of blocks ---------------------------------------------------------------------- */
 
-/* Cuts the blocks into groups of a power of two, so that there are `wanted` tasks. */
+/* Cuts the blocks into groups of 2^k, for about `wanted` tasks. */
 static void choose_groups(mylib_reducer *r, int64_t tasks, int64_t wanted)
 {
     r->group = r->panel > 1 ? r->panel : 1;
@@ -176,7 +176,7 @@ static void combine_groups(const mylib_reducer *r)
                             r->partial + i * run * r->size, run);
 }
 
-/* Cuts the work into tasks, and runs them on as many threads as pay. */
+/* Cuts the work into tasks, and runs them on as many threads as pay off. */
 static void run_tasks(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;

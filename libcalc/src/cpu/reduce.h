@@ -1,6 +1,6 @@
 /*
- * reduce.h - what the ways of reducing on the CPU share: the reducer, its terms, and the pairwise
- * tree over blocks.
+ * reduce.h - shared by the CPU's reductions: the reducer, its terms, and the pairwise tree over
+ * blocks.
  *
  * reduce.c chooses the way and the tasks; reduce_along.c and reduce_across.c do the work, with
  * reduce_task.c.  None of these calls upwards.
@@ -14,7 +14,7 @@
 
 #include "cpu/run_row.h"
 
-/* A program with conversions of its result after it. */
+/* A program followed by conversions of its result. */
 typedef struct mylib_terms_program {
     mylib_program program;
     mylib_statement few[8], *many;
@@ -29,29 +29,29 @@ typedef struct mylib_reducer {
     mylib_type carrier, out_type;
     int64_t size; /* of the carrying type */
     mylib_kernel *combine;
-    int takes_first; /* for complex minima and maxima: the first of the terms that are as good */
+    int takes_first; /* complex minima and maxima: the first of equally good terms is the result */
 
     /*
      * The program of the terms.  It does not run if the terms are the elements of an input
-     * (term_inputs: 1) or, for a block kernel that multiplies, products of two inputs (2): then
-     * these are read as term_type.
+     * (term_inputs: 1) or, for a block kernel that multiplies, products of two inputs (2); then the
+     * inputs are read as term_type.
      */
     mylib_terms_program terms_of;
     mylib_row_program row_program;
     int term_inputs, term_input[2];
     mylib_type term_type;
-    atomic_int out_of_memory; /* in a task */
+    atomic_int out_of_memory; /* set by a task */
 
     /* Along the terms. */
     mylib_block_reduce *block;
-    int64_t term_size;    /* of the terms that `block` takes */
+    int64_t term_size;    /* size of the terms of `block` */
     int64_t share;        /* outputs of a task */
     int64_t panel;        /* blocks whose inputs are gathered together, or 0 */
-    int64_t panel_nbytes; /* of all inputs */
+    int64_t panel_nbytes; /* for all inputs */
 
     /* Across the outputs. */
     int across;     /* the dimension, or -1 */
-    int is_narrow;  /* whole rows without gaps */
+    int is_narrow;  /* rows follow each other without gaps */
     int64_t width;  /* outputs of a strip */
     int64_t strips; /* along that dimension */
 
@@ -63,9 +63,9 @@ typedef struct mylib_reducer {
 /* ---- reduce_task.c ------------------------------------------------------------------------- */
 
 /*
- * Prepares what a task needs: the program's registers, if it runs, and room of its own.  Both are
- * in *row_data, or in *memory if they are large; the task frees *memory.  Returns the room, or NULL
- * with out_of_memory set.
+ * Prepares a task's memory: the program's registers, if it runs, and room_nbytes of its own.  Both
+ * are in *row_data, or in *memory if they are large; the task frees *memory.  Returns the task's
+ * own memory, or NULL with out_of_memory set.
  */
 char *mylib_reducer_begin_task(mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
                                void **memory);
@@ -74,14 +74,14 @@ char *mylib_reducer_begin_task(mylib_reducer *r, mylib_row_data *row_data, size_
 void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, const char *src,
                          int64_t n);
 
-/* Ends a task: stores n results from number `output` on, or keeps them as those of group g. */
+/* Ends a task: stores n results from output number `output` on, or keeps them for group g. */
 void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, char *out,
                             int64_t stride, const char *src, int64_t n);
 
 /*
- * The lanes give one of the NaNs, or one of the terms that compare equal, which differ in the signs
- * of zeros.  Makes *value, which is one of n terms or of others after them, the first of these that
- * is as good.  Returns true if that is known: one was found, or there can be no other.
+ * The lanes return any of the NaNs, or any of the terms that compare equal, which may differ in the
+ * signs of zeros.  Replaces *value, which is one of n terms or of later ones, by the first of the n
+ * terms that is as good.  Returns true if the first is known: one was found, or no other can exist.
  */
 int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
                      int64_t stride);
@@ -118,8 +118,8 @@ static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
 }
 
 /*
- * Runs the program of the terms for n elements from term t on, to `out`; first[k] is term 0 of input
- * k, and data[] the task's.
+ * Runs the program of the terms for n elements from term t on, to `out`; first[k] is term 0 of
+ * input k, and data[] belongs to the task.
  */
 static inline void run_terms(const mylib_reducer *r, const char *const *first, char **data,
                              int64_t t, int64_t n, char *out)
@@ -160,7 +160,7 @@ static inline void group_blocks(const mylib_reducer *r, int64_t g, int64_t *begi
     *end = mylib_lesser(*begin + r->group, r->blocks);
 }
 
-/* Combines *a with *b, `width` of each without gaps, in *a. */
+/* Combines `width` contiguous values at *a with those at *b, in *a. */
 static inline void combine(const mylib_reducer *r, int64_t width, char *a, const char *b)
 {
     r->combine(width, a, r->size, a, r->size, b, r->size);
@@ -168,8 +168,8 @@ static inline void combine(const mylib_reducer *r, int64_t width, char *a, const
 
 /*
  * The pairwise tree over blocks: level[k] holds a row for 2^k consecutive blocks, or nothing.
- * Merging as a binary counter carries gives the tree of pairing all blocks level by level, and
- * keeps one row of partial results per level.
+ * Merging as a binary counter carries builds the same tree as pairing all blocks level by level,
+ * and keeps one row of partial results per level.
  */
 typedef struct block_tree {
     uint64_t blocks;
@@ -179,8 +179,8 @@ typedef struct block_tree {
 } block_tree;
 
 /*
- * Adds the next block's row; `row` is overwritten.  If the first term wins, any tree that keeps the
- * order is right: all blocks are one level.
+ * Adds the next block's row; overwrites `row`.  If the first term wins, any tree that keeps the
+ * order is right: then all blocks share one level.
  */
 static inline void block_tree_add(const mylib_reducer *r, block_tree *tree, char *row)
 {
@@ -197,7 +197,7 @@ static inline void block_tree_add(const mylib_reducer *r, block_tree *tree, char
     tree->blocks++;
 }
 
-/* Returns the result of all blocks, of which there was at least one. */
+/* Returns the result of all blocks, at least one. */
 static inline char *block_tree_result(const mylib_reducer *r, block_tree *tree)
 {
     int k = 0;
@@ -214,7 +214,7 @@ static inline char *block_tree_result(const mylib_reducer *r, block_tree *tree)
     return row;
 }
 
-/* Returns the levels of a tree over so many blocks. */
+/* Returns the levels of a tree over `blocks` blocks. */
 static inline int block_tree_levels(int64_t blocks)
 {
     int levels = 1;

@@ -3,21 +3,21 @@
  * many outputs.
  *
  * The pairwise tree over the lanes is walked depth first, so that few rows are held at a time.
- * Short rows without gaps (a matrix of few columns) go another way: 256 rows are one long row, and
- * the tree combines its halves.
+ * Short rows without gaps (a matrix of few columns) are reduced differently: 256 rows form one long
+ * row, and the tree combines its halves.
  */
 #include "cpu/reduce.h"
 
 /* The memory for rows of a task; fits the second-level cache beside the input. */
 #define ROOM_NBYTES (64 * 1024)
 
-/* Fewer outputs, or fewer terms, do not pay for going across the outputs. */
+/* Below this number of outputs or terms, reducing across the outputs does not pay. */
 #define MIN_WIDTH 8
 #define MIN_ALONG 32
 
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
-/* Lanes, and lanes that a program computes: the rows of the room for narrow rows. */
+/* Returns the rows of memory for narrow rows: lanes, and lanes that a program computes. */
 static int64_t narrow_room_rows(const mylib_reducer *r)
 {
     return (r->term_inputs == 1 ? 1 : 2) * MYLIB_BLOCK_LANES;
@@ -31,7 +31,7 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     int64_t width = l->shape[d], rows = narrow_room_rows(r) + 64 /* levels of a tree */;
     if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES)
         return 0;
-    /* Terms that are read in place must move; other inputs only give the shape. */
+    /* Terms read in place need a stride; other inputs only give the shape. */
     if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
         return 0;
     for (int k = 0; k < r->inputs; k++) {
@@ -59,7 +59,7 @@ static int suits_across(const mylib_reducer *r, int d)
 
 #define LANE_SLOTS 10 /* rows that reduce_lane() and reduce_runs() hold at most */
 
-/* Takes the fastest dimension that is long enough.  The choice does not change the result. */
+/* Chooses the fastest dimension that is long enough.  The choice does not change the result. */
 void mylib_choose_across(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -100,12 +100,12 @@ typedef struct strip {
     const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* term 0 of the first output */
     char **data;
     int64_t width;
-    int64_t nbytes; /* of a row in the room */
+    int64_t nbytes; /* of a row in `room` */
     char *room;
     int64_t block, lanes, terms; /* of the current block */
 } strip;
 
-/* Returns the row of term t of the block: in a slot of the room, or in the input. */
+/* Returns the row of term t of the block: in a slot of `room`, or in the input. */
 static inline row load_row(const strip *s, int64_t t, int slot)
 {
     const mylib_reducer *r = s->r;
@@ -119,7 +119,7 @@ static inline row load_row(const strip *s, int64_t t, int slot)
     return (row){to, r->size};
 }
 
-/* Combines a with b in the slot, where a may be. */
+/* Combines a with b in the slot; a may already be there. */
 static inline row combine_rows(const strip *s, row a, row b, int slot)
 {
     char *to = s->room + slot * s->nbytes;
@@ -128,8 +128,8 @@ static inline row combine_rows(const strip *s, row a, row b, int slot)
 }
 
 /*
- * Returns what lane l holds after the steps of the pairwise tree from + 128 down to + half; half
- * 256 is before the first.  Lanes are summed up when the tree first needs them, and at most one row
+ * Returns the value of lane l after the steps of the pairwise tree from + 128 down to + half; with
+ * half 256, before the first.  A lane is reduced when the tree first needs it, and at most one row
  * per step waits: in `slot` and those after it.
  */
 static row reduce_lane(const strip *s, int64_t l, int64_t half, int slot)
@@ -147,8 +147,8 @@ static row reduce_lane(const strip *s, int64_t l, int64_t half, int slot)
 }
 
 /*
- * Returns the result of the lanes l to l + lanes - 1, at most 256, where the first term wins: the
- * lanes take consecutive terms, and neighbours are combined.
+ * Returns the result of lanes l to l + lanes - 1, at most 256, for reductions in which the first
+ * term wins: lanes take consecutive terms, and neighbours are combined.
  */
 static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
 {
@@ -186,11 +186,11 @@ static const char *narrow_rows(const strip *s, int64_t t, char *to)
     return to;
 }
 
-/* Takes the first term for each column of a block that wins; `next` is room for narrow_rows(). */
+/* Takes the first term for each column in which this block wins; `next` is for narrow_rows(). */
 static void take_first_rows(const strip *s, const block_tree *tree, char *values, char *next)
 {
     const mylib_reducer *r = s->r;
-    uint64_t open = 0; /* the columns, fewer than 64, of which the first term is not known */
+    uint64_t open = 0; /* columns, fewer than 64, whose first term is not known yet */
     for (int64_t j = 0; j < s->width; j++)
         if (is_better(r, tree, j, values + j * r->size) &&
             !mylib_take_first(r, 0, values + j * r->size, NULL, 0))
@@ -204,7 +204,7 @@ static void take_first_rows(const strip *s, const block_tree *tree, char *values
     }
 }
 
-/* Returns what reduce_lane() would, by 256 rows at a time; `tree` has the blocks before. */
+/* Returns the result of reduce_lane(), 256 rows at a time; `tree` has the blocks before. */
 static row reduce_narrow(const strip *s, const block_tree *tree)
 {
     const mylib_reducer *r = s->r;
@@ -229,7 +229,7 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
 
-/* Returns the rows of the room in which blocks are reduced; the levels of the tree follow. */
+/* Returns the rows of `room` that reduce blocks; the levels of the tree follow them. */
 static int64_t room_rows(const mylib_reducer *r)
 {
     if (!r->is_narrow)

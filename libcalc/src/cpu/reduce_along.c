@@ -2,8 +2,8 @@
  * reduce_along.c - reduces along the terms: one output at a time, block by block through the block
  * kernels.
  *
- * Terms that are an input's elements are read in place if they are contiguous.  Inputs whose terms
- * lie across memory are gathered first, a panel of blocks at a time.
+ * Terms that are an input's elements are read in place if they are contiguous.  Inputs with large
+ * strides between terms are gathered first, a panel of blocks at a time.
  */
 #include "cpu/reduce.h"
 
@@ -21,7 +21,7 @@ static int is_in_place(const mylib_reducer *r, int k)
            r->terms_of.program.input_type[k] == r->term_type;
 }
 
-/* Returns how many of n terms from t on are in one row of the innermost dimension. */
+/* Returns how many of n terms from t on lie in one row of the innermost dimension. */
 static int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
 {
     const mylib_layout *l = r->layout;
@@ -104,9 +104,9 @@ static void gather_panel(const mylib_reducer *r, int k, const char *first, int64
 }
 
 /*
- * Gathers several columns at a time of terms that lie across memory: as many as share cache lines
- * and pages, if they fit the cache.  Short rows are gathered too if a program would have to start
- * anew for each.
+ * Gathers several columns of terms that lie across memory at a time: as many as share cache lines
+ * and pages, if they fit the cache.  Also gathers short rows if the program would have to restart
+ * for each.
  */
 void mylib_choose_panel(mylib_reducer *r)
 {

@@ -1,6 +1,6 @@
 /*
- * reduce_task.c - what every task of a reduction does, whichever way it goes: gets its memory,
- * stores its results, and finds the first of equal terms.
+ * reduce_task.c - the common parts of all tasks of a reduction: gets memory, stores results, and
+ * finds the first of equal terms.
  */
 #include "cpu/reduce.h"
 #include "flags.h"
@@ -39,7 +39,7 @@ void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, cons
         }
         return;
     }
-    /* The low bytes of an integer are the wrapped one. */
+    /* The low bytes of an integer are its wrapped value. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     src += r->size - (int64_t)size;
 #endif
@@ -86,7 +86,7 @@ TAKE_FIRST(c128)
 int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
                      int64_t stride)
 {
-    const int flags = mylib_test_flags(); /* a signaling NaN raises one */
+    const int flags = mylib_test_flags(); /* comparing a signaling NaN raises one */
     const int is_known = r->carrier == MYLIB_C64 ? take_first_c64(n, value, terms, stride)
                                                  : take_first_c128(n, value, terms, stride);
     mylib_restore_flags(flags);

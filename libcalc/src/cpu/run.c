@@ -10,12 +10,12 @@
 
 #include "cpu/run_row.h"
 
-/* Tasks for each thread: several, as a thread may come late. */
+/* Tasks for each thread: several, because a thread may start late. */
 #define TASKS_PER_THREAD 4
 
 /*
- * A program over a layout, bound to the layout's innermost strides.  `memory` has memory_nbytes for
- * each of at most `threads` threads, if registers need it.
+ * A program over a layout, bound to the layout's innermost strides.  If registers need it, `memory`
+ * has memory_nbytes for each of at most `threads` threads.
  */
 typedef struct cpu_run {
     const mylib_row_program *rp;
@@ -59,7 +59,7 @@ static void run_range(const cpu_run *r, int thread, int64_t begin, int64_t end, 
         rp->cpu->stream_fence();
 }
 
-/* A virtual machine may report the cache of the whole host, most of which serves others. */
+/* A virtual machine may report the cache of the whole host, which it shares with others. */
 #define MOST_CACHE_NBYTES (32 * 1024 * 1024)
 
 /* Returns the size beyond which the last-level cache does not help a second pass over operands. */
@@ -78,7 +78,10 @@ static int64_t cache_nbytes(void)
     return known;
 }
 
-/* Tells whether to store past the cache: much is read and written, to contiguous rows elsewhere. */
+/*
+ * Tells whether to store past the cache: for much traffic, and contiguous rows apart from the
+ * inputs.
+ */
 static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t nbytes)
 {
     int inner = l->ndim - 1;
@@ -91,7 +94,7 @@ static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t
     return 1;
 }
 
-/* Returns the bytes that are read and written; an operand that is repeated counts each time. */
+/* Returns the bytes that are read and written; a repeated operand counts each time. */
 static int64_t traffic(const mylib_program *p, const mylib_layout *l)
 {
     int64_t size = 0;
@@ -113,7 +116,7 @@ static void run_task(void *context, int thread, int64_t i)
     run_range(t->r, thread, begin, begin + mylib_lesser(t->size, rest), t->bypass);
 }
 
-/* Runs all elements, on as many threads as pay. */
+/* Runs all elements, on as many threads as pay off. */
 static void run_layout(const cpu_run *r)
 {
     const mylib_layout *l = r->layout;
@@ -134,7 +137,7 @@ static void run_layout(const cpu_run *r)
 
 /*
  * Operands that disagree on the innermost dimension (A + B.T) would fetch a cache line for each
- * element.  Square tiles use a line up while it is in the cache.
+ * element.  Square tiles use all of a line while it is in the cache.
  */
 #define TILE 64
 
@@ -171,7 +174,7 @@ static void split_dimension(mylib_layout *l, int d)
     }
 }
 
-/* Runs a layout in tiles, where some operand moves least in dimension d; then what remains. */
+/* Runs a layout in tiles of dimension d, in which some operand moves least; then the rest. */
 static mylib_status run_tiles(const cpu_run *whole, int d)
 {
     const mylib_layout *l = whole->layout;
@@ -205,7 +208,7 @@ static mylib_status run_tiles(const cpu_run *whole, int d)
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* Binds a program to the rows of a layout, with memory for so many threads. */
+/* Binds a program to the rows of a layout, with memory for `threads` threads. */
 static mylib_status cpu_run_init(cpu_run *r, mylib_row_program *rp, const mylib_program *p,
                                  const mylib_layout *l, int threads)
 {
@@ -258,8 +261,8 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
 }
 
 /*
- * Tells whether one call of a kernel keeps the order: with an output stride of 0 kernels are plain
- * loops, except those of f16 and of functions, which go block by block.
+ * Tells whether one call of a kernel keeps the order.  With an output of stride 0, kernels are
+ * plain loops, except those of f16 and of functions, which go block by block.
  */
 static int keeps_order(const mylib_program *p, const mylib_layout *l)
 {

@@ -21,14 +21,14 @@
 
 /*
  * Short blocks suit stores past the cache: the processor loads the next one while it computes, and
- * a result that is copied is still in the store buffers.
+ * a result is still in the store buffers when it is copied.
  */
 #define BYPASS_NBYTES 1024
 
-/* Loads are asked for so many of these blocks ahead. */
+/* The distance of prefetching, in these blocks. */
 #define BLOCKS_AHEAD 2
 
-/* Keeps equal offsets in two registers from sharing the low bits of an address. */
+/* Keeps equal offsets in two registers from having the same low address bits. */
 #define GAP_NBYTES MYLIB_LINE_NBYTES
 
 /* ---- Binding ------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static void bind_operand(const mylib_row_program *rp, mylib_call *c, int k, myli
     }
 }
 
-/* holds_one[i]: register i holds a uniform value at this statement. */
+/* Binds a statement.  holds_one[i]: register i holds a uniform value at this statement. */
 static void bind_statement(const mylib_row_program *rp, mylib_call *c, const mylib_statement *s,
                            const int64_t *strides, uint8_t *holds_one)
 {
@@ -101,7 +101,7 @@ static int64_t widest_size(const mylib_program *p)
     return widest;
 }
 
-/* Chooses how many elements make a block, and how much memory that takes. */
+/* Chooses the elements of a block, and computes the memory for them. */
 static void choose_block(mylib_row_program *rp)
 {
     const mylib_program *p = rp->program;
@@ -260,8 +260,8 @@ static void prefetch(const mylib_row_program *rp, int64_t begin, int64_t end, ch
 }
 
 /*
- * Runs all statements but the last for a block of n elements.  Statements that compute leave the
- * memory idle, so each of them, the last one too, asks for its share of a later block.
+ * Runs all statements but the last for a block of n elements.  Computing leaves the memory idle, so
+ * each statement, including the last, prefetches its share of a later block.
  */
 static const mylib_call *run_block_ahead(const mylib_row_program *rp, int64_t n, char *const *data)
 {
@@ -286,7 +286,7 @@ void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **dat
     int64_t block = mylib_lesser(rp->block, BYPASS_NBYTES / widest_size(rp->program));
     if (is_single)
         block = lines != NULL ? n : BYPASS_NBYTES / size;
-    /* Blocks end where cache lines end, so that each line is stored in one way only. */
+    /* Blocks end at the ends of cache lines, so that each line is stored in one way only. */
     int64_t beyond = (int64_t)((uintptr_t)data[0] % MYLIB_LINE_NBYTES) / size;
     for (int64_t m; rest > 0; rest -= m, beyond = 0) {
         m = block < rest ? block - beyond : rest;

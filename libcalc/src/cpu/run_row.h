@@ -1,8 +1,8 @@
 /*
  * run_row.h - runs a program's statements over rows of elements, block by block.
  *
- * A row is what the innermost loop of a layout visits: each operand has one pointer and one stride.
- * run.c and reduce.c walk from row to row.
+ * A row is the innermost loop of a layout: each operand has one pointer and one stride.  run.c and
+ * reduce.c walk from row to row.
  */
 #ifndef MYLIB_RUN_ROW_H
 #define MYLIB_RUN_ROW_H
@@ -10,7 +10,7 @@
 #include "counting.h"
 #include "internal.h"
 
-/* The function that a statement calls, with all arguments but the element count and pointers. */
+/* The kernel that a statement calls, with all arguments but the element count and pointers. */
 typedef struct mylib_call {
     union {
         mylib_kernel *kernel;
@@ -36,22 +36,22 @@ typedef struct mylib_row_program {
     int64_t stride[MYLIB_MAX_OPERANDS];
     int64_t block; /* elements; INT64_MAX without registers */
     int64_t register_nbytes;
-    size_t memory_nbytes; /* that a mylib_row_data needs besides itself */
+    size_t memory_nbytes; /* that a mylib_row_data needs besides */
     mylib_call few[MYLIB_FEW_CALLS];
 } mylib_row_program;
 
 /*
  * Binds a program; strides[k] is the byte stride of operand k, as in a layout: 0 is the output.
- * Free it with mylib_row_program_free().  MYLIB_ERR_NO_MEMORY, which the programs of single
- * operations never return.
+ * Free it with mylib_row_program_free().  May return MYLIB_ERR_NO_MEMORY, except for programs of
+ * single operations.
  */
 mylib_status mylib_row_program_init(mylib_row_program *rp, const mylib_program *program,
                                     const int64_t *strides);
 void mylib_row_program_free(const mylib_row_program *rp);
 
 /*
- * A thread's pointers to the operands, registers and constants, and the registers of programs that
- * have few.  The caller sets the first ones, to the operands of the row.
+ * A thread's pointers to the operands, registers and constants, and memory for a few registers.
+ * The caller sets the first pointers, to the operands of the row.
  */
 #define MYLIB_FEW_POINTERS 96
 #define MYLIB_REGISTERS_NBYTES (16 * 1024)
@@ -70,16 +70,16 @@ static inline size_t mylib_registers_nbytes(const mylib_row_program *rp)
 /* `memory` has memory_nbytes, aligned to cache lines, or is NULL if that is 0. */
 void mylib_row_data_init(mylib_row_data *d, const mylib_row_program *rp, char *memory);
 
-/* Computes n elements, at least one, from data[] on, which is the same afterwards. */
+/* Computes n elements, at least one, from data[] on; leaves data[] unchanged. */
 void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data);
 
 /* Does the same for a contiguous output, with stores that bypass the cache. */
 void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **data);
 
-/* Less traffic than this per thread costs more in waking the thread than it saves. */
+/* With less traffic per thread, waking the thread costs more than it saves. */
 #define MYLIB_THREAD_MIN_NBYTES (1024 * 1024)
 
-/* Returns how many threads pay for so much traffic. */
+/* Returns how many threads pay off for `nbytes` of traffic. */
 static inline int mylib_choose_threads(int64_t nbytes)
 {
     if (nbytes < 2 * MYLIB_THREAD_MIN_NBYTES)

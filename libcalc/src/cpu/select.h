@@ -1,7 +1,7 @@
 /*
  * select.h - out[i] = mask[i] ? a[i] : b[i].
  *
- * Part of kernels.c.  Elements are moved, whatever their type: by size.
+ * Part of kernels.c.  The loops move elements by size, whatever their type.
  */
 #ifndef MYLIB_SELECT_H
 #define MYLIB_SELECT_H

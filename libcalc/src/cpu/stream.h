@@ -1,10 +1,9 @@
 /*
- * stream.h - stores past the cache: they spare the memory the read of each line before it is
- * overwritten.
+ * stream.h - stores past the cache, which save reading each line before it is overwritten.
  *
- * Part of kernels.c.  Operations that take no longer than their memory have loops that store from
- * registers; run_row.c computes the others into a block and copies it.  Other threads may read what
- * is stored only after stream_fence().
+ * Part of kernels.c.  Memory-bound operations have loops that store from registers; run_row.c
+ * computes the others into a block and copies it.  Other threads may read the stored data only
+ * after stream_fence().
  */
 #ifndef MYLIB_STREAM_H
 #define MYLIB_STREAM_H
@@ -27,7 +26,7 @@ typedef __m128i stream_vector;
 #define STREAM_VECTOR(p, v) _mm_stream_si128((stream_vector *)(p), v)
 #endif
 
-/* Copies; the head and tail that do not fill an aligned vector are stored as usual. */
+/* Copies bytes; the head and tail that do not fill an aligned vector are stored as usual. */
 static void stream_copy(char *dst, const char *src, size_t nbytes)
 {
 #if defined(STREAM_VECTOR)
@@ -77,7 +76,7 @@ static inline void stream_line(char *dst, const char *src)
 #define BINARY(op, s) LOOP(op, s, binary_loops_##s(op##_##s, 0, m, line, w, a, w, b, w))
 #define UNARY(op, s) LOOP(op, s, unary_loops_##s(op##_##s, 0, m, line, w, a, w))
 
-/* Lines of f16 are f32 in between, in registers too. */
+/* Lines of f16 are computed in f32, in registers too. */
 #if defined(HAS_V4)
 #define WIDEN(dst, src) _mm512_store_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256(src)))
 #define NARROW(src) _mm512_cvtps_ph(_mm512_load_ps(src), _MM_FROUND_TO_NEAREST_INT)
@@ -134,7 +133,7 @@ static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((doub
 #else
 #define LANE_OPS(LANES)
 #endif
-/* The loops, by their forms.  lookup_lines() says which other types go through them. */
+/* The loops, by their forms.  lookup_lines() maps other types to these. */
 #define LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)                                                  \
     NUMBERS(BINARY, add)                                                                           \
     NUMBERS(BINARY, subtract)                                                                      \
@@ -175,7 +174,7 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
     if (op >= MYLIB_OP_bitwise_and && op <= MYLIB_OP_invert && type <= MYLIB_U64)
         type = MYLIB_U64; /* of any size, and any sign */
     else if (op != MYLIB_OP_minimum && op != MYLIB_OP_maximum && type <= MYLIB_I64)
-        type = (mylib_type)(type + (MYLIB_U8 - MYLIB_I8)); /* the same modulo 2^N */
+        type = (mylib_type)(type + (MYLIB_U8 - MYLIB_I8)); /* the same bits modulo 2^N */
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s)                                                                                \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \

@@ -1,11 +1,11 @@
 /*
  * threads.c - the threads that help callers compute: one pool for the whole process.
  *
- * A caller opens a job, runs tasks of it like every worker, closes it when no task is left, and
- * waits for the workers that are still running one.  Workers join the job that has waited longest.
- * A caller computes alone while all workers are busy, so no caller waits for a thread to become
- * free, and concurrent callers share the workers.  The pool starts workers when a job first needs
- * them and keeps them.  A worker without a job spins for a moment, then sleeps.
+ * A caller opens a job, runs its tasks like every worker, closes it when no task is left, and waits
+ * for the workers that are still running one.  Workers join the job that has waited longest. A
+ * caller computes alone while all workers are busy, so no caller waits for a free thread, and
+ * concurrent callers share the workers.  The pool starts workers when a job first needs them and
+ * keeps them.  A worker without a job spins for a moment, then sleeps.
  *
  * A child made by fork() has no workers, and starts its own.
  */
@@ -21,13 +21,13 @@
 #include "flags.h"
 #include "internal.h"
 
-/* The most threads of one call; with more of them memory is the limit. */
+/* The maximum threads of one call; with more, memory is the limit. */
 #define MAX_THREADS 256
 
 /* Time to spin before sleeping: about as long as waking takes. */
 #define SPIN_NS 100000
 
-/* Time to wait before the next attempt after a thread could not be started. */
+/* Time to wait before the next attempt if a thread could not be started. */
 #define RETRY_NS 1000000000
 
 typedef struct job {
@@ -38,7 +38,7 @@ typedef struct job {
     atomic_int active;    /* workers; a worker counts itself out as its last access to the job */
     int wanted;           /* more workers */
     int joined;           /* workers so far */
-    int flags;            /* that the workers' tasks raised */
+    int flags;            /* raised by the workers' tasks */
     struct job *later;    /* the next open job */
 } job;
 
@@ -170,7 +170,7 @@ static void run_tasks(job *j, int thread)
         j->task(j->context, thread, i);
 }
 
-/* Keeps more workers from joining a job; the lock is held. */
+/* Keeps further workers from joining a job; the lock is held. */
 static void close_job(const job *j)
 {
     job **at = &open_jobs;
@@ -189,11 +189,11 @@ static job *find_job(void)
     return open_jobs;
 }
 
-/* Joins one job after the other: a worker's whole life. */
+/* The main function of a worker: joins one job after the other. */
 static void *work(void *unused)
 {
     (void)unused;
-    (void)mylib_enter_mode(); /* a thread starts in its creator's mode */
+    (void)mylib_enter_mode(); /* a thread inherits its creator's mode */
     is_worker = 1;
     pthread_mutex_lock(&lock);
     for (;;) {
@@ -298,7 +298,7 @@ void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context)
     }
     job j = {.task = task, .context = context, .n = n, .wanted = threads - 1};
     int cancels;
-    /* Workers use the job, which lies on the stack of a thread that somebody may cancel. */
+    /* Workers use the job, which is on this thread's stack: the thread must not be cancelled. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels);
     open_job(&j);
     run_tasks(&j, 0);

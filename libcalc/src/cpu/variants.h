@@ -1,6 +1,6 @@
 /*
  * variants.h - better forms of some rows, on any processor: signs of f16, complex numbers as pairs,
- * quiet minima and maxima, and strided operands of costly operations by way of packed blocks.
+ * quiet minima and maxima, and costly operations that pack strided operands in blocks.
  *
  * Part of kernels.c, whose lookup prefers them.
  */
@@ -32,8 +32,8 @@ KERNEL(negative_sign_f16) { sign_loops(0xffff, 0x8000, n, out, so, a, sa); }
 
 /*
  * Computes n contiguous complex numbers as 2n real ones, in full vectors; the parts do not mix.  A
- * single one may overlap its operands in one part (cpu/run.c), and is stored only when both parts
- * are computed.
+ * single number may overlap its operands in one part (cpu/run.c), so both parts are computed before
+ * it is stored.
  */
 #define PAIRS(op, s, r)                                                                            \
     KERNEL(op##_pairs_##s)                                                                         \
@@ -71,10 +71,10 @@ QUIETS(maximum)
 #define PACK_NBYTES (PACK_BLOCK * 16)
 
 /*
- * Runs a kernel over contiguous copies of strided operands, block by block.  Where contiguous
- * operands go in vectors, that takes less than going one element at a time.  Operands that are
- * contiguous or a single number stay where they are.  Elements of the inputs have w bytes, those of
- * the output wo.  Rows of fewer than `least` elements are not worth it.
+ * Runs a kernel over contiguous copies of strided operands, block by block.  For operations that
+ * are vector code only on contiguous operands, that is faster than one element at a time.  Operands
+ * that are contiguous or a single number are used in place.  Elements of the inputs have w bytes,
+ * those of the output wo.  Rows of fewer than `least` elements are not worth it.
  */
 static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptrdiff_t wo,
                           ptrdiff_t w, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,

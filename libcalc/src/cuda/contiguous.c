@@ -1,18 +1,18 @@
 /*
- * contiguous.c - the arguments of contiguous.cu: single operations whose operands are contiguous
- * along rows.  Plain C.
+ * contiguous.c - makes the arguments of contiguous.cu, for single operations whose operands are
+ * contiguous along rows.  Plain C.
  */
 #include <string.h>
 
 #include "cuda_internal.h"
 
-/* Tells whether operand k is contiguous along the columns; a single element is. */
+/* Tells whether operand k is contiguous along the columns, or has a single column. */
 static int is_contiguous(const mylib_layout *layout, int k, size_t size)
 {
     return layout->count == 1 || layout->strides[k][layout->ndim - 1] == (int64_t)size;
 }
 
-/* Tells whether its vectors, of `nbytes` each, are aligned. */
+/* Tells whether the operand's vectors, of `nbytes` each, are aligned. */
 static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
 {
     return mylib_is_aligned_to(nbytes < 16 ? (int64_t)nbytes : 16, layout->data[k],

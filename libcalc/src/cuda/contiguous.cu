@@ -12,20 +12,20 @@ namespace
 /* ---- One operation ------------------------------------------------------------------------- */
 
 /*
- * Computes a single operation, a selection or a conversion: the usual calls.  Memory limits them,
- * so every instruction beside loads and stores counts: this kernel interprets only the operation.
- * It loads operands of the computed type first; the others are located and converted while those
- * loads are in flight.
+ * Computes a single operation, a selection or a conversion.  These are memory-bound, so every
+ * instruction beside loads and stores counts: this kernel interprets only the operation.  It loads
+ * operands of the computed type first; the others are located and converted while those loads are
+ * in flight.
  */
 template <typename T> struct contiguous {
-    /* With one vector in flight for each operand, a full set of threads keeps the memory busy. */
+    /* At full occupancy, one vector in flight for each operand keeps the memory busy. */
     static constexpr int N = 16 / sizeof(T);
     static constexpr int64_t TILE = (int64_t)THREADS * N;
 };
 
 /*
- * Tells whether elements of type S are read as vectors and converted to T: types that are promoted
- * to T, and types of at most twice its size.
+ * Tells whether elements of type S are read as vectors and converted to T: S is promoted to T, or
+ * has at most twice its size.
  */
 template <typename T, typename S> __host__ __device__ constexpr bool is_read()
 {
@@ -34,7 +34,7 @@ template <typename T, typename S> __host__ __device__ constexpr bool is_read()
                                    (s != COMPLEX || t == COMPLEX) && sizeof(S) <= 2 * sizeof(T));
 }
 
-/* Converts a vector of another type; returns false for one that is not read so. */
+/* Converts a vector of another type; returns false if is_read() is false. */
 template <typename T> __device__ __forceinline__ bool read_converted(int type, const char *p, T *x)
 {
     constexpr int N = contiguous<T>::N;
@@ -55,13 +55,13 @@ template <typename T> __device__ __forceinline__ bool read_converted(int type, c
     });
 }
 
-/* Indices of the thread block and of the thread, recomputed at each use: they hold no registers. */
+/* Finds the indices of thread block and thread; recomputed at each use, to hold no registers. */
 __device__ __forceinline__ void find_thread(uint32_t &block, uint32_t &thread)
 {
     asm volatile("mov.u32 %0, %%ctaid.x; mov.u32 %1, %%tid.x;" : "=r"(block), "=r"(thread));
 }
 
-/* Position of this thread's vector: its row, and its first element in the row. */
+/* Finds this thread's vector: its row, and its first element in the row. */
 __device__ __forceinline__ void find_vector(const mylib_contiguous_args &args, int n, int32_t &row,
                                             int64_t &at)
 {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void write_contiguous(const mylib_contiguous_args &ar
 
 /*
  * Needs full occupancy to hide latency.  Threads read element by element in a short last block of a
- * single row, and wherever an operand is not aligned.
+ * single row, and if an operand is not aligned.
  */
 template <typename T>
 __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
@@ -268,7 +268,7 @@ template <typename T> __device__ __forceinline__ unsigned flags_of(int op, T a, 
     bool is_remainder = op == MYLIB_OP_remainder || op == MYLIB_OP_fmod;
     if (!is_division(op) && !is_remainder && op != MYLIB_OP_reciprocal)
         return 0;
-    if (b == 0) /* which is a of a reciprocal */
+    if (b == 0) /* b is a for reciprocal */
         return MYLIB_FLAG_DIVBYZERO;
     bool is_signed = (T)-1 < (T)0;
     T lowest = (T)((uint64_t)1 << (8 * sizeof(T) - 1));
@@ -423,7 +423,7 @@ cudaError_t launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStre
 
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
-/* Elements of a thread, THREADS apart. */
+/* Elements of a thread, at a distance of THREADS. */
 constexpr int RANGE_N = 4;
 
 /* The type of start and step. */

@@ -1,7 +1,7 @@
 /*
- * cuda_internal.h - what the files of the CUDA backend share.  Compiles as C and as CUDA C++.
+ * cuda_internal.h - declarations that the CUDA backend's files share.  Compiles as C and CUDA C++.
  *
- * Bottom to top; a file calls only those above it in this list (the drawing is in CONTRIBUTING.md):
+ * Bottom to top; a file calls only those above it in this list (CONTRIBUTING.md shows the floors):
  *
  * device.c          errors, devices, streams and events
  * *.cu              the kernels and their launches; with the .cuh the only device code
@@ -41,14 +41,14 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 /* Calls CUDA for cleanup: ignores a failure, and leaves no error set. */
 #define CUDA_CLEANUP(call) ((call) != cudaSuccess ? (void)cudaGetLastError() : (void)0)
 
-#define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() lets no others in */
+#define MYLIB_CUDA_MAX_DEVICES 64 /* mylib_cuda_enter() refuses others */
 
-/* Returns the number of GPUs that MYLIB_ALL_GPUS means; 0 before mylib_cuda_check_device(). */
+/* Returns the number of GPUs of MYLIB_ALL_GPUS; 0 before mylib_cuda_check_device(). */
 int mylib_cuda_all(void);
 
 /*
- * Records an event after the work that is on 'stream' now; 'device' is current.  Release it as soon
- * as all streams that are to wait for it have been told so.
+ * Records an event after the work that is on 'stream' now; 'device' is current.  Release it after
+ * cudaStreamWaitEvent() on each stream that has to wait for it.
  */
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
 void mylib_cuda_release_event(int device, cudaEvent_t event);
@@ -56,9 +56,9 @@ void mylib_cuda_release_event(int device, cudaEvent_t event);
 void mylib_cuda_free_event(int device);
 
 /*
- * Makes 'device' current to the end of the block, as every entry point does; the device from before
- * is current again after it.  Returns from the function if the device does not exist or CUDA was
- * used before a fork.
+ * Makes 'device' current until the end of the block, as every entry point does, and then restores
+ * the previous device.  Returns from the function if the device does not exist or CUDA was used
+ * before a fork.
  */
 #define ENTER_DEVICE(device)                                                                       \
     __attribute__((cleanup(mylib_cuda_leave))) int previous_device = -1;                           \
@@ -85,10 +85,10 @@ mylib_status mylib_cuda_trim_pools(void);
 mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, const void *src,
                                   size_t nbytes, void *stream);
 
-/* Rounds up to what keeps the next part of a call's memory aligned for every access. */
+/* Rounds up a size, so that the next part of a call's memory is aligned for every access. */
 static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 256 * 256; }
 
-/* The temporary memory of a call, unless pieces would be too short to be worth a launch. */
+/* Temporary memory of a call; more only if pieces would be too short to be worth a launch. */
 #ifndef MYLIB_TEMPORARY_NBYTES
 #define MYLIB_TEMPORARY_NBYTES (32 << 20)
 #endif
@@ -104,8 +104,8 @@ mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *
                                         void *stream, mylib_cuda_launch_statement *launch);
 
 /*
- * Returns how many elements a piece may have that needs 'nbytes' of temporary memory for each, out
- * of `room` bytes.
+ * Returns the most elements of a piece that needs 'nbytes' of temporary memory per element, out of
+ * `room` bytes.
  */
 int64_t mylib_cuda_piece(size_t room, size_t nbytes);
 
@@ -132,15 +132,15 @@ mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, v
  */
 mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
                                 mylib_layout *layout, size_t room);
-/* Returns the most temporary memory that mylib_cuda_enqueue() takes for so many elements. */
+/* Returns the most temporary memory that mylib_cuda_enqueue() takes for `count` elements. */
 size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, size_t room);
 
 /* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
 
 /*
- * Combines what 'parts' aligned groups of blocks, of 2^k blocks each, gave: in 'partial', of the
- * type that mylib_cuda_part_type() tells for the carrying one, the first part of all outputs, then
- * the second, ...  The outputs are operand 0 of the layout, GPU memory of type out_type.
+ * Combines the results of 'parts' aligned groups of 2^k blocks each.  'partial' has the first part
+ * of all outputs, then the second, ..., of type mylib_cuda_part_type(carrier).  The outputs are
+ * operand 0 of the layout, GPU memory of type out_type.
  */
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
                                      mylib_type carrier, int64_t parts, void *partial,
@@ -151,7 +151,7 @@ mylib_type mylib_cuda_part_type(mylib_type carrier);
 
 /*
  * Writes operand k, one element of host memory, as a constant of a launch's arguments: converted as
- * the statement needs it, the rest of the bytes 0.
+ * the statement needs it, and padded with zero bytes.
  */
 static inline void mylib_read_constant(const mylib_statement *s, int k, const void *value,
                                        unsigned char constant[16])
@@ -164,21 +164,21 @@ static inline void mylib_read_constant(const mylib_statement *s, int k, const vo
 /* The kinds of operands of mylib_launch_contiguous(). */
 enum {
     MYLIB_CONTIGUOUS_VECTOR,           /* rows of vectors, of the computed type */
-    MYLIB_CONTIGUOUS_SINGLE,           /* one element of it for each row */
-    MYLIB_CONTIGUOUS_CONSTANT,         /* a vector of one value is in constant[]; or no operand */
-    MYLIB_CONTIGUOUS_CONVERTED_VECTOR, /* the same of another type */
+    MYLIB_CONTIGUOUS_SINGLE,           /* one element of that type for each row */
+    MYLIB_CONTIGUOUS_CONSTANT,         /* constant[] has a vector of one value; also: no operand */
+    MYLIB_CONTIGUOUS_CONVERTED_VECTOR, /* rows of vectors of another type */
     MYLIB_CONTIGUOUS_CONVERTED_SINGLE,
 };
 
-/* Operands that are not aligned are of types of so many bytes. */
+/* Unaligned operands have elements of at least this size. */
 #define MYLIB_CONTIGUOUS_ELEMENT_MIN 4
 
 /*
- * A program of a single operation, of a choice by a condition, or of a load alone, over rows of
- * whole vectors: vectors of 16 bytes of the computed type, each aligned, in every operand, to the
- * bytes that it has there, at most 16.  Row after row goes on by strides; without row_vectors all n
- * elements are one row, whose last vector may be incomplete.  A single row may also be read and
- * written element by element: then nothing need be aligned to more than its elements.
+ * A single operation, selection or copy over rows of whole vectors.  A vector has 16 bytes in the
+ * computed type; in each operand it is aligned to its size there, but at most to 16 bytes.  Strides
+ * lead from row to row.  If row_vectors is 0, all n elements are one row, whose last vector may be
+ * incomplete.  A single row may also be read and written element by element: it needs only the
+ * alignment of its elements.
  */
 typedef struct mylib_contiguous_args {
     int64_t n;
@@ -186,29 +186,29 @@ typedef struct mylib_contiguous_args {
     const char *in[2];
     int64_t out_stride, stride[2];
     int32_t row_vectors;
-    uint32_t full_blocks; /* set by the launch: the thread blocks that take vectors */
+    uint32_t full_blocks; /* set by the launch: thread blocks that take vectors */
     mylib_divider row_divider;
     uint8_t computed_type, result_type, opcode;
     uint8_t kind[2], type[2];
-    uint8_t shift[2]; /* an element has 1 << shift bytes */
+    uint8_t shift[2]; /* log2 of the size of an element */
     uint8_t has_conversions, is_by_elements;
-    const char *condition; /* of a choice: bools, like a VECTOR; else NULL */
+    const char *condition; /* of a selection: bools, like a VECTOR; else NULL */
     int64_t condition_stride;
     MYLIB_ALIGNAS(16) unsigned char constant[2][16];
 } mylib_contiguous_args;
 
 /*
- * Fills the arguments for a statement as mylib_cuda_launch() takes it; returns false if it or the
- * layout is not for this kernel.
+ * Fills the arguments for a statement as mylib_cuda_launch() takes it; returns false if the kernel
+ * cannot run it or the layout.
  */
 int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_statement *s,
                           const mylib_layout *layout);
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream);
-/* Tells whether it reads inputs of input_type: `type` itself, and others that are not too wide. */
+/* Tells whether the kernel of `type` reads inputs of input_type: the same, or one not too wide. */
 int mylib_contiguous_reads(mylib_type type, mylib_type input_type);
 
 /*
- * A function of contiguous elements of its type, of single ones, or of constants.  With is_aligned
+ * A function of contiguous elements of its type, single elements, or constants.  With is_aligned
  * all contiguous operands are aligned to 16 bytes.
  */
 typedef struct mylib_function_args {
@@ -224,7 +224,7 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
 /* Floating-point exceptions to report. */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
 
-/* An operation that has run: n results, and operands that are contiguous or constants. */
+/* An operation that has run: n results, and contiguous or constant operands. */
 typedef struct mylib_flags_args {
     int64_t n;
     const void *out;
@@ -236,37 +236,37 @@ typedef struct mylib_flags_args {
 
 /*
  * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write.  A GPU has no floating-point
- * flags; they are found from the operands and results.
+ * flags: the kernel finds them from the operands and results.
  */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream);
 
-/* The ways of a reduction through memory; see reduce.cu. */
+/* The kinds of reduction kernels; see reduce.cu. */
 enum {
     MYLIB_REDUCE_SHORT,
     MYLIB_REDUCE_INTEGERS,
     MYLIB_REDUCE_ROWS,
     MYLIB_REDUCE_LANES,
     MYLIB_REDUCE_COLUMNS,
-    MYLIB_REDUCE_PARTS, /* combines the partial results of another way */
+    MYLIB_REDUCE_PARTS, /* combines the partial results of another kernel */
 };
 
 #define MYLIB_NOT_NARROWED 255
 
 #define MYLIB_EXACT_TERMS 32768     /* narrow integers whose sum fits 32 bits */
-#define MYLIB_SHORT_WORDS 16        /* of integers, of a thread that reduces a short row */
-#define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows and the gaps between them */
+#define MYLIB_SHORT_WORDS 16        /* of integers, for a thread that reduces a short row */
+#define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows, with the gaps between them */
 
 /* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
 typedef struct mylib_reduce_args {
     int32_t reduction, way, inputs;
     int32_t carrier;  /* i64, u64, f32, f64, c64 or c128 */
-    int32_t computed; /* the carrier; i64 where the kernels for integers compute */
+    int32_t computed; /* the carrier; i64 in the kernels for integers */
     int32_t out_type, out_size;
     int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
-    int32_t narrow[2]; /* the type that inputs are cut down to before they are widened to carrier */
+    int32_t narrow[2]; /* the type to which inputs are narrowed before they widen to carrier */
     int32_t kept_ndim, ndim;
     int32_t is_aligned;           /* rows: to 16 bytes */
     int32_t has_warp_per_output;  /* rows, integers */
@@ -275,14 +275,14 @@ typedef struct mylib_reduce_args {
     int32_t tile_rows, tiles;     /* short: of a thread block, and along the innermost dimension */
     int32_t gap;                  /* short: bytes between rows in shared memory; see row_factor */
     uint32_t row_factor;          /* short: row of a vector = its number * row_factor >> 20 */
-    int32_t width;                /* columns: so many outputs of a thread lie in 16 bytes, or 1 */
-    int32_t lane_bits, warp_bits; /* columns: 2^lane_bits lanes are walked by 2^warp_bits warps; */
+    int32_t width;                /* columns: outputs of a thread, in 16 bytes, or 1 */
+    int32_t lane_bits, warp_bits; /* columns: 2^warp_bits warps walk 2^lane_bits lanes; */
                                   /* short: 2^lane_bits threads reduce a row */
-    int32_t width_bits;           /* 2^width_bits outputs, of integers vectors, are side by side */
-    int32_t cluster_bits;         /* lanes: 2^cluster_bits thread blocks are a cluster, unless 0 */
+    int32_t width_bits;           /* 2^width_bits outputs (integers: vectors) side by side */
+    int32_t cluster_bits;         /* lanes: log2 of the thread blocks of a cluster, or 0 */
     int64_t grid, grid_rows;      /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    int64_t group;                  /* blocks, parts, or integers, that one warp or block takes */
+    int64_t group;                  /* blocks, parts or integers that one warp or block takes */
     int64_t parts;                  /* partial results of one output */
     const char *in[2];
     char *out;
@@ -294,11 +294,11 @@ typedef struct mylib_reduce_args {
 
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream);
 
-#define MYLIB_MAX_CLUSTER 8 /* thread blocks; more are not for every GPU */
-/* Gives the most thread blocks of a cluster on the current device; 1 without clusters. */
+#define MYLIB_MAX_CLUSTER 8 /* thread blocks; not every GPU supports more */
+/* Gives the maximum thread blocks of a cluster on the current device; 1 without clusters. */
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret);
 
-/* One operation on one pair of scalars; the result is written where the host can see it. */
+/* One operation on one pair of scalars; the host can read the result. */
 typedef struct mylib_scalar_result {
     unsigned char value[16];
     int32_t status;

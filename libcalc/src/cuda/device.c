@@ -17,7 +17,7 @@ static int is_context_lost(cudaError_t error)
     switch ((int)error) {
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
-    case 226: /* cudaErrorContained, which older toolkits do not name */
+    case 226: /* cudaErrorContained; older toolkits have no name for it */
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
@@ -44,7 +44,7 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
         return MYLIB_OK;
     if (is_context_lost(error))
         atomic_store(&is_lost, 1);
-    /* Left set, the error would be found by the next caller of CUDA in this process. */
+    /* Clear the error: otherwise the next caller of CUDA in this process would find it. */
     (void)cudaGetLastError();
     const char *slash = strrchr(file, '/');
     file = slash != NULL ? slash + 1 : file;
@@ -118,7 +118,7 @@ mylib_status mylib_cuda_device_count(int *count_ret)
                       cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
-/* The number of GPUs, which a process asks for once, as asking is slow; 0 until known. */
+/* The number of GPUs, cached because the query is slow; 0 until known. */
 static atomic_int known_count;
 
 mylib_status mylib_cuda_check_device(int device)
@@ -153,7 +153,7 @@ mylib_status mylib_cuda_enter(int device, int *previous_ret)
     int current;
     RETURN_IF_ERROR(mylib_cuda_check_device(device));
     if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
-        return MYLIB_OK; /* an only GPU is always the current one */
+        return MYLIB_OK; /* a single GPU is always current */
     CUDA_RETURN_IF_ERROR(cudaGetDevice(&current));
     if (current != device) {
         CUDA_RETURN_IF_ERROR(cudaSetDevice(device));
@@ -192,7 +192,7 @@ mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
 
 /* ---- Streams and events -------------------------------------------------------------------- */
 
-/* An event for each device, kept for reuse: streams that were told to wait for it do not mind. */
+/* One event per device, kept for reuse: recording it again does not affect earlier waits. */
 static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];
 
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret)

@@ -1,6 +1,6 @@
 /*
- * functions.c - enqueues functions (ops.h): their kernels take contiguous elements of one type, and
- * operands of any other kind are packed by the kernels of conversions.  Plain C.
+ * functions.c - enqueues functions (ops.h).  Their kernels take contiguous elements of one type;
+ * conversion kernels pack all other operands.  Plain C.
  */
 #include "cuda_internal.h"
 
@@ -20,13 +20,13 @@ typedef struct packing {
     char *place[3]; /* temporary memory of the output and the inputs, or NULL */
 } packing;
 
-/* Operand 0 is the output, 1 + k operand k of the statement. */
+/* Returns the layout's row for operand k: 0 is the output, 1 + j operand j of the statement. */
 static int row_of(const mylib_statement *s, int k)
 {
     return k == 0 ? 0 : 1 + s->operand[k - 1].index;
 }
 
-/* Returns the type in which the kernel has it. */
+/* Returns the type of operand k in the kernel. */
 static mylib_type type_of(const mylib_statement *s, int k)
 {
     return (mylib_type)(k == 0 ? s->result_type : s->type);
@@ -34,7 +34,7 @@ static mylib_type type_of(const mylib_statement *s, int k)
 
 static size_t size_of(const mylib_statement *s, int k) { return mylib_type_size(type_of(s, k)); }
 
-/* Tells whether the kernel cannot take an operand as it is. */
+/* Tells whether operand k must be packed for the kernel. */
 static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
 {
     const int is_converted = k > 0 && s->operand[k - 1].type != s->type, row = row_of(s, k);
@@ -45,14 +45,14 @@ static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
     return is_converted || !mylib_layout_is_contiguous(l, row, size_of(s, k));
 }
 
-/* Enqueues a conversion between operand k and its place. */
+/* Enqueues a conversion between operand k and its temporary memory. */
 static mylib_status move(const packing *p, const mylib_layout *piece, int k)
 {
     const mylib_statement *s = p->statement;
     const mylib_type type = type_of(s, k);
     const mylib_statement conversion =
         mylib_conversion(type, k == 0 ? type : (mylib_type)s->operand[k - 1].type);
-    const int to = k == 0 ? 1 : 0; /* the place's operand */
+    const int to = k == 0 ? 1 : 0; /* the operand in temporary memory */
     mylib_strides strides[2];
     mylib_layout l;
     l.strides = strides;

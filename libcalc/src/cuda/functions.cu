@@ -1,7 +1,7 @@
 /*
- * functions.cu - functions (ops.h) of contiguous elements: a kernel for each function and type, so
- * that each has only the registers it needs, and one for all elementary functions of complex
- * numbers, which share most of their code.
+ * functions.cu - functions (ops.h) of contiguous elements.  Each function and type has a kernel,
+ * with only the registers it needs.  One kernel has all elementary functions of complex numbers,
+ * which share most of their code.
  */
 #include "functions.cuh"
 
@@ -10,17 +10,17 @@ namespace
 
 /* ---- A function and a type ------------------------------------------------------------------- */
 
-/* Of N elements of a thread, as many stand side by side in a vector of at most 16 bytes. */
+/* How many of a thread's N elements form a vector, of at most 16 bytes. */
 template <int N, typename T> constexpr int GROUP = N *(int)sizeof(T) > 16 ? 16 / (int)sizeof(T) : N;
 
-/* A block's elements: whole vectors of each thread, or single ones, at most `left`. */
+/* A thread block's elements: a vector or a single element for each thread, at most `left`. */
 struct block_elements {
     int64_t first; /* of the block */
     int64_t left;
     bool is_vector;
 };
 
-/* The place of a thread's element i, from the block's first; 0 for one beyond the end. */
+/* Returns the index of a thread's element i in the block; 0 for one beyond the end. */
 template <int N, int G> __device__ __forceinline__ int place(const block_elements &e, int i)
 {
     if (e.is_vector)
@@ -55,7 +55,7 @@ __device__ __forceinline__ void read_operand(const mylib_function_args &args, in
     }
 }
 
-/* Computes r[i] of a[i] and b[i]; elements that are not easy one by one, after the others. */
+/* Computes r[i] from a[i] and b[i]: easy elements together, then hard ones one by one. */
 template <int OP, typename T, int N>
 __device__ __forceinline__ void apply_at_once(const T (&a)[N], const T (&b)[N],
                                               typename function<OP, T>::type (&r)[N])
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ---- Elementary functions of complex numbers ------------------------------------------------- */
 
-/* Element `at` of an operand; c64 goes by way of c128. */
+/* Reads element `at` of an operand; c64 is converted to c128. */
 __device__ __forceinline__ t_c128 read_complex(const mylib_function_args &args, int k, int64_t at)
 {
     const bool is_wide = args.type == MYLIB_C128;

@@ -1,6 +1,6 @@
 /*
- * functions.cuh - the functions of ops.h as types: function<OP, T>::apply(a, b), of the type
- * function<OP, T>::type, of function<OP, T>::inputs arguments; b is any number if it is one.
+ * functions.cuh - the functions of ops.h as types: function<OP, T>::apply(a, b) returns a
+ * function<OP, T>::type.  It ignores b if function<OP, T>::inputs is 1.
  */
 #ifndef MYLIB_FUNCTIONS_CUH
 #define MYLIB_FUNCTIONS_CUH
@@ -35,8 +35,8 @@ MYLIB_FUNCTIONS(ROW)
 #undef ROW
 
 /*
- * The same in two parts: easy(a, b, is_hard), short and without a branch, has the value, or else
- * sets is_hard, which it leaves as it is otherwise; any(a, b) always has the value.
+ * Splits a function: easy(a, b, is_hard), short and without a branch, returns the value or sets
+ * is_hard; it never clears is_hard.  any(a, b) always returns the value.
  */
 template <int OP, typename T> struct by_hardness {
     static constexpr bool has_hard = false;
@@ -88,17 +88,17 @@ MYLIB_MENDED(MENDED)
 #undef HARD_BINARY
 #undef HARD
 
-/* Functions whose code would be long, were it repeated for as many elements as the others'. */
+/* Functions with long code, which is repeated for fewer elements than that of the others. */
 template <int OP>
 constexpr bool is_long = OP == MYLIB_OP_arctan2 || OP == MYLIB_OP_power || OP == MYLIB_OP_logaddexp;
 
-/* Functions that compute for longer than their elements take to arrive. */
+/* Compute-bound functions. */
 template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 
 /*
- * Elements that a thread computes at once, so that their steps overlap: 16 bytes, 32 of elementary
- * functions, whose constants are then loaded once for all, and 4 elements of small types; half as
- * many of a long function.
+ * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 elements of
+ * small types.  Elementary functions take 32 bytes, which share the loads of constants; long ones
+ * half as many.
  */
 template <int OP, typename T>
 constexpr int AT_ONCE = (sizeof(T) < 4 ? 4 : (is_elementary<OP> ? 32 : 16) / (int)sizeof(T)) /

@@ -9,19 +9,19 @@
 
 _Static_assert(sizeof(mylib_fused_args) <= 4096, "what every GPU takes as arguments of a launch");
 
-/* Programs of more statements or registers are refused at once: they would not fit. */
+/* Refuses programs of more statements or registers early: they would not fit. */
 #define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
 #define MAX_REGISTERS 256
 #define NONE (-1)
 
-/* The result of a statement, and who uses it. */
+/* The result of a statement, and its users. */
 typedef struct result {
-    int16_t source[3]; /* the statement that made the operand, a register's; or NONE */
-    int16_t user;      /* the last statement that uses it, and which of its operands it is */
+    int16_t source[3]; /* the statement that computed the operand, if a register; else NONE */
+    int16_t user;      /* the last statement that uses the result, as operand user_operand */
     uint8_t user_operand;
-    uint8_t is_used, is_dropped; /* dropped: a conversion that is left to its user */
+    uint8_t is_used, is_dropped; /* dropped: a conversion done by its user */
     uint8_t feeds_conversion;
-    uint8_t place; /* the register that has it */
+    uint8_t place; /* its register */
     int16_t uses;
 } result;
 
@@ -30,7 +30,7 @@ typedef struct fusion {
     const mylib_layout *layout;
     mylib_fused_args *args;
     int constants, next; /* of the launch: constants, and the next statement */
-    int forwarded;       /* the statement whose result is in the hardware registers, or NONE */
+    int forwarded;       /* the statement whose result is in hardware registers, or NONE */
     uint32_t free_registers;
     result results[MAX_STATEMENTS];
 } fusion;
@@ -70,7 +70,7 @@ static void find_uses(fusion *f)
             if (f->results[i].source[o] == NONE)
                 continue;
             result *r = &f->results[f->results[i].source[o]];
-            if (!r->is_used) { /* from the end: this is the last use */
+            if (!r->is_used) { /* the loop runs backwards: this is the last use */
                 r->is_used = 1;
                 r->user = (int16_t)i;
                 r->user_operand = (uint8_t)o;
@@ -88,22 +88,22 @@ static int is_bool_or(uint8_t given, mylib_type type)
     return given == MYLIB_BOOL || given == type;
 }
 
-/* Tells whether a kernel that computes in `type` alone can do a statement. */
+/* Tells whether a kernel that computes only in `type` can run a statement. */
 static int is_of_type(const mylib_statement *s, mylib_type type)
 {
     mylib_value from = s->operand[0];
     if (s->opcode == MYLIB_OPCODE_SELECT)
         return is_bool_or(s->type, type);
-    /* A modulus is the real part of a complex number; as a result of the whole it is written so. */
+    /* Only the program's result may have another type: a modulus is written in its real type. */
     if (s->opcode != MYLIB_OPCODE_CONVERT)
-        return is_bool_or(s->type, type) && /* logic of bools is that of 0 and 1 of any type */
+        return is_bool_or(s->type, type) && /* logic of bools works on 0 and 1 of any type */
                (is_bool_or(s->result_type, type) || s->target == MYLIB_TARGET_OUT);
     if (from.kind == MYLIB_VALUE_CONSTANT || is_bool_or(from.type, type))
         return is_bool_or(s->type, type);
     return s->type == type && from.kind == MYLIB_VALUE_INPUT;
 }
 
-/* Returns the one type in which the program computes, if that has a kernel, or NONE. */
+/* Returns the one type in which the program computes, if it has a kernel; else NONE. */
 static int computed_type(const fusion *f)
 {
     const mylib_program *p = f->program;
@@ -133,8 +133,8 @@ static int is_host_scalar(const fusion *f, mylib_value v)
 }
 
 /*
- * Tells whether a conversion is left to the statement that reads its result: it converts a
- * constant, or an input that is not read a second time for that, and the reader reads in its type.
+ * Tells whether the statement that reads a conversion's result can convert instead: the operand is
+ * a constant, or an input that is then not read twice, and the reader computes in the target type.
  */
 static int is_droppable(const fusion *f, int i)
 {
@@ -148,7 +148,7 @@ static int is_droppable(const fusion *f, int i)
         return 0;
     if (s->type == f->args->computed_type)
         return 1;
-    /* A bool of an input that is read in the computed type: a mask is tested anyway. */
+    /* An input converted to bool for a mask: masks are tested in the computed type anyway. */
     return f->program->statement[r->user].opcode == MYLIB_OPCODE_SELECT && r->user_operand == 0;
 }
 
@@ -204,7 +204,7 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
             (uint8_t)((is_direct ? MYLIB_FUSED_DIRECT : MYLIB_FUSED_CONVERTED) + v.index);
         return 1;
     }
-    /* A conversion of it is done here. */
+    /* Convert it here. */
     if (p->statement[i].opcode == MYLIB_OPCODE_CONVERT)
         to = (mylib_type)p->statement[i].type;
     place = add_constant(f,
@@ -302,7 +302,7 @@ static void begin_walk(mylib_fused_args *args, const mylib_layout *l)
     }
 }
 
-/* Spaces a thread's elements; where they go down, rows are those of their longest dimension. */
+/* Spaces a thread's elements; if they go down the rows, moves the longest dimension innermost. */
 static void set_spaced(mylib_fused_args *args, const mylib_layout *l)
 {
     mylib_walk *w = &args->walk;
@@ -316,7 +316,7 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l)
         args->step[k] = mylib_walk_step(w, 0, args->column_stride[k], args->row_stride[inner][k]);
 }
 
-/* Sets the threads of a thread block: as many as there is shared memory for. */
+/* Sets the threads of a thread block: as many as shared memory allows. */
 static void set_threads(mylib_fused_args *args)
 {
     args->threads = MYLIB_FUSED_MOST_THREADS;
@@ -352,7 +352,7 @@ static int is_inline(mylib_type computed, mylib_type from)
     return computed == MYLIB_F64 && (from == MYLIB_I32 || from == MYLIB_F32);
 }
 
-/* Tells whether a launch has calls: of what takes long, and most conversions. */
+/* Tells whether a launch has calls: costly operations, and most conversions. */
 static int has_calls(const mylib_fused_args *args)
 {
     const mylib_type computed = (mylib_type)args->computed_type;
@@ -417,7 +417,7 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 
 /* Enough thread blocks to fill the largest GPU. */
 #define ENOUGH_BLOCKS 2048
-#define MOST_PARTS 65535 /* the second dimension of a grid */
+#define MOST_PARTS 65535 /* the limit of a grid's second dimension */
 
 static void set_along(mylib_fused_args *args)
 {
@@ -441,7 +441,7 @@ static void set_across(mylib_fused_args *args)
     args->rounds = 1 << (args->lane_bits - args->warp_bits);
 }
 
-/* A thread block computes a tile at once. */
+/* Sets a reduction of short rows: a thread block computes a whole tile. */
 static int set_short(mylib_fused_args *args)
 {
     const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);
@@ -457,8 +457,8 @@ static int set_short(mylib_fused_args *args)
 }
 
 /*
- * Finds the way that the layout of the inputs allows and that is faster than to write the values;
- * returns false if there is none.  A few terms would leave most of a thread's elements unused.
+ * Chooses how to reduce; returns false if the layout of the inputs does not allow it, or if writing
+ * the values to memory is faster.  With few terms most of a thread's elements would be unused.
  */
 static int set_way(mylib_fused_args *args, const mylib_program *program, const mylib_layout *l)
 {

@@ -16,9 +16,9 @@ namespace
 typedef mylib_fused_args fused_args;
 
 /*
- * Kinds of kernels: for any layout, by spaced elements, or by groups, for vectors of one dimension;
- * without functions or with them, which are in line; and of spaced elements also with calls, during
- * which few registers are kept.
+ * Kinds of kernels: spaced elements, for any layout, or groups (FLAT), for vectors of one
+ * dimension; with or without inlined functions; for spaced elements also with calls, which preserve
+ * few registers.
  */
 enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, FLAT, FLAT_FUNCTIONS };
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
@@ -27,7 +27,7 @@ template <int WAY>
 constexpr bool HAS_FUNCTIONS =
     WAY == FUNCTIONS || WAY == CALLS_AND_FUNCTIONS || WAY == FLAT_FUNCTIONS;
 
-/* Elements of a group of 16 bytes; groups of a thread; its elements. */
+/* Elements of a group (16 bytes); groups of a thread; elements of a thread. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
 constexpr int GROUPS = IS_FLAT<WAY>         ? MYLIB_FUSED_FLAT_GROUPS
@@ -38,7 +38,7 @@ constexpr bool IS_REAL = number_of<T>::value == MYLIB_F32 || number_of<T>::value
 template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<WAY>;
 
 /* The elements of a thread. */
-struct spaced_position { /* the place of the first one, and how many exist */
+struct spaced_position { /* the first one, and how many exist */
     int64_t column;
     int32_t row;
     int count;
@@ -71,7 +71,7 @@ template <typename T> __device__ __forceinline__ int group_step(int size)
 {
     return (int)blockDim.x * (G<T> * size);
 }
-/* Returns how many elements there are from a thread's first group to the end. */
+/* Returns the number of elements from a thread's first group to the end. */
 template <typename T> __device__ __forceinline__ int64_t elements_left(const fused_args &args)
 {
     return args.columns - first_group() * G<T>;
@@ -86,7 +86,7 @@ extern __shared__ uint4 fused_shared[];
  */
 template <int WAY> __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
 {
-    if (HAS_CALLS<WAY>) /* an address that is kept would be kept in memory */
+    if (HAS_CALLS<WAY>) /* across calls the address would be spilled: recompute it */
         own = fused_shared + (uint32_t)anew(threadIdx.x);
     return (uint4 *)own + number * (int)(GROUPS<WAY> * blockDim.x);
 }
@@ -121,8 +121,8 @@ __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[N<T, WAY>
 }
 
 /*
- * Loads `count` elements of any type, which lie `step` apart, and converts them into the thread's
- * slot.  Those of the types that are promoted to T are all loaded before the first is converted.
+ * Loads `count` elements of any type, `step` bytes apart, and converts them into the thread's slot.
+ * Elements of types that are promoted to T are all loaded before the first is converted.
  */
 template <typename T, int WAY>
 __device__ __noinline__ void convert_spaced(int type, const char *p, int64_t step, int count,
@@ -149,7 +149,7 @@ __device__ __noinline__ void convert_spaced(int type, const char *p, int64_t ste
         ((T *)(place + i / G<T> * blockDim.x))[i % G<T>] = load_as<T>(type, p);
 }
 
-/* Loads an input of a program of T, of elements of type S, or of as many bytes. */
+/* Loads an input of a program of T; its elements have type S or the size of S. */
 template <typename T, typename S, int WAY>
 __device__ __forceinline__ void load_input(const fused_args &args, int input,
                                            const position<WAY> &at, S (&x)[N<T, WAY>])
@@ -188,7 +188,7 @@ __device__ __forceinline__ void load_input(const fused_args &args, int input,
     }
 }
 
-/* Reads an input of i32 or f32 in a program of f64, the conversions that are no calls. */
+/* Reads an input of i32 or f32 in a program of f64: the conversions without a call. */
 template <typename T, int WAY>
 __device__ __forceinline__ void read_words(const fused_args &args, int input,
                                            const position<WAY> &at, T (&x)[N<T, WAY>])
@@ -241,7 +241,7 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
     }
 }
 
-/* Computes *x = opcode(*x, *y) for the operations that are calls. */
+/* Computes *x = opcode(*x, *y) for operations that are calls. */
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {
     switch (opcode) {
@@ -256,7 +256,7 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
     }
 }
 
-/* Does so for all elements of a thread. */
+/* Does the same for all elements of a thread. */
 template <typename T, int WAY>
 __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
 {
@@ -267,7 +267,7 @@ __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
     }
 }
 
-/* Computes x = opcode(x, y) for calls. */
+/* Computes x = opcode(x, y) by a call. */
 template <typename T, int WAY>
 __device__ __forceinline__ void call_with(const fused_args &args, int opcode, const uint4 *own,
                                           T (&x)[N<T, WAY>], const T (&y)[N<T, WAY>])
@@ -281,12 +281,12 @@ __device__ __forceinline__ void call_with(const fused_args &args, int opcode, co
 }
 
 /*
- * Which elements are computed: easy ones (functions.cuh), while a flag tells of others; or any,
- * with functions one by one.
+ * The elements that a kernel computes: easy ones (functions.cuh), while a flag reports others; or
+ * any, with functions one by one.
  */
 enum { EASY, ANY };
 
-/* Computes x[i] = opcode(x[i], y[i]); returns false for calls. */
+/* Computes x[i] = opcode(x[i], y[i]); returns false for operations that are calls. */
 template <int WAY, int WHICH, typename T, int N>
 __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N], bool &is_hard)
 {
@@ -379,7 +379,7 @@ constexpr int BLOCKS = most_blocks(WAY == CALLS                                 
 template <typename T, int WAY>
 constexpr int REDUCED_BLOCKS = most_blocks(WAY == CALLS || sizeof(T) == 8 ? 3 : 4);
 
-/* Runs the statements for a thread's elements; returns false if one is not easy. */
+/* Runs the statements for a thread's elements; returns false if an element is not easy. */
 template <int WHICH, typename T, int WAY>
 __device__ __forceinline__ bool run_statements(const fused_args &args, const position<WAY> &at,
                                                uint4 *own, T (&x)[N<T, WAY>])
@@ -423,7 +423,9 @@ __device__ __forceinline__ bool run_statements(const fused_args &args, const pos
     return !is_hard;
 }
 
-/* Does so for any elements, apart, so that the kernel has only the registers of easy ones. */
+/*
+ * Does the same for any elements; not inlined, so that kernels need registers only for easy ones.
+ */
 template <typename T, int WAY>
 __device__ __noinline__ void run_again(const fused_args &args, position<WAY> at, T *results)
 {
@@ -454,7 +456,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     const bool is_easy = run_statements<EASY>(args, at, own, x);
     if constexpr (HAS_FUNCTIONS<WAY>)
         if (!is_easy) {
-            alignas(16) T results[N<T, WAY>]; /* x itself would be kept in memory */
+            alignas(16) T results[N<T, WAY>]; /* x itself would be spilled */
             run_again<T, WAY>(args, at, results);
             memcpy(x, results, sizeof x);
         }
@@ -469,21 +471,21 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
 /* ---- Reductions of such programs ----------------------------------------------------------- */
 
 /*
- * A thread's elements are the terms of a lane, one row of lanes after the other: of one block of
- * terms or of two.  Terms beyond the end count as the identity.  Between rounds of a thread block,
- * what lanes gave waits in shared memory.
+ * A thread's elements are the terms of a lane, one row of lanes after the other, of one or two
+ * blocks of terms.  Terms beyond the end count as the identity.  Between rounds of a thread block,
+ * the results of lanes wait in shared memory.
  *
- * - Along: the threads are lanes side by side.  A warp reduces the lanes of a block, one thread the
- *   blocks of a thread block, which are an aligned group of 2^k.
- * - Across: the threads of a warp are outputs side by side, and each walks through lanes in the
- *   order of the tree; 2^k warps share outputs, and each has every 2^k-th lane.
- * - Short: a thread block computes all terms of some outputs into a tile, where a few threads
- *   reduce each output.  The elements of a thread lie at equal distances there.
+ * - Along: the threads are adjacent lanes.  A warp reduces the lanes of a block; one thread reduces
+ *   the blocks of a thread block, which are an aligned group of 2^k.
+ * - Across: the threads of a warp are adjacent outputs, and each walks through lanes in the order
+ *   of the tree; 2^k warps share outputs, and each has every 2^k-th lane.
+ * - Short: a thread block computes all terms of some outputs into a tile; a few threads reduce each
+ *   output.  A thread's elements lie at equal distances in the tile.
  */
 
 template <typename T, int WAY> constexpr int BLOCKS_AT_ONCE = N<T, WAY> / ROWS;
 
-/* Returns the place of a reduction's values in shared memory, after the masks. */
+/* Returns the address of a reduction's values in shared memory, after the masks. */
 template <typename T, int WAY> __device__ __forceinline__ T *reduced_values(const fused_args &args)
 {
     return (T *)(masks_of<WAY>(args) + blockDim.x);
@@ -508,7 +510,7 @@ template <typename F, typename T> __device__ __forceinline__ T reduce_lanes(F f,
     return reduce_vectors(f, x);
 }
 
-/* Returns how many blocks a thread block's part has. */
+/* Returns the number of blocks in a thread block's part. */
 template <typename T, int WAY> __device__ __forceinline__ int blocks_of_part(const fused_args &args)
 {
     const int most = args.sets * BLOCKS_AT_ONCE<T, WAY>;
@@ -518,9 +520,9 @@ template <typename T, int WAY> __device__ __forceinline__ int blocks_of_part(con
 
 /* The warps that share outputs, across. */
 struct sharing {
-    int sub, steps; /* the warp's number among them; steps of the tree over a warp's lanes */
+    int sub, steps; /* the warp's number among those that share; steps of the tree over its lanes */
     int32_t output;
-    bool is_own; /* else the last output stands in */
+    bool is_own; /* else the thread repeats the last output */
     __device__ __forceinline__ sharing(const fused_args &args)
     {
         const int t = anew(threadIdx.x), warp = t / WARP, bits = args.warp_bits;
@@ -555,7 +557,7 @@ __device__ __forceinline__ position<WAY> position_of_round(const fused_args &arg
             const sharing own(args);
             lane = lane_of((unsigned)round, own.sub, own.steps, args.warp_bits);
             at.row = own.output;
-        } else { /* the next set of blocks, after all lanes */
+        } else { /* all lanes are done: the next set of blocks */
             at.column += (int64_t)(lane / LANES) * (BLOCKS_AT_ONCE<T, WAY> * TERMS);
             lane %= LANES;
         }
@@ -613,8 +615,8 @@ __device__ __forceinline__ void reduce_tile(F f, const fused_args &args, const T
 }
 
 /*
- * Across: as a binary counter carries, value k waits for the result of the next 2^k lanes.  After
- * the last round the last value has the result of all.
+ * Across: merges as a binary counter carries; value k waits for the result of the next 2^k lanes.
+ * After the last round the last value is the result of all.
  */
 template <typename F, typename T, int B>
 __device__ __forceinline__ void count_lane(F f, T *values, int round, T (&lane)[B])
@@ -645,14 +647,14 @@ __device__ __forceinline__ void finish_across(F f, const fused_args &args, T *va
     }
     if (own.sub != 0 || !own.is_own)
         return;
-    T value = values[0]; /* the second block may have no terms, and so the identity */
+    T value = values[0]; /* a second block without terms has the identity */
 #pragma unroll
     for (int b = 1; b < B; b++)
         value = f(value, values[b * (int)blockDim.x]);
     store_part(args, own.output, value);
 }
 
-/* Along: keeps the lanes of some blocks; when they are whole, each is reduced by a warp. */
+/* Along: keeps the lanes of some blocks; a warp reduces each block when it is complete. */
 template <typename F, typename T, int B>
 __device__ __forceinline__ void keep_lane(F f, T *values, int round, int rounds, const T (&lane)[B])
 {
@@ -685,7 +687,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     uint4 *own = fused_shared + threadIdx.x;
     T *const values = reduced_values<T, WAY>(args);
     int rounds = args.rounds;
-    if (args.reduced_way == MYLIB_FUSED_ALONG) /* all lanes of each set */
+    if (args.reduced_way == MYLIB_FUSED_ALONG) /* for all lanes of each set */
         rounds = (blocks_of_part<T, WAY>(args) + B - 1) / B * (LANES / (int)blockDim.x);
 #pragma unroll 1
     for (int round = 0; round < rounds; round++) {
@@ -722,7 +724,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-/* Reductions and functions are those of f32 and f64. */
+/* Only f32 and f64 have reductions and functions. */
 template <typename T> const void *kernel_of(const fused_args &args)
 {
     const bool has_calls = args.spare > 0;

@@ -1,17 +1,17 @@
 /*
- * fused.h - programs of several statements in one launch: its arguments, and how a program becomes
- * them.  Compiles as C and as CUDA C++; needs no CUDA.
+ * fused.h - programs of several statements in one launch: the arguments of the kernel, and how to
+ * make them.  Compiles as C and as CUDA C++; needs no CUDA.
  *
- * A thread computes some elements at equal distances ("spaced"), whose neighbours in memory are the
- * next thread's: all that fast loads need.  Where all operands are vectors of one dimension
- * ("flat"), it computes groups of 16 bytes.  The result of each statement stays in its hardware
- * registers, where the next one finds it; what is needed later goes to the thread's own places in
- * shared memory.  Only in reductions a thread waits for others.
+ * A thread computes some elements at equal distances ("spaced"); the next thread's are their
+ * neighbours in memory, so that loads are coalesced.  If all operands are vectors of one dimension
+ * ("flat"), it computes groups of 16 bytes.  The result of each statement stays in hardware
+ * registers for the next one; values needed later go to the thread's own slots in shared memory.
+ * Threads wait for others only in reductions.
  *
- * A program that computes in one type, one of MYLIB_FUSED_TYPES, has a kernel without a switch over
- * types: inputs and constants become that type as they are read, and a bool is a 0 or 1 of it.
- * Each of the types has one more kernel, for programs with calls: operations that take long, and
- * conversions.  Those of f32 and f64 have three more, with functions in line.
+ * Each of MYLIB_FUSED_TYPES has a kernel for programs that compute in that type only, without a
+ * switch over types: inputs and constants are converted as they are read, and a bool is a 0 or 1 of
+ * the type.  A second kernel of each type has calls, for costly operations and conversions.  f32
+ * and f64 have three more, with inlined functions.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu.
@@ -40,31 +40,31 @@ extern "C" {
 #define MYLIB_FUSED_MAX_STATEMENTS 192
 #define MYLIB_FUSED_MAX_CONSTANTS 32
 #define MYLIB_FUSED_MAX_REGISTERS 21
-#define MYLIB_FUSED_SPARE_REGISTERS 2 /* for what is done by calls */
+#define MYLIB_FUSED_SPARE_REGISTERS 2 /* for operations that are calls */
 #define MYLIB_FUSED_MAX_NDIM 4
-#define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* so many elements fit in any layout */
+#define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* any layout may have this many elements */
 
 /*
- * Groups of 16 bytes, which a thread has of each operand: the more, the less it decodes; fewer let
- * more threads run.  Functions take many registers.
+ * Groups of 16 bytes of each operand in a thread: with more groups a thread decodes less often,
+ * with fewer more threads run.  Functions take many registers.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
-#define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* what every GPU has */
-#define MYLIB_FUSED_MAX_BLOCKS 64             /* of terms, that a thread block reduces */
-#define MYLIB_FUSED_KEPT_BLOCKS 8             /* whose lanes are kept */
+#define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* available on every GPU */
+#define MYLIB_FUSED_MAX_BLOCKS 64             /* blocks of terms that a thread block reduces */
+#define MYLIB_FUSED_KEPT_BLOCKS 8             /* blocks whose lanes are kept */
 #define MYLIB_FUSED_TILE (24 << 10)           /* bytes of short rows and the gaps between them */
 
 /*
- * The ways of a reduction: threads lie along the terms of an output, or across the outputs, or have
- * all terms of some outputs, which lie in one piece of memory.
+ * How threads share a reduction: along the terms of an output, across the outputs, or a thread
+ * block has all terms of some outputs, which are contiguous in memory.
  */
 enum { MYLIB_FUSED_ALONG, MYLIB_FUSED_ACROSS, MYLIB_FUSED_SHORT };
 
-/* The places of an operand: an input as it is stored, a register, a constant, or: */
+/* Where an operand comes from: an input as stored, a register, a constant, or: */
 enum {
     MYLIB_FUSED_DIRECT = 0,
     MYLIB_FUSED_REGISTER = MYLIB_FUSED_DIRECT + MYLIB_PROGRAM_MAX_INPUTS,
@@ -78,13 +78,13 @@ enum {
 typedef struct mylib_fused_statement {
     uint8_t opcode;
     uint8_t operand[2];
-    uint8_t target; /* a register that gets the result too, or ABSENT */
+    uint8_t target; /* a register that also gets the result, or ABSENT */
 } mylib_fused_statement;
 
 /* One launch: the last dimension is the columns, and rows are all the others. */
 typedef struct mylib_fused_args {
     int32_t statements, registers;
-    int32_t spare; /* registers behind them, which calls read and write; 0 without calls */
+    int32_t spare; /* further registers, which calls read and write; 0 without calls */
     int32_t threads;
     int32_t inputs;
     int32_t is_flat;       /* one dimension, and all operands are vectors */
@@ -95,15 +95,15 @@ typedef struct mylib_fused_args {
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t column_stride[MYLIB_MAX_OPERANDS];
-    /* Of spaced elements: from one to the next it is step[k] bytes in operand k. */
+    /* For spaced elements: step[k] bytes lead from one to the next in operand k. */
     mylib_walk walk;
     int64_t step[MYLIB_MAX_OPERANDS];
     int64_t row_stride[MYLIB_FUSED_MAX_NDIM - 1][MYLIB_MAX_OPERANDS];
     /*
      * In a reduction the columns are the terms of an output, and the rows are the outputs.  A
-     * thread block takes a part: some sets of blocks of terms, where a set has as many blocks as a
-     * thread has terms of its lane.  The result of a part goes to the row of its output,
-     * part_stride after the result of the part before.
+     * thread block takes a part: some sets of blocks of terms.  A set is the blocks for which a
+     * thread holds all terms of a lane at once.  Results of parts are stored part_stride apart,
+     * from the row of the output on.
      */
     int32_t reduction, reduced_way, sets;
     int32_t rounds;      /* across: lanes of a thread; short: 1 */
@@ -117,7 +117,7 @@ typedef struct mylib_fused_args {
     mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS];
 } mylib_fused_args;
 
-/* MYLIB_FUSED_FITS, or the reason why the program does not fit a launch. */
+/* Tells that the program fits a launch, or why it does not. */
 typedef enum mylib_fused_fit {
     MYLIB_FUSED_FITS,
     MYLIB_FUSED_NOT_THE_PROGRAM, /* too long, several types, or a type without a kernel */
@@ -126,24 +126,24 @@ typedef enum mylib_fused_fit {
 } mylib_fused_fit;
 
 /*
- * The launch of a program over a simplified layout with elements.  Results that nobody uses are not
- * computed, and a conversion of an input that is used once is left to the reading.
+ * Prepares the launch of a program over a simplified layout, which is not empty.  Unused results
+ * are not computed, and an input's conversion that is used once happens as the input is read.
  */
 mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
                                  const mylib_layout *layout);
 
 /*
  * Prepares a launch that reduces the program's results to operand 0: the kept dimensions come
- * first.  Returns the parts of each output; if there are several, they need another place, see
- * mylib_fused_set_partial().  Returns 0 if one launch cannot do it.
+ * first.  Returns the number of parts of each output, or 0 if one launch cannot do it.  Several
+ * parts need temporary memory: see mylib_fused_set_partial().
  */
 int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *program,
                                    const mylib_layout *layout, int kept_ndim,
                                    mylib_reduction reduction);
-/* Puts the parts into `partial`: the first part of all outputs, then the second, ... */
+/* Stores the parts in `partial`: the first part of all outputs, then the second, ... */
 void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 
-/* The groups of a thread. */
+/* Returns the groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
     return args->is_flat         ? MYLIB_FUSED_FLAT_GROUPS
@@ -151,28 +151,28 @@ static inline int mylib_fused_groups(const mylib_fused_args *args)
                                  : MYLIB_FUSED_SPACED_GROUPS;
 }
 
-/* The elements of a group. */
+/* Returns the elements of a group. */
 static inline int mylib_fused_group(const mylib_fused_args *args)
 {
     return MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
 }
 
-/* The elements of a thread. */
+/* Returns the elements of a thread. */
 static inline int mylib_fused_elements(const mylib_fused_args *args)
 {
     return mylib_fused_groups(args) * mylib_fused_group(args);
 }
 
-/* Blocks of a reduction of whose lanes a thread has the terms at once. */
+/* Returns the blocks of a set: those for which a thread has the terms of a lane at once. */
 static inline int mylib_fused_set(const mylib_fused_args *args)
 {
     return mylib_fused_elements(args) / (MYLIB_BLOCK_TERMS / MYLIB_BLOCK_LANES);
 }
 
 /*
- * Bytes of shared memory of a thread block: the registers, and a mask for each thread.  Reductions
- * have more: along, the lanes of some blocks, and a result for each block; across, a thread's lanes
- * of a set, and as many for each step of the tree over its lanes; or a tile.
+ * Returns the bytes of shared memory of a thread block: the registers, and a mask for each thread.
+ * Reductions need more: along, the lanes of some blocks and a result for each block; across, a
+ * thread's lanes of a set, and as many for each step of the tree over its lanes; short, a tile.
  */
 static inline int mylib_fused_shared(const mylib_fused_args *args)
 {
@@ -189,7 +189,7 @@ static inline int mylib_fused_shared(const mylib_fused_args *args)
     return nbytes + (MYLIB_FUSED_KEPT_BLOCKS * MYLIB_BLOCK_LANES + MYLIB_FUSED_MAX_BLOCKS) * size;
 }
 
-/* The terms of a part of an output of a reduction, at most, and the parts. */
+/* Return the most terms of a part of an output, and the number of parts. */
 static inline int64_t mylib_fused_part(const mylib_fused_args *args)
 {
     return (int64_t)args->sets * mylib_fused_set(args) * MYLIB_BLOCK_TERMS;
@@ -199,7 +199,7 @@ static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
     return mylib_divide_up(args->columns, mylib_fused_part(args));
 }
 
-/* The outputs of a thread block of a reduction. */
+/* Returns the outputs of a thread block of a reduction. */
 static inline int mylib_fused_outputs(const mylib_fused_args *args)
 {
     return args->reduced_way == MYLIB_FUSED_ALONG    ? 1
@@ -207,7 +207,7 @@ static inline int mylib_fused_outputs(const mylib_fused_args *args)
                                                      : args->walk.tile_rows;
 }
 
-/* Thread blocks of a launch. */
+/* Returns the thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
     if (args->is_reduced)
@@ -218,12 +218,12 @@ static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
     return mylib_divide_up(args->columns, (int64_t)args->threads * mylib_fused_elements(args));
 }
 
-/* Enqueues it on the current device. */
+/* Enqueues a launch on the current device. */
 mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream);
 
 /*
- * Has the driver load the kernels for the current device, which it would do at the first launch:
- * 1.8 ms on an H200.
+ * Makes the driver load the kernels for the current device, which it would otherwise do at the
+ * first launch: 1.8 ms on an H200.
  */
 void mylib_cuda_load_fused(void);
 

@@ -1,16 +1,18 @@
 /*
- * host.c - computes with host arrays on a GPU, and copies between host and GPU: pinned rings.
+ * host.c - computes with host arrays on a GPU, and copies between host and GPU, through rings of
+ * pinned memory.
  *
- * The elements are cut into pieces.  A few worker threads each take the next piece, pack its inputs
- * into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.
+ * A call cuts the elements into pieces.  A few worker threads each take the next piece, pack its
+ * inputs into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.
  * Meanwhile the worker does the same with its other slot; before it reuses a slot it unpacks the
  * results.  So the threads' copies, the bus in both directions and the kernels overlap, and the
- * memory does not grow with the arrays.  Operands that are pinned and contiguous skip the packing.
+ * staging memory does not grow with the arrays.  Operands that are pinned and contiguous skip the
+ * packing.
  *
  * With MYLIB_ALL_GPUS the workers have slots on different GPUs, and take pieces of the same call.
  *
  * A copy between host and GPU works the same way, with one operand that stays on the GPU.  Its
- * kernel converts, and packs or unpacks the GPU's strides; a copy of mere bytes needs no kernel.
+ * kernel converts, and packs or unpacks the GPU's strides; a copy without either needs no kernel.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,12 +34,10 @@
 #define DEFAULT_SLOT_KIB 6144
 #define LEAST_SLOT_KIB 64 /* a slot holds more than the gaps between its operands */
 
-/*
- * Below this much traffic the GPU reads and writes the pinned memory itself: one launch, no copies.
- */
+/* Below this traffic the GPU reads and writes the pinned memory itself: one launch, no copies. */
 #define ZERO_COPY_NBYTES (64 * 1024)
 
-/* From this much traffic on, all GPUs compute a call for MYLIB_ALL_GPUS. */
+/* From this traffic on, a call for MYLIB_ALL_GPUS uses all GPUs. */
 #ifndef ALL_GPUS_NBYTES
 #define ALL_GPUS_NBYTES (32 << 20)
 #endif
@@ -48,7 +48,7 @@
 /* Below this size, copying to a pinned buffer is faster than asking whether memory is pinned. */
 #define IN_PLACE_NBYTES (4 * 1024)
 
-/* Pieces of a copy are short: the bus is idle while the first ones are packed. */
+/* Pieces of a copy are short: the bus idles while the first ones are packed. */
 #define COPY_PIECE_NBYTES (2 * 1024 * 1024)
 
 /* Results of at least this size are unpacked past the cache. */
@@ -59,11 +59,11 @@ typedef struct slot {
     unsigned *flags; /* MYLIB_FLAG_* of the call, in pinned memory */
     cudaStream_t stream;
     int gpu;
-    int64_t begin, n; /* the piece in flight; n is 0 when there is none */
-    int unpacks;      /* its results come to `pinned` */
+    int64_t begin, n; /* the piece in flight; n is 0 without one */
+    int unpacks;      /* its results arrive in `pinned` */
 } slot;
 
-/* The slots of one GPU.  They are made at its first use and kept; one call at a time uses them. */
+/* The slots of one GPU: created at its first use and kept; one call at a time uses them. */
 typedef struct ring {
     pthread_mutex_t lock;
     int slots;
@@ -97,7 +97,7 @@ static void ring_release(ring *r)
     memset(r->slot, 0, sizeof r->slot);
 }
 
-/* Makes the slots of a GPU, or more of them; the ring is locked. */
+/* Creates a GPU's slots until it has `slots`; the ring is locked. */
 static mylib_status ring_reserve(ring *r, int gpu, int slots)
 {
     mylib_status st = MYLIB_OK;
@@ -217,8 +217,8 @@ mylib_status mylib_free_cached(void)
 
 typedef enum route {
     CONSTANT, /* one value for all elements, passed in the kernel's arguments */
-    IN_PLACE, /* contiguous, its ends pinned: pieces that are so throughout are copied where they
-                 are, others are packed too */
+    IN_PLACE, /* contiguous, its ends pinned: copied in place by pieces; a piece that is not pinned
+                 throughout is packed */
     STAGED,   /* packed into the slot */
     ON_GPU    /* memory of the GPU */
 } route;
@@ -227,30 +227,30 @@ typedef enum route {
 
 typedef struct job {
     const mylib_program *program;
-    mylib_statement statement; /* the program, if it is one: */
+    mylib_statement statement; /* the program, if it is a single statement */
     int is_single;
     const mylib_layout *layout;
     size_t size[MYLIB_MAX_OPERANDS]; /* of an element */
     int on_gpu;         /* a copy between host and GPU: its operand on the GPU; else NO_OPERAND */
-    int copies_bytes;   /* such a copy, of bytes as they are */
-    cudaEvent_t begins; /* what the slots' streams wait for, or NULL */
+    int copies_bytes;   /* such a copy, without a conversion */
+    cudaEvent_t begins; /* the slots' streams wait for it first; or NULL */
     route route[MYLIB_MAX_OPERANDS];
     int is_contiguous[MYLIB_MAX_OPERANDS];
     size_t offset[MYLIB_MAX_OPERANDS]; /* of the operand in a slot */
     /*
-     * The elements are rows of 'row' elements, one unless a strided operand is on the GPU; a row is
-     * cut into pieces of 'piece' elements, of which the last may be short.
+     * The elements form rows of 'row' elements: a single row unless a strided operand is on the
+     * GPU.  A row is cut into pieces of 'piece' elements; the last may be short.
      */
     int64_t row, piece, row_pieces, pieces;
-    int cut;       /* for a strided operand on the GPU: pieces are parts of this dimension, ... */
-    int64_t inner; /* ... and have all of those inside it, of so many elements together */
-    int zero_copy; /* the GPU uses the pinned memory of the slot itself */
-    int can_raise; /* floating-point flags */
-    int device, gpus; /* the first GPU, and how many from there on */
+    int cut;          /* for a strided operand on the GPU: pieces are parts of this dimension */
+    int64_t inner;    /* elements of the dimensions inside it, all in a piece */
+    int zero_copy;    /* the GPU uses the pinned memory of the slot itself */
+    int can_raise;    /* floating-point flags */
+    int device, gpus; /* the first GPU, and their number */
     ring *ring[MYLIB_CUDA_MAX_DEVICES];
     _Atomic int64_t next;
     atomic_int failed;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     mylib_status st;
     char message[MYLIB_MESSAGE_SIZE];
 } job;
@@ -273,7 +273,7 @@ static int is_pinned(const char *begin, const char *end)
     return pinned;
 }
 
-/* Returns the address of an element in operand k, by its number in the layout; and its indices. */
+/* Returns the address of element `number` of the layout in operand k, and writes its indices. */
 static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *index)
 {
     char *at = l->data[k];
@@ -324,7 +324,7 @@ static int64_t piece_at(const job *j, int64_t p, int64_t *n)
     return p / j->row_pieces * j->row + at;
 }
 
-/* Returns where the GPU has a piece of host operand k. */
+/* Returns the GPU's address for a piece of host operand k. */
 static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 {
     if (j->copies_bytes)
@@ -333,9 +333,9 @@ static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 }
 
 /*
- * Copies between a GPU and host memory in place, if all of that memory is pinned: both ends say so,
- * and the driver refuses memory that was pinned in parts.  Sets *is_done_ret to 0 if the copy has
- * to go through a pinned buffer.
+ * Copies between a GPU and host memory in place, if all of that memory is pinned: both ends are
+ * checked, and the driver refuses memory that was pinned in parts.  Sets *is_done_ret to 0 if the
+ * copy has to go through a pinned buffer.
  */
 static mylib_status copy_in_place(void *to, const void *from, const char *host, size_t nbytes,
                                   void *stream, int *is_done_ret)
@@ -354,8 +354,8 @@ static mylib_status copy_in_place(void *to, const void *from, const char *host, 
 }
 
 /*
- * Sends a piece of host operand k to the GPU; or fetches one of operand 0, which finish_piece()
- * then unpacks unless it comes to its place at once.
+ * Sends a piece of host operand k to the GPU, or fetches one of operand 0.  finish_piece() unpacks
+ * a fetched piece unless it was copied in place.
  */
 static mylib_status transfer(const job *j, slot *s, int k, int64_t begin, int64_t n)
 {
@@ -431,8 +431,7 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
 }
 
 /*
- * Launches the kernel of a piece: operands lie in the slot without gaps; constants are host
- * scalars.
+ * Launches the kernel of a piece: operands are contiguous in the slot; constants are host scalars.
  */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
@@ -490,7 +489,7 @@ static mylib_status finish_piece(const job *j, slot *s)
     return MYLIB_OK;
 }
 
-/* Takes pieces, as long as there are any, through a worker's own slots. */
+/* Streams pieces through a worker's own slots until none is left. */
 static mylib_status stream_through(job *j, slot *slots)
 {
     int turn = 0;
@@ -526,7 +525,7 @@ static void run_worker(void *context, int thread, int64_t worker)
             snprintf(j->message, sizeof j->message, "%s", mylib_last_message());
         }
         pthread_mutex_unlock(&j->lock);
-        /* The caller may free its memory when this returns, so wait for what still uses it. */
+        /* The caller may free its memory when this returns: wait for work that still uses it. */
         for (int i = 0; i < SLOTS_PER_WORKER; i++) {
             CUDA_CLEANUP(cudaStreamSynchronize(slots[i].stream));
             slots[i].n = 0;
@@ -576,7 +575,7 @@ static void choose_cut(job *j, int64_t most)
     }
     int64_t steps = j->row / j->inner, step = most / j->inner;
     j->row_pieces = mylib_divide_up(steps, step);
-    if (j->cut > 0) /* many rows: no short pieces at their ends */
+    if (j->cut > 0) /* many rows: avoid a short piece at the end of each */
         step = mylib_divide_up(steps, j->row_pieces);
     j->piece = step * j->inner;
     j->pieces = l->count / j->row * j->row_pieces;
@@ -615,7 +614,7 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     if (j->on_gpu != NO_OPERAND && piece_nbytes > COPY_PIECE_NBYTES)
         piece_nbytes = COPY_PIECE_NBYTES;
     int64_t most = (int64_t)(piece_nbytes / element_nbytes);
-    /* At least a few pieces for each worker, so that copies overlap in short calls too. */
+    /* A few pieces for each worker, so that copies overlap even in short calls. */
     int64_t wanted = l->count / (workers * 2 * SLOTS_PER_WORKER) + 1;
     int64_t least = 64 * 1024;
     wanted = wanted < least ? least : wanted;
@@ -781,7 +780,7 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
     layout.strides = strides;
     mylib_layout_begin_row(&layout, (int64_t)nbytes, 2);
     layout.data[0] = dst;
-    layout.data[1] = (char *)(uintptr_t)src; /* only read */
+    layout.data[1] = (char *)(uintptr_t)src; /* never written */
     layout.strides[0][0] = layout.strides[1][0] = 1;
     return mylib_cuda_copy_host(dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index,
                                 stream, &layout, MYLIB_U8, MYLIB_U8, dst_device.kind == MYLIB_CPU);

@@ -3,8 +3,8 @@
  * computation.
  *
  * A kernel interprets statements: one step at a time for all elements of a thread, which it holds
- * in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes
- * is an expansion of the table; its branch is uniform, and memory traffic hides its cost.
+ * in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes is
+ * expanded from the table; its branch is uniform, and memory traffic hides its cost.
  *
  * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
  * strided.cu     operands of any strides
@@ -25,7 +25,7 @@ namespace
 
 constexpr int THREADS = MYLIB_CUDA_THREADS;
 
-/* Most resident thread blocks of a size on a multiprocessor. */
+/* Maximum resident thread blocks of THREADS threads on a multiprocessor. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 ||                     \
     __CUDA_ARCH__ / 100 == 10
 constexpr int MAX_BLOCKS = 8;
@@ -84,7 +84,7 @@ template <typename T> struct class_of;
 MYLIB_STORED_TYPES(DT)
 #undef DT
 
-/* The type of the parts and of the modulus, and a conversion of one to the type itself. */
+/* The type of the parts and of the modulus, and its conversion to the type itself. */
 template <typename T> struct real_of {
     static constexpr bool is_complex = false;
     typedef T type;
@@ -114,7 +114,7 @@ template <typename S> __device__ __forceinline__ bool is_nonzero(S x)
         return x != 0;
 }
 
-/* truncate<T>(x): a float as an integer. */
+/* truncate<T>(x) converts a float to an integer. */
 template <typename T> __device__ T truncate(t_f32 x);
 template <typename T> __device__ T truncate(t_f64 x);
 #define TRUNCATE(op, s)                                                                            \
@@ -165,7 +165,7 @@ template <typename T> struct number_of;
 MYLIB_STORED_TYPES(DT)
 #undef DT
 
-/* Calls g with what stands for a stored type, by its number; returns `otherwise` for no type. */
+/* Calls g with the type_of a stored type's number; returns `otherwise` for other numbers. */
 template <typename T> struct type_of {
     typedef T type;
 };
@@ -215,7 +215,7 @@ template <typename T> __device__ T load_as(int input_type, const void *p)
 
 /* ---- The table as types -------------------------------------------------------------------- */
 
-/* meaning<op, T>::apply is the operation, where the table has it. */
+/* meaning<op, T>::apply is the operation, if the table defines it for T. */
 template <int OP, typename T> struct meaning {
     static constexpr bool is_defined = false;
 };

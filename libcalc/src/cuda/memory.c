@@ -15,9 +15,9 @@
 /* ---- The ledger of allocations ------------------------------------------------------------- */
 
 /*
- * The live allocations of mylib_alloc() by address: a hash table with linear probing.  It knows the
- * size of each, refuses a second free, and saves asking the driver, which is slow, on which GPU our
- * own arrays are.
+ * The live allocations of mylib_alloc() by address: a hash table with linear probing.  It stores
+ * the size of each, detects a second free, and tells the GPU of our own arrays without a slow query
+ * to the driver.
  */
 typedef struct allocation {
     void *ptr; /* NULL: an empty entry */
@@ -29,14 +29,14 @@ static pthread_mutex_t ledger_lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation *ledger;
 static size_t ledger_places, ledger_used; /* places: a power of two, or 0 */
 
-/* Returns where the search for an address begins; addresses are multiples of 256. */
+/* Returns the entry at which the search for an address begins; addresses are multiples of 256. */
 static size_t ledger_home(const void *ptr)
 {
     return (size_t)(((uint64_t)(uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 32) &
            (ledger_places - 1);
 }
 
-/* Finds the entry of an address, or the empty one where it would be; the ledger is not empty. */
+/* Finds the entry of an address, or the empty entry for it; the table must be allocated. */
 static allocation *ledger_find(const void *ptr)
 {
     size_t i = ledger_home(ptr);
@@ -80,7 +80,9 @@ static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
     if (is_there) {
         *entry_ret = *entry;
         ledger_used--;
-        /* Close the gap: move entries up, but not in front of where their search begins. */
+        /*
+         * Close the gap: move entries up, but not before the entry at which their search begins.
+         */
         size_t mask = ledger_places - 1, gap = (size_t)(entry - ledger);
         for (size_t i = (gap + 1) & mask; ledger[i].ptr != NULL; i = (i + 1) & mask) {
             if (((i - ledger_home(ledger[i].ptr)) & mask) >= ((i - gap) & mask)) {
@@ -110,7 +112,7 @@ int mylib_cuda_owner(const void *ptr)
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /*
- * A pool of our own for each GPU, so that its settings affect nobody else.  It keeps freed memory
+ * Each GPU has a pool of our own, so that its settings affect nobody else.  It keeps freed memory
  * until it is trimmed.
  */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -140,7 +142,10 @@ static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
         *pool_ret = pool;
         pool = NULL;
 #ifdef MYLIB_CUDA_FUSED
-        /* The first allocation waits for the driver anyway; so the first expression does not. */
+        /*
+         * The first allocation waits for the driver anyway; this spares the first expression the
+         * wait.
+         */
         mylib_cuda_load_fused();
 #endif
     }
@@ -210,10 +215,10 @@ static int count_in(int device, size_t nbytes)
 static void count_out(int device, size_t nbytes) { atomic_fetch_sub(&used_nbytes[device], nbytes); }
 
 /*
- * Spare memory: small pieces that were freed on the default stream.  Later work on that stream runs
- * after everything that used them, so an allocation of the same size there can have one.  Asking
- * the pool takes longer than everything else that is done for a small array.  Other streams are not
- * served: they may be destroyed before their pieces, or differ between threads.
+ * Spare memory: small blocks that were freed on the default stream.  Later work on that stream runs
+ * after everything that used them, so an allocation of the same size there can reuse one.  Asking
+ * the pool takes longer than all other work for a small array.  Only the default stream has spares:
+ * others may be destroyed before their blocks, or differ between threads.
  */
 #define SPARE_PIECES 8 /* of each GPU */
 #define SPARE_NBYTES (1 << 20)
@@ -225,7 +230,7 @@ static int may_be_spare(size_t nbytes, const void *stream)
     return stream == NULL && nbytes <= SPARE_NBYTES && !mylib_cuda_is_lost();
 }
 
-/* Returns a spare piece of that size, or NULL. */
+/* Returns a spare block of that size, or NULL. */
 static void *take_spare(int device, size_t nbytes)
 {
     void *ptr = NULL;
@@ -240,7 +245,7 @@ static void *take_spare(int device, size_t nbytes)
     return ptr;
 }
 
-/* Keeps a piece as spare; returns the spare piece that it replaces, or NULL. */
+/* Keeps a block as spare; returns the spare block that it replaces, or NULL. */
 static void *make_spare(const allocation *piece)
 {
     static unsigned turn;
@@ -257,7 +262,7 @@ static void *make_spare(const allocation *piece)
     return old;
 }
 
-/* Frees the spare pieces of the current device; returns whether there were any. */
+/* Frees the spare blocks of the current device; returns true if there were any. */
 static int free_spare(int device)
 {
     allocation found[SPARE_PIECES];
@@ -300,7 +305,7 @@ mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **pt
     }
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
-        count_out(device, nbytes); /* before the message tells what is used */
+        count_out(device, nbytes); /* before the message states the used bytes */
         is_counted = 0;
         MYLIB_TRY(out_of_memory(device, nbytes));
     }
@@ -330,7 +335,7 @@ mylib_status mylib_cuda_free(int device, void *ptr, void *stream)
                           ptr, device);
     if (may_be_spare(entry.nbytes, stream)) {
         ptr = make_spare(&entry);
-        if (ptr != NULL) /* its owner freed it long ago: there is no one to tell of a failure */
+        if (ptr != NULL) /* a replaced spare: its owner freed it long ago, so ignore failures */
             CUDA_CLEANUP(cudaFreeAsync(ptr, NULL));
         count_out(device, entry.nbytes);
         return MYLIB_OK;
@@ -351,7 +356,7 @@ void mylib_cuda_discard(int device, void *ptr, void *stream)
     if (ptr == NULL)
         return;
     mylib_begin_cleanup();
-    if (mylib_cuda_free(device, ptr, stream) != MYLIB_OK) /* try once more: no one else will */
+    if (mylib_cuda_free(device, ptr, stream) != MYLIB_OK) /* retry once: nobody else will free it */
         (void)mylib_cuda_free(device, ptr, stream);
     mylib_end_cleanup();
 }

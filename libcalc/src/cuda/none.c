@@ -1,5 +1,5 @@
 /*
- * none.c - the CUDA backend of a library that was built without CUDA: every call says so.
+ * none.c - the CUDA backend of a library built without CUDA: every call fails and says so.
  */
 #include <stdlib.h>
 

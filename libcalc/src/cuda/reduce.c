@@ -1,6 +1,6 @@
 /*
- * cuda/reduce.c - reductions of GPU memory: how the work is cut, and the launches of reduce.cu.
- * Plain C.
+ * cuda/reduce.c - reductions of GPU memory: divides the work, and launches the kernels of
+ * reduce.cu. Plain C.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,14 +15,14 @@
 /* Enough warps, or thread blocks, to fill the largest GPU. */
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
-/* The least that a thread block takes of integers: so many rows for a thread, or bytes in all. */
+/* The minimum work of a thread block on integers: rows for each thread, or bytes in all. */
 #define INTEGER_ROWS 8
 #define INTEGER_NBYTES (16 << 10)
 /* Bytes that one thread block reduces before a second launch could begin. */
 #define ONE_BLOCK_NBYTES (128 << 10)
 /* The most integers of an output that a thread block combines across. */
 #define MOST_INTEGERS (MYLIB_EXACT_TERMS * MYLIB_CUDA_WARPS)
-/* The most thread blocks in clusters that all run at once. */
+/* The maximum thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
 mylib_type mylib_cuda_part_type(mylib_type carrier)
@@ -37,7 +37,7 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
                                                                      : (uint8_t)type;
 }
 
-/* Sets what depends on the outputs: operand 0 of the layout, whose kept dimensions come first. */
+/* Sets the arguments for the outputs: operand 0 of the layout, with the kept dimensions first. */
 static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, mylib_type carrier,
                         const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
@@ -93,8 +93,7 @@ static int are_columns(const mylib_reduce_args *args)
 
 /*
  * Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements.
- * Columns without terms are left to the kernel of single columns, which alone knows the reduction
- * of nothing.
+ * Columns without terms need the kernel of single columns: only it stores identities.
  */
 static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
@@ -125,8 +124,8 @@ static int is_widened(const mylib_reduce_args *args, int k)
 }
 
 /*
- * Returns how many terms can be combined as integers, in any order: all, none, or as many as have
- * an exact sum in the float that carries them, 2^k.
+ * Returns how many terms can be combined as integers, in any order: all, none, or 2^k if their sum
+ * is exact in the float that carries it.
  */
 static int64_t count_exact(const mylib_reduce_args *args)
 {
@@ -135,7 +134,7 @@ static int64_t count_exact(const mylib_reduce_args *args)
     if (args->inputs != 1 || !is_whole(args->input_type[0]) ||
         args->narrow[0] != MYLIB_NOT_NARROWED)
         return 0;
-    /* Negative numbers are large as unsigned ones. */
+    /* Negative numbers become large unsigned ones. */
     if (args->reduction >= MYLIB_MIN && args->carrier == MYLIB_U64 &&
         args->input_type[0] <= MYLIB_I64)
         return 0;
@@ -143,11 +142,11 @@ static int64_t count_exact(const mylib_reduce_args *args)
         return INT64_MAX;
     if (args->reduction != MYLIB_SUM || (args->carrier != MYLIB_F32 && args->carrier != MYLIB_F64))
         return 0;
-    /* Unsigned, as the larger ones. */
+    /* Counts on unsigned elements: their magnitudes are larger. */
     return bits < digits ? (int64_t)1 << (digits - bits) : 0;
 }
 
-/* Lets a kernel for integers compute; sets the bits that it flips to find the greatest number. */
+/* Selects a kernel for integers; sets the bits that it flips to turn minima into maxima. */
 static void compute_integers(mylib_reduce_args *args)
 {
     const int bits = args->input_type[0] == MYLIB_BOOL ? 1 : 8 * args->input_size[0];
@@ -188,9 +187,10 @@ static int are_rows(mylib_reduce_args *args)
 }
 
 /*
- * Chooses the kernel for short rows, where they fill at least half of the memory between them.
+ * Chooses the kernel for short rows, if they fill at least half of the memory that they span.
  * Tiles have whole rounds of all threads, which also aligns the next tile, unless rows are aligned
- * anyway and much room would be left.  Narrow integers of longer rows are faster by vectors.
+ * anyway and much of the tile would stay empty.  Longer rows of narrow integers are faster by
+ * vectors.
  */
 static int choose_short(mylib_reduce_args *args)
 {
@@ -208,7 +208,7 @@ static int choose_short(mylib_reduce_args *args)
     if (stride < nbytes || stride > 2 * nbytes ||
         args->shape[inner] * stride < MYLIB_SHORT_TILE / 8)
         return 0;
-    /* Words of integers, of which the first and the last may have other terms too. */
+    /* Integers are loaded as words; the first and the last may include terms of other rows. */
     const int64_t loads = is_exact ? (size < 4 ? nbytes / 4 + 1 : args->terms) : args->terms;
     const int64_t most = is_exact ? MYLIB_SHORT_WORDS : MYLIB_SHORT_TERMS;
     args->lane_bits = mylib_short_lane_bits(loads, most);
@@ -230,8 +230,8 @@ static int choose_short(mylib_reduce_args *args)
 }
 
 /*
- * Chooses the kernel for integers.  A part is enough for each thread to have some vectors in
- * flight; parts whose sum is rounded to a float are whole subtrees of the order.
+ * Chooses the kernel for integers.  A part is large enough for some vectors in flight per thread;
+ * parts whose sum is rounded to a float are whole subtrees of the order.
  */
 static int choose_integers(mylib_reduce_args *args)
 {
@@ -282,7 +282,7 @@ static int choose_integers(mylib_reduce_args *args)
     return 1;
 }
 
-/* Returns the most thread blocks of a cluster on the current device; 1 without clusters. */
+/* Returns the maximum thread blocks of a cluster on the current device; 1 without clusters. */
 static int max_cluster(int device)
 {
     static atomic_uchar known[MYLIB_CUDA_MAX_DEVICES];
@@ -301,8 +301,8 @@ static int max_cluster(int device)
 /*
  * Uses a cluster of thread blocks for each output that fits one.  The cluster also combines the
  * parts, which saves the second launch and the partial results: 3.6 us on an H200.  A thread block
- * takes one block of terms or two, one after the other; a second round of loads costs about 1 us.
- * Contiguous terms that the warps of one thread block can take are left to it.
+ * takes one or two blocks of terms in turn; a second round of loads costs about 1 us.  If the warps
+ * of one thread block can take all terms, and these are contiguous, there is no cluster.
  */
 static void choose_cluster(int device, mylib_reduce_args *args)
 {
@@ -324,7 +324,7 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     args->grid = args->outputs << bits;
 }
 
-/* Chooses the way, the blocks of a group, the parts of an output, and the grid. */
+/* Chooses the kernel, the blocks of a group, the parts of an output, and the grid. */
 static void choose_way(int device, mylib_reduce_args *args)
 {
     args->parts = 1;
@@ -362,7 +362,7 @@ static void choose_way(int device, mylib_reduce_args *args)
     } else {
         args->way = MYLIB_REDUCE_LANES;
     }
-    /* Make groups larger as long as that saves partial results and the GPU stays full. */
+    /* Larger groups give fewer partial results: double them while the GPU stays full. */
     int64_t parts = mylib_divide_up(args->blocks, warps);
     for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
          parts = mylib_divide_up(args->blocks, warps * args->group))
@@ -388,7 +388,7 @@ static void choose_parts_way(mylib_reduce_args *args)
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args);
 
 /*
- * Launches for each half of the outermost dimension: the outputs exceed what a launch can number.
+ * Launches for each half of the outermost dimension: the outputs exceed a launch's 32-bit numbers.
  */
 static mylib_status launch_halves(int device, void *stream, const mylib_reduce_args *args)
 {

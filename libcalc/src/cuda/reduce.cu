@@ -1,20 +1,19 @@
 /*
- * reduce.cu - reductions of GPU memory, in the order that mylib.h gives.
+ * reduce.cu - reductions of GPU memory, in the order of mylib.h.
  *
- * Values are carried in one of six types.  Two kernels take what lies densely in memory:
+ * Values are carried in one of six types.  Two kernels take dense memory:
  *
- * - short: contiguous terms of at most one row of lanes, of many outputs; a thread block copies a
- *   tile of outputs to shared memory, where a few threads reduce each of them;
- * - integers: along contiguous memory or across adjacent outputs.  Their order does not matter, so
- *   a thread takes vectors and combines them element by element.
+ * - short: many outputs of few contiguous terms; a thread block copies a tile of rows to shared
+ *   memory, where a few threads reduce each of them;
+ * - integers: along contiguous memory or across adjacent outputs.  The order of integers does not
+ *   matter, so a thread takes vectors and combines them element by element.
  *
  * Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
  *
  * - rows: contiguous terms of the carrying type, or of f16; a warp reduces a block;
  * - lanes: terms of any type and strides; each thread of a thread block is a lane;
- * - columns: many adjacent outputs; a thread has one output, or as many as are 16 bytes in the
- *   carrying type, and walks the pairwise tree over the lanes depth first, which keeps few values
- *   alive.
+ * - columns: many adjacent outputs; a thread has one output, or 16 bytes of outputs in the carrying
+ *   type, and walks the pairwise tree over the lanes depth first, which keeps few values alive.
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
  * tree over the blocks.  A second launch combines the groups of an output; a few groups of lanes
@@ -32,7 +31,7 @@ constexpr int STEPS = 8;       /* of the tree over the lanes */
 constexpr int MAX_LEVELS = 32; /* of the tree over the blocks */
 static_assert(THREADS == LANES, "a thread of lanes_kernel is a lane");
 
-/* Thread blocks of a multiprocessor at a time: enough loads in flight to keep memory busy. */
+/* Resident thread blocks of a multiprocessor: enough loads in flight to keep memory busy. */
 template <typename C> constexpr int MIN_BLOCKS = sizeof(C) == 16 ? 3 : 4;
 constexpr int VECTOR_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5; /* of columns */
 
@@ -41,8 +40,8 @@ typedef mylib_reduce_args reduce_args;
 /* ---- Values -------------------------------------------------------------------------------- */
 
 /*
- * The same by a call: where memory is not the limit, one kernel for all reductions, and one copy of
- * them, save much code.
+ * Combines two values by a call.  A kernel that is not memory-bound saves much code so: it serves
+ * all reductions with one copy of each.
  */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
 {
@@ -57,9 +56,9 @@ struct combine_by_call : combine_any {
 };
 
 /*
- * Complex minima and maxima: of equal terms the first one is the result.  Any tree that keeps the
- * order of the terms gives it, so a lane takes a run of consecutive terms, and the last term stands
- * in for missing ones.
+ * Complex minima and maxima: the result is the first of equal terms.  Any tree that keeps the order
+ * of the terms gives it, so a lane takes a run of consecutive terms, and the last term replaces
+ * missing ones.
  */
 struct combine_runs : combine_by_call {
     __device__ __forceinline__ combine_runs(int number) : combine_by_call(number) {}
@@ -71,14 +70,15 @@ template <typename C> __device__ __forceinline__ C product(C a, C b)
     return meaning<MYLIB_OP_multiply, C>::apply(a, b);
 }
 
-/* Tells whether the type is an integer or bool. */
+/* Tells whether S is an integer or bool. */
 template <typename S>
 constexpr bool IS_WHOLE =
     class_of<S>::value == SIGNED || class_of<S>::value == UNSIGNED || class_of<S>::value == BOOL;
 
 /*
- * Tells whether the kernels that go by lanes load S as it is stored, besides C itself, and widen it
- * in registers: the sums of narrower integers in a float are exact, and computed as integers.
+ * Tells whether the kernels by lanes load S, besides C itself, as it is stored and widen it in
+ * registers.  Sums of narrower integers in a float are not among them: they are exact, and the
+ * kernels for integers compute them.
  */
 template <typename C, typename S> __host__ __device__ constexpr bool widens()
 {
@@ -91,11 +91,11 @@ template <typename C, typename S> __host__ __device__ constexpr bool widens()
 
 /*
  * Converts a term of any stored type, given by its bits, to the program's type and then to C.  Not
- * inlined: it is a kilobyte of cases.
+ * inlined: its cases take a kilobyte of code.
  *
- * C holds every number of a narrower integer type, and has its sign.  An integer wraps around to
- * it; a float goes to the nearest number of C, NaN to the lowest, and from there to the nearest of
- * the narrower type: the same as in one step.
+ * C holds every number of a narrower integer type, and has the same signedness.  An integer wraps
+ * in the narrower type; a float becomes the nearest number of C (NaN the lowest), then the nearest
+ * of the narrower type: the same as in one step.
  */
 template <typename C>
 __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low, uint64_t high)
@@ -204,8 +204,8 @@ __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 }
 
 /*
- * Stores `value` at p as the output's type: C, or a type that C carries; or the float in which the
- * sum of integers is exact.
+ * Stores `value` at p as the output's type: C, a type that C carries, or the float in which a sum
+ * of integers is exact.
  */
 template <typename C>
 __device__ __forceinline__ void store_at(const reduce_args &args, char *p, C value)
@@ -357,9 +357,9 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
 }
 
 /*
- * Combines SOME rows of lanes from a[0] on with acc, of which `left` terms are there, at least one:
- * value v of thread t is lane 32 v + t.  All loads come before the first use; what is not there is
- * loaded from elsewhere, since nvcc would put each load that has a condition just before its use.
+ * Combines SOME rows of lanes from a[0] on with acc: value v of thread t is lane 32 v + t.  Only
+ * `left` terms exist, at least one.  All loads come before the first use; a missing term reloads
+ * another, since nvcc would move each conditional load just before its use.
  */
 template <typename S, bool DOT, int SOME, typename F, typename C, int V>
 __device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int left,
@@ -397,7 +397,7 @@ __device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int
     }
 }
 
-/* Reduces n terms, aligned to their elements. */
+/* Reduces n terms whose address is a multiple of their size. */
 template <typename F, typename C, typename S, bool DOT>
 __device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const char *b)
 {
@@ -471,7 +471,7 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
 
 /*
  * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
- * block take consecutive groups of one output.  S is the type of the elements.
+ * block take consecutive groups of one output.  S is the type of the stored elements.
  */
 template <typename F, typename C, typename S, bool DOT>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
@@ -519,9 +519,9 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 /* ---- Integers ------------------------------------------------------------------------------ */
 
 /*
- * Integers are summed, multiplied, or searched for the greatest in i64.  A minimum is a maximum of
- * flipped bits, and flipping the highest bit makes unsigned numbers comparable: args.flip has the
- * bits to flip in an element, extended to i64, and in the result.
+ * Sums, products and maxima of integers are computed in i64.  A minimum is a maximum of flipped
+ * bits, and flipping the highest bit makes unsigned numbers comparable: args.flip has the bits to
+ * flip in an element, extended to i64, and in the result.
  *
  * Narrow elements are combined in 32 bits first, as long as that is exact: for the sum of at most
  * EXACT_TERMS of them.
@@ -541,7 +541,7 @@ template <int R, typename S> __device__ __forceinline__ uint32_t flip_of_word(ui
     return class_of<S>::value == BOOL ? 0x01010101u : 0xffffffffu;
 }
 
-/* Returns word i of a vector of elements that change nothing. */
+/* Returns word i of a vector of identity elements. */
 template <int R, typename S>
 __device__ __forceinline__ uint32_t word_of_nothing(uint64_t flip, int i)
 {
@@ -568,8 +568,8 @@ template <typename S> __device__ __forceinline__ uint32_t truths(uint32_t word)
 }
 
 /*
- * Combines the elements of some words with the accumulators, one for each; or with a single one,
- * the sum of all narrow elements.
+ * Combines the elements of some words with one accumulator each, or with a single one: the sum of
+ * all narrow elements.
  */
 template <int R, typename S, typename P, int E, int WORDS>
 __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], uint64_t flip,
@@ -604,8 +604,8 @@ __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], ui
 
 /*
  * Reduces `count` vectors, possibly none, `step` bytes apart, from p on.  Returns the result of all
- * elements; or, given `room`, writes one for each element of a vector there, of at most EXACT_TERMS
- * vectors.
+ * elements; or, given `room`, writes a result for each element of a vector there, for at most
+ * EXACT_TERMS vectors.
  */
 template <int R, typename S>
 __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, int64_t count,
@@ -756,8 +756,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
 constexpr int SHORT_VECTORS = MYLIB_SHORT_TILE / 16 / THREADS;
 
 /*
- * Combines the terms that a thread has of a row, from p on: `most` of them in some threads, and in
- * the others one less.  More than MYLIB_SHORT_TERMS are there only if the threads are a warp.
+ * Combines a thread's terms of a row, from p on: some threads have `most` of them, the others one
+ * less.  More than MYLIB_SHORT_TERMS occur only if the threads are a whole warp.
  */
 template <typename S, typename F, typename C>
 __device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, int most, int count)
@@ -778,7 +778,9 @@ __device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, in
     }
 }
 
-/* Combines integers of a row, in any order: the words s, s + 2^bits, ... that it lies in. */
+/*
+ * Combines integers of a row, in any order: words s, s + 2^bits, ... of those that hold the row.
+ */
 template <int R, typename S>
 __device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, int s, int bits,
                                                     uint64_t flip)
@@ -849,9 +851,8 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
 
 /*
  * A thread block has tile_rows outputs, or the last ones, along the innermost kept dimension.  It
- * copies the memory from the first term to the last by vectors; rows of an even number of vectors
- * are put `gap` bytes apart, so that fewer threads meet in a bank.  Then 2^lane_bits threads reduce
- * each row.
+ * copies the memory from the first term to the last by vectors.  Gaps of `gap` bytes follow rows of
+ * an even number of vectors, to reduce bank conflicts.  Then 2^lane_bits threads reduce each row.
  */
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
@@ -928,8 +929,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 
 /*
  * The thread blocks of a cluster compute the parts of an output.  The first block's shared memory
- * has a slot for the result of each part, and a barrier that counts arriving bytes.  That needs no
- * other memory and no fence, and the other blocks may exit.  Requires CUDA 12.1.
+ * has a slot for the result of each part, and a barrier that counts arriving bytes.  This needs no
+ * other memory and no fence, and the other blocks may exit early.  Requires CUDA 12.1.
  */
 #if CUDART_VERSION >= 12010
 #define HAS_CLUSTERS 1
@@ -1015,7 +1016,7 @@ __device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
                                                   cluster_room<C> &all, uint32_t output,
                                                   uint32_t part, C value)
 {
-    /* From here on all thread blocks run, and the barrier of the first one exists. */
+    /* From here on, all thread blocks are running and the barrier of the first one exists. */
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
     if (threadIdx.x != 0 || part >= args.parts)
         return;
@@ -1053,8 +1054,8 @@ struct lane_terms {
 };
 
 /*
- * Returns the terms of a lane of 2^bits in a block of the terms [from, to).  The tree combines the
- * lanes in the order of their numbers with the bits reversed; they take their runs in that order.
+ * Returns the terms of one of 2^bits lanes in a block of the terms [from, to).  The tree combines
+ * the lanes in bit-reversed order, so they take their runs in that order.
  */
 template <typename F>
 __device__ __forceinline__ lane_terms terms_of_lane(int lane, int bits, int64_t from, int64_t to)
@@ -1294,7 +1295,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
         int lanes = count_lanes<F>(args.lane_bits, from, to);
         values value = values();
-        /* A lane of several terms has enough loads in flight by itself. */
+        /* A lane of several terms alone has enough loads in flight. */
         const int some_bits = W == 1 && to - from <= LANES ? SOME_BITS : 0;
 #pragma unroll 1
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
@@ -1310,7 +1311,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
                         f, args, first, from, to, lanes, m, sub, steps, bits);
             }
             /*
-             * Combine the value that waits at step k with the next one, if there is one: a pair
+             * Combine the value that waits at step k with the next one, if it exists: a pair
              * without its first value has no second one.
              */
             int k = some_bits;
@@ -1415,7 +1416,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     constexpr int W = 16 / sizeof(C);
     constexpr bool IS_COMPLEX = real_of<C>::is_complex;
     typedef std::conditional_t<IS_COMPLEX && R >= MYLIB_MIN, combine_runs, combine_by_call> ANY;
-    /* Only sums are common for complex numbers. */
+    /* For complex numbers only sums are common enough for a kernel of their own. */
     typedef std::conditional_t<R != MYLIB_SUM && IS_COMPLEX, ANY, combine<R>> F;
     /* Sums and products modulo 2^64 have the same bits for signed and unsigned numbers. */
     constexpr bool IS_MODULAR =
@@ -1501,14 +1502,14 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
 {
     /*
-     * Ask the kernel that uses a multiprocessor most; all are compiled for the same architectures.
+     * Query the kernel with the highest resource use; all are compiled for the same architectures.
      */
     const void *kernel = (const void *)lanes_kernel<combine_by_call, t_c128>;
     cudaFuncAttributes attributes;
     cudaLaunchConfig_t config = {};
     *blocks_ret = 1;
     cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
-    /* Code for older GPUs, which newer ones may run too, has no clusters. */
+    /* Code for older GPUs, which newer GPUs may run too, has no clusters. */
     if (!HAS_CLUSTERS || error != cudaSuccess || attributes.ptxVersion < 90)
         return error;
     config.gridDim = dim3(MYLIB_MAX_CLUSTER);

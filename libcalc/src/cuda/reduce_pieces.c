@@ -1,16 +1,15 @@
 /*
- * reduce_pieces.c - reduces what programs give, and host arrays, on a GPU, piece by piece.  Plain
- * C.
+ * reduce_pieces.c - reduces the values of programs, and host arrays, on a GPU, piece by piece.
+ * Plain C.
  *
- * A program of f32 or f64 is reduced as it is computed if its layout allows it (fused.h).  The
- * values of any other program go to temporary memory and are reduced from there: some outputs at a
- * time, with all of their terms, or some terms of some outputs.  In that memory the outputs lie
- * side by side if they do so in the inputs.
+ * A program of f32 or f64 is reduced in the launch that computes it, if its layout allows that
+ * (fused.h).  The values of any other program go to temporary memory and are reduced from there:
+ * some outputs at a time, with all of their terms, or some terms of some outputs.  Outputs are
+ * adjacent in that memory if they are adjacent in the inputs.
  *
- * Each piece of host arrays is copied to the GPU first, in the order in which it lies in memory.
- * Repeated elements are copied once; an element that is the same for all goes with the launches.
- * The input of a program that is a copy goes straight to where the values belong, unless its rows
- * are too short for that.
+ * Each piece of host arrays is copied to the GPU first, in memory order.  Repeated elements are
+ * copied once; a single element for all is an argument of the launches.  If the program is a copy,
+ * its input is copied straight to the memory for the values, unless its rows are too short.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +22,16 @@
 #endif
 
 /*
- * The GPU memory of a call that reduces host arrays.  The bus idles between two pieces, for about a
- * hundredth of the time that a piece takes.  If the GPU has less memory, a call tries again with
- * less, down to one byte for each term of a block, where pieces are as small as they can be.
+ * The GPU memory of a call that reduces host arrays.  Between two pieces the bus idles for about a
+ * hundredth of the time of a piece.  If the GPU has less memory, a call tries again with less, down
+ * to one byte for each term of a block, which gives the smallest pieces.
  */
 #ifndef MYLIB_STREAMED_NBYTES
 #define MYLIB_STREAMED_NBYTES (560 << 20) /* 512 MiB of elements, and their overhead */
 #endif
 #define LEAST_STREAMED_NBYTES MYLIB_BLOCK_TERMS
 
-/* The least temporary memory of a program there: shorter pieces would save little. */
+/* The minimum temporary memory of a program in such a call: shorter pieces would save little. */
 #define LEAST_ROOM (16 << 10)
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -42,24 +41,24 @@ typedef struct job {
     void *stream;
     const mylib_program *program;
     char *temporary; /* the values of a piece */
-    size_t room;     /* of a program's temporary memory */
+    size_t room;     /* bytes of a program's temporary memory */
     mylib_reduction reduction;
     mylib_type out_type;
-    mylib_terms piece_terms; /* of the reduction of a piece: the program's values */
+    mylib_terms piece_terms; /* for the reduction of a piece: the program's values */
     int kept_ndim;
     int64_t terms;
     int64_t most; /* elements of temporary memory */
     char *parts;  /* partial results of all outputs of a piece, level by level */
     mylib_type part_type;
     int is_on_host;  /* the arrays are */
-    int is_straight; /* the elements are the values, and are copied straight there */
+    int is_straight; /* the elements are the values, copied straight to their memory */
     char *input[MYLIB_PROGRAM_MAX_INPUTS]; /* elements of host arrays */
     char *results;                         /* of a piece, for a host array */
 } job;
 
 /*
- * Sets operand k to memory for the elements of a box, in the order of the operand's own strides;
- * repeated elements are there once.
+ * Sets operand k to memory for the elements of a box, in the order of the operand's own strides,
+ * with repeated elements stored once.
  */
 static void set_as_stored(mylib_layout *l, char *data, size_t size, const mylib_layout *box, int k)
 {
@@ -86,7 +85,7 @@ static void set_as_stored(mylib_layout *l, char *data, size_t size, const mylib_
     }
 }
 
-/* Copies operand 1 to operand 0 of `there`, of which one is on the host; repeated elements once. */
+/* Copies operand 1 of `there` to operand 0; one is on the host.  Copies repeated elements once. */
 static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, mylib_type type)
 {
     for (int d = 0; d < there->ndim; d++)
@@ -146,7 +145,7 @@ out:
     return st;
 }
 
-/* Makes the layout of a piece's outputs where the GPU writes them. */
+/* Makes the layout of a piece's outputs in the memory that the GPU writes. */
 static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *piece)
 {
     mylib_layout_begin(out, piece, 1);
@@ -158,7 +157,7 @@ static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *p
         mylib_layout_set_operand(out, 0, piece, 0);
 }
 
-/* Copies a piece's outputs to the host, if they belong there. */
+/* Copies a piece's outputs to the host, if `out` is host memory. */
 static mylib_status end_outputs(const job *j, const mylib_layout *out, const mylib_layout *piece)
 {
     mylib_strides strides[2];
@@ -198,7 +197,7 @@ static mylib_status reduce_outputs(void *context, mylib_layout *piece)
 
 /*
  * Computes elements [begin, end) of the dimensions from d on, in C order, to 'values', in a few
- * boxes.  The layout has one index in the dimensions before; it is restored.
+ * boxes.  The dimensions before d have size 1.  Restores the layout.
  */
 static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t begin, int64_t end,
                                  char *values)
@@ -209,7 +208,7 @@ static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t b
     for (int e = d + 1; e < l->ndim; e++)
         inner *= l->shape[e];
     while (begin < end && st == MYLIB_OK) {
-        /* Whole indices of this dimension at once, or a part of one. */
+        /* Compute whole indices of this dimension at once, or a part of one. */
         int64_t first = begin / inner, rest = begin - first * inner;
         int64_t whole = rest == 0 ? (end - begin) / inner : 0;
         int64_t n = whole > 0                    ? whole * inner
@@ -230,7 +229,7 @@ static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t b
     return st;
 }
 
-/* Copies a layout with its kept dimensions last, so that the outputs lie side by side. */
+/* Copies a layout with its kept dimensions last, so that the outputs are adjacent. */
 static void put_kept_last(mylib_layout *l, const mylib_layout *piece, int kept_ndim)
 {
     mylib_layout_begin(l, piece, piece->operands);
@@ -243,7 +242,7 @@ static void put_kept_last(mylib_layout *l, const mylib_layout *piece, int kept_n
         l->shape[d] = piece->shape[(d + kept_ndim) % l->ndim];
 }
 
-/* Returns how many terms of each output fit the memory: all, or 2^k blocks. */
+/* Returns how many terms of each output fit in memory: all, or 2^k blocks. */
 static int64_t terms_at_once(const job *j, int64_t outputs)
 {
     int64_t most = j->most / outputs, terms = MYLIB_BLOCK_TERMS;
@@ -273,11 +272,11 @@ static int levels_of(int64_t terms, int64_t at_once)
 /* Outputs that are reduced some terms at a time. */
 typedef struct terms_call {
     const job *j;
-    mylib_layout kept_last; /* its outputs side by side */
+    mylib_layout kept_last; /* its outputs are adjacent */
     int64_t outputs, at_once;
 } terms_call;
 
-/* Reduces terms [begin, end), which fit the temporary memory, to `target`, operand 0. */
+/* Reduces terms [begin, end), which fit in temporary memory, to operand 0 of `target`. */
 static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
                                 const mylib_layout *target, mylib_type type)
 {
@@ -302,7 +301,7 @@ static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
                              type);
 }
 
-/* Reduces terms [begin, end) to `target`, through that many levels of parts. */
+/* Reduces terms [begin, end) to `target`, through `levels` levels of parts. */
 static mylib_status reduce_levels(terms_call *t, int levels, int64_t begin, int64_t end,
                                   const mylib_layout *target, mylib_type type)
 {
@@ -352,7 +351,7 @@ out:
     return st;
 }
 
-/* Tells whether outputs lie closer together than their terms, by the first input that has both. */
+/* Tells whether outputs are closer together than their terms, in the first input that has both. */
 static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
 {
     if (kept_ndim == 0 || kept_ndim == l->ndim)
@@ -367,8 +366,8 @@ static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
 }
 
 /*
- * Columns are reduced by many threads that each go through a long one: with pieces of the usual
- * size a large GPU would mostly wait.
+ * Each of many threads reduces one long column: with pieces of the usual size most of a large GPU
+ * would idle.
  */
 #define COLUMNS_FACTOR 4
 
@@ -378,7 +377,7 @@ typedef struct piece_sizes {
     int64_t outputs;  /* of a piece, at most */
     int64_t elements; /* of temporary memory */
     int64_t parts;    /* of all levels and outputs */
-    int64_t partial;  /* results of a piece that the kernels may have to combine */
+    int64_t partial;  /* partial results of a piece in the kernels */
 } piece_sizes;
 
 /* Chooses the pieces of a reduction whose temporary memory holds `most` elements. */
@@ -404,7 +403,7 @@ static piece_sizes choose_pieces(job *j, const mylib_layout *layout, int64_t mos
     return c;
 }
 
-/* Reduces the pieces: parts of the kept dimensions, with all of the reduced ones. */
+/* Reduces piece by piece: parts of the kept dimensions, with all of the reduced ones. */
 static mylib_status reduce_pieces(job *j, mylib_layout *layout, const piece_sizes *c)
 {
     /* The kept dimensions are the outermost ones, so they are halved first. */
@@ -439,7 +438,7 @@ out:
 #define LONG_ROW_NBYTES 1024
 
 /*
- * Tells whether the program is a copy of its input whose elements, or long rows of them, lie in the
+ * Tells whether the program is a copy of an input whose elements, or long rows of them, are in the
  * order of the values.
  */
 static int is_straight(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
@@ -466,7 +465,7 @@ static int is_straight(const mylib_program *p, const mylib_layout *layout, int k
             order.shape[order.ndim - 1] * size >= LONG_ROW_NBYTES);
 }
 
-/* Reserves the next part of a call's memory; returns NULL as long as there is no memory. */
+/* Reserves the next part of a call's memory; returns NULL if `memory` is NULL. */
 static char *reserve(size_t *used, char *memory, size_t nbytes)
 {
     char *place = memory != NULL ? memory + *used : NULL;
@@ -474,7 +473,7 @@ static char *reserve(size_t *used, char *memory, size_t nbytes)
     return place;
 }
 
-/* Divides a call's memory among its uses; returns its size, also for NULL, to find that out. */
+/* Divides a call's memory among its uses and returns its size; with NULL, only the size. */
 static size_t divide_memory(job *j, const mylib_layout *layout, const piece_sizes *c, char *memory)
 {
     const mylib_program *p = j->program;
@@ -492,7 +491,7 @@ static size_t divide_memory(job *j, const mylib_layout *layout, const piece_size
 
 /*
  * Chooses pieces of a reduction of host memory so that the call needs at most nbytes of GPU memory,
- * including that of the kernels it calls; or the smallest pieces, if none are small enough.
+ * including that of the kernels it calls; if that is impossible, the smallest pieces.
  */
 static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, size_t nbytes)
 {
@@ -530,8 +529,8 @@ out:
 #ifdef MYLIB_CUDA_FUSED
 
 /*
- * Reduces in one launch, and a second one if an output has several parts.  Returns false if the
- * program or the layout does not fit; else the status is set.
+ * Reduces in one launch, or two if an output has several parts, and sets the status.  Returns false
+ * if the program or the layout does not fit.
  */
 static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *st_ret)
 {
@@ -605,7 +604,7 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                             layout->strides[0]));
     if (j.terms == 0) {
-        /* Without terms the program does not run, and nothing is loaded. */
+        /* Without terms the program does not run and loads nothing. */
         mylib_strides strides[2];
         mylib_layout l;
         l.strides = strides;

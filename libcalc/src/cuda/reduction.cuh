@@ -1,6 +1,6 @@
 /*
- * reduction.cuh - shared by the kernels that reduce: how two values are combined, and the trees
- * over the values of a thread, a warp and a block of terms, in the order of mylib.h.
+ * reduction.cuh - shared by the kernels that reduce: combines two values, and reduces the values of
+ * a thread, a warp and a block of terms by trees, in the order of mylib.h.
  *
  * A functor F combines two values of any type; F::REDUCTION is the reduction that it stands for, or
  * -1 if that is chosen at run time.
@@ -53,7 +53,7 @@ template <typename G> __host__ __device__ __forceinline__ auto with_reduction(in
     }
 }
 
-/* A choice at run time: for all that is not done for each term. */
+/* Chooses at run time: for work that is not done for each term. */
 struct combine_any {
     static constexpr int REDUCTION = -1;
     int reduction;
@@ -70,7 +70,7 @@ template <typename C> __device__ __forceinline__ C lowest_of()
     return (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;
 }
 
-/* Returns the value that changes no other one, exact even for the sign of a zero: -0 + x is x. */
+/* Returns the identity element, exact even for the sign of a zero: -0 + x is x. */
 template <int R, typename C> __device__ __forceinline__ C identity()
 {
     constexpr element_class CLASS = class_of<C>::value;
@@ -116,7 +116,7 @@ template <typename C> __device__ __forceinline__ C shuffle(C x, int mask)
     return x;
 }
 
-/* Combines a thread's value with that of its partner, whose terms come before its own or after. */
+/* Combines a thread's value with its partner's, whose terms come before or after its own. */
 template <typename F, typename C>
 __device__ __forceinline__ C combine_in_order(F f, const C &own, const C &other, bool is_later)
 {
@@ -191,8 +191,8 @@ __device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
 }
 
 /*
- * Combines at most N terms, `step` bytes apart, as the tree over lanes combines them; `count` of
- * them exist, at least SURE.  More terms than N are those of further rows of lanes.
+ * Combines at most N terms, `step` bytes apart, in the order of the tree over lanes; `count` of
+ * them exist, at least SURE.  Terms beyond N belong to further rows of lanes.
  */
 template <int N, int SURE, typename S, typename F, typename C>
 __device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)

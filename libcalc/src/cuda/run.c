@@ -1,12 +1,13 @@
 /*
  * run.c - runs programs over GPU memory: picks the kernels and launches them.  Plain C.
  *
- * - A single operation runs in one launch: of contiguous.cu where its operands are contiguous along
+ * - A single operation runs in one launch: of contiguous.cu if its operands are contiguous along
  *   rows, else of strided.cu.
- * - A program that fits the arguments of a launch is fused (fused.h), if the library is built so.
+ * - A program that fits the arguments of a launch is fused (fused.h), if the build has fused
+ *   kernels.
  * - Any other program runs statement by statement: each statement is a single operation, whose
- *   result goes to temporary memory.  Large arrays are computed piece by piece, so that this memory
- *   stays bounded, and mostly in the GPU's cache.
+ *   result goes to temporary memory.  Large arrays are computed piece by piece, which bounds this
+ *   memory and keeps it mostly in the GPU's cache.
  *
  * A call enqueues all of its work on one stream; temporary memory goes back to the pool in stream
  * order.
@@ -28,7 +29,7 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
     struct cudaPointerAttributes attributes;
     size_t size = mylib_type_size(type);
 
-    /* For a small array, asking the driver would take longer than everything else. */
+    /* For a small array, a query to the driver would take longer than everything else. */
     if (mylib_cuda_owner(data) != device) {
         CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
         if (attributes.type == cudaMemoryTypeUnregistered)
@@ -85,7 +86,7 @@ mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, v
     mylib_contiguous_args args;
     if (mylib_is_function(s->opcode))
         return mylib_cuda_launch_function(s, layout, stream, mylib_cuda_launch);
-    /* After simplifying, hardly any but huge arrays take several launches. */
+    /* After simplifying, only huge arrays take several launches, with few exceptions. */
     if (!mylib_contiguous_init(&args, s, layout))
         return mylib_layout_in_pieces(layout, MYLIB_STRIDED_MAX_COUNT, MYLIB_STRIDED_MAX_NDIM,
                                       launch_strided, &l);
@@ -95,14 +96,14 @@ mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, v
 
 /* ---- Pieces -------------------------------------------------------------------------------- */
 
-/* A call, or the part of it that is being computed. */
+/* A call, or a part of it. */
 typedef struct call {
     int device;
     void *stream;
     const mylib_program *program;
     char *temporary; /* registers, or packed inputs, of place_nbytes each */
     size_t place_nbytes;
-    size_t room; /* of temporary memory, at most, unless pieces would be too short */
+    size_t room; /* the most temporary memory, unless pieces would be too short */
 } call;
 
 /* Returns the elements of a piece that needs 'places' of temporary memory; at most 'count'. */
@@ -136,7 +137,7 @@ static mylib_status run_with_temporaries(call *c, mylib_layout *layout, int plac
 
 /*
  * Tells whether statement i converts an input for a single other statement.  That statement then
- * reads the input itself: the kernels of operations convert while they read.
+ * reads the input itself: the kernels of single operations convert while they read.
  */
 static int is_left_to_user(const mylib_program *p, int i)
 {
@@ -161,7 +162,7 @@ static int is_left_to_user(const mylib_program *p, int i)
     return user >= 0;
 }
 
-/* Returns what operand o of statement i reads: its value, or the input that it converts itself. */
+/* Returns the value that operand o of statement i reads, or the input that it converts itself. */
 static mylib_value value_of(const mylib_program *p, int i, int o)
 {
     mylib_value v = p->statement[i].operand[o];
@@ -173,7 +174,7 @@ static mylib_value value_of(const mylib_program *p, int i, int o)
     return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
 }
 
-/* Runs a statement whose operands are anywhere as one whose operands are inputs. */
+/* Runs a statement whose operands are inputs, constants or registers: makes all of them inputs. */
 static mylib_status run_statement(const call *c, int i, const mylib_layout *piece)
 {
     mylib_statement s = c->program->statement[i];
@@ -218,7 +219,7 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
 #define PACKED_SIZE 16 /* fits an element of any type */
 
 /*
- * Tells whether an input is contiguous along another dimension than the columns: neighbouring
+ * Tells whether an input is contiguous along a dimension other than the columns: neighbouring
  * threads would each fetch a cache line for one element of it.
  */
 static int is_transposed(const mylib_layout *l, int k, int64_t size)
@@ -252,7 +253,7 @@ static mylib_status run_fused(void *context, mylib_layout *piece)
     return mylib_cuda_launch_fused(&args, c->stream);
 }
 
-/* Packs transposed inputs by the kernels of operations, then runs the fused kernel. */
+/* Packs transposed inputs with the kernels of single operations, then runs the fused kernel. */
 static mylib_status run_packed(void *context, mylib_layout *piece)
 {
     const call *c = context;

@@ -9,7 +9,7 @@
 
 #ifdef __CUDACC__
 #define MYLIB_DEVICE_FN static __device__ __forceinline__
-/* A loop that mostly has no iteration or one: unrolled it would only take registers. */
+/* For loops that rarely have more than one iteration: unrolling would only take registers. */
 #define MYLIB_ROLLED _Pragma("unroll 1")
 #define MYLIB_CONSTANT_FN static __host__ __device__ constexpr
 #else
@@ -32,7 +32,8 @@ extern "C" {
 MYLIB_ASSERT(MYLIB_CUDA_THREADS == MYLIB_BLOCK_LANES, "a thread of a reduction has a lane");
 MYLIB_ASSERT(MYLIB_BLOCK_TERMS % MYLIB_BLOCK_LANES == 0, "each lane of a block has as many terms");
 
-#define MYLIB_SHORT_TERMS 8 /* of a thread that reduces a short row, or of each row of lanes */
+/* Terms of a thread that reduces a short row, or of each row of lanes. */
+#define MYLIB_SHORT_TERMS 8
 
 /* Returns the least k for which 2^k is at least n. */
 static inline int mylib_log2_of(int64_t n)
@@ -44,17 +45,17 @@ static inline int mylib_log2_of(int64_t n)
 }
 
 /*
- * The rules of short rows of a reduction, which a thread block has in shared memory.  2^k threads,
- * at most a warp, take the loads of a row, `most` of them each if they suffice.
+ * Returns k for the short rows of a reduction, which lie in shared memory: 2^k threads, at most a
+ * warp, share the loads of a row, each at most `most` if a warp suffices.
  */
 static inline int32_t mylib_short_lane_bits(int64_t loads, int64_t most)
 {
     const int32_t bits = mylib_log2_of((loads + most - 1) / most);
     return bits < 5 ? bits : 5;
 }
-/* Rows of a pitch at which threads would meet in a bank are put so many bytes apart. */
+/* Returns the gap in bytes after each row in shared memory that avoids bank conflicts. */
 static inline int32_t mylib_short_gap(int64_t pitch) { return pitch % 32 == 0 ? 16 : 0; }
-/* With a gap, the row of a unit, of which a row has so many, is its number * factor >> 20. */
+/* Returns a factor: with gaps, unit i is in row i * factor >> 20; a row has `units` units. */
 static inline uint32_t mylib_short_row_factor(int32_t gap, int64_t units)
 {
     return gap == 0 ? 0 : (uint32_t)(((1 << 20) - 1) / units + 1);
@@ -71,7 +72,7 @@ static inline int mylib_is_aligned_to(int64_t nbytes, const void *data, int ndim
 }
 
 /*
- * Tells which operations take so long that a call costs nothing beside them.  Inlined, each would
+ * Tells which operations take so long that the cost of a call is negligible.  Inlined, each would
  * be copied for every element of a thread and raise the register use of all operations.
  */
 MYLIB_CONSTANT_FN int mylib_is_costly(int op, int type)
@@ -83,8 +84,8 @@ MYLIB_CONSTANT_FN int mylib_is_costly(int op, int type)
 }
 
 /*
- * Tells which operations are calls too where a thread has many values in registers: divisions and
- * shifts of integers.
+ * Tells which operations are calls in kernels that keep many values in registers: also divisions
+ * and shifts of integers.
  */
 MYLIB_CONSTANT_FN int mylib_is_by_call(int op, int type)
 {

@@ -8,7 +8,7 @@
 
 #include "../counting.h"
 
-/* The bands of a transposing walk are this many tiles high. */
+/* The height of the bands of a transposing walk, in tiles. */
 #define TRANSPOSE_BAND 16
 
 /* Sets the threads and their columns, and the tile. */
@@ -30,8 +30,8 @@ static int is_repeated(const mylib_strided_args *p, int k)
 }
 
 /*
- * Tells whether the vectors of input k are aligned wherever the output's are: counted in elements,
- * the addresses are equal modulo a vector; for a reversed input their sum is -1.
+ * Tells whether the vectors of input k are aligned wherever the output's are: the addresses, in
+ * elements, are equal modulo a vector; for a reversed input their sum is -1.
  */
 static int agrees_with_output(const mylib_strided_args *p, int k, size_t size, int is_reversed,
                               uintptr_t vector)
@@ -67,7 +67,7 @@ static int agree_with_output(const mylib_strided_args *p, int size, int vector)
     return has_aligned_rows(p, vector);
 }
 
-/* Makes groups vectors, and reads the inputs as vectors that lie so. */
+/* Makes groups vectors, and chooses how to read inputs with contiguous or constant rows. */
 static void set_vectors(mylib_strided_args *p, int size, int vector)
 {
     p->is_vector = 1;
@@ -109,7 +109,7 @@ static int choose_vectors(mylib_strided_args *p, int size, int vector, int vecto
         (int32_t)mylib_divide_up(p->columns + (is_aligned ? 0 : vector - 1), vector);
     int32_t across = mylib_threads_across(units, w->rows, MYLIB_CUDA_THREADS),
             down = MYLIB_CUDA_THREADS / across;
-    /* Down, where a thread takes the same columns again, if few threads are left without rows. */
+    /* Go down, so that a thread keeps its columns, unless too many threads would have no row. */
     int goes_down = w->rows >= 4 * down * vectors || units < across * vectors;
     set_threads(p, across, vector, across * vector * (goes_down ? 1 : vectors),
                 down * (goes_down ? vectors : 1));

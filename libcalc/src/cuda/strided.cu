@@ -26,10 +26,10 @@ template <typename T> struct strided {
     /* Elements at once in loops that are not unrolled. */
     static constexpr int GATHERED = N < 4 ? N : 4, STAGED = N < 8 ? N : 8;
 
-    /* As many blocks on a multiprocessor as its registers hold, with almost no spills. */
+    /* As many thread blocks on a multiprocessor as its registers allow, with almost no spills. */
     static constexpr int BLOCKS = sizeof(T) <= 4 ? 4 : 3;
 
-    /* Room for a tile of any shape. */
+    /* Fits a tile of any shape. */
     static constexpr int SHARED_NBYTES = TILE_ROWS * TILE_PITCH;
 };
 
@@ -57,7 +57,7 @@ template <typename T> struct position {
     {
         return row + v * args.walk.row_step[1];
     }
-    /* Of element i: */
+    /* Returns the column of element i. */
     __device__ __forceinline__ int32_t column_at(const mylib_strided_args &args, int i) const
     {
         return column_of(args, i / S::VECTOR) + i % S::VECTOR * args.walk.column_step[0];
@@ -90,7 +90,7 @@ __device__ __forceinline__ position<T> position_of(const mylib_strided_args &arg
     typedef strided<T> S;
     position<T> at;
     int32_t across, down;
-    /* Threads that do not fill another row have nothing to do. */
+    /* Threads that do not fill another row idle. */
     bool is_idle = !mylib_walk_thread(&args.walk, (int32_t)threadIdx.x, THREADS, &across, &down);
     const tile t = tile_of(args, (int32_t)blockIdx.x);
     at.valid = at.leads = 0;
@@ -252,7 +252,7 @@ read_elements(const mylib_strided_args &args, int k, const position<T> &at,
 {
     typedef strided<T> S;
     int64_t step = args.element_step[k];
-    /* A value that may survive from the last operand would hold its register throughout. */
+    /* Clear x: values that could survive from the last operand would hold registers throughout. */
 #pragma unroll
     for (int i = 0; i < S::N; i++)
         x[i] = T();

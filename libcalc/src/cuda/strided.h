@@ -1,15 +1,15 @@
 /*
- * strided.h - how the GPU walks a layout of any strides: which element meets which thread.
+ * strided.h - how the GPU walks a layout of any strides: which thread computes which elements.
  *
  * A walk (walk.h) assigns the elements to threads: a thread has VECTORS groups of VECTOR elements,
  * with steps inside a group and from group to group.  strided.c chooses tile and steps:
  *
  * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes,
- *   of small elements one that need not be aligned.
+ *   which need not be aligned for small elements.
  * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
- *   an input is read along its own dimension, and turned round in shared memory.  A group is a
- *   vector if the rows of the output are aligned, else scattered.
- * - scattered: everything else, also rows of large elements whose vectors are not aligned.  The
+ *   an input is read along its own dimension, and transposed in shared memory.  A group is a vector
+ *   if the rows of the output are aligned, else scattered.
+ * - scattered: everything else, including rows of large elements with unaligned vectors.  The
  *   elements of all groups lie at equal distances.
  *
  * The arithmetic is here, so that the tests can do it without a GPU.  Compiles as C and as CUDA
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* One launch takes at most this many dimensions, at least 2, and elements: 32-bit indices do. */
+/* Limits of one launch, for 32-bit indices: dimensions (at least 2) and elements. */
 #define MYLIB_STRIDED_MAX_NDIM (MYLIB_WALK_MAX_NDIM + 1)
 #define MYLIB_STRIDED_MAX_COUNT ((int64_t)1 << 30)
 
@@ -33,33 +33,33 @@ extern "C" {
 #define MYLIB_STRIDED_VECTORS(size) ((size) < 4 ? (int)(size) : 4)
 #define MYLIB_STRIDED_ELEMENTS(size) (MYLIB_STRIDED_VECTOR(size) * MYLIB_STRIDED_VECTORS(size))
 
-/* A transposing walk pays where tiles are mostly full: from so many columns and rows on. */
+/* The least columns and rows for a transposing walk: it pays if tiles are mostly full. */
 #define MYLIB_TRANSPOSE_MIN 16
 
-/* The tile of a transposing walk: columns x rows elements make the threads' elements. */
+/* The tile of a transposing walk: columns x rows are the elements of all threads. */
 #define MYLIB_STRIDED_TILE_COLUMNS(size) ((size) >= 8 ? 32 : 64)
 #define MYLIB_STRIDED_TILE_ROWS(size)                                                              \
     (MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(size) / MYLIB_STRIDED_TILE_COLUMNS(size))
-/* Bytes of a row of it in shared memory; the odd end lets columns spread over all banks. */
+/* Bytes of a tile's row in shared memory; the padding spreads columns over all banks. */
 #define MYLIB_STRIDED_TILE_PITCH(size)                                                             \
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*
- * Of smaller elements, vectors that are not aligned are put together from two: loading the elements
- * one by one would take longer than their memory does.
+ * Unaligned vectors of elements smaller than this are assembled from two aligned ones: loading
+ * element by element would take longer than the memory access.
  */
 #define MYLIB_STRIDED_SHIFTED_BELOW 4
 
-/* The ways to read an input. */
+/* How to read an input. */
 enum {
-    MYLIB_ACCESS_VECTOR,  /* a vector at once: contiguous along rows, aligned where the output is */
-    MYLIB_ACCESS_SHIFTED, /* from the two vectors that a vector of unaligned elements lies in */
-    MYLIB_ACCESS_ROW,     /* one element for a whole row */
-    MYLIB_ACCESS_ELEMENT, /* element by element */
-    MYLIB_ACCESS_UNIFORM, /* one element of GPU memory for all */
+    MYLIB_ACCESS_VECTOR,   /* a vector at once: contiguous along rows, aligned like the output */
+    MYLIB_ACCESS_SHIFTED,  /* an unaligned vector, from the two aligned vectors around it */
+    MYLIB_ACCESS_ROW,      /* one element for a whole row */
+    MYLIB_ACCESS_ELEMENT,  /* element by element */
+    MYLIB_ACCESS_UNIFORM,  /* one element of GPU memory for all */
     MYLIB_ACCESS_CONSTANT, /* one value, carried in the arguments */
-    MYLIB_ACCESS_GATHERED, /* element by element, of another type, or with places of their own */
-    MYLIB_ACCESS_STAGED,   /* along its own dimension, through shared memory; of any type */
+    MYLIB_ACCESS_GATHERED, /* element by element, converted or with irregular addresses */
+    MYLIB_ACCESS_STAGED,   /* along its own dimension, through shared memory; any type */
 };
 
 /* The output and the operands of a statement. */
@@ -71,29 +71,32 @@ typedef struct mylib_strided_args {
     int32_t column_unit; /* columns from one thread to the next */
     int64_t row_stride[MYLIB_WALK_MAX_NDIM][MYLIB_STRIDED_OPERANDS];
     int64_t column_stride[MYLIB_STRIDED_OPERANDS];
-    /* Bytes from an element of a group to the next, if regular; from group to group, if plain. */
+    /* Bytes from one element of a group to the next, if regular; from group to group, if plain. */
     int64_t element_step[MYLIB_STRIDED_OPERANDS], group_step[MYLIB_STRIDED_OPERANDS];
-    /* Of a reversed input the lowest element of the first vector. */
+    /* For a reversed input, the lowest element of the first vector. */
     char *data[MYLIB_STRIDED_OPERANDS];
     uint8_t access[MYLIB_MOST_OPERANDS];
-    uint8_t is_reversed[MYLIB_MOST_OPERANDS]; /* a vector that lies backwards in memory */
-    uint8_t is_vector;  /* groups are vectors, which begin where those of the output are aligned */
-    uint8_t out_shift;  /* the output's elements have 1 << out_shift bytes */
-    uint8_t has_leads;  /* see mylib_strided_lead() */
+    uint8_t is_reversed[MYLIB_MOST_OPERANDS]; /* vectors run backwards in memory */
+    uint8_t is_vector;                        /* groups are vectors, aligned like the output's */
+    uint8_t out_shift;                        /* log2 of the size of the output's elements */
+    uint8_t has_leads;                        /* see mylib_strided_lead() */
     uint8_t is_plain;   /* rows and groups lie at equal distances, and there are no leads */
     uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
 
     mylib_statement statement; /* operand k is its operand[k - 1] */
-    /* A step reads an operand: the mask of a selection, the `first` one, which is loaded, and one
-       that is combined with it; or computes what has one operand. */
+    /*
+     * A step reads an operand (a selection's mask, the `first` one, which is loaded, or one
+     * combined with it), or computes a unary operation.
+     */
     uint8_t first, steps;
     MYLIB_ALIGNAS(16) unsigned char constant[MYLIB_MOST_OPERANDS][16];
 } mylib_strided_args;
 
 /*
- * Plans for a statement as mylib_cuda_launch() takes it, over a simplified layout of at most
- * MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer ones of size 1, and MYLIB_STRIDED_MAX_COUNT
- * elements.  The constants are zeros, the caller's to fill in, each of mylib_read_type().
+ * Plans the launch of a statement as mylib_cuda_launch() takes it, over a simplified layout of at
+ * most MYLIB_STRIDED_MAX_NDIM dimensions, not counting outer ones of size 1, and
+ * MYLIB_STRIDED_MAX_COUNT elements.  Sets the constants to 0: the caller fills them in, each of
+ * mylib_read_type().
  */
 void mylib_strided_init(mylib_strided_args *args, const mylib_statement *s,
                         const mylib_layout *layout);
@@ -107,7 +110,7 @@ MYLIB_DEVICE_FN int64_t mylib_strided_row(const mylib_strided_args *p, int k, in
 }
 
 /*
- * Returns how many columns before the row's first one the vectors begin, so that those of the
+ * Returns how many columns before the row's first column its vectors begin, so that those of the
  * output are aligned.
  */
 MYLIB_DEVICE_FN int32_t mylib_strided_lead(const mylib_strided_args *p, int vector, int32_t row)

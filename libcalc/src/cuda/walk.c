@@ -18,7 +18,7 @@ mylib_divider mylib_divider_of(int32_t divisor)
     return d;
 }
 
-/* A warp that reads a vector in each thread reads whole cache lines; a block reads 8 rows. */
+/* A warp reads whole cache lines if each thread reads a vector; a block then reads 8 rows. */
 int32_t mylib_threads_across(int64_t units, int32_t rows, int32_t threads)
 {
     const int32_t usual =
@@ -29,7 +29,7 @@ int32_t mylib_threads_across(int64_t units, int32_t rows, int32_t threads)
     return (int32_t)mylib_round_up(share, 8);
 }
 
-/* The dimension of the layout before the first one of the rows; -1 if there is only a row. */
+/* Returns the layout's dimension before the first one of the rows; -1 for a single row. */
 static int outer_of(const mylib_walk *w, const mylib_layout *l)
 {
     return l->ndim - 1 - w->row_ndim;

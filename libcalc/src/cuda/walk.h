@@ -3,14 +3,15 @@
  * C++; needs no CUDA.
  *
  * The innermost dimension of a layout is its columns; all others, numbered as one, are its rows.  A
- * thread block computes a tile, a rectangle of columns and rows: `across` threads lie side by side,
- * one such row of threads below the other.  From one element of a thread to the next it is
- * column_step columns, or row_step rows, the same for all threads.  Tiles may be kept within a
- * slice, the rows of the innermost of their dimensions: then rows lie at equal distances.
+ * thread block computes a tile, a rectangle of columns and rows: `across` threads side by side form
+ * a row of threads, and further rows of threads lie below.  A thread's elements are column_step
+ * columns or row_step rows apart, the same for all threads.  Tiles may be kept within a slice, the
+ * rows along the innermost row dimension: these lie at equal distances.
  *
  * Operations over any strides (strided.h) and programs (fused.h) hold a walk, with the strides of
- * their operands beside it.  The elements of a thread differ: the former have groups, which may be
- * vectors, and 32-bit columns; the latter single elements in one sequence, and 64-bit columns.
+ * their operands beside it.  In the former a thread has groups of elements, which may be vectors,
+ * and columns are 32-bit; in the latter it has single elements in one sequence, and columns are
+ * 64-bit.
  */
 #ifndef MYLIB_CUDA_WALK_H
 #define MYLIB_CUDA_WALK_H
@@ -41,24 +42,24 @@ typedef struct mylib_walk {
     mylib_divider across_divider;
     int32_t column_step[2], row_step[2]; /* [0] to the next element, [1] to the next group */
     int32_t tile_columns, tile_rows;
-    int32_t slice_rows;  /* all rows if tiles may cross slices */
+    int32_t slice_rows;  /* rows of a slice; all rows if tiles may cross slices */
     int32_t slice_tiles; /* rows of tiles in a slice */
     mylib_divider slice_tiles_divider;
     /*
-     * Tiles are numbered down first within a band of rows of tiles, so that those that run together
-     * are near each other in every operand.
+     * Within a band of rows of tiles, tiles are numbered down first, so that tiles that run at the
+     * same time are near each other in every operand.
      */
     int64_t tiles;
     int32_t band_rows, band_tiles, last_band, last_band_rows; /* rows of tiles */
     mylib_divider band_divider, band_rows_divider, last_band_rows_divider;
-    uint8_t is_banded; /* tiles are not simply numbered row by row */
+    uint8_t is_banded; /* 0: tiles are numbered row by row */
 } mylib_walk;
 
 mylib_divider mylib_divider_of(int32_t divisor);
 
 /*
- * Returns how many of `threads` threads side by side take a row of `units`, so that few of them
- * idle, where there are `rows`.
+ * Returns how many of `threads` threads lie side by side along a row of `units` units, so that few
+ * of them idle; there are `rows` rows.
  */
 int32_t mylib_threads_across(int64_t units, int32_t rows, int32_t threads);
 
@@ -66,8 +67,8 @@ int32_t mylib_threads_across(int64_t units, int32_t rows, int32_t threads);
 void mylib_walk_begin(mylib_walk *w, const mylib_layout *l);
 
 /*
- * Copies the strides of the layout's operand k in the rows.  As in all functions here, the strides
- * of `operands` operands lie side by side, row_stride[d * operands] being those in dimension d.
+ * Copies the row strides of the layout's operand k.  As in all functions here, the strides of
+ * `operands` operands are adjacent; those in dimension d begin at row_stride[d * operands].
  */
 void mylib_walk_take_strides(const mylib_walk *w, const mylib_layout *l, int k, int64_t *row_stride,
                              int operands);
@@ -77,19 +78,19 @@ int mylib_walk_longest(const mylib_walk *w);
 void mylib_walk_move_inward(mylib_walk *w, int d, int64_t *row_stride, int operands);
 
 /*
- * Lays a thread's elements at equal distances: along a row, or where rows are short, one below the
- * other; returns true for the latter.  Neighbours in a warp take neighbouring elements, which is
- * all that fast loads need.
+ * Places a thread's elements at equal distances: along a row, or if rows are short, down the rows;
+ * returns true for the latter.  Neighbours in a warp take neighbouring elements, so that loads are
+ * coalesced.
  */
 int mylib_walk_space(mylib_walk *w, int64_t columns, int elements, int32_t threads);
 
-/* Sets the threads side by side, and the tile of a thread block; mylib_walk_space() does. */
+/* Sets `across` and the tile of a thread block; mylib_walk_space() does so too. */
 void mylib_walk_set_tile(mylib_walk *w, int32_t across, int32_t tile_columns, int32_t tile_rows);
 
 /* Ends a walk: cuts slices of slice_rows into tiles, numbered in bands of `band` rows of tiles. */
 void mylib_walk_cut(mylib_walk *w, int64_t columns, int32_t slice_rows, int32_t band);
 
-/* Returns the bytes of step i in an operand of these strides along a row, and to the next row. */
+/* Returns the bytes of step i in an operand, given its strides along a row and to the next row. */
 static inline int64_t mylib_walk_step(const mylib_walk *w, int i, int64_t column, int64_t row)
 {
     return w->column_step[i] * column + w->row_step[i] * row;
@@ -137,7 +138,7 @@ MYLIB_DEVICE_FN void mylib_walk_tile(const mylib_walk *w, int32_t block, int32_t
     *end_row = (slice + 1) * w->slice_rows;
 }
 
-/* Finds a thread in the tile; returns false if there are too few threads for its row of them. */
+/* Finds a thread's position in the tile; returns false if its row of threads is incomplete. */
 MYLIB_DEVICE_FN int mylib_walk_thread(const mylib_walk *w, int32_t thread, int32_t threads,
                                       int32_t *across, int32_t *down)
 {
