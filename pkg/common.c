@@ -149,7 +149,7 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
         ordinal = MYLIB_ALL_GPUS;
     } else if (strncmp(text, "cuda:", 5) == 0 && size > 5 && size <= 5 + 4 &&
                strspn(text + 5, "0123456789") == (size_t)size - 5) {
-        ordinal = atoi(text + 5);
+        ordinal = (int)strtol(text + 5, NULL, 10);
     } else {
         PyErr_Format(PyExc_ValueError, "unknown device %R: expected " NAMES, object);
         return -1;

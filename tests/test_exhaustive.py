@@ -76,18 +76,6 @@ def test_every_float32_is_correctly_rounded(name: str) -> None:
             assert not wrong.size, f"{name}({x[wrong[0]]!r}) is {result[wrong[0]]!r}"
 
 
-@pytest.mark.exhaustive
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", _functions())
-def test_every_float32_is_the_same_on_the_gpu(name: str) -> None:
-    function = getattr(pcd, name)
-    with np.errstate(all="ignore"):
-        for first, last in _chunks():
-            x = _numbers(first, last)
-            on_gpu = pcd.asnumpy(function(pcd.asarray(x, device="cuda")))
-            assert _same(function(x), on_gpu).all()
-
-
 #: Float64 arguments of a function that are tried, a multiple of CHUNK.
 FLOAT64_COUNT = 25 * CHUNK
 

@@ -1,6 +1,7 @@
 /*
- * The GPU's walk over arrays of any strides (cuda/walk.c, strided.c), without a GPU: each element belongs
- * to one thread, at the right place in every operand; vectors lie within rows and are aligned.
+ * The GPU's walk over arrays of any strides (cuda/walk.c, cuda/strided.c), without a GPU: each
+ * element belongs to one thread, at the right place in every operand; vectors lie within rows and
+ * are aligned.
  */
 #include "cuda/strided.h"
 #include "layout.h"
