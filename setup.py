@@ -311,16 +311,18 @@ class BuildExt(build_ext):
         return mapping
 
 
-def in_whole_seconds(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.mtime = int(member.mtime)
+def without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime = 315532800  # 1980, where the time of zip files begins, and so that of wheels
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
     return member
 
 
 class SDist(sdist):
     """Leaves out what takes room and says nothing.
 
-    That is the folder egg-info, since PKG-INFO says the same and holds the README already, and a
-    header for each file with the fraction of a second in which it was changed.
+    That is the folder egg-info, since PKG-INFO says the same and holds the README already, the
+    entries of folders, and the owner and time of each file.
     """
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
@@ -331,11 +333,13 @@ class SDist(sdist):
             return super().make_archive(base_name, format, *args, **kwargs)
         path = Path(f"{base_name}.tar.gz")
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Files of a kind, one after the other, take less.
-        files = sorted(Path(kwargs["base_dir"]).rglob("*"), key=lambda file: (file.suffix, file))
+        # gzip finds repetitions over 32 KB only, so files that are alike follow one another.
+        order = ["", ".h", ".c", ".pyi", ".py", ".cuh", ".cu"]
+        files = [file for file in Path(kwargs["base_dir"]).rglob("*") if file.is_file()]
+        files.sort(key=lambda file: (file.suffix in order and order.index(file.suffix), file))
         with tarfile.open(path, "w:gz") as archive:
             for file in files:
-                archive.add(file, recursive=False, filter=in_whole_seconds)
+                archive.add(file, filter=without_owner_and_time)
         return str(path)
 
 

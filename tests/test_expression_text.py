@@ -184,13 +184,13 @@ def test_texts_are_parsed_once() -> None:
     """And not kept without end."""
     from pkg.expressions import expression
 
-    expression._of_text.cache_clear()
+    expression.of_text.cache_clear()
     for _ in range(3):
         evaluate("a + 1", {"a": 2})
-    assert expression._of_text.cache_info().misses == 1
+    assert expression.of_text.cache_info().misses == 1
     for k in range(1000):
         evaluate(f"a + {k}", {"a": 2})
-    assert expression._of_text.cache_info().currsize <= 256
+    assert expression.of_text.cache_info().currsize <= 256
 
 
 def test_random_texts() -> None:
