@@ -45,6 +45,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def heed_signals() -> None:
+    """Undoes what ``nohup`` and shells pass on: the command leaves ignored signals ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
     """The command in a process of its own, which is gone afterwards."""
@@ -53,7 +59,7 @@ def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **more,
+        **{"preexec_fn": heed_signals, **more},
     ) as process:
         try:
             yield process
