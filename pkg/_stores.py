@@ -403,7 +403,7 @@ class NetcdfOutput(WholeFile):
         self._nbytes = math.prod(shape) * dtype.itemsize
         try:
             self._open()
-            # Where the disk is full, HDF5 can neither write nor close its file.
+            # HDF5 can neither write nor close its file on a full disk.
             self._reserve()
             os.truncate(self._file, 0)
         except OSError as error:

@@ -64,7 +64,7 @@ extern "C" {
  */
 enum { MYLIB_FUSED_ALONG, MYLIB_FUSED_ACROSS, MYLIB_FUSED_SHORT };
 
-/* Where an operand comes from: an input as stored, a register, a constant, or: */
+/* The source of an operand: an input as stored, a register, a constant, or: */
 enum {
     MYLIB_FUSED_DIRECT = 0,
     MYLIB_FUSED_REGISTER = MYLIB_FUSED_DIRECT + MYLIB_PROGRAM_MAX_INPUTS,
