@@ -271,7 +271,7 @@ typedef struct mylib_reduce_args {
     int32_t is_aligned;           /* rows: to 16 bytes */
     int32_t has_warp_per_output;  /* rows, integers */
     int32_t is_across;            /* integers: adjacent outputs; else contiguous terms */
-    uint64_t flip;                /* integers: see reduce.cu */
+    uint64_t flip;                /* integers: see reduce_integers.cuh */
     int32_t tile_rows, tiles;     /* short: of a thread block, and along the innermost dimension */
     int32_t gap;                  /* short: bytes between rows in shared memory; see row_factor */
     uint32_t row_factor;          /* short: row of a vector = its number * row_factor >> 20 */

@@ -8,7 +8,7 @@
  *
  * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
  * strided.cu     operands of any strides
- * reduce.cu      reductions (reduction.cuh)
+ * reduce.cu      reductions (reduction.cuh and reduce_*.cuh)
  * fused.cu       programs of several statements, and their reductions
  * functions.cu   single functions
  */

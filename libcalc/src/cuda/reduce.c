@@ -109,7 +109,7 @@ static int are_vectors(const mylib_reduce_args *args, int64_t width)
 
 static int is_whole(int32_t type) { return type <= MYLIB_U64 || type == MYLIB_BOOL; }
 
-/* Tells whether a kernel by lanes loads terms as they are stored; see widens() in reduce.cu. */
+/* Tells whether a kernel by lanes loads terms as stored; see widens() in reduce_values.cuh. */
 static int is_widened(const mylib_reduce_args *args, int k)
 {
     const int32_t type = args->input_type[k];

@@ -1,0 +1,219 @@
+/*
+ * reduce_rows.cuh - the kernel of contiguous terms: a warp reduces a block.
+ */
+#ifndef MYLIB_REDUCE_ROWS_CUH
+#define MYLIB_REDUCE_ROWS_CUH
+
+#include "reduce_values.cuh"
+
+namespace
+{
+
+/*
+ * Reduces a full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v
+ * of thread t is lane (32 v + t) E + j.  A chunk of rows is loaded before the first is used.
+ */
+template <typename F, typename C, typename S, bool DOT>
+__device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
+{
+    constexpr int E = 16 / sizeof(S), V = LANES / (WARP * E);
+    constexpr int AHEAD = DOT ? 4 : 8, CHUNK = V < AHEAD ? AHEAD / V : 1;
+    int t = threadIdx.x % WARP;
+    C acc[V][E];
+#pragma unroll
+    for (int i = 0; i < V * E; i++)
+        if constexpr (F::REDUCTION == MYLIB_SUM) /* others begin with their first term */
+            acc[i / E][i % E] = identity<MYLIB_SUM, C>();
+        else
+            acc[i / E][i % E] = C();
+    a += t * 16;
+    b += t * 16;
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r += CHUNK) {
+        alignas(16) S x[CHUNK * V][E], y[CHUNK * V][E];
+#pragma unroll
+        for (int i = 0; i < CHUNK * V; i++) {
+            *(uint4 *)x[i] = __ldcs((const uint4 *)(a + i * WARP * 16));
+            if constexpr (DOT)
+                *(uint4 *)y[i] = __ldcs((const uint4 *)(b + i * WARP * 16));
+        }
+        a += CHUNK * V * WARP * 16;
+        b += CHUNK * V * WARP * 16;
+#pragma unroll
+        for (int i = 0; i < CHUNK * V; i++) {
+#pragma unroll
+            for (int j = 0; j < E; j++) {
+                C term = convert<C>(x[i][j]);
+                if constexpr (DOT)
+                    term = product(term, convert<C>(y[i][j]));
+                C both = f(acc[i % V][j], term);
+                acc[i % V][j] = F::REDUCTION != MYLIB_SUM && i < V && r == 0 ? term : both;
+            }
+        }
+    }
+    return reduce_vectors(f, acc);
+}
+
+/*
+ * Combines SOME rows of lanes from a[0] on with acc: value v of thread t is lane 32 v + t.  Only
+ * `left` terms exist, at least one.  All loads come before the first use; a missing term reloads
+ * another, since nvcc would move each conditional load just before its use.
+ */
+template <typename S, bool DOT, int SOME, typename F, typename C, int V>
+__device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int left,
+                                          bool is_first, C (&acc)[V])
+{
+    constexpr int N = SOME * V;
+    const int t = threadIdx.x % WARP, mine = left > t ? (left - t - 1) / WARP + 1 : 0;
+    const int64_t start = t < left ? t : 0, last = mine > 0 ? mine - 1 : 0;
+    const S *p = (const S *)a + start, *q = (const S *)b + start;
+    S x[N], y[DOT ? N : 1];
+    if (left >= SOME * LANES) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            x[i] = p[i * WARP];
+            if constexpr (DOT)
+                y[i] = q[i * WARP];
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int64_t at = (i < last ? i : last) * WARP;
+            x[i] = p[at];
+            if constexpr (DOT)
+                y[i] = q[at];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        C term = convert<C>(x[i]);
+        if constexpr (DOT)
+            term = product(term, convert<C>(y[i]));
+        const C both = is_first && i < V ? term : f(acc[i % V], term);
+        if (i < mine)
+            acc[i % V] = both;
+    }
+}
+
+/* Reduces n terms whose address is a multiple of their size. */
+template <typename F, typename C, typename S, bool DOT>
+__device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const char *b)
+{
+    constexpr int V = LANES / WARP, SOME = sizeof(C) * (DOT ? 2 : 1) <= 4 ? 2 : 1;
+    constexpr int NBYTES = SOME * LANES * sizeof(S);
+    int t = threadIdx.x % WARP, lanes = n < LANES ? n : LANES;
+    C acc[V];
+#pragma unroll 1
+    for (int left = n; left > 0; left -= SOME * LANES, a += NBYTES, b += NBYTES)
+        take_rows<S, DOT, SOME>(f, a, b, left, left == n, acc);
+#pragma unroll
+    for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int v = 0; v < half; v++)
+            if ((v + half) * WARP + t < lanes)
+                acc[v] = f(acc[v], acc[v + half]);
+    return reduce_warp(f, acc[0], lanes);
+}
+
+/* Reduces n terms in runs, one run for each thread. */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
+{
+    constexpr int AHEAD = 8;
+    const C *terms = (const C *)a;
+    int run = (n + WARP - 1) / WARP, begin = threadIdx.x % WARP * run;
+    C value = terms[begin < n ? begin : n - 1];
+#pragma unroll 1
+    for (int i = 0; i < run; i += AHEAD) {
+        C x[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            int at = begin + (i + j < run ? i + j : run - 1);
+            x[j] = terms[at < n ? at : n - 1];
+        }
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            value = f(value, x[j]);
+    }
+#pragma unroll
+    for (int half = 1; half < WARP; half *= 2)
+        value = combine_pair(f, value, half);
+    return value;
+}
+
+/*
+ * Reduces blocks begin to end - 1 of an output, at least one, by a warp; thread 0 gets the result.
+ */
+template <typename F, typename C, typename S, bool DOT>
+__device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
+                                           const char *b, int64_t begin, int64_t end, C *level)
+{
+    C value = C();
+#pragma unroll 1
+    for (int64_t block = begin; block < end; block++) {
+        int64_t at = block * TERMS * (int64_t)sizeof(S), rest = args.terms - block * TERMS;
+        if constexpr (IN_RUNS<F>)
+            value = reduce_row_of_runs<F, C>(f, rest < TERMS ? (int)rest : TERMS, a + at);
+        else if (rest >= TERMS && args.is_aligned)
+            value = reduce_full_row<F, C, S, DOT>(f, a + at, b + at);
+        else
+            value =
+                reduce_any_row<F, C, S, DOT>(f, rest < TERMS ? (int)rest : TERMS, a + at, b + at);
+        if (threadIdx.x % WARP == 0 && end - begin > 1)
+            count_block(f, level, (uint32_t)(block - begin), value);
+    }
+    if (threadIdx.x % WARP == 0 && end - begin > 1)
+        value = count_end(f, level, (uint32_t)(end - begin));
+    return value;
+}
+
+/*
+ * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
+ * block take consecutive groups of one output.  S is the type of the stored elements.
+ */
+template <typename F, typename C, typename S, bool DOT>
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
+    rows_kernel(const __grid_constant__ reduce_args args)
+{
+    const F f(args.reduction);
+    alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
+    alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
+    int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
+    C *room = (C *)storage;
+    uint32_t output, part = 0, outputs = (uint32_t)args.outputs;
+    int64_t begin = 0;
+    if (args.has_warp_per_output) {
+        output = blockIdx.x * WARPS + warp;
+        if (output >= outputs)
+            return;
+    } else {
+        output = blockIdx.x % outputs;
+        part = blockIdx.x / outputs;
+        begin = ((int64_t)part * WARPS + warp) * args.group;
+    }
+    int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
+    const char *a = first_term(args, 0, output), *b = DOT ? first_term(args, 1, output) : a;
+    C value = C();
+    if (begin < end)
+        value = reduce_blocks<F, C, S, DOT>(f, args, a, b, begin, end, (C *)levels[warp]);
+    if (args.has_warp_per_output) {
+        if (t == 0)
+            store_output(args, output, value);
+        return;
+    }
+    if (t == 0)
+        room[warp] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        /* Existing groups come first. */
+        int left = 1;
+        while (left < WARPS && begin + left * args.group < args.blocks)
+            left++;
+        reduce_pairwise(f, room, left);
+        finish(args, output, part, room[0]);
+    }
+}
+
+} // namespace
+
+#endif
