@@ -35,7 +35,7 @@ from ._pieces import piece_shape, pieces, whole_chunks
 from ._stores import StoreInput, ZarrOutput, file_of, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
-from .expressions.expression import of_graph
+from .expressions.expression import CASTINGS, of_graph
 from .expressions.graph import REDUCTIONS, Graph
 from .expressions.parsing import FUNCTIONS
 
@@ -534,7 +534,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--casting",
-        choices=["no", "equiv", "safe", "same_kind", "unsafe"],
+        choices=CASTINGS,
         default="same_kind",
         help="what --dtype may do, as in NumPy; default: same_kind",
     )
