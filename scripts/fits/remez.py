@@ -3,6 +3,8 @@
     coefficients, error = fit(function, low, high, powers)
     run("header.h", {"NAME": coefficients}, {"NAME": error})
 
+``python scripts/fits/NAME.py`` prints the constants of NAME.h, and --check compares them.
+
 The coefficients are rounded one after the other, from the lowest power, and what is left is fitted
 again, so that later ones make up for the roundings of earlier ones.
 """
