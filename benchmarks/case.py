@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import contenders
+from . import ceilings, contenders
 from .measuring import Timer
 
 OURS = "pkg"
@@ -48,6 +49,37 @@ class Prepared:
     nbytes: int = 0
     values: dict[str, float] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, make: Callable[..., Timer], *args: Any) -> None:
+        """Adds a contender; a peer that cannot do this is left out, and the report says why."""
+        try:
+            self.timers[name] = make(*args)
+        except Exception as error:
+            if name == OURS:
+                raise
+            self.lacking[name] = failure(error)
+
+    def add_with_cupy(
+        self, environment: Environment, name: str, make: Callable[..., Timer], *args: Any
+    ) -> None:
+        """Adds what CuPy's module measures: `make` takes it, and then `args`."""
+        if "CuPy" in environment.gpu_peers:
+            self.add(name, make, environment.gpu_peers["CuPy"].api, *args)
+        else:
+            self.lacking[name] = "measured with CuPy, which is not there"
+
+    def add_launch(self, environment: Environment) -> None:
+        """Adds the launch of an empty kernel."""
+        if environment.library is None:
+            self.lacking[LAUNCH] = environment.lacking[CEILING]
+        else:
+            self.add(LAUNCH, ceilings.LaunchTimer, environment.library)
+
+
+def failure(error: Exception) -> str:
+    """Returns the first line of what an error says."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]
 
 
 @dataclass(frozen=True)
@@ -93,10 +125,3 @@ class Sizes:
     @classmethod
     def quick(cls) -> Sizes:
         return cls((64,), (), (60,), (4096,), (4096,), (16, 1024), (64, 4096), 4096, 2**16)
-
-
-#: From here on one sample is long enough to measure with few of them.
-LARGE = 2**19
-
-CPU_PEERS = ("NumPy", "numexpr", "PyTorch")
-GPU_PEERS = ("CuPy", "PyTorch")

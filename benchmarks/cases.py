@@ -20,15 +20,15 @@ import pkg as pcd
 
 from . import ceilings, contenders, expressions, gpu_arrays, layouts, operands
 from .case import CEILING, LAUNCH, ONE_GPU, OURS, Case, Environment, Goal, Prepared, Sizes
+from .contenders import Statement
 
 OPERATIONS: dict[str, Any] = {name: getattr(pcd, name) for name in pcd.operations}
 
 #: "No slower" with allowance for noise.
-NO_SLOWER = 0.95
+NO_SLOWER = (Goal("NumPy", 0.95),)
 
 #: Operations that give finite results however often they are repeated on their own output.
 REPEATABLE = ("add", "subtract", "minimum", "maximum", "negative", "absolute")
-
 
 #: From here on one sample is long enough to measure with few of them.
 LARGE = 2**19
@@ -37,15 +37,10 @@ CPU_PEERS = ("NumPy", "numexpr", "PyTorch")
 GPU_PEERS = ("CuPy", "PyTorch")
 
 
-def _add_peer(prepared: Prepared, peer: contenders.Peer, *args: Any) -> None:
-    """A peer that cannot do this is left out, and the report says why."""
-    try:
-        statement = peer.statement(*args)
-        statement.value()
-        prepared.timers[peer.name] = statement
-    except Exception as error:
-        text = str(error).strip() or type(error).__name__
-        prepared.lacking[peer.name] = text.splitlines()[0][:200]
+def _tried(peer: contenders.Peer, *args: Any) -> Statement:
+    statement = peer.statement(*args)
+    statement.value()
+    return statement
 
 
 # ---- Arrays --------------------------------------------------------------------------------------
@@ -90,11 +85,11 @@ class ArrayCase(Case):
         peers = environment.cpu_peers if self.device == "cpu" else environment.gpu_peers
         for name in self.peers:
             if name in peers:
-                _add_peer(prepared, peers[name], self.op, self.char, inputs, given_out)
+                prepared.add(name, _tried, peers[name], self.op, self.char, inputs, given_out)
         if self.with_ceiling and self.device == "cpu":
             self._add_cpu_ceiling(prepared, environment, inputs, out)
-        if self.with_ceiling and self.device != "cpu":
-            self._add_gpu_ceiling(prepared, environment, inputs)
+        elif self.with_ceiling:
+            prepared.add_with_cupy(environment, CEILING, ceilings.PipelinedAdd, *inputs)
         return prepared
 
     def _add_cpu_ceiling(
@@ -108,7 +103,7 @@ class ArrayCase(Case):
         else:
             addresses = [x.ctypes.data for x in (out, *inputs)]
             addresses += [None] * (3 - len(addresses))
-            prepared.timers[CEILING] = contenders.Statement(
+            prepared.timers[CEILING] = Statement(
                 "f(n, o, a, b, threads)",
                 f=environment.library.ceiling_add,
                 n=words,
@@ -117,18 +112,6 @@ class ArrayCase(Case):
                 keep=(inputs, out),
             )
 
-    def _add_gpu_ceiling(
-        self, prepared: Prepared, environment: Environment, inputs: list[Any]
-    ) -> None:
-        cupy = environment.gpu_peers.get("CuPy")
-        if cupy is None:
-            prepared.lacking[CEILING] = "measured with CuPy, which is not there"
-            return
-        try:
-            prepared.timers[CEILING] = ceilings.PipelinedAdd(cupy.api, *inputs)
-        except Exception as error:  # the other contenders are worth timing without it
-            prepared.lacking[CEILING] = f"{type(error).__name__}: {error}"
-
 
 class AllGpusCase(ArrayCase):
     """The operation on all GPUs at once, against one of them and the memory of the host."""
@@ -136,9 +119,9 @@ class AllGpusCase(ArrayCase):
     def prepare(self, environment: Environment) -> Prepared:
         prepared = super().prepare(environment)
         one = prepared.timers.pop(OURS)
-        assert isinstance(one, contenders.Statement)
+        assert isinstance(one, Statement)
         names = {**one.names, "device": "cuda:all"}
-        prepared.timers[OURS] = ours = contenders.Statement(one.text, **names)
+        prepared.timers[OURS] = ours = Statement(one.text, **names)
         want = one.value().copy()
         if ours.value().tobytes() != want.tobytes():
             raise operands.WrongResult("all GPUs and one give different bits")
@@ -155,26 +138,16 @@ def _array_case(
     group: str,
     op: str,
     type_: str,
-    layout: str,
     n: int,
-    variant: str,
+    variant: str = "out",
+    layout: str = "contiguous",
     device: str = "cpu",
     **more: Any,
 ) -> ArrayCase:
     name = f"{op} {type_} {layout} n={n} {variant}"
-    char = operands.type_chars(OPERATIONS[op])[type_]
-    return ArrayCase(
-        group=group,
-        name=name if device == "cpu" else f"{name} {device}",
-        device=device,
-        op=op,
-        type=type_,
-        char=char,
-        layout=layout,
-        n=n,
-        variant=variant,
-        **more,
-    )
+    more |= {"op": op, "type": type_, "char": operands.type_chars(OPERATIONS[op])[type_]}
+    more |= {"n": n, "variant": variant, "layout": layout, "device": device}
+    return ArrayCase(group, name if device == "cpu" else f"{name} {device}", **more)
 
 
 # ---- Statements ----------------------------------------------------------------------------------
@@ -223,7 +196,7 @@ class StatementCase(Case):
         a, b = (rng.integers(0, 2 if t == "?" else 100, self.n).astype(t) for t in self.types)
         m, out = rng.random(self.n) < 0.5, np.zeros_like(a)
         statements = {
-            name: contenders.Statement(self.statement, xp=xp, a=a, b=b, m=m, out=out)
+            name: Statement(self.statement, xp=xp, a=a, b=b, m=m, out=out)
             for name, xp in ((OURS, pcd), ("NumPy", np))
         }
         got, want = (np.array(statement.value()) for statement in statements.values())
@@ -239,7 +212,7 @@ def _statement_cases() -> Iterator[Case]:
     for group, statement, types in converting + calls:
         for n in (1000, 100_000):
             name = f"{statement} {' and '.join(dict.fromkeys(types))} n={n}"
-            goals = (Goal(reference="NumPy", ratio=0.85 if "equal" in statement else 1),)
+            goals = (Goal("NumPy", 0.85 if "equal" in statement else 1),)
             yield StatementCase(
                 group, name, 9, goals, statement=statement, types=(types[0], types[1]), n=n
             )
@@ -260,53 +233,29 @@ class NumberCase(Case):
 
     def prepare(self, environment: Environment) -> Prepared:
         arguments = ", ".join(map(repr, self.numbers))
-        operation = OPERATIONS[self.op]
-        if self.device == "cpu":
-            statement = contenders.Statement(f"f({arguments})", f=operation)
-        else:
-            statement = contenders.Statement(f"f({arguments}, device={self.device!r})", f=operation)
+        call = f"f({arguments})" if self.device == "cpu" else f"f({arguments}, device='cuda')"
+        statement = Statement(call, f=OPERATIONS[self.op])
         want = operands.oracle(self.op)(*self.numbers)
         number = np.asarray(want).item()
         operands.check(self.op, statement.value(), number, isinstance(number, complex))
         prepared = Prepared({OURS: statement})
-        if self.device == "cpu":
-            if "NumPy" in environment.cpu_peers and hasattr(np, self.op):
-                function = operands.nearest(self.op, np.asarray(self.numbers[0]).dtype.char)
-                prepared.timers["NumPy"] = contenders.Statement(f"f({arguments})", f=function)
-            return prepared
-        self._add_gpu_contenders(prepared, environment)
+        if self.device != "cpu":
+            prepared.add_launch(environment)
+            for name in GPU_PEERS:
+                if name in environment.gpu_peers:
+                    prepared.add(name, self._on_gpu, name, environment.gpu_peers[name].api)
+        elif "NumPy" in environment.cpu_peers and hasattr(np, self.op):
+            function = operands.nearest(self.op, np.asarray(self.numbers[0]).dtype.char)
+            prepared.timers["NumPy"] = Statement(f"f({arguments})", f=function)
         return prepared
 
-    def _add_gpu_contenders(self, prepared: Prepared, environment: Environment) -> None:
-        if environment.library is None:
-            prepared.lacking[LAUNCH] = environment.lacking[CEILING]
-        else:
-            timer = ceilings.LaunchTimer(environment.library)
-            try:
-                timer.timeit(1)
-                prepared.timers[LAUNCH] = timer
-            except ceilings.CeilingError as error:
-                prepared.lacking[LAUNCH] = str(error)
-        names = [f"x{k}" for k in range(len(self.numbers))]
-        for name in ("CuPy", "PyTorch"):
-            peer = environment.gpu_peers.get(name)
-            if peer is None:
-                continue
-            try:
-                put = (
-                    peer.api.asarray
-                    if name == "CuPy"
-                    else functools.partial(peer.api.tensor, device="cuda")
-                )
-                statement = contenders.Statement(
-                    f"f({', '.join(names)}).item()",
-                    f=getattr(peer.api, self.op),
-                    **{key: put(x) for key, x in zip(names, self.numbers, strict=True)},
-                )
-                statement.value()
-                prepared.timers[name] = statement
-            except Exception as error:  # as in _add_peer
-                prepared.lacking[name] = str(error)[:200]
+    def _on_gpu(self, name: str, api: Any) -> Statement:
+        """Returns a peer's statement, of arrays without dimensions."""
+        put = api.asarray if name == "CuPy" else functools.partial(api.tensor, device="cuda")
+        names = {f"x{k}": put(x) for k, x in enumerate(self.numbers)}
+        statement = Statement(f"f({', '.join(names)}).item()", f=getattr(api, self.op), **names)
+        statement.value()
+        return statement
 
 
 def _number_cases() -> Iterator[Case]:
@@ -318,7 +267,7 @@ def _number_cases() -> Iterator[Case]:
             if kind not in kinds:
                 continue
             numbers = (0.5,) if op == "arctanh" else values[: operation.nin]  # its domain
-            goals = (Goal(reference="NumPy", ratio=8), Goal(at_most=60e-9)) if op == "add" else ()
+            goals = (Goal("NumPy", 8), Goal(at_most=60e-9)) if op == "add" else ()
             name = f"{op}({', '.join(map(repr, numbers))})"
             yield NumberCase("numbers", name, 15, goals, op=op, numbers=numbers)
 
@@ -400,44 +349,26 @@ def _rows(types_of: Mapping[str, Any] = OPERATIONS) -> Iterator[tuple[str, str]]
             yield op, type_
 
 
+def _operation_cases(n: int, variant: str, **more: Any) -> Iterator[Case]:
+    for op, type_ in _rows():
+        yield _array_case("operations", op, type_, n, variant, **more)
+
+
 def _bandwidth_cases(sizes: tuple[int, ...], threads: int) -> Iterator[Case]:
-    to_ceiling = (Goal(reference=CEILING, ratio=0.9),)
-    goals = (*to_ceiling, Goal(reference="NumPy", ratio=1.4)) if threads > 1 else to_ceiling
+    goals = [Goal(CEILING, 0.9)] + ([Goal("NumPy", 1.4)] if threads > 1 else [])
+    more: dict[str, Any] = {"peers": CPU_PEERS, "with_ceiling": True, "goals": tuple(goals)}
     for n in sizes:
-        yield _array_case(
-            "bandwidth",
-            "add",
-            "f64",
-            "contiguous",
-            n,
-            "out",
-            repeats=15,
-            peers=CPU_PEERS,
-            with_ceiling=True,
-            goals=goals,
-        )
+        yield _array_case("bandwidth", "add", "f64", n, repeats=15, **more)
     for type_ in operands.type_chars(pcd.add):
         if type_ != "f64":
-            yield _array_case(
-                "bandwidth",
-                "add",
-                type_,
-                "contiguous",
-                sizes[0],
-                "out",
-                repeats=7,
-                peers=CPU_PEERS,
-                with_ceiling=True,
-                goals=goals,
-            )
-    yield _array_case(
-        "bandwidth", "add", "f64", "contiguous", sizes[0], "new", repeats=7, peers=CPU_PEERS
-    )
+            yield _array_case("bandwidth", "add", type_, sizes[0], repeats=7, **more)
+    yield _array_case("bandwidth", "add", "f64", sizes[0], "new", repeats=7, peers=CPU_PEERS)
 
 
 def _layout_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
     for n in sizes:
         large = n >= LARGE
+        more: dict[str, Any] = {"goals": NO_SLOWER, "repeats": 5 if large else 7}
         for layout in operands.LAYOUTS:
             if layout == "contiguous":
                 continue
@@ -448,134 +379,58 @@ def _layout_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
                     if layout == "in place" and op not in REPEATABLE:
                         continue
                     yield _array_case(
-                        "layouts",
-                        op,
-                        type_,
-                        layout,
-                        n,
-                        variant,
-                        peers=("NumPy",),
-                        goals=(Goal(reference="NumPy", ratio=NO_SLOWER),),
-                        repeats=5 if large else 7,
+                        "layouts", op, type_, n, variant, layout, peers=("NumPy",), **more
                     )
+
+
+def _transfer_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
+    goals = (Goal(CEILING, 1 / 1.45), Goal("CuPy", 6), Goal("PyTorch", 6))
+    more: dict[str, Any] = {"device": "cuda", "repeats": 7, "peers": ("NumPy", *GPU_PEERS)}
+    for variant in ("out", "new"):
+        is_out = variant == "out"
+        more |= {"with_ceiling": is_out, "goals": goals if is_out else goals[1:]}
+        for n in sizes:
+            yield _array_case("transfer", "add", "f64", n, variant, **more)
+    all_goals = (Goal(ONE_GPU, 2.5 if pcd.device_count() > 3 else 1.7),)
+    all_gpus: dict[str, Any] = {"op": "add", "type": "f64", "char": "d", "peers": ("NumPy",)}
+    for n in sizes:
+        name = f"add f64 contiguous n={n} out cuda:all"
+        yield AllGpusCase("transfer", name, 7, all_goals, "cuda", n=n, **all_gpus)
 
 
 def list_cases(devices: set[str], sizes: Sizes, threads: int) -> list[Case]:
     """All cases, the important ones first."""
     cpu, cuda = "cpu" in devices, "cuda" in devices
-    no_slower = (Goal(reference="NumPy", ratio=NO_SLOWER),)
     cases: list[Case] = []
     if cpu:
         cases += list(_number_cases())[:1]
         cases += _installation_cases()
         cases += _bandwidth_cases(sizes.bandwidth, threads)
     if cuda:
-        goals = (
-            Goal(reference=CEILING, ratio=1 / 1.45),
-            Goal(reference="CuPy", ratio=6),
-            Goal(reference="PyTorch", ratio=6),
-        )
-        for variant in ("out", "new"):
-            for n in sizes.transfer:
-                cases.append(
-                    _array_case(
-                        "transfer",
-                        "add",
-                        "f64",
-                        "contiguous",
-                        n,
-                        variant,
-                        "cuda",
-                        repeats=7,
-                        peers=("NumPy", *GPU_PEERS),
-                        with_ceiling=variant == "out",
-                        goals=goals if variant == "out" else goals[1:],
-                    )
-                )
-        ratio = 2.5 if pcd.device_count() > 3 else 1.7
-        cases += [
-            AllGpusCase(
-                "transfer",
-                f"add f64 contiguous n={n} out cuda:all",
-                7,
-                (Goal(reference=ONE_GPU, ratio=ratio),),
-                "cuda",
-                op="add",
-                type="f64",
-                char="d",
-                n=n,
-                peers=("NumPy",),
-            )
-            for n in sizes.transfer
-        ]
-        cases.append(
-            NumberCase(
-                "numbers",
-                "add(1, 2, device='cuda')",
-                15,
-                (Goal(reference=LAUNCH, ratio=1 / 1.2),),
-                device="cuda",
-                op="add",
-                numbers=(1, 2),
-            )
-        )
+        cases += _transfer_cases(sizes.transfer)
+        goals = (Goal(LAUNCH, 1 / 1.2),)
+        add: dict[str, Any] = {"op": "add", "numbers": (1, 2)}
+        cases.append(NumberCase("numbers", "add(1, 2, device='cuda')", 15, goals, "cuda", **add))
     if cpu:
         for n in sizes.small:
             for variant in ("new", "out"):
-                for op, type_ in _rows():
-                    cases.append(
-                        _array_case(
-                            "operations",
-                            op,
-                            type_,
-                            "contiguous",
-                            n,
-                            variant,
-                            peers=("NumPy",),
-                            goals=no_slower,
-                        )
-                    )
+                cases += _operation_cases(n, variant, peers=("NumPy",), goals=NO_SLOWER)
         cases += list(_number_cases())[1:]
         cases += _statement_cases()
         cases += _layout_cases(sizes.layouts)
+        large: dict[str, Any] = {"goals": NO_SLOWER, "with_ceiling": True, "repeats": 5}
         for n in sizes.large:
-            for op, type_ in _rows():
-                cases.append(
-                    _array_case(
-                        "operations",
-                        op,
-                        type_,
-                        "contiguous",
-                        n,
-                        "out",
-                        peers=CPU_PEERS,
-                        goals=no_slower,
-                        with_ceiling=True,
-                        repeats=5,
-                    )
-                )
+            cases += _operation_cases(n, "out", peers=CPU_PEERS, **large)
     for device, peers in (("cpu", CPU_PEERS), ("cuda", GPU_PEERS)):
         if device in devices:
+            more: dict[str, Any] = {"device": device, "peers": peers, "repeats": 5}
             for n in sizes.sweep:
                 for type_ in ("f32", "f64"):
-                    more: dict[str, Any] = {"device": device, "peers": peers, "repeats": 5}
-                    cases.append(_array_case("sizes", "add", type_, "contiguous", n, "out", **more))
+                    cases.append(_array_case("sizes", "add", type_, n, **more))
     if cuda:
+        more = {"device": "cuda", "peers": ("NumPy", *GPU_PEERS), "repeats": 3}
         for n in (*sizes.small, *sizes.large):
-            for op, type_ in _rows():
-                cases.append(
-                    _array_case(
-                        "operations",
-                        op,
-                        type_,
-                        "contiguous",
-                        n,
-                        "out",
-                        "cuda",
-                        peers=("NumPy", *GPU_PEERS),
-                        repeats=3,
-                    )
-                )
+            cases += _operation_cases(n, "out", **more)
         cases += gpu_arrays.list_cases(sizes.gpu_nbytes)
         cases += layouts.list_cases(sizes.gpu_nbytes)
     cases += expressions.list_cases(devices, sizes)

@@ -55,10 +55,11 @@ def compile_ceilings() -> ctypes.CDLL:
 
 
 class LaunchTimer:
-    """Launching an empty kernel and waiting for it."""
+    """Launching an empty kernel and waiting for it; CeilingError if that fails."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
+        self.timeit(1)
 
     def timeit(self, number: int) -> float:
         seconds: float = self.library.ceiling_launch(number)

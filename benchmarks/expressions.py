@@ -6,7 +6,7 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ import numpy as np
 import pkg as pcd
 
 from . import gpu_arrays
-from .case import OURS, Case, Environment, Goal, Prepared, Sizes
+from .case import OURS, Case, Environment, Goal, Prepared, Sizes, failure
 from .contenders import Statement
+from .measuring import Timer
 from .operands import check
 
 EVALUATE = "pkg.evaluate"
@@ -136,40 +137,39 @@ def chain(operations: int) -> Program:
     return Program(f"{operations} operations", text, ("f8",) * min(operations + 1, 3))
 
 
-def _failure(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200]
-
-
-def _add(prepared: Prepared, name: str, make: Callable[[], Any]) -> None:
-    """A peer that cannot do this is left out, and the report says why."""
-    try:
-        prepared.timers[name] = make()
-    except Exception as error:
-        prepared.lacking[name] = _failure(error)
-
-
 def _tried(statement: Statement) -> Statement:
     statement.value()
     return statement
+
+
+@dataclass(frozen=True)
+class ProgramCase(Case):
+    """A case of an expression over arrays of `n` elements."""
+
+    program: Program = F8
+    n: int = 0
+    #: In a chain of operations their number.
+    operations: int = 0
+
+    def facts(self) -> dict[str, Any]:
+        facts = {**super().facts(), "expression": self.program.text, "n": self.n}
+        return {**facts, "operations": self.operations} if self.operations else facts
+
+    def _by_operations(self, api: Any, arrays: dict[str, Any], out: Any) -> Statement:
+        return _tried(self.program.statement(api, arrays, out))
 
 
 # ---- The CPU -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class ExpressionCase(Case):
+class ExpressionCase(ProgramCase):
     """An expression over host arrays, on the CPU."""
 
-    program: Program = F8
-    n: int = 0
     variant: str = "new"  # or "out"
-    operations: int = 0
 
     def facts(self) -> dict[str, Any]:
-        facts = {**super().facts(), "expression": self.program.text, "n": self.n}
-        facts["variant"] = self.variant
-        return {**facts, "operations": self.operations} if self.operations else facts
+        return {**super().facts(), "variant": self.variant}
 
     def prepare(self, environment: Environment) -> Prepared:
         program, arrays = self.program, self.program.arrays(self.n)
@@ -186,14 +186,14 @@ class ExpressionCase(Case):
             )
         peers = environment.cpu_peers
         if "NumPy" in peers:
-            _add(prepared, "NumPy", lambda: _tried(program.statement(np, arrays, out)))
+            prepared.add("NumPy", self._by_operations, np, arrays, out)
         if "numexpr" in peers:
             self._add_numexpr(prepared, peers["numexpr"].api, arrays, more)
         if "PyTorch" in peers:
             torch = peers["PyTorch"].api
             tensors = {name: torch.from_numpy(x) for name, x in arrays.items()}
             target = None if out is None else torch.from_numpy(out)
-            _add(prepared, "PyTorch", lambda: _tried(program.statement(torch, tensors, target)))
+            prepared.add("PyTorch", self._by_operations, torch, tensors, target)
         return prepared
 
     def _add_numexpr(
@@ -202,22 +202,15 @@ class ExpressionCase(Case):
         given = ", ".join(["expression", "x", "{}", *(f"{name}={name}" for name in more)])
         names = {"expression": self.program.text, "x": arrays, **more}
         evaluate = Statement(f"f({given})", f=numexpr.evaluate, **names)
-        _add(prepared, "numexpr", lambda: _tried(evaluate))
+        prepared.add("numexpr", _tried, evaluate)
         if "numexpr" in prepared.timers and self.n < SMALL:
             # It repeats the latest call of evaluate, which is the one above.
             again = Statement("f(x)", f=numexpr.re_evaluate, x=arrays)
-            _add(prepared, RE_EVALUATE, lambda: _tried(again))
+            prepared.add(RE_EVALUATE, _tried, again)
 
 
-@dataclass(frozen=True)
-class DifferenceCase(Case):
+class DifferenceCase(ProgramCase):
     """The share of results that differ from NumPy's, in per cent: ours, and the peers'."""
-
-    program: Program = F8
-    n: int = 0
-
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "expression": self.program.text, "n": self.n}
 
     def prepare(self, environment: Environment) -> Prepared:
         arrays = self.program.arrays(self.n)
@@ -229,7 +222,7 @@ class DifferenceCase(Case):
             except Exception as error:
                 if name == OURS:
                     raise
-                prepared.lacking[name] = _failure(error)
+                prepared.lacking[name] = failure(error)
                 continue
             prepared.values[name] = 100 * float(np.mean(got != want))
         return prepared
@@ -238,7 +231,9 @@ class DifferenceCase(Case):
         self, environment: Environment, arrays: dict[str, Any]
     ) -> Iterator[tuple[str, Callable[[], Any]]]:
         if self.device != "cpu":
-            for name, library, function in _on_gpu(self.program, environment):
+            for name, library, function in on_gpu(
+                self.program.text, self.program.names, environment
+            ):
                 yield name, functools.partial(_fetched, library, function, arrays)
             return
         yield OURS, self.program.ours(arrays).value
@@ -254,26 +249,47 @@ class DifferenceCase(Case):
 # ---- Arrays on the GPU ---------------------------------------------------------------------------
 
 
-def _on_gpu(
-    program: Program, environment: Environment
+def on_gpu(
+    text: str, names: Sequence[str], environment: Environment, compiled: bool = False
 ) -> Iterator[tuple[str, gpu_arrays.Library, Callable[..., Any]]]:
-    """Each contender: its name, its library, and its function of the arrays."""
-    expression = pcd.Expression(program.text)
-    places = [program.names.index(name) for name in expression.inputs]
-    if places == list(range(len(program.types))):
-        yield OURS, gpu_arrays.ours(), expression
-    else:
-        yield OURS, gpu_arrays.ours(), lambda *arrays: expression(*(arrays[k] for k in places))
-    text = f"lambda {', '.join(program.names)}: {program.text}"
-    cupy = environment.gpu_peers.get("CuPy")
-    if cupy is not None:
-        library = gpu_arrays.cupy(cupy.api)
-        function = eval(text, functions(cupy.api))
-        yield FUSED, library, cupy.api.fuse(kernel_name="fused")(function)
-        yield "CuPy", library, function
-    torch = environment.gpu_peers.get("PyTorch")
-    if torch is not None:
-        yield "PyTorch", gpu_arrays.torch(torch.api), eval(text, functions(torch.api))
+    """Each contender: its name, its library, and its function of the operands `names`."""
+    arguments = ", ".join(names)
+    for library in gpu_arrays.libraries(environment):
+        if library.name == OURS:
+            expression = pcd.Expression(text)
+            call = f"lambda {arguments}: f({', '.join(expression.inputs)})"
+            is_direct = expression.inputs == tuple(names)
+            yield OURS, library, expression if is_direct else eval(call, {"f": expression})
+            continue
+        function = eval(f"lambda {arguments}: {text}", functions(library.api))
+        if library.name == "CuPy":
+            yield FUSED, library, library.api.fuse(kernel_name="fused")(function)
+        yield library.name, library, function
+        if library.name == "PyTorch" and compiled:
+            yield COMPILED, library, library.api.compile(function)
+
+
+def add_bursts(
+    prepared: Prepared,
+    contenders: Iterable[tuple[str, gpu_arrays.Library, Callable[..., Any]]],
+    operands_of: Callable[[gpu_arrays.Library], list[Any]],
+    want: Any,
+    enqueue: bool = False,
+) -> None:
+    """Adds contenders' timers; each library's operands are made once."""
+    operands: dict[str, list[Any]] = {}
+
+    def make(name: str, library: gpu_arrays.Library, function: Callable[..., Any]) -> Timer:
+        if library.name not in operands:
+            operands[library.name] = operands_of(library)
+        call = functools.partial(function, *operands[library.name])
+        return gpu_arrays.first_call(name, library, call, compare, enqueue)
+
+    def compare(result: Any) -> None:
+        check("an expression", pcd.asnumpy(result), np.asarray(want), False)
+
+    for name, library, function in contenders:
+        prepared.add(name, make, name, library, function)
 
 
 def _fetched(
@@ -287,42 +303,24 @@ def _fetched(
 
 
 @dataclass(frozen=True)
-class GpuExpressionCase(Case):
+class GpuExpressionCase(ProgramCase):
     """An expression over arrays that each library has on the GPU, with a new result."""
 
-    program: Program = F8
-    n: int = 0
     enqueue: bool = False
-    operations: int = 0
-
-    def facts(self) -> dict[str, Any]:
-        facts = {**super().facts(), "expression": self.program.text, "n": self.n}
-        return {**facts, "operations": self.operations} if self.operations else facts
 
     def prepare(self, environment: Environment) -> Prepared:
         program, host = self.program, self.program.arrays(self.n)
         prepared = Prepared(nbytes=0 if self.enqueue else program.nbytes(self.n))
-        calls = gpu_arrays.ENQUEUED if self.enqueue else gpu_arrays.BURST
-        moved: dict[str, list[Any]] = {}
-        for name, library, function in _on_gpu(program, environment):
-            try:
-                if library.name not in moved:
-                    moved[library.name] = [library.put(x) for x in host.values()]
-                call = functools.partial(function, *moved[library.name])
-                result = call()
-                if name == OURS:
-                    got = pcd.asnumpy(result)
-                    check("an expression", got, np.asarray(program.reference(host)), False)
-                    del got
-                del result
-                timer = gpu_arrays.Burst(call, library.wait, calls, self.enqueue)
-                prepared.timers[name] = timer
-            except Exception as error:
-                if name == OURS:
-                    raise
-                prepared.lacking[name] = _failure(error)
+        contenders = on_gpu(program.text, program.names, environment)
+        add_bursts(
+            prepared,
+            contenders,
+            lambda library: [library.put(x) for x in host.values()],
+            program.reference(host),
+            self.enqueue,
+        )
         if prepared.nbytes:
-            gpu_arrays.add_ceiling(prepared, environment, prepared.nbytes)
+            gpu_arrays.add_ceiling(prepared, environment)
         return prepared
 
 
@@ -353,15 +351,8 @@ class PinnedCopy:
         return float(self.cp.cuda.get_elapsed_time(self.start, self.end)) / 1000
 
 
-@dataclass(frozen=True)
-class StreamedCase(Case):
+class StreamedCase(ProgramCase):
     """Host arrays through the GPU, a host array out; against the bus, one way, for the inputs."""
-
-    program: Program = F8
-    n: int = 0
-
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "expression": self.program.text, "n": self.n}
 
     def prepare(self, environment: Environment) -> Prepared:
         program, arrays = self.program, self.program.arrays(self.n)
@@ -372,17 +363,13 @@ class StreamedCase(Case):
         check("an expression", statement.value(), want, False)
         del want
         prepared.timers[OURS] = statement
-        _add(prepared, "NumPy", lambda: _tried(program.statement(np, arrays, out)))
-        for name, library, function in _on_gpu(program, environment):
+        prepared.add("NumPy", self._by_operations, np, arrays, out)
+        for name, library, function in on_gpu(program.text, program.names, environment):
             if name != OURS:
                 there_and_back = functools.partial(_fetched, library, function, arrays)
-                _add(prepared, name, lambda f=there_and_back: _tried(Statement("f()", f=f)))
-        cupy = environment.gpu_peers.get("CuPy")
-        if cupy is None:
-            prepared.lacking[BUS] = "measured with CuPy, which is not there"
-        else:
-            a = next(iter(arrays.values()))
-            _add(prepared, BUS, lambda: PinnedCopy(cupy.api, a.nbytes, len(arrays)))
+                prepared.add(name, _tried, Statement("f()", f=there_and_back))
+        nbytes = next(iter(arrays.values())).nbytes
+        prepared.add_with_cupy(environment, BUS, PinnedCopy, nbytes, len(arrays))
         return prepared
 
 
@@ -466,7 +453,7 @@ class FirstCallCase(Case):
             except Exception as error:
                 if name == OURS:
                     raise
-                prepared.lacking[name] = _failure(error)
+                prepared.lacking[name] = failure(error)
         return prepared
 
     def _peers(self, environment: Environment) -> Iterator[str]:
@@ -481,10 +468,10 @@ class FirstCallCase(Case):
 def _cpu_goals(program: Program, n: int, variant: str) -> tuple[Goal, ...]:
     """At a size of the promise; between them expressions are to be no slower."""
     if n < SMALL:
-        return (Goal(reference=RE_EVALUATE, ratio=2),) if program is F8 else ()
+        return (Goal(RE_EVALUATE, 2),) if program is F8 else ()
     if n >= 2**24 and program in (F8, F4, MIXED) and variant == "out":
-        return (Goal(reference="numexpr", ratio=2), Goal(reference="NumPy", ratio=2.5))
-    return (Goal(reference="numexpr", ratio=1), Goal(reference="NumPy", ratio=1))
+        return (Goal("numexpr", 2), Goal("NumPy", 2.5))
+    return (Goal("numexpr", 1), Goal("NumPy", 1))
 
 
 def _cpu_cases(sizes: Sizes) -> Iterator[Case]:
@@ -503,91 +490,56 @@ def _cpu_cases(sizes: Sizes) -> Iterator[Case]:
                     variant=variant,
                 )
     yield FirstCallCase("expressions", "first call", goals=(Goal(at_most=1e-3),))
+    yield from _difference_cases(sizes, "expressions", "cpu")
+    yield from _chain_cases(ExpressionCase, sizes.chains, "cpu")
+
+
+def _difference_cases(sizes: Sizes, group: str, device: str) -> Iterator[Case]:
+    goals = (Goal(at_most=0.0),)
     for program in (F8, F4, MIXED):
-        yield DifferenceCase(
-            "expressions",
-            f"{program.label}, results that differ from NumPy's",
-            goals=(Goal(at_most=0.0),),
-            unit="%",
-            program=program,
-            n=max(sizes.layouts),
-        )
+        name = f"{program.label}, results that differ from NumPy's"
+        more: dict[str, Any] = {"program": program, "n": max(sizes.layouts)}
+        yield DifferenceCase(group, name, goals=goals, device=device, unit="%", **more)
+
+
+def _chain_cases(kind: type[ProgramCase], n: int, device: str) -> Iterator[Case]:
     for operations in CHAINS:
         program = chain(operations)
-        yield ExpressionCase(
-            "chains",
-            f"{program.label} n={sizes.chains}",
-            5,
-            program=program,
-            n=sizes.chains,
-            operations=operations,
-        )
+        name = f"{program.label} n={n}" + ("" if device == "cpu" else " cuda")
+        more: dict[str, Any] = {"program": program, "n": n, "operations": operations}
+        yield kind("chains", name, 5, device=device, **more)
 
 
 def _gpu_cases(sizes: Sizes) -> Iterator[Case]:
     n = sizes.gpu_nbytes // 8
-    others = ((program, 0.0) for program in (*OTHERS, *REDUCED))
-    for program, to_fused in ((F8, 1.02), (F4, 1.02), (MIXED, 1.1), *others):
-        goals = (
-            (
-                Goal(reference=FUSED, ratio=1 / to_fused),
-                Goal(reference="CuPy", ratio=2),
-                Goal(reference="PyTorch", ratio=2),
-            )
-            if to_fused
-            else tuple(Goal(reference=name, ratio=1) for name in (FUSED, "CuPy", "PyTorch"))
-        )
-        yield GpuExpressionCase(
-            "gpu expressions", f"{program.label} n={n}", 9, goals, "cuda", program=program, n=n
-        )
+    no_slower = tuple(Goal(name, 1) for name in (FUSED, "CuPy", "PyTorch"))
+    goals: tuple[Goal, ...]
+    for program, to_fused in ((F8, 1.02), (F4, 1.02), (MIXED, 1.1)):
+        goals = (Goal(FUSED, 1 / to_fused), Goal("CuPy", 2), Goal("PyTorch", 2))
+        yield _gpu_case(GpuExpressionCase, f"n={n}", 9, goals, program, n)
+    for program in (*OTHERS, *REDUCED):
+        yield _gpu_case(GpuExpressionCase, f"n={n}", 9, no_slower, program, n)
     for program in (F8, F4):
-        yield GpuExpressionCase(
-            "gpu expressions",
-            f"{program.label} n=1000 enqueue",
-            15,
-            (
-                Goal(at_most=5e-6),
-                *(Goal(reference=name, ratio=1) for name in (FUSED, "CuPy", "PyTorch")),
-            ),
-            "cuda",
-            program=program,
-            n=1000,
-            enqueue=True,
-        )
+        goals = (Goal(at_most=5e-6), *no_slower)
+        yield _gpu_case(GpuExpressionCase, "n=1000 enqueue", 15, goals, program, 1000, enqueue=True)
     yield FirstCallCase("gpu expressions", "first call", goals=(Goal(at_most=1e-3),), device="cuda")
     for n in sizes.transfer:
-        yield StreamedCase(
-            "gpu expressions",
-            f"{F8.label} n={n} host arrays",
-            5,
-            (Goal(reference=BUS, ratio=0.75),),
-            "cuda",
-            program=F8,
-            n=n,
-        )
-    for program in (F8, F4, MIXED):
-        yield DifferenceCase(
-            "gpu expressions",
-            f"{program.label}, results that differ from NumPy's",
-            goals=(Goal(at_most=0.0),),
-            device="cuda",
-            unit="%",
-            program=program,
-            n=max(sizes.layouts),
-        )
-    n = max(sizes.gpu_nbytes // 16, 1)
-    for operations in CHAINS:
-        program = chain(operations)
-        yield GpuExpressionCase(
-            "chains",
-            f"{program.label} n={n} cuda",
-            5,
-            (),
-            "cuda",
-            program=program,
-            n=n,
-            operations=operations,
-        )
+        yield _gpu_case(StreamedCase, f"n={n} host arrays", 5, (Goal(BUS, 0.75),), F8, n)
+    yield from _difference_cases(sizes, "gpu expressions", "cuda")
+    yield from _chain_cases(GpuExpressionCase, max(sizes.gpu_nbytes // 16, 1), "cuda")
+
+
+def _gpu_case(
+    kind: type[ProgramCase],
+    name: str,
+    repeats: int,
+    goals: tuple[Goal, ...],
+    program: Program,
+    n: int,
+    **more: Any,
+) -> Case:
+    more |= {"program": program, "n": n}
+    return kind("gpu expressions", f"{program.label} {name}", repeats, goals, "cuda", **more)
 
 
 def list_cases(devices: set[str], sizes: Sizes) -> list[Case]:

@@ -17,8 +17,7 @@ import numpy as np
 
 import pkg as pcd
 
-from .case import CEILING, LAUNCH, OURS, Case, Environment, Goal, Prepared
-from .ceilings import CeilingError, LaunchTimer
+from .case import CEILING, OURS, Case, Environment, Goal, Prepared
 from .operands import WrongResult
 
 #: Calls of a burst: long enough that waiting for the last does not show.
@@ -32,9 +31,10 @@ class Burst:
     """Times a function: finished calls, or the enqueueing of them."""
 
     def __init__(
-        self, function: Callable[[], Any], wait: Callable[[], Any], calls: int, enqueue: bool
+        self, function: Callable[[], Any], wait: Callable[[], Any], enqueue: bool = False
     ) -> None:
-        self.function, self.wait, self.calls, self.enqueue = function, wait, calls, enqueue
+        self.function, self.wait, self.enqueue = function, wait, enqueue
+        self.calls = ENQUEUED if enqueue else BURST
 
     def timeit(self, number: int) -> float:
         function, seconds = self.function, 0.0
@@ -89,20 +89,49 @@ def torch(api: Any) -> Library:
     )
 
 
+def libraries(environment: Environment) -> Iterator[Library]:
+    """Yields ours, and those of the peers that are there."""
+    yield ours()
+    for name, make in (("CuPy", cupy), ("PyTorch", torch)):
+        if name in environment.gpu_peers:
+            yield make(environment.gpu_peers[name].api)
+
+
+def first_call(
+    name: str, library: Library, call: Callable[[], Any], check: Callable[[Any], Any], enqueue: bool
+) -> Burst:
+    """Returns the timer of a contender's calls, after the first one; checks our result."""
+    result = call()
+    if name == OURS:
+        check(result)
+    return Burst(call, library.wait, enqueue)
+
+
+#: Name, type and shape of operands.
+Arrays = tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+def vectors(names: str, type_: str, *shape: int) -> Arrays:
+    """Returns operands of one type and shape, which have names of one letter."""
+    return tuple((name, type_, shape) for name in names)
+
+
 @dataclass(frozen=True)
 class GpuCase(Case):
     """A statement over arrays ``a``, ``b``, ... that each library has on the GPU.
 
     `statement` is ours; `peers` has the peers' where theirs differs (None: they have none).
-    ``out`` is an array for the result.  `nbytes` are read and written by one call.
+    ``out`` is an array for the result.  NumPy's result is that of `expected`, or of the statement.
+    `nbytes` are read and written by one call: None for all of the operands and of the result.
     """
 
+    device: str = "cuda"
     statement: str = ""
     peers: tuple[tuple[str, str | None], ...] = ()
-    arrays: tuple[tuple[str, str, tuple[int, ...]], ...] = ()  # name, type, shape
-    out: tuple[str, tuple[int, ...]] | None = None
+    arrays: Arrays = ()
     expected: Callable[..., Any] | None = None
-    nbytes: int = 0
+    is_checked: bool = True
+    nbytes: int | None = None
     enqueue: bool = False
     with_launch: bool = False
     tolerance: float = 0.0
@@ -110,63 +139,48 @@ class GpuCase(Case):
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), "statement": self.statement}
 
-    def _function(self, library: Library, text: str, host: dict[str, Any]) -> Callable[[], Any]:
-        names: dict[str, Any] = {"xp": library.api}
-        for name, x in host.items():
-            names[name] = library.put(x)
-        if self.out is not None:
-            names["out"] = library.make(self.out[1], self.out[0])
-        function: Callable[[], Any] = eval(f"lambda: {text}", names)
-        return function
+    def _want(self, host: dict[str, Any]) -> Any:
+        """Returns NumPy's result."""
+        with np.errstate(all="ignore"):
+            if self.expected is not None:
+                return np.asarray(self.expected(*host.values()))
+            return np.asarray(eval(self.statement, {"xp": np, "out": None, **host}))
+
+    def _timer(self, library: Library, host: dict[str, Any], want: Any) -> Burst:
+        text = dict(self.peers).get(library.name, self.statement)
+        if library.name == OURS:
+            text = self.statement
+        if text is None:
+            raise LookupError("no such operation or type")
+        names = {"xp": library.api, **{name: library.put(x) for name, x in host.items()}}
+        if "out=out" in text:
+            names["out"] = library.make(want.shape, want.dtype)
+        call: Callable[[], Any] = eval(f"lambda: {text}", names)
+        check = functools.partial(self._check, want)
+        return first_call(library.name, library, call, check, self.enqueue)
 
     def prepare(self, environment: Environment) -> Prepared:
-        prepared = Prepared(nbytes=self.nbytes)
         host = {
             name: _values(k, type_, shape) for k, (name, type_, shape) in enumerate(self.arrays)
         }
-        calls = ENQUEUED if self.enqueue else BURST
-        libraries = [ours()]
-        if "CuPy" in environment.gpu_peers:
-            libraries.append(cupy(environment.gpu_peers["CuPy"].api))
-        if "PyTorch" in environment.gpu_peers:
-            libraries.append(torch(environment.gpu_peers["PyTorch"].api))
-        texts = dict(self.peers)
-        for library in libraries:
-            text = (
-                self.statement if library.name == OURS else texts.get(library.name, self.statement)
-            )
-            if text is None:
-                prepared.lacking[library.name] = "no such operation or type"
-                continue
-            try:
-                function = self._function(library, text, host)
-                result = function()
-                if library.name == OURS:
-                    self._check(result, host)
-                prepared.timers[library.name] = Burst(function, library.wait, calls, self.enqueue)
-            except WrongResult:
-                raise
-            except Exception as error:
-                if library.name == OURS:
-                    raise
-                prepared.lacking[library.name] = (str(error).strip() or repr(error))[:200]
-        if self.nbytes:
-            add_ceiling(prepared, environment, self.nbytes)
-        if self.with_launch and environment.library is not None:
-            timer = LaunchTimer(environment.library)
-            try:
-                timer.timeit(1)
-                prepared.timers[LAUNCH] = timer
-            except CeilingError as error:
-                prepared.lacking[LAUNCH] = str(error)
+        needs_result = self.is_checked or "out=out" in self.statement
+        want = self._want(host) if needs_result else np.empty(0)
+        nbytes = self.nbytes
+        if nbytes is None:
+            nbytes = want.nbytes + sum(x.nbytes for x in host.values())
+        prepared = Prepared(nbytes=nbytes)
+        for library in libraries(environment):
+            prepared.add(library.name, self._timer, library, host, want)
+        if nbytes:
+            add_ceiling(prepared, environment)
+        if self.with_launch:
+            prepared.add_launch(environment)
         return prepared
 
-    def _check(self, result: Any, host: dict[str, Any]) -> None:
+    def _check(self, want: Any, result: Any) -> None:
         """The first and the last elements, and some between, against NumPy's."""
-        if self.expected is None:
+        if not self.is_checked:
             return
-        with np.errstate(all="ignore"):
-            want = np.asarray(self.expected(*host.values()))
         if result.shape != want.shape or result.dtype != want.dtype:
             raise WrongResult(f"{result.dtype} {result.shape} is not {want.dtype} {want.shape}")
         got = pcd.asnumpy(result)
@@ -179,20 +193,20 @@ class GpuCase(Case):
             raise WrongResult(f"{np.count_nonzero(~same)} of {same.size} elements are wrong")
 
 
-def add_ceiling(prepared: Prepared, environment: Environment, nbytes: int) -> None:
-    """A copy within the GPU that reads and writes `nbytes` together."""
-    peer = environment.gpu_peers.get("CuPy")
-    if peer is None:
-        prepared.lacking[CEILING] = "measured with CuPy, which is not there"
-        return
-    cp, half = peer.api, nbytes // 2
+def _copy(cp: Any, nbytes: int) -> Burst:
+    half = nbytes // 2
     source, target = cp.zeros(half, "u1"), cp.zeros(half, "u1")
     runtime = cp.cuda.runtime
 
     def copy() -> None:
         runtime.memcpyAsync(target.data.ptr, source.data.ptr, half, runtime.memcpyDeviceToDevice, 0)
 
-    prepared.timers[CEILING] = Burst(copy, cp.cuda.Stream.null.synchronize, BURST, False)
+    return Burst(copy, cp.cuda.Stream.null.synchronize)
+
+
+def add_ceiling(prepared: Prepared, environment: Environment) -> None:
+    """A copy within the GPU that reads and writes as many bytes as a call."""
+    prepared.add_with_cupy(environment, CEILING, _copy, prepared.nbytes)
 
 
 @functools.lru_cache(maxsize=2)  # cases that follow each other often have the same
@@ -206,208 +220,97 @@ def _values(seed: int, type_: str, shape: tuple[int, ...]) -> Any:
     return np.resize(block.astype(dtype), math.prod(shape)).reshape(shape)
 
 
+def _case(name: str, statement: str, arrays: Arrays, ratio: float = 0, **more: Any) -> Case:
+    """Returns a case of large arrays, which is to reach a share of a copy's bandwidth."""
+    goals = (Goal(CEILING, ratio),) if ratio else ()
+    return GpuCase("gpu arrays", name, goals=goals, statement=statement, arrays=arrays, **more)
+
+
 def _map_cases(nbytes: int) -> Iterator[Case]:
-    goals = (Goal(reference=CEILING, ratio=0.98),)
     types = ("f8", "f4", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8", "c16")
     table = [("add", type_) for type_ in types]
     table += [(op, type_) for type_ in ("f8", "f4") for op in ("subtract", "multiply", "divide")]
     table += [("divide", "i4"), ("divide", "i8"), ("minimum", "f4"), ("remainder", "i4")]
+    integer_divide = {
+        "expected": np.floor_divide,
+        "peers": (
+            ("CuPy", "xp.floor_divide(a, b, out=out)"),
+            ("PyTorch", "xp.div(a, b, rounding_mode='trunc', out=out)"),
+        ),
+    }
     for op, type_ in table:
-        n = nbytes // np.dtype(type_).itemsize
-        is_integer_divide = op == "divide" and type_ in ("i4", "i8")
-        peers: dict[str, str | None] = {}
-        if is_integer_divide:
-            peers["CuPy"] = "xp.floor_divide(a, b, out=out)"
-            peers["PyTorch"] = "xp.div(a, b, rounding_mode='trunc', out=out)"
-        function = np.floor_divide if is_integer_divide else getattr(np, op)
-        yield GpuCase(
-            "gpu arrays",
+        dtype = np.dtype(type_)
+        yield _case(
             f"{op} {type_}",
-            9,
-            goals,
-            "cuda",
-            statement=f"xp.{op}(a, b, out=out)",
-            peers=tuple(peers.items()),
-            arrays=(("a", type_, (n,)), ("b", type_, (n,))),
-            out=(type_, (n,)),
-            expected=function,
-            nbytes=3 * nbytes,
+            f"xp.{op}(a, b, out=out)",
+            vectors("ab", type_, nbytes // dtype.itemsize),
+            0.98,
             # The textbook product; NumPy's may be fused on some processors.
-            tolerance=1e-6 if np.dtype(type_).kind == "c" else 0.0,
+            tolerance=1e-6 if dtype.kind == "c" else 0.0,
+            **(integer_divide if op == "divide" and dtype.kind == "i" else {}),
         )
     n = nbytes // 8
-    yield GpuCase(
-        "gpu arrays",
-        "add i4 + f8",
-        9,
-        goals,
-        "cuda",
-        statement="xp.add(a, b, out=out)",
-        arrays=(("a", "i4", (n,)), ("b", "f8", (n,))),
-        out=("f8", (n,)),
-        expected=lambda a, b: a + b,
-        nbytes=20 * n,
-    )
-    for op, type_ in (("less", "f4"), ("equal", "i8")):
-        n = nbytes // np.dtype(type_).itemsize
-        yield GpuCase(
-            "gpu arrays",
-            f"{op} {type_}",
-            9,
-            (Goal(reference=CEILING, ratio=0.95),),
-            "cuda",
-            statement=f"xp.{op}(a, b, out=out)",
-            peers=(
-                ("PyTorch", "xp.lt(a, b, out=out)" if op == "less" else "xp.eq(a, b, out=out)"),
-            ),
-            arrays=(("a", type_, (n,)), ("b", type_, (n,))),
-            out=("?", (n,)),
-            expected=getattr(np, op),
-            nbytes=2 * nbytes + n,
-        )
-    n = nbytes // 4
-    yield GpuCase(
-        "gpu arrays",
-        "f4 to f8",
-        9,
-        (),
-        "cuda",
-        statement="a.astype('f8')",
-        peers=(("PyTorch", "a.double()"),),
-        arrays=(("a", "f4", (n,)),),
-        expected=lambda a: a.astype("f8"),
-        nbytes=12 * n,
-    )
+    arrays = vectors("a", "i4", n) + vectors("b", "f8", n)
+    yield _case("add i4 + f8", "xp.add(a, b, out=out)", arrays, 0.98)
+    for op, type_, in_torch in (("less", "f4", "lt"), ("equal", "i8", "eq")):
+        arrays = vectors("ab", type_, nbytes // np.dtype(type_).itemsize)
+        peers = (("PyTorch", f"xp.{in_torch}(a, b, out=out)"),)
+        yield _case(f"{op} {type_}", f"xp.{op}(a, b, out=out)", arrays, 0.95, peers=peers)
+    arrays = vectors("a", "f4", nbytes // 4)
+    yield _case("f4 to f8", "a.astype('f8')", arrays, peers=(("PyTorch", "a.double()"),))
 
 
 def _layout_cases(nbytes: int) -> Iterator[Case]:
     for type_ in ("f4", "f8"):
-        n = nbytes // np.dtype(type_).itemsize
+        size = np.dtype(type_).itemsize
+        n = nbytes // size
         rows = 2 ** (int(math.log2(n)) // 2)
         shape = (n // rows, rows)
-        matrix = ("a", type_, shape)
-        for name, operand, ratio, count in (
-            ("matrix + row", ("b", type_, (rows,)), 0.95, 2),
-            ("matrix + column", ("b", type_, (shape[0], 1)), 0.95, 2),
-        ):
-            yield GpuCase(
-                "gpu arrays",
-                f"{name} {type_}",
-                9,
-                (Goal(reference=CEILING, ratio=ratio),),
-                "cuda",
-                statement="xp.add(a, b, out=out)",
-                arrays=(matrix, operand),
-                out=(type_, shape),
-                expected=lambda a, b: a + b,
-                nbytes=count * nbytes,
-            )
-        yield GpuCase(
-            "gpu arrays",
-            f"A + B.T {type_}",
-            9,
-            (Goal(reference=CEILING, ratio=0.85),),
-            "cuda",
-            statement="xp.add(a, b.T, out=out)",
-            arrays=(matrix, ("b", type_, shape[::-1])),
-            out=(type_, shape),
-            expected=lambda a, b: a + b.T,
-            nbytes=3 * nbytes,
-        )
-        yield GpuCase(
-            "gpu arrays",
+        matrix = vectors("a", type_, *shape)
+        add = "xp.add(a, b, out=out)"
+        yield _case(f"matrix + row {type_}", add, matrix + vectors("b", type_, rows), 0.95)
+        column = vectors("b", type_, shape[0], 1)
+        yield _case(f"matrix + column {type_}", add, matrix + column, 0.95)
+        turned = vectors("b", type_, *shape[::-1])
+        yield _case(f"A + B.T {type_}", "xp.add(a, b.T, out=out)", matrix + turned, 0.85)
+        yield _case(
             f"slices [1:-1, 1:-1] {type_}",
-            9,
-            (),
-            "cuda",
-            statement="xp.add(a[1:-1, 1:-1], b[1:-1, 1:-1], out=out)",
-            arrays=(matrix, ("b", type_, shape)),
-            out=(type_, (shape[0] - 2, shape[1] - 2)),
-            expected=lambda a, b: a[1:-1, 1:-1] + b[1:-1, 1:-1],
-            nbytes=3 * (shape[0] - 2) * (shape[1] - 2) * np.dtype(type_).itemsize,
+            "xp.add(a[1:-1, 1:-1], b[1:-1, 1:-1], out=out)",
+            vectors("ab", type_, *shape),
+            nbytes=3 * (shape[0] - 2) * (shape[1] - 2) * size,
         )
-        yield GpuCase(
-            "gpu arrays",
+        yield _case(
             f"every other element {type_}",
-            9,
-            (),
-            "cuda",
-            statement="xp.add(a[::2], b[::2], out=out)",
-            arrays=(("a", type_, (n,)), ("b", type_, (n,))),
-            out=(type_, (n // 2,)),
-            expected=lambda a, b: a[::2] + b[::2],
+            "xp.add(a[::2], b[::2], out=out)",
+            vectors("ab", type_, n),
             # Memory is read in pieces of 32 bytes: what lies between is read as well.
             nbytes=2 * nbytes + nbytes // 2,
         )
 
 
 def _reduction_cases(nbytes: int) -> Iterator[Case]:
-    for type_ in ("f4", "f8"):
+    for type_, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
         n = nbytes // np.dtype(type_).itemsize
-        goals = (Goal(reference=CEILING, ratio=0.97),)
-        tolerance = 1e-4 if type_ == "f4" else 1e-12
-        yield GpuCase(
-            "gpu arrays",
-            f"sum {type_}",
-            9,
-            goals,
-            "cuda",
-            statement="xp.sum(a)",
-            arrays=(("a", type_, (n,)),),
-            expected=lambda a: a.sum(),
-            nbytes=nbytes,
-            tolerance=tolerance,
-        )
-        yield GpuCase(
-            "gpu arrays",
-            f"max {type_}",
-            9,
-            (),
-            "cuda",
-            statement="xp.max(a)",
-            arrays=(("a", type_, (n,)),),
-            expected=lambda a: a.max(),
-            nbytes=nbytes,
-        )
-        yield GpuCase(
-            "gpu arrays",
-            f"dot {type_}",
-            9,
-            goals,
-            "cuda",
-            statement="xp.dot(a, b)",
-            arrays=(("a", type_, (n,)), ("b", type_, (n,))),
-            expected=lambda a, b: (a * b).sum(),
-            nbytes=2 * nbytes,
-            tolerance=tolerance,
-        )
+        a = vectors("a", type_, n)
+        yield _case(f"sum {type_}", "xp.sum(a)", a, 0.97, tolerance=tolerance)
+        yield _case(f"max {type_}", "xp.max(a)", a)
+        arrays = vectors("ab", type_, n)
+        yield _case(f"dot {type_}", "xp.dot(a, b)", arrays, 0.97, tolerance=tolerance)
     n = nbytes // 8
     rows = 2 ** (int(math.log2(n)) // 2)
     for axis in (0, 1):
-        yield GpuCase(
-            "gpu arrays",
-            f"sum along axis {axis} f8",
-            9,
-            (Goal(reference=CEILING, ratio=0.95),),
-            "cuda",
-            statement=f"xp.sum(a, {axis})",
-            arrays=(("a", "f8", (n // rows, rows)),),
-            expected=lambda a, axis=axis: a.sum(axis),
-            nbytes=nbytes,
-            tolerance=1e-12,
-        )
+        name, arrays = f"sum along axis {axis} f8", vectors("a", "f8", n // rows, rows)
+        yield _case(name, f"xp.sum(a, {axis})", arrays, 0.95, tolerance=1e-12)
     yield from _narrow_and_short_cases(nbytes)
     yield from _expression_cases(nbytes)
     size = math.isqrt(nbytes // 4)
     yield TraceCase(
         "gpu arrays",
         "trace f4, finished",
-        9,
-        (Goal(at_most=12e-6),),
-        "cuda",
+        goals=(Goal(at_most=12e-6),),
         statement="xp.trace(a)",
-        arrays=(("a", "f4", (size, size)),),
-        expected=lambda a: a.trace(),
+        arrays=vectors("a", "f4", size, size),
+        nbytes=0,
         tolerance=1e-4,
         with_launch=True,
     )
@@ -419,11 +322,6 @@ def _narrow_and_short_cases(nbytes: int) -> Iterator[Case]:
     def case(
         name: str, statement: str, type_: str, shape: tuple[int, ...], result: str, ratio: float
     ) -> Case:
-        outputs = math.prod(shape) if "(a, 0" in statement or "(a, 1" in statement else 1
-        for axis in (0, 1):
-            if f"(a, {axis}" in statement:
-                outputs //= shape[axis]
-
         def expected(a: Any) -> Any:
             # NumPy sums f2 in f2.
             a = a.astype("f4") if type_ == "f2" else a
@@ -432,18 +330,13 @@ def _narrow_and_short_cases(nbytes: int) -> Iterator[Case]:
         in_torch = statement.replace("'f4'", "xp.float32")
         if "mean" in statement:
             in_torch = "xp.mean(a, dtype=xp.float64)"
-        return GpuCase(
-            "gpu arrays",
+        return _case(
             name,
-            9,
-            (Goal(reference=CEILING, ratio=ratio),),
-            "cuda",
-            statement=statement,
+            statement,
+            vectors("a", type_, *shape),
+            ratio,
             peers=(("PyTorch", in_torch),),
-            arrays=(("a", type_, shape),),
             expected=expected,
-            nbytes=math.prod(shape) * np.dtype(type_).itemsize
-            + outputs * np.dtype(result).itemsize,
             tolerance={"f2": 2e-3, "f4": 1e-4, "c8": 1e-4}.get(type_, 1e-12),
         )
 
@@ -480,24 +373,17 @@ def _expression_cases(nbytes: int) -> Iterator[Case]:
         shapes = [(nbytes // 2 // size // length, length) for length in (3, 16, 300, 1000, 5000)]
         for axis, shape in [(1, shape) for shape in shapes] + [(0, (rows, rows))]:
             for text, count in (("a * a", 1), ("(a - b) ** 2", 2)):
-                arrays = tuple((name, type_, shape) for name in "ab"[:count])
-                given = ", ".join(f"{name}={name}" for name in "ab"[:count])
+                names = "ab"[:count]
+                given = ", ".join(f"{name}={name}" for name in names)
                 where = f"of rows of {shape[1]}" if axis else "along axis 0"
-                function = eval(f"lambda a, b=None: ({text}).sum(axis={axis})")
-                yield GpuCase(
-                    "gpu arrays",
+                in_peers = f"({text}).sum({axis})"
+                yield _case(
                     f"sum({text}) {where} {type_}",
-                    9,
-                    (Goal(reference=CEILING, ratio=0.85 if axis else 0.9),),
-                    "cuda",
-                    statement=f"xp.evaluate('sum({text}, axis={axis})', dict({given}))",
-                    peers=(
-                        ("CuPy", f"({text}).sum({axis})"),
-                        ("PyTorch", f"({text}).sum({axis})"),
-                    ),
-                    arrays=arrays,
-                    expected=function,
-                    nbytes=count * math.prod(shape) * size + shape[1 - axis] * size,
+                    f"xp.evaluate('sum({text}, axis={axis})', dict({given}))",
+                    vectors(names, type_, *shape),
+                    0.85 if axis else 0.9,
+                    peers=(("CuPy", in_peers), ("PyTorch", in_peers)),
+                    expected=eval(f"lambda a, b=None: {in_peers}"),
                     tolerance=tolerance,
                 )
 
@@ -509,24 +395,19 @@ def _function_cases(nbytes: int) -> Iterator[Case]:
     for type_, ratio, tolerance in (("f8", 1, 1e-14), ("f4", 0.85, 1e-6)):
         n = nbytes // np.dtype(type_).itemsize
         for name in names + two:
-            arrays = tuple((operand, type_, (n,)) for operand in ("ab" if name in two else "a"))
-            statement = f"xp.{name}({', '.join(operand for operand, *_ in arrays)}, out=out)"
+            operands = "ab" if name in two else "a"
+            statement = f"xp.{name}({', '.join(operands)}, out=out)"
             in_torch = None if name == "cbrt" else statement.replace("power", "pow")
-            goals = [Goal(reference="PyTorch", ratio=ratio)]
+            goals = [Goal("PyTorch", ratio)]
             if type_ == "f8":
-                goals.append(Goal(reference=CEILING, ratio=0.6 if name in two else 0.9))
+                goals.append(Goal(CEILING, 0.6 if name in two else 0.9))
             yield GpuCase(
                 "gpu functions",
                 f"{name} {type_}",
-                9,
-                tuple(goals),
-                "cuda",
+                goals=tuple(goals),
                 statement=statement,
                 peers=(("PyTorch", in_torch),),
-                arrays=arrays,
-                out=(type_, (n,)),
-                expected=getattr(np, name),
-                nbytes=(1 + len(arrays)) * nbytes,
+                arrays=vectors(operands, type_, n),
                 tolerance=tolerance,
             )
 
@@ -544,7 +425,8 @@ class TraceCase(GpuCase):
 
 def _call_cases() -> Iterator[Case]:
     """One call on a small array."""
-    arrays = tuple((name, "f8", (1000,)) for name in "abcde")
+    more: dict[str, Any] = {"repeats": 15, "arrays": vectors("abcde", "f8", 1000)}
+    more |= {"is_checked": False, "nbytes": 0, "enqueue": True}
     for name, statement, ours, over_cupy, over_torch in (
         ("add, new output", "xp.add(a, b)", 4.2e-6, 0.54, 0.67),
         ("add, out=", "xp.add(a, b, out=out)", 3.6e-6, 0.54, 0.67),
@@ -553,72 +435,42 @@ def _call_cases() -> Iterator[Case]:
         ("(a*b+c)/(d-e), one by one", "(a * b + c) / (d - e)", 0, 1, 1),
         ("sum", "xp.sum(a)", 0, 1, 1),
     ):
-        goals = [
-            Goal(reference="CuPy", ratio=1 / over_cupy),
-            Goal(reference="PyTorch", ratio=1 / over_torch),
-        ]
+        goals = [Goal("CuPy", 1 / over_cupy), Goal("PyTorch", 1 / over_torch)]
         if ours:
             goals.append(Goal(at_most=ours))
-        yield GpuCase(
-            "gpu calls",
-            f"{name} f8 n=1000 enqueue",
-            15,
-            tuple(goals),
-            "cuda",
-            statement=statement,
-            arrays=arrays,
-            out=("f8", (1000,)),
-            enqueue=True,
-        )
-    no_slower = (Goal(reference="CuPy", ratio=1), Goal(reference="PyTorch", ratio=1))
-    peers: tuple[tuple[str, str | None], ...]
+        name = f"{name} f8 n=1000 enqueue"
+        yield GpuCase("gpu calls", name, goals=tuple(goals), statement=statement, **more)
+    zeros = "xp.zeros(1000, dtype=xp.float64, device='cuda')"
+    peers: tuple[tuple[str, str], ...]
     for statement, peers in (
         ("xp.where(a > b, a, b)", ()),
         ("xp.concatenate((a, b))", (("PyTorch", "xp.cat((a, b))"),)),
-        (
-            "xp.zeros(1000, device='cuda')",
-            (
-                ("CuPy", "xp.zeros(1000)"),
-                ("PyTorch", "xp.zeros(1000, dtype=xp.float64, device='cuda')"),
-            ),
-        ),
+        ("xp.zeros(1000, device='cuda')", (("CuPy", "xp.zeros(1000)"), ("PyTorch", zeros))),
         ("a[10:20]", ()),
         ("float(a.sum())", ()),
     ):
         yield GpuCase(
             "gpu calls",
             f"{statement.replace('xp.', '')} f8 n=1000 enqueue",
-            15,
-            no_slower,
-            "cuda",
+            goals=(Goal("CuPy", 1), Goal("PyTorch", 1)),
             statement=statement,
             peers=peers,
-            arrays=arrays,
-            enqueue=True,
+            **more,
         )
 
 
 def _size_cases(most: int) -> Iterator[Case]:
     """Bandwidth against size, for the plot."""
     for n in (2**k for k in range(10, most.bit_length())):
-        yield SweepCase(
-            "gpu sizes",
-            f"add f4 n={n}",
-            5,
-            (),
-            "cuda",
-            statement="xp.add(a, b, out=out)",
-            arrays=(("a", "f4", (n,)), ("b", "f4", (n,))),
-            out=("f4", (n,)),
-            nbytes=12 * n,
-        )
+        add, arrays = "xp.add(a, b, out=out)", vectors("ab", "f4", n)
+        yield SweepCase("gpu sizes", f"add f4 n={n}", 5, statement=add, arrays=arrays)
 
 
 class SweepCase(GpuCase):
     """One case of a plot over sizes."""
 
     def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "n": self.nbytes // 12, "type": "f32"}
+        return {**super().facts(), "n": self.arrays[0][2][0], "type": "f32"}
 
 
 def list_cases(nbytes: int) -> list[Case]:

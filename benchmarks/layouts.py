@@ -5,20 +5,17 @@ Each contender has a new result; "fused" and "compiled" are the peers' compiled 
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-import pkg as pcd
-
 from . import gpu_arrays
-from .case import CEILING, OURS, Case, Environment, Goal, Prepared
-from .expressions import COMPILED, FUSED
-from .operands import check
+from .case import CEILING, Case, Environment, Goal, Prepared
+from .expressions import COMPILED, FUSED, add_bursts, on_gpu
+from .gpu_arrays import Arrays, GpuCase, vectors
 
 
 @dataclass(frozen=True)
@@ -29,8 +26,9 @@ class ViewsCase(Case):
     are of those.  `nbytes` are read and written by one call, each element counted once.
     """
 
+    device: str = "cuda"
     text: str = ""
-    arrays: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    arrays: Arrays = ()
     views: tuple[tuple[str, str], ...] = ()
     nbytes: int = 0
     compiled: bool = False
@@ -41,52 +39,21 @@ class ViewsCase(Case):
     def _views(self, arrays: dict[str, Any]) -> list[Any]:
         return [eval(view, {}, arrays) for _, view in self.views]
 
-    def _functions(
-        self, environment: Environment
-    ) -> Iterator[tuple[str, gpu_arrays.Library, Callable[..., Any]]]:
-        names = [name for name, _ in self.views]
-        function = eval(f"lambda {', '.join(names)}: {self.text}")
-        expression = pcd.Expression(self.text)
-        places = [names.index(name) for name in expression.inputs]
-        yield OURS, gpu_arrays.ours(), lambda *views: expression(*(views[k] for k in places))
-        cupy = environment.gpu_peers.get("CuPy")
-        if cupy is not None:
-            library = gpu_arrays.cupy(cupy.api)
-            yield FUSED, library, cupy.api.fuse(kernel_name="fused")(function)
-            yield "CuPy", library, function
-        torch = environment.gpu_peers.get("PyTorch")
-        if torch is not None:
-            library = gpu_arrays.torch(torch.api)
-            yield "PyTorch", library, function
-            if self.compiled:
-                yield COMPILED, library, torch.api.compile(function)
-
     def prepare(self, environment: Environment) -> Prepared:
         prepared = Prepared(nbytes=self.nbytes)
         host = {
             name: np.resize(np.arange(1, 100).astype(type_), math.prod(shape)).reshape(shape)
             for name, type_, shape in self.arrays
         }
-        views: dict[str, list[Any]] = {}
-        for name, library, function in self._functions(environment):
-            try:
-                if library.name not in views:
-                    there = {key: library.put(x) for key, x in host.items()}
-                    views[library.name] = self._views(there)
-                call = functools.partial(function, *views[library.name])
-                result = call()
-                if name == OURS:
-                    got = pcd.asnumpy(result)
-                    check("an expression", got, np.asarray(function(*self._views(host))), False)
-                    del got
-                del result
-                timer = gpu_arrays.Burst(call, library.wait, gpu_arrays.BURST, False)
-                prepared.timers[name] = timer
-            except Exception as error:
-                if name == OURS:
-                    raise
-                prepared.lacking[name] = (str(error).strip() or repr(error))[:200]
-        gpu_arrays.add_ceiling(prepared, environment, self.nbytes)
+        names = [name for name, _ in self.views]
+        function = eval(f"lambda {', '.join(names)}: {self.text}")
+        add_bursts(
+            prepared,
+            on_gpu(self.text, names, environment, self.compiled),
+            lambda library: self._views({key: library.put(x) for key, x in host.items()}),
+            function(*self._views(host)),
+        )
+        gpu_arrays.add_ceiling(prepared, environment)
         return prepared
 
 
@@ -101,18 +68,16 @@ _SHIFTED = (
 
 
 def _view_cases(nbytes: int) -> Iterator[Case]:
-    no_slower = tuple(Goal(reference=name, ratio=1) for name in ("CuPy", "PyTorch"))
+    no_slower = (Goal("CuPy", 1), Goal("PyTorch", 1))
     for type_ in ("f4", "f8"):
         size = np.dtype(type_).itemsize
         n = math.isqrt(nbytes // size)
         yield ViewsCase(
             "gpu layouts",
             f"heat step, five shifted views {type_}",
-            9,
-            (Goal(reference=FUSED, ratio=1), Goal(reference=COMPILED, ratio=0.8)),
-            "cuda",
+            goals=(Goal(FUSED, 1), Goal(COMPILED, 0.8)),
             text=_HEAT,
-            arrays=(("a", type_, (n, n)),),
+            arrays=vectors("a", type_, n, n),
             views=_SHIFTED,
             nbytes=2 * (n - 2) * (n - 2) * size,
             compiled=True,
@@ -123,23 +88,18 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
         yield ViewsCase(
             "gpu layouts",
             f"a[1:-1, 1:-1] + b[1:-1, 1:-1] {type_}",
-            9,
-            (Goal(reference=CEILING, ratio=0.93), *no_slower),
-            "cuda",
+            goals=(Goal(CEILING, 0.93), *no_slower),
             text="a + b",
-            arrays=(("x", type_, (n, n)), ("y", type_, (n, n))),
+            arrays=vectors("xy", type_, n, n),
             views=(("a", "x[1:-1, 1:-1]"), ("b", "y[1:-1, 1:-1]")),
             nbytes=3 * (n - 2) * (n - 2) * size,
         )
-        n = nbytes // size
         yield ViewsCase(
             "gpu layouts",
             f"a[::2] + b[::2] {type_}",
-            9,
-            no_slower,
-            "cuda",
+            goals=no_slower,
             text="a + b",
-            arrays=(("x", type_, (n,)), ("y", type_, (n,))),
+            arrays=vectors("xy", type_, nbytes // size),
             views=(("a", "x[::2]"), ("b", "y[::2]")),
             # Memory is read in pieces of 32 bytes: what lies between is read as well.
             nbytes=2 * nbytes + nbytes // 2,
@@ -150,53 +110,46 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
     yield ViewsCase(
         "gpu layouts",
         "images u1: channel + channel",
-        9,
-        no_slower,
-        "cuda",
+        goals=no_slower,
         text="a + b",
-        arrays=(("x", "u1", shape),),
+        arrays=vectors("x", "u1", *shape),
         views=(("a", "x[..., 0]"), ("b", "x[..., 1]")),
         nbytes=4 * pixels,
     )
     yield ViewsCase(
         "gpu layouts",
         "images u1: (x - m) / s to f4",
-        9,
-        (Goal(reference="PyTorch", ratio=2), *no_slower),
-        "cuda",
+        goals=(Goal("PyTorch", 2), *no_slower),
         text="(x - m) / s",
-        arrays=(("p", "u1", shape), ("q", "f4", (3,)), ("t", "f4", (3,))),
+        arrays=vectors("p", "u1", *shape) + vectors("qt", "f4", 3),
         views=(("x", "p"), ("m", "q"), ("s", "t")),
         nbytes=15 * pixels,
     )
-    for name, text, peer in (
-        ("to planes", "xp.moveaxis(a, 3, 1)", "a.permute(0, 3, 1, 2).contiguous()"),
-        ("from planes", "xp.moveaxis(a, 1, 3)", "a.permute(0, 2, 3, 1).contiguous()"),
+    planes = (images, 3, *shape[1:3])
+    for name, given, text, permuted in (
+        ("to planes", shape, "xp.moveaxis(a, 3, 1)", "a.permute(0, 3, 1, 2)"),
+        ("from planes", planes, "xp.moveaxis(a, 1, 3)", "a.permute(0, 2, 3, 1)"),
     ):
-        given = shape if name == "to planes" else (images, 3, *shape[1:3])
-        axes = (3, 1) if name == "to planes" else (1, 3)
-        yield gpu_arrays.GpuCase(
+        yield GpuCase(
             "gpu layouts",
             f"images u1: {name}",
-            9,
-            no_slower,
-            "cuda",
+            goals=no_slower,
             statement=f"{text}.copy()",
-            peers=(("PyTorch", peer), ("CuPy", f"xp.ascontiguousarray({text})")),
-            arrays=(("a", "u1", given),),
-            expected=lambda a, axes=axes: np.moveaxis(a, *axes),
-            nbytes=6 * pixels,
+            peers=(
+                ("PyTorch", f"{permuted}.contiguous()"),
+                ("CuPy", f"xp.ascontiguousarray({text})"),
+            ),
+            arrays=vectors("a", "u1", *given),
         )
     rows = max(nbytes // (4 * 512 * 1024) // 2, 1)
-    yield gpu_arrays.GpuCase(
+    yield GpuCase(
         "gpu layouts",
         "x - mean(x, axis=-1) f4",
-        9,
-        no_slower,
-        "cuda",
+        goals=no_slower,
         statement="a - xp.mean(a, axis=-1, keepdims=True)",
         peers=(("PyTorch", "a - xp.mean(a, dim=-1, keepdim=True)"),),
-        arrays=(("a", "f4", (rows, 512, 1024)),),
+        arrays=vectors("a", "f4", rows, 512, 1024),
+        is_checked=False,
         nbytes=3 * rows * 512 * 1024 * 4,
     )
 

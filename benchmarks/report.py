@@ -286,6 +286,33 @@ def write_json(path: Path, head: dict[str, Any], rows: list[Row]) -> None:
 # ---- Pictures ------------------------------------------------------------------------------------
 
 
+def _plot_series(
+    axis: Any, series: dict[str, list[tuple[int, float]]], title: str, xlabel: str
+) -> None:
+    """Plots a line for us and for each peer, on logarithmic axes."""
+    for label, points in series.items():
+        is_ours = label.startswith(OURS)
+        axis.plot(
+            *zip(*sorted(points), strict=True),
+            marker="o",
+            markersize=3.5,
+            linewidth=2.2 if is_ours else 1.2,
+            linestyle="--" if "GPU" in label else "-",
+            zorder=3 if is_ours else 2,
+            label=label,
+        )
+    axis.set(xscale="log", yscale="log", title=title, xlabel=xlabel)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize="small")
+
+
+def _save(plt: Any, figure: Any, path: Path, dpi: int = 130) -> Path:
+    figure.tight_layout()
+    figure.savefig(path, dpi=dpi)
+    plt.close(figure)
+    return path
+
+
 def _plot_sizes(plt: Any, rows: list[Row], folder: Path, group: str, file: str) -> Path | None:
     """Bandwidth against size, for us and for each peer."""
     chosen = [row for row in rows if row.case.group == group and not row.error]
@@ -305,27 +332,10 @@ def _plot_sizes(plt: Any, rows: list[Row], folder: Path, group: str, file: str) 
             for name, times in row.times.items():
                 label = f"{name}, GPU there and back" if there_and_back else name
                 series.setdefault(label, []).append((facts["n"], row.nbytes / times.median / 1e9))
-        for label, points in series.items():
-            is_ours = label.startswith(OURS)
-            axis.plot(
-                *zip(*sorted(points), strict=True),
-                marker="o",
-                markersize=3.5,
-                linewidth=2.2 if is_ours else 1.2,
-                linestyle="--" if "GPU" in label else "-",
-                zorder=3 if is_ours else 2,
-                label=label,
-            )
-        axis.set(xscale="log", yscale="log", title=f"add, {type_}, out= given", xlabel="elements")
+        _plot_series(axis, series, f"add, {type_}, out= given", "elements")
         axis.set_xscale("log", base=2)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
     axes[0][0].set_ylabel("GB/s (two inputs read, one output written)")
-    figure.tight_layout()
-    path = folder / file
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-    return path
+    return _save(plt, figure, folder / file)
 
 
 def _plot_chains(plt: Any, rows: list[Row], folder: Path) -> Path | None:
@@ -345,31 +355,16 @@ def _plot_chains(plt: Any, rows: list[Row], folder: Path) -> Path | None:
                 for name, times in row.times.items():
                     points = series.setdefault(name, [])
                     points.append((facts["operations"], times.median * 1e3))
-        for name, points in series.items():
-            axis.plot(
-                *zip(*sorted(points), strict=True),
-                marker="o",
-                markersize=3.5,
-                linewidth=2.2 if name == OURS else 1.2,
-                zorder=3 if name == OURS else 2,
-                label=name,
-            )
         device, n = place
         where = "arrays on the GPU" if device == "cuda" else "CPU"
-        axis.set(xscale="log", yscale="log", title=f"{n:,} f64, {where}")
-        axis.set(xlabel="operations in the expression", ylabel="ms")
+        _plot_series(axis, series, f"{n:,} f64, {where}", "operations in the expression")
+        axis.set_ylabel("ms")
         counts = sorted({row.case.facts()["operations"] for row in chosen})
         axis.set_xticks(counts, map(str, counts))
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
-    figure.tight_layout()
-    path = folder / "chains.png"
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-    return path
+    return _save(plt, figure, folder / "chains.png")
 
 
 def _plot_ratios(plt: Any, rows: list[Row], folder: Path) -> Path | None:
@@ -396,11 +391,7 @@ def _plot_ratios(plt: Any, rows: list[Row], folder: Path) -> Path | None:
         axis.set_title(f"{device}, n = {n}, {output}: times as fast as NumPy")
         bar = figure.colorbar(image, ax=axis, ticks=[-3, -2, -1, 0, 1, 2, 3])
         bar.ax.set_yticklabels(["1/8", "1/4", "1/2", "1", "2", "4", "8"])
-    figure.tight_layout()
-    path = folder / "ratios.png"
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return _save(plt, figure, folder / "ratios.png", 110)
 
 
 def write_plots(folder: Path, rows: list[Row]) -> list[Path]:

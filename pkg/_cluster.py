@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ._inputs import Input, open_input
+from ._inputs import AnyInput, open_input
 from ._outputs import Failure
 from ._pieces import region
-from ._stores import Shape, StoreInput, open_array
+from ._stores import Shape, open_array
 from .expressions.expression import of_text
 
 #: Seconds to wait for a scheduler's answer, and for running tasks after an interruption.
@@ -47,7 +47,7 @@ def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
         operands: list[Any] = []
         for x in work.operands:
             if isinstance(x, str):
-                file: Input | StoreInput = files.enter_context(contextlib.closing(open_input(x)))
+                file: AnyInput = files.enter_context(contextlib.closing(open_input(x)))
                 file.arrange(work.ndim, False)
                 operands.append(file.part(begin, piece))
             else:

@@ -28,14 +28,14 @@ import numpy as np
 from . import core
 from ._cluster import Work, run_on_workers
 from ._convert import convert
-from ._inputs import Input, open_input
+from ._inputs import AnyInput, Input, open_input
 from ._operands import broadcast_shapes, is_number
 from ._outputs import Failure, Output, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
-from ._stores import StoreInput, ZarrOutput, file_of, open_output, place_of
+from ._stores import ZarrOutput, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
-from .expressions.expression import of_graph
+from .expressions.expression import CASTINGS, of_graph
 from .expressions.graph import REDUCTIONS, Graph
 from .expressions.parsing import FUNCTIONS
 
@@ -209,7 +209,7 @@ def _number(text: str) -> int | float | complex | None:
 
 
 @contextlib.contextmanager
-def guarded_maps(files: Sequence[Input | StoreInput]) -> Iterator[None]:
+def guarded_maps(files: Sequence[AnyInput]) -> Iterator[None]:
     """Ends the process with a message and status 1 if it cannot read a memory map.
 
     The system sends SIGBUS to the thread that reads beyond the end of a truncated file, or from a
@@ -220,7 +220,8 @@ def guarded_maps(files: Sequence[Input | StoreInput]) -> Iterator[None]:
 
     def end(number: int) -> None:
         first.acquire()  # another thread that comes here waits for the end
-        failures = [file.truncation() for file in files if file.is_truncated()]
+        inputs = (file for file in files if isinstance(file, Input))
+        failures = [file.truncation() for file in inputs if file.is_truncated()]
         names = ", ".join(file.path for file in files)
         _say(f"error: {failures[0] if failures else f'cannot read {names}: the disk failed'}")
         os._exit(1)
@@ -317,7 +318,7 @@ class Evaluation:
         return self.expression(*self._parts(part), **more)
 
     def _parts(self, part: Callable[[Any], Any]) -> list[Any]:
-        return [part(x) if isinstance(x, Input | StoreInput) else x for x in self.operands]
+        return [part(x) if isinstance(x, AnyInput) else x for x in self.operands]
 
     def _describe(self) -> tuple[np.dtype[Any], int]:
         """Returns the type of the result and the number of its dimensions.
@@ -341,20 +342,14 @@ class Evaluation:
             print(self._whole()[()])
             return
         path, is_overwriting = self.options.output, self.options.overwrite
-        place = place_of(path)
-        output: Any
-        if place is None:
-            taken = {name: file_of(file) for name, file in self.files.items()}
-            output = Output(path, is_overwriting, taken)
-        else:
-            output = open_output(path, place, is_overwriting, self.files, self.signals.deferred)
+        output = open_output(path, is_overwriting, self.files, self.signals.deferred)
         with output:
             if self.is_reduction:
                 self._store(self._whole(), output)
             elif self.options.scheduler is not None:
                 self._map_on_workers(output)
             else:
-                self._map(output, place is None)
+                self._map(output)
             output.commit(self.signals.held)
 
     def _whole(self) -> np.ndarray[Any, Any]:
@@ -379,15 +374,16 @@ class Evaluation:
     def _chunks(self) -> tuple[int, ...] | None:
         """Returns the chunks of the first file in chunks that has the shape of the result."""
         for file in self.files.values():
-            if isinstance(file, StoreInput) and file.chunks and file.shape == self.shape:
+            if file.chunks and file.shape == self.shape:
                 return file.chunks
         return None
 
-    def _map(self, output: Any, is_npy: bool) -> None:
+    def _map(self, output: Any) -> None:
         """Computes pieces, of whole chunks if there are any, and lets the output write them.
 
         Files in Fortran order are transposed first, and so is the result.
         """
+        is_npy = isinstance(output, Output)
         is_fortran = is_npy and self._is_fortran()
         shape = self.shape[::-1] if is_fortran else self.shape
         is_mixed = self._arrange(is_fortran)
@@ -409,8 +405,7 @@ class Evaluation:
         work = Work(
             text=self.options.words[0].strip(),
             operands=[
-                os.path.abspath(x.path) if isinstance(x, Input | StoreInput) else x
-                for x in self.operands
+                os.path.abspath(x.path) if isinstance(x, AnyInput) else x for x in self.operands
             ],
             ndim=len(self.shape),
             output=output.location(),
@@ -427,7 +422,8 @@ class Evaluation:
         is_mixed = not all(file.is_c_contiguous for file in files)
         if is_mixed:
             for file in files:
-                file.read_in_runs()
+                if isinstance(file, Input):
+                    file.read_in_runs()
         return is_mixed
 
     @contextlib.contextmanager
@@ -457,7 +453,7 @@ class Evaluation:
 
     def _is_fortran(self) -> bool:
         """Tells whether the files that have all dimensions are all in Fortran order."""
-        full = [file for file in self.files.values() if file.ndim == len(self.shape)]
+        full = [file for file in self.files.values() if len(file.shape) == len(self.shape)]
         return (
             bool(full)
             and all(x.is_f_contiguous for x in full)
@@ -534,7 +530,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--casting",
-        choices=["no", "equiv", "safe", "same_kind", "unsafe"],
+        choices=CASTINGS,
         default="same_kind",
         help="what --dtype may do, as in NumPy; default: same_kind",
     )

@@ -52,35 +52,24 @@ def _open(path: str) -> np.memmap[Any, Any]:
 class Input:
     """The array in a file: a memory map for reductions, and reads of parts for the rest."""
 
+    chunks = None
+
     def __init__(self, path: str) -> None:
         self.path = path
         memory = _open(path)
         #: The beginning and the end of the array in the file.
         self._start = memory.offset
         self._end = memory.offset + memory.nbytes
-        self.array = np.asarray(memory)
+        self._set(np.asarray(memory))
         self._file = open(path, "rb", buffering=0)
         self._buffer = np.empty(0, np.uint8)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.array.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    @property
-    def is_c_contiguous(self) -> bool:
-        return self.array.flags.c_contiguous
-
-    @property
-    def is_f_contiguous(self) -> bool:
-        return self.array.flags.f_contiguous
+    def _set(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        self.shape: tuple[int, ...] = array.shape
+        self.dtype: np.dtype[Any] = array.dtype
+        self.is_c_contiguous = array.flags.c_contiguous
+        self.is_f_contiguous = array.flags.f_contiguous
 
     def whole(self) -> np.ndarray[Any, Any]:
         """Returns all of the array, as a memory map."""
@@ -92,7 +81,7 @@ class Input:
     def arrange(self, ndim: int, is_transposed: bool) -> None:
         """Gives the array `ndim` dimensions, the new ones first; then reverses them if asked."""
         array = self.array.reshape((1,) * (ndim - self.array.ndim) + self.array.shape)
-        self.array = array.T if is_transposed else array
+        self._set(array.T if is_transposed else array)
 
     def read_in_runs(self) -> None:
         """Tells the system not to read ahead of `part`."""
@@ -100,14 +89,13 @@ class Input:
 
     def part(self, begin: tuple[int, ...], piece: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """Reads the part for a piece of the result; the next call overwrites it."""
-        shape = self.array.shape
+        shape, dtype = self.shape, self.dtype
         begin = tuple(0 if n == 1 else i for i, n in zip(begin, shape, strict=True))
         piece = tuple(1 if n == 1 else k for k, n in zip(piece, shape, strict=True))
-        dtype = self.array.dtype
         nbytes = math.prod(piece) * dtype.itemsize
         if self._buffer.nbytes < nbytes:
             self._buffer = np.empty(nbytes, np.uint8)
-        turn = 1 if self.array.flags.c_contiguous else -1
+        turn = 1 if self.is_c_contiguous else -1
         at = 0
         for offset, length in runs(shape[::turn], begin[::turn], piece[::turn]):
             end = at + length * dtype.itemsize
@@ -135,7 +123,11 @@ class Input:
         return Failure(f"cannot read {self.path}: it was truncated while it was read")
 
 
-def open_input(path: str) -> Input | StoreInput:
+#: An input of any format.
+AnyInput = Input | StoreInput
+
+
+def open_input(path: str) -> AnyInput:
     """Opens a file, of whatever format."""
     place = None if os.path.isfile(path) and path.endswith(".npy") else place_of(path)
     return Input(path) if place is None else StoreInput(path, place)

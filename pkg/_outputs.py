@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from ._pieces import pieces
 
-_File = TypeVar("_File", bound="WholeFile")
+_Target = TypeVar("_Target", bound="Target")
 
 #: A context manager in which no signal ends the work.
 Held = Callable[[], contextlib.AbstractContextManager[None]]
@@ -68,20 +68,48 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(file)
 
 
+def synchronize(path: Path) -> None:
+    """Waits until a file or a folder is on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
 # ---- Whole files ---------------------------------------------------------------------------------
 
 
-class WholeFile:
-    """A file that gets its name when `commit` is called, and not before.
+class Target:
+    """What gets its name when `commit` is called, and not before: a file or a folder."""
+
+    def __init__(self, path: str, is_overwriting: bool, target: Path, folder: Path) -> None:
+        self.path, self.is_overwriting = path, is_overwriting
+        self._target = target
+        self._temporary = folder / f".pkg-eval-{secrets.token_hex(8)}.tmp"
+
+    def unwritable(self, why: object) -> Failure:
+        return Failure(f"cannot write {self.path}: {why}")
+
+    def _existing(self) -> Failure:
+        return Failure(f"{self.path} exists; --overwrite replaces it")
+
+    def _is_input(self, name: str) -> Failure:
+        return Failure(f"the output {self.path} is the input {name}: name another")
+
+    def __enter__(self: _Target) -> _Target:
+        return self
+
+
+class WholeFile(Target):
+    """A file.
 
     `taken` are the files of the inputs, by the names of these.
     """
 
     def __init__(self, path: str, is_overwriting: bool, taken: Mapping[str, str]) -> None:
-        self.path, self.is_overwriting = path, is_overwriting
-        # A link stays one, and what it points to is replaced.
-        self._target = Path(os.path.realpath(path))
-        self._temporary = self._target.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
+        target = Path(os.path.realpath(path))  # a link stays one, and what it points to is replaced
+        super().__init__(path, is_overwriting, target, target.parent)
         self._file = -1
         self._nbytes = 0
         self._check(taken)
@@ -89,32 +117,29 @@ class WholeFile:
     def _check(self, taken: Mapping[str, str]) -> None:
         """Checks what can be checked before the computation."""
         if self.path.endswith("/"):
-            raise Failure(f"cannot write {self.path}: it names a folder")
+            raise self.unwritable("it names a folder")
         try:
             if self._target.exists():
                 for name, path in taken.items():
                     if os.path.samefile(path, self._target):
-                        raise Failure(f"the output {self.path} is the input {name}: name another")
+                        raise self._is_input(name)
                 if not self._target.is_file():
-                    raise Failure(f"cannot write {self.path}: it is not a regular file")
+                    raise self.unwritable("it is not a regular file")
             elif not self._target.parent.is_dir():
-                raise Failure(f"cannot write {self.path}: no folder {self._target.parent}")
+                raise self.unwritable(f"no folder {self._target.parent}")
         except OSError as error:
             raise self._failure(error) from None
         if not self.is_overwriting and os.path.lexists(self._target):
             raise self._existing()
 
-    def _existing(self) -> Failure:
-        return Failure(f"{self.path} exists; --overwrite replaces it")
-
     def _failure(self, error: OSError, nbytes: int = 0) -> Failure:
-        text = f"cannot write {self.path}: {reason(error)}"
+        text = reason(error)
         if error.errno == errno.ENOSPC and nbytes:
             free = shutil.disk_usage(self._target.parent).free
             text += f" ({size_text(nbytes)} are needed, {size_text(free)} are free)"
         elif error.errno == errno.EFBIG and nbytes:
             text += f" ({size_text(nbytes)}; see ulimit -f, and the file system's limit)"
-        return Failure(text)
+        return self.unwritable(text)
 
     def _open(self) -> None:
         """Creates the temporary file."""
@@ -139,10 +164,9 @@ class WholeFile:
             try:
                 os.fchown(self._file, replaced.st_uid, replaced.st_gid)
             except OSError as error:
-                raise Failure(
-                    f"cannot write {self.path}: it belongs to user {replaced.st_uid} and group"
-                    f" {replaced.st_gid}, which could not be kept ({reason(error)}); remove it, or"
-                    " name another output"
+                raise self.unwritable(
+                    f"it belongs to user {replaced.st_uid} and group {replaced.st_gid}, which could"
+                    f" not be kept ({reason(error)}); remove it, or name another output"
                 ) from None
         os.fchmod(self._file, stat.S_IMODE(replaced.st_mode))
 
@@ -167,11 +191,7 @@ class WholeFile:
         # From here on the output is there, whatever happens.
         with held():
             try:
-                folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+                synchronize(self._target.parent)
             except OSError as error:
                 warnings.warn(
                     f"{self.path} is complete, but its name may not be on the disk yet:"
@@ -179,9 +199,6 @@ class WholeFile:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-
-    def __enter__(self: _File) -> _File:
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._temporary != self._target:

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import secrets
 import shutil
 import tempfile
 import warnings
@@ -21,7 +20,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._outputs import Failure, Held, WholeFile, locked, reason, size_text, usage
+from ._outputs import (
+    Failure,
+    Held,
+    Output,
+    Target,
+    WholeFile,
+    locked,
+    reason,
+    size_text,
+    synchronize,
+    usage,
+)
 from ._pieces import piece_shape, pieces, region, whole_chunks
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions.datasets import chunk_of, part_of
@@ -171,7 +181,6 @@ class StoreInput:
             self.data = _open(path, place, opened)
             self._closing = opened.pop_all()
         self.shape: Shape = tuple(self.data.shape)
-        self.ndim = len(self.shape)
         self.dtype = np.dtype(self.data.dtype)
         # Chunks of an array that may grow can be larger than it is.
         chunk: Shape | None = chunk_of(self.data)
@@ -186,10 +195,7 @@ class StoreInput:
 
     def arrange(self, ndim: int, is_transposed: bool) -> None:
         """Gives the array `ndim` dimensions, the new ones first."""
-        self._missing = ndim - self.ndim
-
-    def read_in_runs(self) -> None:
-        pass
+        self._missing = ndim - len(self.shape)
 
     def part(self, begin: Sequence[int], piece: Sequence[int]) -> np.ndarray[Any, Any]:
         """Reads the part for a piece of the result."""
@@ -217,12 +223,6 @@ class StoreInput:
             result[region(begin, piece)] = self.part(begin, piece)
         return np.asarray(result)
 
-    def is_truncated(self) -> bool:
-        return False
-
-    def truncation(self) -> Failure:
-        return Failure(f"cannot read {self.path}")
-
 
 def file_of(x: Any) -> str:
     """Returns the path of the file in which an input lies."""
@@ -240,12 +240,8 @@ def _like(kind: str, inputs: Mapping[str, Any], shape: Shape) -> Any:
     return None
 
 
-def _cannot_write(path: str, error: BaseException) -> Failure:
-    return Failure(f"cannot write {path}: {_text(error)}")
-
-
 def _fill(
-    path: str,
+    output: Target,
     data: Any,
     step: Shape,
     compute: Callable[[Shape, Shape], Any],
@@ -258,7 +254,7 @@ def _fill(
             with writing():
                 data[region(begin, part.shape)] = part
         except _ERRORS as error:
-            raise _cannot_write(path, error) from None
+            raise output.unwritable(_text(error)) from None
 
 
 def _version(path: Path) -> tuple[int, ...] | None:
@@ -290,7 +286,8 @@ class HDF5Output(WholeFile):
         for name, x in inputs.items():
             if isinstance(x, StoreInput) and x.place.inner == place.inner:
                 if os.path.exists(place.file) and os.path.samefile(x.place.file, place.file):
-                    raise Failure(f"the output {path} is the input {name}: name another")
+                    self.path = path
+                    raise self._is_input(name)
         # A dataset may be added to a file; `_check_inner` knows whether it is there.
         super().__init__(place.file, True, taken)
         self.path = path
@@ -304,11 +301,11 @@ class HDF5Output(WholeFile):
                 if self.place.inner in file:
                     found = file[self.place.inner]
                     if not hasattr(found, "shape"):
-                        raise Failure(f"cannot write {self.path}: it is a {_kind_of(found)}")
+                        raise self.unwritable(f"it is a {_kind_of(found)}")
                     if not self._is_replacing:
                         raise self._existing()
         except OSError as error:
-            raise _cannot_write(self.path, error) from None
+            raise self.unwritable(_text(error)) from None
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the dataset in the temporary file."""
@@ -325,24 +322,23 @@ class HDF5Output(WholeFile):
                 chunks = None  # HDF5 has none of this shape
             self._data = self._h5.create_dataset(self.place.inner, shape, dtype, chunks=chunks)
         except _ERRORS as error:
-            raise _cannot_write(self.path, error) from None
+            raise self.unwritable(_text(error)) from None
 
     def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
         """Computes and writes the array, piece by piece."""
-        _fill(self.path, self._data, step, compute, contextlib.nullcontext)
+        _fill(self, self._data, step, compute, contextlib.nullcontext)
 
     def _check_again(self) -> None:
         if _version(self._target) != self._copied:
-            raise Failure(
-                f"cannot write {self.path}: {self.place.file} has changed since it was copied; run"
-                " the command again"
+            raise self.unwritable(
+                f"{self.place.file} has changed since it was copied; run the command again"
             )
 
     def commit(self, held: Held) -> None:
         try:
             self._h5.close()
         except _ERRORS as error:
-            raise _cannot_write(self.path, error) from None
+            raise self.unwritable(_text(error)) from None
         with locked(self._target.parent):  # nobody replaces the file after `_check_again`
             super().commit(held)
 
@@ -396,9 +392,8 @@ class NetcdfOutput(WholeFile):
         self._shape, self._dtype = shape, dtype
         self._like = _like("netCDF", self._inputs, shape)
         if self._like is not None and self.place.inner in self._like.variable.coords:
-            raise Failure(
-                f"cannot write {self.path}: {self.place.inner} is a coordinate of the result; give"
-                " the variable another name"
+            raise self.unwritable(
+                f"{self.place.inner} is a coordinate of the result; give the variable another name"
             )
         self._nbytes = math.prod(shape) * dtype.itemsize
         try:
@@ -433,7 +428,7 @@ class NetcdfOutput(WholeFile):
         except _ERRORS as error:
             if error is computed.error:
                 raise
-            raise _cannot_write(self.path, error) from None
+            raise self.unwritable(_text(error)) from None
 
 
 def _is_array_of_zarr(folder: Path) -> bool:
@@ -462,8 +457,8 @@ def _named_dimensions(zarr_format: int, like: Any) -> dict[str, Any]:
     return {"dimension_names": names}
 
 
-class ZarrOutput:
-    """An array of Zarr: a folder that gets its name when `commit` is called, and not before.
+class ZarrOutput(Target):
+    """An array of Zarr: a folder.
 
     If the array is to lie in groups that do not exist, the outermost of them is that folder.
     """
@@ -477,20 +472,19 @@ class ZarrOutput:
         deferred: Held,
     ) -> None:
         self._library = _library("write", path, place)
-        self.path, self.is_overwriting, self._deferred = path, is_overwriting, deferred
-        self._inputs = inputs
+        self._deferred, self._inputs = deferred, inputs
         self._store = Path(os.path.realpath(place.file))
         parts = [part for part in place.inner.split("/") if part]
         folders = [self._store.joinpath(*parts[:k]) for k in range(len(parts) + 1)]
         missing = [k for k, folder in enumerate(folders) if not os.path.lexists(folder)]
         level = missing[0] if missing else len(parts)
-        self._target, self._rest = folders[level], parts[level:]
-        self._temporary = self._store.parent / f".pkg-eval-{secrets.token_hex(8)}.tmp"
+        super().__init__(path, is_overwriting, folders[level], self._store.parent)
+        self._rest = parts[level:]
         self._check(folders[:level])
 
     def _check(self, parents: list[Path]) -> None:
         if not self._store.parent.is_dir():
-            raise Failure(f"cannot write {self.path}: no folder {self._store.parent}")
+            raise self.unwritable(f"no folder {self._store.parent}")
         self._format = self._library.config.get("default_zarr_format")
         for folder in parents:
             self._format = self._format_of(folder)
@@ -499,21 +493,20 @@ class ZarrOutput:
         for name, x in self._inputs.items():
             inner = x.place.inner if isinstance(x, StoreInput) else ""
             if Path(os.path.realpath(Path(file_of(x), inner))) == self._target:
-                raise Failure(f"the output {self.path} is the input {name}: name another")
+                raise self._is_input(name)
         if not self.is_overwriting:
-            raise Failure(f"{self.path} exists; --overwrite replaces it")
+            raise self._existing()
         self._check_replaced()
 
     def _check_replaced(self) -> None:
         if not self._target.is_dir() or not _is_array_of_zarr(self._target):
-            raise Failure(f"cannot write {self.path}: it exists, and is not an array of Zarr")
+            raise self.unwritable("it exists, and is not an array of Zarr")
 
     def _format_of(self, group: Path) -> int:
         try:
             zarr_format: int = self._library.open_group(str(group), mode="r").metadata.zarr_format
         except _ERRORS as error:
-            text = f"{group} is not a group of Zarr ({_text(error)})"
-            raise Failure(f"cannot write {self.path}: {text}") from None
+            raise self.unwritable(f"{group} is not a group of Zarr ({_text(error)})") from None
         return zarr_format
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
@@ -527,7 +520,7 @@ class ZarrOutput:
             with self._deferred():  # as in `fill`
                 self._array = self._create(described)
         except _ERRORS as error:
-            raise _cannot_write(self.path, error) from None
+            raise self.unwritable(_text(error)) from None
 
     def _create(self, described: dict[str, Any]) -> Any:
         folder = str(self._temporary)
@@ -543,22 +536,22 @@ class ZarrOutput:
     def fill(self, step: Shape, compute: Callable[[Shape, Shape], Any]) -> None:
         """Computes and writes the array, piece by piece."""
         # Zarr's own threads go on writing when a signal ends the call.
-        _fill(self.path, self._array, step, compute, self._deferred)
+        _fill(self, self._array, step, compute, self._deferred)
 
     def commit(self, held: Held) -> None:
         """Waits until the files are on the disk, and gives the folder its name."""
         try:
             for folder, _, names in os.walk(self._temporary):
                 for name in [*names, "."]:
-                    _synchronize(os.path.join(folder, name))
+                    synchronize(Path(folder, name))
             # Two runs at once would each write consolidated metadata without the other's array.
             with locked(self._store.parent), held():
                 self._rename()
-                _synchronize(str(self._target.parent))
+                synchronize(self._target.parent)
         except FileExistsError:
-            raise Failure(f"{self.path} exists; --overwrite replaces it") from None
+            raise self._existing() from None
         except OSError as error:
-            raise _cannot_write(self.path, error) from None
+            raise self.unwritable(_text(error)) from None
 
     def _rename(self) -> None:
         """Moves the folder to its name; a folder without anything in it may be there."""
@@ -566,7 +559,7 @@ class ZarrOutput:
         while rest and self._target.is_dir():  # another run has made this group since `_check`
             if self._format_of(self._target) != self._format:
                 text = f"{self._target} is now a group of Zarr of another format"
-                raise Failure(f"cannot write {self.path}: {text}; run the command again")
+                raise self.unwritable(f"{text}; run the command again")
             source, self._target, rest = source / rest[0], self._target / rest[0], rest[1:]
         old = self._temporary.with_suffix(".old.tmp")
         is_replacing = self.is_overwriting and self._target.is_dir()
@@ -595,20 +588,8 @@ class ZarrOutput:
                     warnings.simplefilter("ignore")  # of Zarr 3, whose specification lacks them
                     self._library.consolidate_metadata(str(folder))
 
-    def __enter__(self) -> ZarrOutput:
-        return self
-
     def __exit__(self, *exc_info: object) -> None:
         shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-def _synchronize(path: str) -> None:
-    """Waits until a file or a folder is on the disk."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def open_array(folder: str, inner: str) -> Any:
@@ -618,13 +599,14 @@ def open_array(folder: str, inner: str) -> Any:
     return array[inner] if inner else array
 
 
-def open_output(
-    path: str, place: Place, is_overwriting: bool, inputs: Mapping[str, Any], deferred: Held
-) -> HDF5Output | NetcdfOutput | ZarrOutput:
-    """Returns the output that a place names; Failure where it cannot be written.
+def open_output(path: str, is_overwriting: bool, inputs: Mapping[str, Any], deferred: Held) -> Any:
+    """Returns the output that a path names; Failure where it cannot be written.
 
     Within `deferred` signals wait.
     """
+    place = place_of(path)
+    if place is None:
+        return Output(path, is_overwriting, {name: file_of(x) for name, x in inputs.items()})
     if place.kind == "Zarr":
         return ZarrOutput(path, place, is_overwriting, inputs, deferred)
     kind = HDF5Output if place.kind == "HDF5" else NetcdfOutput

@@ -56,13 +56,6 @@ _LITERAL = re.compile(
 _FORBIDDEN = re.compile(r"[;:\[]|(?<!\w)__\w+__(?!\w)|\.\s*(?!(real|imag)\b)\w")
 
 
-def _is_sanitizing(sanitize: bool | None) -> bool:
-    """Returns `sanitize`, or for None what the environment says, as numexpr does."""
-    if sanitize is None:
-        return os.environ.get("NUMEXPR_SANITIZE", "1") != "0"
-    return sanitize
-
-
 @lru_cache(maxsize=256)
 def _check_text(text: str) -> None:
     """Raises ValueError for what numexpr's `sanitize` refuses.
@@ -89,7 +82,9 @@ def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: An
             raise ValueError(
                 f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
             )
-    if _is_sanitizing(sanitize):
+    if sanitize is None:
+        sanitize = os.environ.get("NUMEXPR_SANITIZE", "1") != "0"
+    if sanitize:
         _check_text(text)
     return of_text(text)
 

@@ -218,6 +218,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def quiet() -> Iterator[None]:
     """For values that overflow and the like, where the warnings are not the subject."""
     with np.errstate(all="ignore"):

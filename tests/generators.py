@@ -82,9 +82,14 @@ def values(dtype: np.dtype[Any], n: int, seed: int = 0) -> Array:
     return np.asarray(np.choose(rng.integers(0, 3, n), [bits, everyday, special]), dtype)
 
 
-def moderate(dtype: np.dtype[Any], n: int, seed: int = 0) -> Array:
-    """n finite values of everyday size, not 0: their quotients and squares are normal numbers."""
+def moderate(dtype: np.dtype[Any], n: int = 12, seed: int = 0) -> Array:
+    """n finite values of everyday size, not 0: their quotients and squares are normal numbers.
+
+    Bools are of both values.
+    """
     dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return np.arange(n) % (2 + seed) == 0
     rng = np.random.default_rng((seed, n, 1))
     if dtype.kind in "iu":
         return rng.integers(1, 100, n).astype(dtype) * rng.choice(

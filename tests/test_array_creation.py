@@ -14,6 +14,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import assert_array
 
 import pkg as pcd
 
@@ -21,11 +22,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 
 DTYPES = [np.dtype(bool), *cases.DTYPES]
 SHAPES = [(), (0,), (1,), (5,), (3, 0, 2), (2, 3), (4, 1, 3), (1,) * 64]
-
-
-def _same(array: Any, wanted: Any, note: str = "") -> None:
-    assert isinstance(array, pcd.Array), f"{type(array)}, not an Array {note}"
-    oracle.assert_same(pcd.asnumpy(array), wanted, note)
 
 
 # ---- From what is there --------------------------------------------------------------------------
@@ -42,7 +38,7 @@ def test_asarray_of_numpy(dtype: np.dtype, layout: str) -> None:
         host = generators.laid_out(data, layout)
         x = pcd.asarray(host, device="cuda")
         data = np.array(host).astype(dtype)
-        _same(x, data, layout)
+        assert_array(x, data, layout)
         assert x.device == "cuda:0" and x.dtype == dtype
         out = generators.poisoned(shape, dtype)
         assert pcd.asnumpy(x, out=out) is out
@@ -61,10 +57,10 @@ def test_asarray_converts(dtype: np.dtype, to: np.dtype) -> None:
     if dtype.kind in "fc" and to.kind == "u":
         data = abs(data)
     host = data.astype(to)
-    _same(pcd.asarray(data, to, "cuda"), host)
+    assert_array(pcd.asarray(data, to, "cuda"), host)
     x = pcd.asarray(data, device="cuda")
     for converted in (x.astype(to), pcd.astype(x, to), pcd.asarray(x, to)):
-        _same(converted, host)
+        assert_array(converted, host)
     if np.can_cast(dtype, to, "same_kind"):
         out = generators.poisoned(20, to)
         assert pcd.asnumpy(x, out=out) is out
@@ -83,9 +79,9 @@ def test_asarray_converts(dtype: np.dtype, to: np.dtype) -> None:
     ids=repr,
 )  # fmt: skip
 def test_asarray_of_numbers_and_lists(obj: Any) -> None:
-    _same(pcd.asarray(obj, device="cuda"), np.asarray(obj))
+    assert_array(pcd.asarray(obj, device="cuda"), np.asarray(obj))
     with pcd.default_device("cuda"):
-        _same(pcd.asarray(obj), np.asarray(obj))
+        assert_array(pcd.asarray(obj), np.asarray(obj))
     on_cpu = pcd.asarray(obj, device="cpu")
     assert type(on_cpu) is np.ndarray
     oracle.assert_same(on_cpu, np.asarray(obj))
@@ -120,7 +116,7 @@ def test_asarray_of_an_array() -> None:
     assert pcd.asarray(x, "f8", copy=False) is x
     assert pcd.asarray(x, copy=True)._pointer != x._pointer
     converted = pcd.asarray(x, "f4", copy=True)
-    _same(converted, np.array([1.5, 2.5], "f4"))
+    assert_array(converted, np.array([1.5, 2.5], "f4"))
     wide = np.arange(6.0).reshape(2, 3)
     for no in (False, np.False_, 0):  # as NumPy's `copy` takes them
         for call in (
@@ -145,7 +141,7 @@ def test_asarray_of_an_array() -> None:
 def test_byte_order() -> None:
     x = pcd.asarray(np.array([1, 2], ">i4"), device="cuda")
     assert x.dtype == np.dtype("i4") and x.tolist() == [1, 2]
-    _same(pcd.asarray([1, 2], ">f8", "cuda"), np.array([1.0, 2.0]))
+    assert_array(pcd.asarray([1, 2], ">f8", "cuda"), np.array([1.0, 2.0]))
     out = np.empty(2, ">i4")
     assert pcd.asnumpy(x, out=out) is out and out.tolist() == [1, 2]
 
@@ -160,10 +156,10 @@ def test_filled(dtype: np.dtype, shape: tuple[int, ...]) -> None:
         for name in ("zeros", "ones"):
             x = getattr(pcd, name)(shape, dtype, "cuda", order=order)
             wanted = getattr(np, name)(shape, dtype, order)
-            _same(x, wanted)
+            assert_array(x, wanted)
             assert x.flags[f"{order}_CONTIGUOUS"]
         x = pcd.full(shape, 3, dtype, "cuda", order=order)
-        _same(x, np.full(shape, 3, dtype, order))
+        assert_array(x, np.full(shape, 3, dtype, order))
         x = pcd.empty(shape, dtype, "cuda", order=order)
         assert (x.shape, x.dtype, x.ndim) == (shape, dtype, len(shape))
         assert x.flags[f"{order}_CONTIGUOUS"] and x.flags["WRITEABLE"]
@@ -175,20 +171,20 @@ def test_default_types() -> None:
     for name in ("zeros", "ones", "empty"):
         assert getattr(pcd, name)(3, device="cuda").dtype == np.float64
     for value in (True, 2, 2.5, 1j, np.float32(3), np.array(3, "i2")):
-        _same(pcd.full(4, value, device="cuda"), np.full(4, value))
-    _same(pcd.full(2, pcd.asarray(2.5, device="cuda"), device="cuda"), np.full(2, 2.5))
+        assert_array(pcd.full(4, value, device="cuda"), np.full(4, value))
+    assert_array(pcd.full(2, pcd.asarray(2.5, device="cuda"), device="cuda"), np.full(2, 2.5))
 
 
 def test_the_other_byte_order() -> None:
     """Of numbers without axes, and of types: a GPU has the elements in its own."""
     three, x = np.array(3, ">i2"), pcd.arange(6, device="cuda")
-    _same(pcd.full(4, three, device="cuda"), np.full(4, 3, "i2"))
-    _same(pcd.full_like(x, three), np.full(6, 3))
-    _same(pcd.full_like(np.zeros(2, ">i4"), 1, device="cuda"), np.ones(2, "i4"))
-    _same(pcd.zeros(2, ">f4", "cuda"), np.zeros(2, "f4"))
-    _same(pcd.where(three, x, 7), np.arange(6))
-    _same(pcd.clip(x, np.array(1, ">i8"), three.astype(">i8")), np.arange(6).clip(1, 3))
-    _same(pcd.clip(x, three.astype(">i8"), None), np.arange(6).clip(3, None))
+    assert_array(pcd.full(4, three, device="cuda"), np.full(4, 3, "i2"))
+    assert_array(pcd.full_like(x, three), np.full(6, 3))
+    assert_array(pcd.full_like(np.zeros(2, ">i4"), 1, device="cuda"), np.ones(2, "i4"))
+    assert_array(pcd.zeros(2, ">f4", "cuda"), np.zeros(2, "f4"))
+    assert_array(pcd.where(three, x, 7), np.arange(6))
+    assert_array(pcd.clip(x, np.array(1, ">i8"), three.astype(">i8")), np.arange(6).clip(1, 3))
+    assert_array(pcd.clip(x, three.astype(">i8"), None), np.arange(6).clip(3, None))
 
 
 def test_making_that_fails() -> None:
@@ -218,15 +214,15 @@ def test_like(dtype: np.dtype) -> None:
     for host in (np.ones((2, 3), dtype), np.ones((2, 3), dtype, "F"), np.ones((), dtype)):
         x = pcd.asarray(host, device="cuda")
         for name in ("zeros_like", "ones_like"):
-            _same(getattr(pcd, name)(x), getattr(np, name)(host))
+            assert_array(getattr(pcd, name)(x), getattr(np, name)(host))
             assert getattr(pcd, name)(x).strides == getattr(np, name)(host).strides
-            _same(getattr(pcd, name)(host, device="cuda"), getattr(np, name)(host))
+            assert_array(getattr(pcd, name)(host, device="cuda"), getattr(np, name)(host))
             assert type(getattr(pcd, name)(x, device="cpu")) is np.ndarray
             assert type(getattr(pcd, name)(host)) is np.ndarray
-            _same(
+            assert_array(
                 getattr(pcd, name)(x, "f4", shape=(4,)), getattr(np, name)(host, "f4", shape=(4,))
             )
-        _same(pcd.full_like(x, 2), np.full_like(host, 2))
+        assert_array(pcd.full_like(x, 2), np.full_like(host, 2))
         like = pcd.empty_like(x)
         assert (like.shape, like.dtype, like.strides) == (x.shape, x.dtype, x.strides)
 
@@ -243,10 +239,12 @@ NUMERIC = [dtype for dtype in DTYPES if dtype.kind in "iuf"]
     ids=str,
 )  # fmt: skip
 def test_arange(args: tuple[Any, ...]) -> None:
-    _same(pcd.arange(*args, device="cuda"), np.arange(*args))
+    assert_array(pcd.arange(*args, device="cuda"), np.arange(*args))
     for dtype in ("f8", "f4", "i8", "f2"):
         if max(abs(x) for x in args) < (1000 if dtype == "f2" else 1e7):
-            _same(pcd.arange(*args, dtype=dtype, device="cuda"), np.arange(*args, dtype=dtype))
+            assert_array(
+                pcd.arange(*args, dtype=dtype, device="cuda"), np.arange(*args, dtype=dtype)
+            )
 
 
 @cases.each_dtype(NUMERIC)
@@ -254,10 +252,10 @@ def test_arange_of_each_type(dtype: np.dtype) -> None:
     for args in ((0, 100), (3, 90, 7), (100, 0, -3)):
         if dtype.kind == "u" and args[-1] < 0:
             continue
-        _same(pcd.arange(*args, dtype=dtype, device="cuda"), np.arange(*args, dtype=dtype))
+        assert_array(pcd.arange(*args, dtype=dtype, device="cuda"), np.arange(*args, dtype=dtype))
     n = 100_000
     if dtype.itemsize > 2:
-        _same(pcd.arange(n, dtype=dtype, device="cuda"), np.arange(n, dtype=dtype))
+        assert_array(pcd.arange(n, dtype=dtype, device="cuda"), np.arange(n, dtype=dtype))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +271,7 @@ def test_arange_of_each_type(dtype: np.dtype) -> None:
 )  # fmt: skip
 def test_arange_has_numpys_types_and_lengths(args: tuple[Any, ...]) -> None:
     """The type of numbers is int64 at least; a step beyond the end leaves one element."""
-    _same(pcd.arange(*args, device="cuda"), np.arange(*args))
+    assert_array(pcd.arange(*args, device="cuda"), np.arange(*args))
 
 
 def test_arange_that_fails() -> None:
@@ -299,7 +297,7 @@ def test_arange_that_fails() -> None:
             with pytest.raises(OverflowError):
                 pcd.arange(*args, dtype=dtype, device="cuda")
         else:
-            _same(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
+            assert_array(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -324,14 +322,14 @@ def test_arange_at_the_limits_of_types(start: Any, step: Any, n: int, dtype: str
         info = np.iinfo(dtype) if wanted.dtype.kind in "iu" else None
         fits = info is None or all(info.min <= int(x) <= info.max for x in (start, start + step))
         if wanted.size < 100 and fits:  # else NumPy before 2.4 may wrap them
-            _same(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
+            assert_array(pcd.arange(*args, dtype=dtype, device="cuda"), wanted)
 
 
 @given(
     start=st.floats(-1e6, 1e6), stop=st.floats(-1e6, 1e6), num=st.integers(0, 60), end=st.booleans()
 )
 def test_linspace(start: float, stop: float, num: int, end: bool) -> None:
-    _same(
+    assert_array(
         pcd.linspace(start, stop, num, endpoint=end, device="cuda"),
         np.linspace(start, stop, num, endpoint=end),
     )
@@ -358,19 +356,21 @@ def test_linspace_computes_in_numpys_type(num: int, dtype: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
             wanted = np.linspace(start, stop, num, dtype=dtype)
-            _same(pcd.linspace(start, stop, num, dtype=dtype, device="cuda"), wanted)
+            assert_array(pcd.linspace(start, stop, num, dtype=dtype, device="cuda"), wanted)
     for dtype_of_integers in ("i2", "u8"):
         for stop in (np.inf, -np.inf, 1e300):
             wanted = pcd.linspace(1, stop, num, dtype=dtype_of_integers, device="cpu")
-            _same(pcd.linspace(1, stop, num, dtype=dtype_of_integers, device="cuda"), wanted)
+            assert_array(pcd.linspace(1, stop, num, dtype=dtype_of_integers, device="cuda"), wanted)
 
 
 @pytest.mark.parametrize("dtype", [None, "f4", "f2", "i4", "u1", "c8"])
 def test_types_of_linspace(dtype: Any) -> None:
     for args in ((0, 1), (0, 100, 7), (5, 5, 3), (3, 120, 1), (0, 9, 10), (1.5, 100.25, 1000)):
-        _same(pcd.linspace(*args, dtype=dtype, device="cuda"), np.linspace(*args, dtype=dtype))
+        assert_array(
+            pcd.linspace(*args, dtype=dtype, device="cuda"), np.linspace(*args, dtype=dtype)
+        )
     if dtype == "i4":
-        _same(
+        assert_array(
             pcd.linspace(-5, 5, 7, dtype=dtype, device="cuda"), np.linspace(-5, 5, 7, dtype=dtype)
         )
     with pytest.raises(ValueError, match="num"):
@@ -378,7 +378,7 @@ def test_types_of_linspace(dtype: Any) -> None:
 
 
 def test_linspace_of_complex() -> None:
-    _same(pcd.linspace(0, 1 + 2j, 7, device="cuda"), np.linspace(0, 1 + 2j, 7))
+    assert_array(pcd.linspace(0, 1 + 2j, 7, device="cuda"), np.linspace(0, 1 + 2j, 7))
 
 
 # ---- The CPU -------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_round_trips(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(cases.DTYPES))
     arrays, _ = data.draw(generators.operands(dtype, 1))
     x = pcd.asarray(arrays[0], device="cuda")
-    _same(x, np.array(arrays[0]).astype(dtype))
+    assert_array(x, np.array(arrays[0]).astype(dtype))
 
 
 def test_host_arrays_like_others_keep_the_order_of_axes() -> None:

@@ -7,25 +7,14 @@ from typing import Any
 import generators
 import hypothesis.extra.numpy as hnp
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import assert_array, pair
 
 import pkg as pcd
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
-
-
-def _pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
-    """Equal arrays on the host and on a GPU."""
-    host = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-    return host, pcd.asarray(host, device="cuda")
-
-
-def _same(array: Any, wanted: Any) -> None:
-    assert isinstance(array, pcd.Array)
-    oracle.assert_same(pcd.asnumpy(array), np.asarray(wanted))
 
 
 @st.composite
@@ -44,9 +33,9 @@ def _steps(x: Any) -> list[int]:
 def test_any_index(shape_and_index: Any) -> None:
     """The same elements, and the same view of the memory."""
     shape, index = shape_and_index
-    host, x = _pair(shape)
+    host, x = pair(shape)
     view, wanted = x[index], host[index]
-    _same(view, wanted)
+    assert_array(view, wanted)
     if np.size(wanted) and isinstance(wanted, np.ndarray):
         assert _steps(view) == _steps(wanted)
     assert view._memory is x._memory
@@ -59,7 +48,7 @@ def test_any_index(shape_and_index: Any) -> None:
 def test_any_assignment(shape_and_index: Any, seed: int) -> None:
     """Through a view, from an array that broadcasts, and from a number; nothing beside it."""
     shape, index = shape_and_index
-    host, x = _pair(shape)
+    host, x = pair(shape)
     selected = host[index].shape if isinstance(host[index], np.ndarray) else ()
     rng = np.random.default_rng(seed)
     given_shape = tuple(n if rng.integers(3) else 1 for n in selected)
@@ -67,10 +56,10 @@ def test_any_assignment(shape_and_index: Any, seed: int) -> None:
     values = rng.uniform(-9, 9, given_shape).astype("f4")
     host[index] = values
     x[index] = pcd.asarray(values, device="cuda")
-    _same(x, host)
+    assert_array(x, host)
     host[index] = 7
     x[index] = 7
-    _same(x, host)
+    assert_array(x, host)
 
 
 @st.composite
@@ -83,7 +72,7 @@ def _wrong_index(draw: Any) -> tuple[tuple[int, ...], Any]:
 @given(shape_and_index=_wrong_index())
 def test_bounds(shape_and_index: Any) -> None:
     shape, index = shape_and_index
-    host, x = _pair(shape)
+    host, x = pair(shape)
     try:
         wanted = host[index]
     except IndexError:
@@ -92,7 +81,7 @@ def test_bounds(shape_and_index: Any) -> None:
         with pytest.raises(IndexError):
             x[index] = 1
     else:
-        _same(x[index], wanted)
+        assert_array(x[index], wanted)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +91,7 @@ def test_bounds(shape_and_index: Any) -> None:
     ids=repr,
 )  # fmt: skip
 def test_other_indices_are_refused(index: Any) -> None:
-    _, x = _pair()
+    _, x = pair()
     error = TypeError if isinstance(index, slice) else IndexError
     with pytest.raises(error):
         x[index]
@@ -112,18 +101,18 @@ def test_other_indices_are_refused(index: Any) -> None:
 
 def test_arrays_as_indices() -> None:
     """An array without dimensions of integers is an integer; others are refused."""
-    host, x = _pair()
+    host, x = pair()
     two = pcd.asarray(2, device="cuda")
     for index in (two, np.int8(2), np.array(2), pcd.asarray(-1, device="cuda")):
-        _same(x[index], host[int(index)])
-        _same(x[:, 1:index], host[:, 1 : int(index)])
+        assert_array(x[index], host[int(index)])
+        assert_array(x[:, 1:index], host[:, 1 : int(index)])
     for index in (x, x > 3, pcd.asarray([1, 2], device="cuda"), pcd.asarray(True, device="cuda")):
         with pytest.raises(IndexError, match="not by Array"):
             x[index]
 
 
 def test_several_ellipses() -> None:
-    _, x = _pair()
+    _, x = pair()
     with pytest.raises(IndexError, match="ellipsis"):
         x[..., 0, ...]
     with pytest.raises(IndexError, match="too many indices"):
@@ -133,20 +122,20 @@ def test_several_ellipses() -> None:
 
 
 def test_huge_steps() -> None:
-    host, x = _pair((5,))
+    host, x = pair((5,))
     big = 2**70
     for index in (np.s_[::big], np.s_[::-big], np.s_[big:], np.s_[-big:big], np.s_[:-big]):
-        _same(x[index], host[index])
+        assert_array(x[index], host[index])
     with pytest.raises(IndexError):
         x[big]
 
 
 def test_views_share_memory() -> None:
-    host, x = _pair()
+    host, x = pair()
     view, wanted = x[1:3, ::-2, ..., None], host[1:3, ::-2, ..., None]
     view += 100
     wanted += 100
-    _same(x, host)
+    assert_array(x, host)
     x[:] = 5
     assert (pcd.asnumpy(view) == 5).all()
     kept = x[2, 3]
@@ -168,36 +157,36 @@ OVERLAPS = [
 def test_overlapping_assignment(to: Any, source: Any, ndim: int) -> None:
     """As if the values were read before anything is written."""
     for dtype in ("i1", "f4", "c16"):
-        host, x = _pair((20,) if ndim == 1 else (20, 3), dtype)
+        host, x = pair((20,) if ndim == 1 else (20, 3), dtype)
         x[to] = x[source]
         host[to] = host[source].copy()
-        _same(x, host)
+        assert_array(x, host)
 
 
 def test_assigning_the_transpose() -> None:
-    host, x = _pair((30, 30))
+    host, x = pair((30, 30))
     x[...] = x.T
     host[...] = host.T.copy()
-    _same(x, host)
+    assert_array(x, host)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8"])
 def test_types_of_values(dtype: str) -> None:
     """Converted as astype() does; Python's integers must fit."""
     for value in (1, 2.5, True, np.float64(3.7), np.int16(-2), np.array(3, "i8"), 0):
-        host, x = _pair((3,), dtype)
+        host, x = pair((3,), dtype)
         if np.dtype(dtype).kind == "u" and np.asarray(value) < 0:
             continue  # undefined in C
         host[1:] = value
         x[1:] = value
-        _same(x, host)
+        assert_array(x, host)
     for values in ([1.5, 2.5], [True, False]):
-        host, x = _pair((3,), dtype)
+        host, x = pair((3,), dtype)
         host[1:] = np.array(values)
         x[1:] = pcd.asarray(values, device="cuda")
-        _same(x, host)
+        assert_array(x, host)
     if dtype in ("i1", "u8"):
-        host, x = _pair((3,), dtype)
+        host, x = pair((3,), dtype)
         for value in (-129, 2**64):
             with pytest.raises(OverflowError):
                 x[0] = value
@@ -209,7 +198,7 @@ def test_types_of_values(dtype: str) -> None:
                     x[0] = value
             else:
                 x[0] = value
-                _same(x, host)
+                assert_array(x, host)
         with pytest.raises(TypeError):
             x[0] = 1j
     if dtype == "f4":
@@ -221,7 +210,7 @@ def test_types_of_values(dtype: str) -> None:
 
 
 def test_assignment_that_fails() -> None:
-    host, x = _pair()
+    host, x = pair()
     for values in (pcd.ones(5, device="cuda"), pcd.ones((2, 4, 5, 6), device="cuda")):
         with pytest.raises(ValueError, match="could not broadcast"):
             x[...] = values
@@ -242,14 +231,14 @@ def test_assignment_that_fails() -> None:
         read_only[0][1:] = 1
     with pytest.raises(ValueError, match="cannot delete"):
         del x[0]
-    _same(x, host)
+    assert_array(x, host)
 
 
 def test_fill() -> None:
-    host, x = _pair()
+    host, x = pair()
     x[:, 1].fill(3)
     host[:, 1].fill(3)
-    _same(x, host)
+    assert_array(x, host)
     with pytest.raises(OverflowError):
         pcd.zeros(3, "i1", "cuda").fill(1000)
 
@@ -279,16 +268,16 @@ def test_assignment_through_a_mask(dtype: str) -> None:
 def test_numbers_in_the_other_byte_order(dtype: str) -> None:
     """Assigned as numbers are: arrays without axes, of which the GPU has no swapped types."""
     number = np.array(2.0, ">f8")
-    host, x = _pair((3,), dtype)
+    host, x = pair((3,), dtype)
     x[0] = host[0] = number
-    _same(x, host)
+    assert_array(x, host)
     x[x > 1], host[host > 1] = number, number
-    _same(x, host)
+    assert_array(x, host)
     np.copyto(x, number, casting="unsafe")
     np.copyto(host, number, casting="unsafe")
-    _same(x, host)
+    assert_array(x, host)
     x.fill(np.array(1, ">i2"))
-    _same(x, np.ones_like(host))
+    assert_array(x, np.ones_like(host))
 
 
 @pytest.mark.parametrize("to, source", OVERLAPS[:6], ids=str)
@@ -299,11 +288,11 @@ def test_masks_that_share_memory_with_what_they_write(to: Any, source: Any) -> N
         x, want = pcd.asarray(host, device="cuda"), host.copy()
         x[to][x[source]] = False
         want[to][want[source].copy()] = False
-        _same(x, want)
+        assert_array(x, want)
         x, want = pcd.asarray(host, device="cuda"), host.copy()
         np.logical_not(x[to], out=x[source], where=x[where])
         np.logical_not(want[to], out=want[source], where=want[where])
-        _same(x, want)
+        assert_array(x, want)
 
 
 def test_masks_that_do_not_fit() -> None:

@@ -16,6 +16,7 @@ import generators
 import numpy as np
 import oracle
 import pytest
+from shared import resident_bytes
 
 import pkg as pcd
 
@@ -57,16 +58,12 @@ def test_a_million_temporaries() -> None:
         for _ in range(20):
             step()
     used = _used()
-    resident = _resident_bytes()
+    resident = resident_bytes()
     for _ in range(n // len(steps)):
         for step in steps:
             step()
     assert _used() == used
-    assert _resident_bytes() - resident < 10 * n
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    assert resident_bytes() - resident < 10 * n
 
 
 def _fails(error: type[Exception], function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -15,19 +15,11 @@ import generators
 import numpy as np
 import oracle
 import pytest
+from shared import assert_array, on_gpu
 
 import pkg as pcd
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
-
-
-def _on_gpu(x: Any) -> Any:
-    return pcd.asarray(x, device="cuda")
-
-
-def _same(array: Any, wanted: Any, name: str = "") -> None:
-    assert isinstance(array, pcd.Array), f"{type(array)}, not an Array"
-    oracle.assert_same(pcd.asnumpy(array), np.asarray(wanted), name=name)
 
 
 HOST = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
@@ -45,69 +37,71 @@ def test_numpys_ufuncs(name: str) -> None:
     one, two = (np.float32(2), np.float64(2)) if of_floats else (np.int8(2), np.uint8(2))
     for dtype in ("f4", "f8", "i4", "u1") if of_floats else ("i4", "u1", "i8", "u4"):
         host = abs(HOST).astype(dtype) + 1
-        x, ufunc = _on_gpu(host), getattr(np, name)
+        x, ufunc = on_gpu(host), getattr(np, name)
         args = [(x, x[::-1]), (x, 2), (2, x), (x, one), (two, x)]
         numpys = [(host, host[::-1]), (host, 2), (2, host), (host, one), (two, host)]
         if ufunc.nin == 1:
             args, numpys = [(x,)], [(host,)]
         for ours, theirs in zip(args, numpys, strict=True):
             wanted = ufunc(*theirs)
-            _same(ufunc(*ours), wanted, name)
+            assert_array(ufunc(*ours), wanted, name=name)
             out = pcd.empty(wanted.shape, wanted.dtype, "cuda")
             assert ufunc(*ours, out=out) is out
-            _same(out, wanted, name)
+            assert_array(out, wanted, name=name)
             if name not in ("minimum", "maximum"):  # NumPy warns of it there
                 assert ufunc(*ours, out) is out
 
 
 def test_packages_ufuncs() -> None:
-    x = _on_gpu(np.array([7, -7]))
-    _same(pcd.add.ufunc(x, x), np.array([14, -14]))
-    _same(pcd.divide.ufunc(x, 2), np.array([3, -3]))
-    _same(np.divide(x, 2), np.array([3.5, -3.5]))
-    _same(np.true_divide(x, 2), np.array([3.5, -3.5]))
-    _same(pcd.divide(x, 2), np.array([3, -3]))
-    _same(x / 2, np.array([3.5, -3.5]))
+    x = on_gpu(np.array([7, -7]))
+    assert_array(pcd.add.ufunc(x, x), np.array([14, -14]))
+    assert_array(pcd.divide.ufunc(x, 2), np.array([3, -3]))
+    assert_array(np.divide(x, 2), np.array([3.5, -3.5]))
+    assert_array(np.true_divide(x, 2), np.array([3.5, -3.5]))
+    assert_array(pcd.divide(x, 2), np.array([3, -3]))
+    assert_array(x / 2, np.array([3.5, -3.5]))
 
 
 def test_keywords_of_ufuncs() -> None:
-    x = _on_gpu(HOST)
-    _same(np.add(x, 1, dtype="f4"), np.add(HOST, 1, dtype="f4"))
-    _same(np.add(x, 1, dtype="f4", casting="same_kind"), np.add(HOST, 1, dtype="f4"))
+    x = on_gpu(HOST)
+    assert_array(np.add(x, 1, dtype="f4"), np.add(HOST, 1, dtype="f4"))
+    assert_array(np.add(x, 1, dtype="f4", casting="same_kind"), np.add(HOST, 1, dtype="f4"))
     with pytest.raises(TypeError):
         np.add(x, 1, dtype="i4")
-    _same(np.add(x, 1, dtype="i4", casting="unsafe"), np.add(HOST, 1, dtype="i4", casting="unsafe"))
-    out = _on_gpu(np.zeros((2, 3), "i4"))
+    assert_array(
+        np.add(x, 1, dtype="i4", casting="unsafe"), np.add(HOST, 1, dtype="i4", casting="unsafe")
+    )
+    out = on_gpu(np.zeros((2, 3), "i4"))
     np.add(x, 1, out=out, casting="unsafe")
-    _same(out, (HOST + 1).astype("i4"))
+    assert_array(out, (HOST + 1).astype("i4"))
     mask = HOST > 0
-    out, wanted = _on_gpu(np.zeros((2, 3))), np.zeros((2, 3))
-    assert np.sqrt(x, out=out, where=_on_gpu(mask)) is out
-    _same(out, np.sqrt(HOST, out=wanted, where=mask))
-    _same(np.add(x, 1, where=True), HOST + 1)
+    out, wanted = on_gpu(np.zeros((2, 3))), np.zeros((2, 3))
+    assert np.sqrt(x, out=out, where=on_gpu(mask)) is out
+    assert_array(out, np.sqrt(HOST, out=wanted, where=mask))
+    assert_array(np.add(x, 1, where=True), HOST + 1)
     with pytest.raises(TypeError, match="where"):
         np.add(x, 1, where=mask)
     with pytest.raises(TypeError, match="bool"):
         np.add(x, 1, where=x)
     assert np.add(x, 1, order="F").flags["F_CONTIGUOUS"]
     assert np.add(x.T, 1, order="C").flags["C_CONTIGUOUS"]
-    _same(np.positive(x), HOST)
+    assert_array(np.positive(x), HOST)
     for keyword in ({"axes": [0, 0]}, {"signature": "dd->d"}, {"keepdims": True}):
         with pytest.raises(TypeError):
             np.add(x, 1, **keyword)
 
 
 def test_reduce() -> None:
-    x = _on_gpu(HOST)
+    x = on_gpu(HOST)
     for ufunc in (np.add, np.multiply, np.minimum, np.maximum):
         for kwargs in ({}, {"axis": 1}, {"axis": None}, {"axis": (0, 1)}, {"keepdims": True},
                        {"axis": -1, "keepdims": True}):  # fmt: skip
-            _same(ufunc.reduce(x, **kwargs), ufunc.reduce(HOST, **kwargs))
+            assert_array(ufunc.reduce(x, **kwargs), ufunc.reduce(HOST, **kwargs))
         out = pcd.zeros(3, device="cuda")
         assert ufunc.reduce(x, out=out) is out
-        _same(out, ufunc.reduce(HOST))
-    _same(np.add.reduce(x, dtype="f4"), np.add.reduce(HOST, dtype="f4"))
-    _same(pcd.add.reduce(x, axis=1), HOST.sum(1))
+        assert_array(out, ufunc.reduce(HOST))
+    assert_array(np.add.reduce(x, dtype="f4"), np.add.reduce(HOST, dtype="f4"))
+    assert_array(pcd.add.reduce(x, axis=1), HOST.sum(1))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +119,7 @@ def test_reduce() -> None:
 def test_ufuncs_that_are_refused(call: Any) -> None:
     """A TypeError: nothing is moved in silence."""
     with pytest.raises(TypeError):
-        call(_on_gpu(HOST))
+        call(on_gpu(HOST))
 
 
 # ---- Functions -----------------------------------------------------------------------------------
@@ -208,7 +202,7 @@ FUNCTIONS: dict[str, Any] = {
 def test_functions(name: str) -> None:
     function = FUNCTIONS[name]
     for host in (HOST, HOST.T.copy().T, HOST[:, ::-1]):
-        _same(function(_on_gpu(host)), function(host))
+        assert_array(function(on_gpu(host)), function(host))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +219,7 @@ def test_functions(name: str) -> None:
 )
 def test_refusals_name_numpys_function_and_the_argument(name: str, call: Any) -> None:
     with pytest.raises(TypeError, match=rf"numpy\.{name} must have its default"):
-        call(_on_gpu(HOST))
+        call(on_gpu(HOST))
 
 
 @pytest.mark.parametrize("name", ["concatenate", "dot", "where", "can_cast", "empty_like"])
@@ -241,10 +235,10 @@ def test_numpys_functions_without_a_signature(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(inspect, "signature", signature)
     pcd._numpy._bind.cache_clear()
     try:
-        x = _on_gpu(HOST)
-        _same(np.concatenate((x, x), 1, None), np.concatenate((HOST, HOST), 1))
-        _same(np.dot(x[0], b=x[1], out=None), np.dot(HOST[0], HOST[1]))
-        _same(np.where(x > 0, x, 0), np.where(HOST > 0, HOST, 0))
+        x = on_gpu(HOST)
+        assert_array(np.concatenate((x, x), 1, None), np.concatenate((HOST, HOST), 1))
+        assert_array(np.dot(x[0], b=x[1], out=None), np.dot(HOST[0], HOST[1]))
+        assert_array(np.where(x > 0, x, 0), np.where(HOST > 0, HOST, 0))
         assert np.can_cast(x, "f4", casting="same_kind") and not np.can_cast(x, "f4")
         assert np.empty_like(x, None, "F").flags["F_CONTIGUOUS"]
     finally:
@@ -253,7 +247,7 @@ def test_numpys_functions_without_a_signature(name: str, monkeypatch: pytest.Mon
 
 def test_orders() -> None:
     for host in (HOST, HOST.T):
-        x = _on_gpu(HOST) if host is HOST else _on_gpu(HOST).T
+        x = on_gpu(HOST) if host is HOST else on_gpu(HOST).T
         for order in "CFAK":
             for function in (np.copy, np.zeros_like, np.empty_like):
                 assert function(x, order=order).strides == function(host, order=order).strides
@@ -263,7 +257,7 @@ def test_orders() -> None:
 
 
 def test_functions_that_give_no_array() -> None:
-    x = _on_gpu(HOST)
+    x = on_gpu(HOST)
     assert np.shape(x) == (2, 3) and np.ndim(x) == 2 and np.size(x) == 6 and np.size(x, 1) == 3
     assert np.size(x, axis=-1) == 3 and np.size(a=x, axis=(0, 1)) == 6
     with pytest.raises(np.exceptions.AxisError):
@@ -281,18 +275,18 @@ def test_functions_that_give_no_array() -> None:
 
 
 def test_copyto() -> None:
-    x = _on_gpu(np.zeros((2, 3)))
-    np.copyto(x, _on_gpu(HOST))
-    _same(x, HOST)
+    x = on_gpu(np.zeros((2, 3)))
+    np.copyto(x, on_gpu(HOST))
+    assert_array(x, HOST)
     np.copyto(x, 5)
-    _same(x, np.full((2, 3), 5.0))
+    assert_array(x, np.full((2, 3), 5.0))
     with pytest.raises(TypeError, match="cannot cast"):
         np.copyto(pcd.zeros(3, "i4", "cuda"), x)
     np.copyto(pcd.zeros((2, 3), "i4", "cuda"), x, casting="unsafe")
     np.copyto(dst=x, src=1, casting="same_kind", where=True)
     with pytest.raises(OverflowError):
         np.copyto(pcd.zeros(2, "u1", "cuda"), 300, casting="unsafe")
-    _same(x, np.ones((2, 3)))
+    assert_array(x, np.ones((2, 3)))
     for call in (lambda: np.copyto(HOST.copy(), x), lambda: np.copyto(x, HOST),
                  lambda: np.copyto(x, 1, where=HOST > 0)):  # fmt: skip
         with pytest.raises(TypeError):
@@ -307,7 +301,7 @@ def test_copyto() -> None:
 def test_copyto_casts_numbers_by_the_rule(dtype: str, number: Any, casting: Any) -> None:
     """Also those of Python; what NumPy refuses is refused, with an error of the same type."""
     host = np.zeros(2, dtype)
-    x = _on_gpu(host)
+    x = on_gpu(host)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
         try:
@@ -317,7 +311,7 @@ def test_copyto_casts_numbers_by_the_rule(dtype: str, number: Any, casting: Any)
                 np.copyto(x, number, casting=casting)
         else:
             np.copyto(x, number, casting=casting)
-        _same(x, host)
+        assert_array(x, host)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +331,7 @@ def test_copyto_casts_numbers_by_the_rule(dtype: str, number: Any, casting: Any)
 )  # fmt: skip
 def test_functions_that_are_refused(call: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        call(_on_gpu(HOST))
+        call(on_gpu(HOST))
 
 
 @pytest.mark.parametrize(
@@ -349,9 +343,9 @@ def test_functions_that_are_refused(call: Any) -> None:
 def test_conversion_to_numpy_is_refused(convert: Any) -> None:
     """By a text that says what to do instead."""
     with pytest.raises(TypeError, match="pkg.asnumpy|Array|array"):
-        convert(_on_gpu(HOST))
+        convert(on_gpu(HOST))
     with pytest.raises(TypeError, match=r"on cuda:0 .*pkg\.asnumpy\(x\)"):
-        np.asarray(_on_gpu(HOST))
+        np.asarray(on_gpu(HOST))
 
 
 # ---- Dask ----------------------------------------------------------------------------------------
@@ -361,24 +355,24 @@ def test_dask() -> None:
     """Chunks stay on the GPU through what Dask does with them."""
     da = pytest.importorskip("dask.array")
     host = generators.moderate(np.dtype("f8"), 600).reshape(20, 30)
-    x = da.from_array(_on_gpu(host), chunks=(7, 11), asarray=False)
-    y = da.from_array(_on_gpu(host[::-1].copy()), chunks=(20, 10), asarray=False)
+    x = da.from_array(on_gpu(host), chunks=(7, 11), asarray=False)
+    y = da.from_array(on_gpu(host[::-1].copy()), chunks=(20, 10), asarray=False)
 
     def compute(lazy: Any) -> Any:
         return lazy.compute(scheduler="synchronous")
 
-    _same(compute(x), host)
-    _same(compute(x + y), host + host[::-1])
-    _same(compute((x * 2 - y).T), (host * 2 - host[::-1]).T)
-    _same(compute(da.sqrt(abs(x))), np.sqrt(abs(host)))
-    _same(compute(pcd.add(x, 1)), host + 1)
-    _same(compute(pcd.multiply(x, y)), host * host[::-1])
-    _same(compute(da.concatenate([x, y], axis=1)), np.concatenate([host, host[::-1]], 1))
-    _same(compute(da.stack([x, y])), np.stack([host, host[::-1]]))
-    _same(compute(x[3:9, ::2]), host[3:9, ::2])
-    _same(compute(da.where(x > 0, x, 0)), np.where(host > 0, host, 0))
-    _same(compute(x.max(axis=0)), host.max(axis=0))
-    _same(compute(x.min()), host.min())
+    assert_array(compute(x), host)
+    assert_array(compute(x + y), host + host[::-1])
+    assert_array(compute((x * 2 - y).T), (host * 2 - host[::-1]).T)
+    assert_array(compute(da.sqrt(abs(x))), np.sqrt(abs(host)))
+    assert_array(compute(pcd.add(x, 1)), host + 1)
+    assert_array(compute(pcd.multiply(x, y)), host * host[::-1])
+    assert_array(compute(da.concatenate([x, y], axis=1)), np.concatenate([host, host[::-1]], 1))
+    assert_array(compute(da.stack([x, y])), np.stack([host, host[::-1]]))
+    assert_array(compute(x[3:9, ::2]), host[3:9, ::2])
+    assert_array(compute(da.where(x > 0, x, 0)), np.where(host > 0, host, 0))
+    assert_array(compute(x.max(axis=0)), host.max(axis=0))
+    assert_array(compute(x.min()), host.min())
     for lazy, wanted in (
         (x.sum(), host.sum()), (x.sum(axis=0), host.sum(0)), (x.prod(axis=1), host.prod(1)),
         (x.sum(axis=1, keepdims=True) / 30, host.mean(1, keepdims=True)),
@@ -386,9 +380,9 @@ def test_dask() -> None:
         result = compute(lazy)
         assert isinstance(result, pcd.Array)
         np.testing.assert_allclose(pcd.asnumpy(result), wanted, rtol=1e-12)
-    _same(compute(x.rechunk((10, 10)) + 1), host + 1)
-    _same(compute(x.reshape(600)), host.reshape(600))
-    _same(compute(x.astype("f4")), host.astype("f4"))
+    assert_array(compute(x.rechunk((10, 10)) + 1), host + 1)
+    assert_array(compute(x.reshape(600)), host.reshape(600))
+    assert_array(compute(x.astype("f4")), host.astype("f4"))
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (0, 1, 2)], ids=str)
@@ -399,7 +393,7 @@ def test_dask_reductions(kind: str, axis: Any) -> None:
     host = np.random.default_rng(7).uniform(1, 3, (7, 9, 5)).astype(kind)
     host[0, :, 1] = 0
     chunks = (3, 4, 2)
-    given = da.from_array(_on_gpu(host), chunks=chunks, asarray=False)
+    given = da.from_array(on_gpu(host), chunks=chunks, asarray=False)
     moved = da.from_array(host, chunks=chunks).map_blocks(pcd.asarray, device="cuda")
     names = ["sum", "mean", "std", "var", "any", "all"]
     for x in (given, moved):
@@ -456,7 +450,7 @@ def test_missing_names_are_listed() -> None:
 
 
 def test_namespace() -> None:
-    x = _on_gpu(HOST)
+    x = on_gpu(HOST)
     xp = x.__array_namespace__()
     assert xp is pcd and x.__array_namespace__(api_version="2023.12") is pcd
     with pytest.raises(ValueError, match="1999"):
@@ -465,9 +459,9 @@ def test_namespace() -> None:
     assert xp.__array_api_version__ >= getattr(np, "__array_api_version__", "2022.12") and hasattr(
         xp, "__version__"
     )
-    _same(xp.sum(xp.concat([x, xp.ones_like(x)]), axis=0), HOST.sum(0) + 2)
-    _same(xp.abs(x), abs(HOST))
-    _same(xp.permute_dims(x, (1, 0)), HOST.T)
+    assert_array(xp.sum(xp.concat([x, xp.ones_like(x)]), axis=0), HOST.sum(0) + 2)
+    assert_array(xp.abs(x), abs(HOST))
+    assert_array(xp.permute_dims(x, (1, 0)), HOST.T)
     assert xp.isdtype(x.dtype, "real floating") and not xp.isdtype(x.dtype, ("integral", "bool"))
     assert xp.isdtype(xp.int8, (xp.int8, "bool")) and xp.isdtype(xp.uint8, "unsigned integer")
     assert xp.result_type(x, xp.float32) == xp.float64
@@ -513,7 +507,7 @@ def test_generic_code() -> None:
         scale = xp.sqrt(xp.mean(xp.square(centred), axis=0, keepdims=True))
         return xp.where(scale > 0, centred / scale, xp.zeros_like(x))
 
-    result = pcd.asnumpy(normalized(_on_gpu(HOST)))
+    result = pcd.asnumpy(normalized(on_gpu(HOST)))
     np.testing.assert_allclose(result, normalized(HOST), rtol=1e-12)
 
 

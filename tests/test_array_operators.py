@@ -17,6 +17,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import on_gpu
 
 import pkg as pcd
 
@@ -48,24 +49,11 @@ BITS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     ">>": ("right_shift", operator.rshift),
 }
 
+#: "+=" to "%=".
 INPLACE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "+=": ("add", operator.iadd),
-    "-=": ("subtract", operator.isub),
-    "*=": ("multiply", operator.imul),
-    "/=": ("divide", operator.itruediv),
-    "//=": ("floor_divide", operator.ifloordiv),
-    "%=": ("remainder", operator.imod),
+    f"{sign}=": (name, getattr(operator, f"i{function.__name__}"))
+    for sign, (name, function) in list(BINARY.items())[:6]
 }
-
-
-def _data(dtype: np.dtype, n: int = 12, seed: int = 0) -> np.ndarray:
-    if dtype == np.bool_:
-        return np.arange(n) % (2 + seed) == 0
-    return generators.moderate(dtype, n, seed)
-
-
-def _on_gpu(x: Any) -> Any:
-    return pcd.asarray(x, device="cuda") if isinstance(x, np.ndarray) else x
 
 
 def _expected(name: str, *operands: Any) -> Any:
@@ -83,9 +71,9 @@ def _check(function: Callable[..., Any], name: str, *operands: Any) -> None:
         wanted = _expected(name, *operands)
     except (TypeError, OverflowError) as error:
         with pytest.raises(TypeError if isinstance(error, TypeError) else OverflowError):
-            function(*(_on_gpu(x) for x in operands))
+            function(*(on_gpu(x) for x in operands))
         return
-    result = function(*(_on_gpu(x) for x in operands))
+    result = function(*(on_gpu(x) for x in operands))
     assert isinstance(result, pcd.Array), note
     host = pcd.asnumpy(result)
     if wanted.dtype.kind == "c":
@@ -99,7 +87,7 @@ def _check(function: Callable[..., Any], name: str, *operands: Any) -> None:
 def test_every_pair_of_types(symbol: str) -> None:
     name, function = (BINARY | BITS)[symbol]
     for a, b in itertools.product(DTYPES, repeat=2):
-        _check(function, name, _data(a), _data(b, seed=1))
+        _check(function, name, generators.moderate(a), generators.moderate(b, seed=1))
 
 
 @pytest.mark.parametrize("symbol", [*BINARY, *BITS])
@@ -109,13 +97,13 @@ def test_numbers_on_either_side(symbol: str) -> None:
     numbers = [1, -1, 2.5, 1e30, 2j, True, np.float32(2.5), np.int16(-3), np.bool_(1), np.array(3)]
     numbers += [0, 127, 128, -129, 255, 256, 2**31, 2**63, 2**64]
     for dtype, number in itertools.product(DTYPES, numbers):
-        a = _data(dtype)
+        a = generators.moderate(dtype)
         if name in oracle.COMPARISONS and type(number) is int and dtype.kind in "biu":
             plain = a.view(np.uint8) if dtype.kind == "b" else a  # NumPy fails for large ints
             wanted = getattr(np, name)(plain, number)
-            oracle.assert_same(pcd.asnumpy(function(_on_gpu(a), number)), wanted)
+            oracle.assert_same(pcd.asnumpy(function(on_gpu(a), number)), wanted)
             oracle.assert_same(
-                pcd.asnumpy(function(number, _on_gpu(a))), getattr(np, name)(number, plain)
+                pcd.asnumpy(function(number, on_gpu(a))), getattr(np, name)(number, plain)
             )
             continue
         _check(function, name, a, number)
@@ -128,9 +116,9 @@ def test_numbers_on_either_side(symbol: str) -> None:
 def test_reflected_with_numpy_scalars(symbol: str) -> None:
     """NumPy's scalars leave it to the array."""
     name, function = BINARY[symbol]
-    a = _data(np.dtype("f4"))
+    a = generators.moderate(np.dtype("f4"))
     for scalar in (np.float64(2), np.int8(3), np.array(2.5)):
-        result = function(scalar, _on_gpu(a))
+        result = function(scalar, on_gpu(a))
         assert isinstance(result, pcd.Array)
         oracle.assert_same(pcd.asnumpy(result), oracle.expected(name, scalar, a))
 
@@ -144,7 +132,7 @@ def test_kinds_of_numbers() -> None:
     class Colour(enum.IntEnum):
         RED = 3
 
-    x = _on_gpu(np.arange(4, dtype="i2"))
+    x = on_gpu(np.arange(4, dtype="i2"))
     host = np.arange(4, dtype="i2")
     for number in (Colour.RED, Own(2.5)):
         for result, wanted in (
@@ -163,24 +151,24 @@ def test_kinds_of_numbers() -> None:
 
 def test_vectors() -> None:
     """The strict functions take arrays on a GPU."""
-    a, b = _data(np.dtype("i4")), _data(np.dtype("i4"), seed=1)
+    a, b = generators.moderate(np.dtype("i4")), generators.moderate(np.dtype("i4"), seed=1)
     for name in ("add", "subtract", "multiply", "divide"):
         function = getattr(pcd, f"vector_{name}")
-        result = function(_on_gpu(a), _on_gpu(b))
+        result = function(on_gpu(a), on_gpu(b))
         assert isinstance(result, pcd.Array)
         oracle.assert_same(pcd.asnumpy(result), oracle.expected(name, a, b))
         with pytest.raises(ValueError, match="equal"):
-            function(_on_gpu(a), _on_gpu(b[:3]))
+            function(on_gpu(a), on_gpu(b[:3]))
         with pytest.raises(ValueError, match="one dimension"):
-            function(_on_gpu(a), _on_gpu(b[None]))
+            function(on_gpu(a), on_gpu(b[None]))
         with pytest.raises(TypeError, match="host memory"):
-            function(_on_gpu(a), b)
+            function(on_gpu(a), b)
 
 
 def test_unary() -> None:
     for dtype in cases.DTYPES:
         a = generators.values(dtype, 40)
-        x = _on_gpu(a)
+        x = on_gpu(a)
         oracle.assert_same(pcd.asnumpy(-x), -a)
         if dtype.kind in "iu":
             oracle.assert_same(pcd.asnumpy(~x), ~a)
@@ -189,17 +177,17 @@ def test_unary() -> None:
         assert positive._memory is not x._memory
         if dtype.kind != "c":
             oracle.assert_same(pcd.asnumpy(abs(x)), abs(a))
-    assert (~_on_gpu(np.array([True]))).tolist() == [False]
+    assert (~on_gpu(np.array([True]))).tolist() == [False]
     with pytest.raises(TypeError, match="negative is not defined for bool: use ~"):
-        operator.neg(_on_gpu(np.array([True])))
+        operator.neg(on_gpu(np.array([True])))
     with pytest.raises(TypeError):
-        operator.matmul(_on_gpu(np.arange(3)), _on_gpu(np.arange(3)))
+        operator.matmul(on_gpu(np.arange(3)), on_gpu(np.arange(3)))
 
 
 def test_divmod() -> None:
-    a, b = _data(np.dtype("i4")), _data(np.dtype("i4"), seed=1)
+    a, b = generators.moderate(np.dtype("i4")), generators.moderate(np.dtype("i4"), seed=1)
     for args in ((a, b), (a, 7), (100, b)):
-        ours, numpys = divmod(*(_on_gpu(x) for x in args)), divmod(*args)
+        ours, numpys = divmod(*(on_gpu(x) for x in args)), divmod(*args)
         for got, wanted in zip(ours, numpys, strict=True):
             oracle.assert_same(pcd.asnumpy(got), wanted)
 
@@ -212,19 +200,19 @@ def test_in_place(symbol: str) -> None:
     """Into the same memory and type; what NumPy refuses to cast is refused."""
     name, function = INPLACE[symbol]
     for a, b in itertools.product(cases.DTYPES, repeat=2):
-        host, other = _data(a), _data(b, seed=1)
-        x = _on_gpu(host)
+        host, other = generators.moderate(a), generators.moderate(b, seed=1)
+        x = on_gpu(host)
         try:
             wanted = _expected(name, host, other)
         except TypeError:
             wanted = None
         if wanted is None or not np.can_cast(wanted.dtype, a, "same_kind"):
             with pytest.raises(TypeError):
-                function(x, _on_gpu(other))
+                function(x, on_gpu(other))
             oracle.assert_same(pcd.asnumpy(x), host, "unchanged after a refusal")
             continue
         pointer = x._pointer
-        assert function(x, _on_gpu(other)) is x and x._pointer == pointer
+        assert function(x, on_gpu(other)) is x and x._pointer == pointer
         if wanted.dtype.kind == "c":
             assert not oracle.beyond_ulps(pcd.asnumpy(x), wanted.astype(a), 8).any()
         else:
@@ -235,23 +223,23 @@ def test_in_place(symbol: str) -> None:
 def test_in_place_with_numbers_and_shapes(symbol: str) -> None:
     name, function = INPLACE[symbol]
     for number in (3, np.float32(1.5), 2.5):
-        host = _data(np.dtype("f4")).reshape(3, 4)
-        x = _on_gpu(host)
+        host = generators.moderate(np.dtype("f4")).reshape(3, 4)
+        x = on_gpu(host)
         view = x[:, ::2]
         assert function(view, number) is view
         wanted = host.copy()
         wanted[:, ::2] = oracle.expected(name, host[:, ::2], number)
         oracle.assert_same(pcd.asnumpy(x), wanted)
-    x = _on_gpu(np.ones((3, 4), "f4"))
-    function(x, _on_gpu(np.full(4, 2, "f4")))
+    x = on_gpu(np.ones((3, 4), "f4"))
+    function(x, on_gpu(np.full(4, 2, "f4")))
     function(x, x)
-    function(x, _on_gpu(np.full((3, 1), 2, "f4")))
+    function(x, on_gpu(np.full((3, 1), 2, "f4")))
     for wrong in (np.ones((2, 3, 4), "f4"), np.ones(3, "f4")):
         with pytest.raises(ValueError):
-            function(x, _on_gpu(wrong))
+            function(x, on_gpu(wrong))
     with pytest.raises(ValueError, match="read-only"):
         function(pcd.broadcast_to(x, (2, 3, 4)), 1)
-    row = _on_gpu(np.ones(4, "f4"))
+    row = on_gpu(np.ones(4, "f4"))
     with pytest.raises(ValueError):  # the result is larger than the output
         function(row, x)
 
@@ -259,7 +247,7 @@ def test_in_place_with_numbers_and_shapes(symbol: str) -> None:
 def test_in_place_overlap() -> None:
     host = generators.values(np.dtype("f4"), 50)
     for to, source in ((np.s_[1:], np.s_[:-1]), (np.s_[::-1], np.s_[:]), (np.s_[:25], np.s_[::2])):
-        wanted, x = host.copy(), _on_gpu(host)
+        wanted, x = host.copy(), on_gpu(host)
         wanted[to] = wanted[to] + wanted[source]
         view = x[to]
         view += x[source]
@@ -276,7 +264,7 @@ def test_small_powers(dtype: np.dtype) -> None:
     The function `power` gives the same for integers, and for complex numbers.
     """
     a = np.arange(-3, 5).astype(dtype) if dtype.kind != "u" else np.arange(8).astype(dtype)
-    x = _on_gpu(a)
+    x = on_gpu(a)
     for exponent in (0, 1, 2, 3, 5, np.int64(2), 2.0, np.array(2)):
         result = x**exponent
         wanted = a ** (int(exponent) if dtype.kind in "iu" and not isinstance(exponent, float)
@@ -298,19 +286,19 @@ def test_small_powers(dtype: np.dtype) -> None:
 
 def test_powers_of_floats() -> None:
     a = np.array([0.5, 1.5, 2.0, 4.0, -3.0, 0.0])
-    x = _on_gpu(a)
+    x = on_gpu(a)
     for exponent in (-1, -2, -3, 7, 10, 64, -64):
         np.testing.assert_allclose(pcd.asnumpy(x**exponent), a**exponent, rtol=1e-14)
     oracle.assert_same(pcd.asnumpy(x**0.5), np.sqrt(a))
     oracle.assert_same(pcd.asnumpy(x**2), np.square(a))
-    oracle.assert_same(pcd.asnumpy(_on_gpu(np.array([4, 9])) ** 0.5), np.array([2.0, 3.0]))
-    oracle.assert_same(pcd.asnumpy(_on_gpu(np.array([4, 9])) ** -1.0), 1 / np.array([4.0, 9.0]))
-    x = _on_gpu(a)
+    oracle.assert_same(pcd.asnumpy(on_gpu(np.array([4, 9])) ** 0.5), np.array([2.0, 3.0]))
+    oracle.assert_same(pcd.asnumpy(on_gpu(np.array([4, 9])) ** -1.0), 1 / np.array([4.0, 9.0]))
+    x = on_gpu(a)
     y = x
     y **= 2
     assert y is x
     oracle.assert_same(pcd.asnumpy(x), a * a)
-    n = _on_gpu(np.array([2, 3]))
+    n = on_gpu(np.array([2, 3]))
     n **= 3
     assert n.tolist() == [8, 27]
     with pytest.raises(TypeError):
@@ -318,8 +306,8 @@ def test_powers_of_floats() -> None:
 
 
 def test_powers_that_are_refused() -> None:
-    x = _on_gpu(np.arange(1.0, 4))
-    n = _on_gpu(np.arange(1, 4))
+    x = on_gpu(np.arange(1.0, 4))
+    n = on_gpu(np.arange(1, 4))
     for function in (
         lambda: x ** "a", lambda: pow(x, 2, 3), lambda: pow(2, x, 3), lambda: x ** np.arange(3),
     ):  # fmt: skip
@@ -418,8 +406,9 @@ def test_expressions(data: st.DataObject) -> None:
     """Several operators over views that broadcast."""
     dtype = data.draw(st.sampled_from([np.dtype(code) for code in ("f4", "f8", "i4", "u1", "f2")]))
     arrays, _ = data.draw(generators.operands(dtype, 2))
-    a, b = (np.array(x).astype(dtype) for x in arrays)
-    x, y = _on_gpu(a), _on_gpu(b)
+    ndim = max(map(np.ndim, arrays))  # else they might not broadcast when transposed
+    a, b = (np.array(x, ndmin=ndim).astype(dtype) for x in arrays)
+    x, y = on_gpu(a), on_gpu(b)
     result = (x.T * 2 - x.T) + (-y).T
     oracle.assert_same(pcd.asnumpy(result), (a.T * 2 - a.T) + (-b).T)
     oracle.assert_same(pcd.asnumpy(x < y), a < b)

@@ -8,7 +8,6 @@ import operator
 import pickle
 import sys
 import weakref
-from typing import Any
 
 import cases
 import generators
@@ -17,6 +16,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import on_gpu
 
 import pkg as pcd
 
@@ -25,23 +25,13 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 DTYPES = [np.dtype(bool), *cases.DTYPES]
 
 
-def _data(dtype: np.dtype, n: int = 12) -> np.ndarray:
-    if dtype == np.bool_:
-        return np.arange(n) % 3 == 0
-    return generators.moderate(dtype, n)
-
-
-def _on_gpu(x: Any) -> Any:
-    return pcd.asarray(x, device="cuda")
-
-
 # ---- Attributes ----------------------------------------------------------------------------------
 
 
 @cases.each_dtype(DTYPES)
 def test_attributes(dtype: np.dtype) -> None:
-    host = _data(dtype).reshape(3, 4)
-    x = _on_gpu(host)
+    host = generators.moderate(dtype).reshape(3, 4)
+    x = on_gpu(host)
     for a, b in ((x, host), (x.T, host.T), (x[::-1, ::2], host[::-1, ::2]), (x[1, 1], host[1, 1])):
         for name in ("shape", "strides", "dtype", "ndim", "size", "itemsize", "nbytes"):
             assert getattr(a, name) == getattr(b, name), name
@@ -73,7 +63,7 @@ def test_numbers(dtype: np.dtype) -> None:
     for shape in ((), (1,), (1, 1)):
         for value in (0, 1, 3):
             host = np.full(shape, value, dtype)
-            x = _on_gpu(host)
+            x = on_gpu(host)
             assert bool(x) is bool(host)
             if shape != ():
                 for kind in (int, float, complex):
@@ -108,7 +98,7 @@ def test_several_numbers_are_not_one(shape: tuple[int, ...]) -> None:
 
 def test_iteration() -> None:
     host = np.arange(6).reshape(3, 2)
-    x = _on_gpu(host)
+    x = on_gpu(host)
     rows = list(x)
     assert all(isinstance(row, pcd.Array) for row in rows)
     assert [row.tolist() for row in rows] == host.tolist()
@@ -123,7 +113,7 @@ def test_iteration() -> None:
 
 
 def test_contains() -> None:
-    x = _on_gpu(np.array([[1.5, 2], [np.nan, 4]]))
+    x = on_gpu(np.array([[1.5, 2], [np.nan, 4]]))
     assert 2 in x and 1.5 in x and 3 not in x and float("nan") not in x
     assert 2 not in pcd.ones(0, device="cuda")
     assert 1000 not in pcd.ones(3, "i1", "cuda") and 1 in pcd.ones(3, "i1", "cuda")
@@ -152,7 +142,7 @@ def _numpys(host: np.ndarray, device: str = "cuda:0") -> str:
     ids=lambda host: f"{host.dtype}{host.shape}",
 )  # fmt: skip
 def test_repr(host: np.ndarray) -> None:
-    x = _on_gpu(host)
+    x = on_gpu(host)
     assert str(x) == str(host)
     assert " ".join(repr(x).split()) == " ".join(_numpys(host).split())
     assert f"{x}" == str(host)
@@ -165,7 +155,7 @@ def test_repr_of_many() -> None:
         np.arange(8000, dtype="i2").reshape(20, 20, 20), np.ones((1001, 1)) / 3,
         np.arange(7**4).reshape(7, 7, 7, 7), np.zeros((2,) * 10), np.zeros((2,) * 11),
     ):  # fmt: skip
-        x = _on_gpu(host)
+        x = on_gpu(host)
         assert str(x) == str(host)
         ours, numpys = " ".join(repr(x).split()), " ".join(_numpys(host).split())
         # NumPy from 2.2 on adds the shape of what it shortens
@@ -181,7 +171,7 @@ def test_repr_of_many() -> None:
 
 def test_print_options() -> None:
     host = np.linspace(0, 1, 30)
-    x = _on_gpu(host)
+    x = on_gpu(host)
     for options in ({"precision": 2}, {"threshold": 5, "edgeitems": 2}, {"linewidth": 30},
                     {"suppress": True}, {"sign": "+"}, {"threshold": 5, "edgeitems": 1},
                     {"floatmode": "fixed"}, {"formatter": {"float": "{:.1f}".format}}):  # fmt: skip
@@ -195,11 +185,11 @@ def test_str_of_anything(data: st.DataObject) -> None:
     arrays, _ = data.draw(generators.operands(data.draw(st.sampled_from(cases.DTYPES)), 1))
     host = np.array(arrays[0])
     host = host.astype(host.dtype.newbyteorder("="))
-    assert str(_on_gpu(host)) == str(host)
+    assert str(on_gpu(host)) == str(host)
 
 
 def test_format() -> None:
-    x = _on_gpu(np.array(2.5))
+    x = on_gpu(np.array(2.5))
     assert f"{x:.3f}" == "2.500" and f"{x}" == "2.5"
     for spec in (".3f", ".3", "20", "s"):  # which would cut or pad the text
         with pytest.raises(TypeError, match="unsupported format string"):
@@ -211,10 +201,10 @@ def test_format() -> None:
 
 @cases.each_dtype(DTYPES)
 def test_pickle_and_copy(dtype: np.dtype) -> None:
-    host = _data(dtype).reshape(3, 4)
+    host = generators.moderate(dtype).reshape(3, 4)
     for x, wanted in (
-        (_on_gpu(host), host), (_on_gpu(host).T, host.T), (_on_gpu(host)[::2, 1], host[::2, 1]),
-        (_on_gpu(host)[:0], host[:0]), (_on_gpu(host)[0, 0], host[0, 0, ...]),
+        (on_gpu(host), host), (on_gpu(host).T, host.T), (on_gpu(host)[::2, 1], host[::2, 1]),
+        (on_gpu(host)[:0], host[:0]), (on_gpu(host)[0, 0], host[0, 0, ...]),
     ):  # fmt: skip
         made = [pickle.loads(pickle.dumps(x, protocol)) for protocol in range(2, 6)]
         made += [copy.copy(x), copy.deepcopy(x), x.copy()]

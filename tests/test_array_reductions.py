@@ -15,6 +15,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import in_place
 
 import pkg as pcd
 
@@ -103,12 +104,8 @@ def _data(dtype: np.dtype, shape: Any, seed: int = 0) -> np.ndarray:
     return generators.moderate(dtype, n, seed).reshape(shape)
 
 
-def _in(place: str, host: np.ndarray) -> Any:
-    return pcd.asarray(host, device="cuda") if place == "array" else host
-
-
 def _check(place: str, name: str, host: np.ndarray, array: Any = None, **kwargs: Any) -> None:
-    array = _in(place, host) if array is None else array
+    array = in_place(place, host) if array is None else array
     if place == "cuda":
         kwargs["device"] = "cuda"
     result = getattr(pcd, name)(array, **kwargs)
@@ -163,7 +160,7 @@ def test_long_axes(shape: tuple[int, ...], dtype: np.dtype, place: str) -> None:
     """More than a block along an axis, at every distance between its elements."""
     host = _data(dtype, shape)
     for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[..., ::2]):
-        array = view(_in(place, host))
+        array = view(in_place(place, host))
         for axis in range(len(shape)):
             _check(place, "sum", view(host), array, axis=axis)
         _check(place, "sum", view(host), array)
@@ -179,7 +176,7 @@ def test_any_reduction(place: str, data: st.DataObject) -> None:
     index = data.draw(hnp.basic_indices(shape))
     if isinstance(host[index], np.generic):
         index = (...,)
-    view, array = host[index], _in(place, host)[index]
+    view, array = host[index], in_place(place, host)[index]
     axis = data.draw(
         st.none() | (hnp.valid_tuple_axes(view.ndim, min_size=0) if view.ndim else st.none())
     )
@@ -242,7 +239,9 @@ def test_out(place: str) -> None:
                 out = cases.Movers() if place == "array" else None
                 given_out = out.move(target) if out else target
                 device = {"device": "cuda"} if place == "cuda" else {}
-                result = getattr(pcd, name)(_in(place, host), out=given_out, **kwargs, **device)
+                result = getattr(pcd, name)(
+                    in_place(place, host), out=given_out, **kwargs, **device
+                )
                 assert result is given_out
                 if out:
                     out.fetch(target)
@@ -305,7 +304,7 @@ def test_nan_and_infinities(dtype: str, place: str) -> None:
                 if np.isnan(value):
                     for name in NAMES:
                         kwargs = {"device": "cuda"} if place == "cuda" else {}
-                        result = getattr(pcd, name)(_in(place, host), **kwargs)
+                        result = getattr(pcd, name)(in_place(place, host), **kwargs)
                         assert np.isnan(complex(result.item())), f"{name}, {n}, {position}"
 
 
@@ -322,10 +321,12 @@ def test_integers_wrap(place: str) -> None:
 def test_float16_is_summed_in_float32(place: str) -> None:
     host = np.full(5000, 0.1, "f2")
     kwargs = {"device": "cuda"} if place == "cuda" else {}
-    result = pcd.sum(_in(place, host), **kwargs)
+    result = pcd.sum(in_place(place, host), **kwargs)
     assert result.dtype == np.float16
     assert float(result) == np.float16(5000 * np.float32(np.float16(0.1)))
-    assert float(pcd.sum(_in(place, np.full(100_000, 1, "f2")), dtype="f4", **kwargs)) == 100_000
+    assert (
+        float(pcd.sum(in_place(place, np.full(100_000, 1, "f2")), dtype="f4", **kwargs)) == 100_000
+    )
 
 
 def test_types_that_have_no_sum() -> None:
@@ -355,7 +356,7 @@ def test_sums_are_accurate(n: int, dtype: str, place: str) -> None:
     for seed in range(5):
         host = np.random.default_rng(seed).uniform(0, 1, n).astype(dtype)
         exact = math.fsum(host.tolist())
-        ours.append(abs(float(pcd.sum(_in(place, host), **kwargs)) - exact))
+        ours.append(abs(float(pcd.sum(in_place(place, host), **kwargs)) - exact))
         numpys.append(abs(float(host.sum()) - exact))
     unit = float(np.spacing(np.dtype(dtype).type(n / 2)))
     assert sum(ours) <= sum(numpys) + 5 * unit, f"{ours}, NumPy: {numpys}"
@@ -372,17 +373,19 @@ def test_mean(dtype: np.dtype, place: str) -> None:
     kwargs = {"device": "cuda"} if place == "cuda" else {}
     for axis in (None, 0, 1, (0, 1)):
         for keepdims in (False, True):
-            result = pcd.mean(_in(place, host), axis, keepdims=keepdims, **kwargs)
+            result = pcd.mean(in_place(place, host), axis, keepdims=keepdims, **kwargs)
             wanted = np.mean(host, axis, keepdims=keepdims)
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
             got = pcd.asnumpy(result).astype("c16")
             np.testing.assert_allclose(
                 got, wanted.astype("c16"), rtol=1e-2 if dtype == "f2" else 1e-4, atol=1e-3
             )
-    result = pcd.mean(_in(place, host), axis=0, dtype="f4" if dtype.kind != "c" else "c8", **kwargs)
+    result = pcd.mean(
+        in_place(place, host), axis=0, dtype="f4" if dtype.kind != "c" else "c8", **kwargs
+    )
     assert result.dtype == ("f4" if dtype.kind != "c" else "c8")
     out = pcd.zeros(6, "c16", "cuda" if place == "array" else "cpu")
-    assert pcd.mean(_in(place, host), axis=1, out=out, **kwargs) is out
+    assert pcd.mean(in_place(place, host), axis=1, out=out, **kwargs) is out
     np.testing.assert_allclose(pcd.asnumpy(out), host.mean(1), rtol=1e-2, atol=1e-3)
 
 
@@ -391,10 +394,10 @@ def test_mean_is_a_sum_and_a_quotient(place: str) -> None:
     kwargs = {"device": "cuda"} if place == "cuda" else {}
     host = _data(np.dtype("f4"), (3001,))
     wanted = _expected("sum", host) / np.float32(3001)
-    oracle.assert_same(pcd.asnumpy(pcd.mean(_in(place, host), **kwargs)), wanted)
+    oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **kwargs)), wanted)
     host = _data(np.dtype("i4"), (3001,))
     wanted = _expected("sum", host, dtype="f8") / 3001
-    oracle.assert_same(pcd.asnumpy(pcd.mean(_in(place, host), **kwargs)), wanted)
+    oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **kwargs)), wanted)
 
 
 # ---- dot, trace ----------------------------------------------------------------------------------
@@ -417,7 +420,7 @@ def test_dot(dtype: np.dtype, place: str) -> None:
     for n in (0, 1, 2, 255, 257, 2049, 10_241, 70_001):
         a, b = _data(dtype, (n,)), _data(dtype, (n,), 1)
         for view in (lambda x: x, lambda x: x[::-1], lambda x: x[::3]):
-            x, y = _in(place, a), _in(place, b)
+            x, y = in_place(place, a), in_place(place, b)
             result = pcd.dot(view(x), view(y), **kwargs)
             oracle.assert_same(pcd.asnumpy(result), _expected_dot(view(a), view(b)), f"dot {n}")
         if place == "array":
@@ -429,7 +432,7 @@ def test_dot_of_two_types(place: str) -> None:
     kwargs = {"device": "cuda"} if place == "cuda" else {}
     for a, b in itertools.product(DTYPES, repeat=2):
         x, y = _data(a, (300,)), _data(b, (300,), 1)
-        result = pcd.dot(_in(place, x), _in(place, y), **kwargs)
+        result = pcd.dot(in_place(place, x), in_place(place, y), **kwargs)
         oracle.assert_same(pcd.asnumpy(result), _expected_dot(x, y), f"dot of {a} and {b}")
 
 
@@ -464,7 +467,7 @@ def test_trace(dtype: np.dtype, place: str) -> None:
     ]  # fmt: skip
     host = _data(dtype, (40, 300))
     for view in views:
-        a, x = view(host), view(_in(place, host))
+        a, x = view(host), view(in_place(place, host))
         for offset in (0, 1, -1, 39, -39, 300, -300):
             wanted = _expected("sum", np.diagonal(a, offset))
             result = pcd.trace(x, offset, **kwargs)
@@ -492,7 +495,7 @@ def _outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def test_usual_calls_give_what_the_general_ones_give(dtype: np.dtype) -> None:
     """A device that is named takes a call past the functions of core for usual calls."""
     for shape in ((), (3,), (2, 3, 4), (2, 0, 3), (1, 5, 1)):
-        x = _in("array", _data(dtype, shape))
+        x = in_place("array", _data(dtype, shape))
         for name, axis, keepdims, view in itertools.product(
             (*NAMES, "mean"),
             (None, 0, 1, -1, -3, 3, (0,), 2**70, np.int64(0), 1.0),
@@ -504,7 +507,7 @@ def test_usual_calls_give_what_the_general_ones_give(dtype: np.dtype) -> None:
             got = _outcome(function, view, axis, keepdims=keepdims)
             assert got == wanted, f"{name} of {dtype}, {view.shape}, axis={axis}, {keepdims}"
     for other in DTYPES:
-        a, b = _in("array", _data(dtype, (7,))), _in("array", _data(other, (7,)))
+        a, b = in_place("array", _data(dtype, (7,))), in_place("array", _data(other, (7,)))
         wanted = _outcome(pcd.dot, a, b, device="cuda")
         assert _outcome(pcd.dot, a, b) == wanted, f"dot of {dtype} and {other}"
 
@@ -524,7 +527,7 @@ def test_traces_with_offsets_beyond_the_matrix() -> None:
 @pytest.mark.gpu
 def test_methods() -> None:
     host = _data(np.dtype("f8"), (4, 5))
-    x = _in("array", host)
+    x = in_place("array", host)
     for name in NAMES:
         for kwargs in ({}, {"axis": 0}, {"axis": (0, 1), "keepdims": True}):
             result = getattr(x, name)(**kwargs)
@@ -542,8 +545,8 @@ def test_one_call_in_every_place_gives_the_same_bits() -> None:
                 function = getattr(pcd, name)
                 results = [
                     function(host, axis), function(host, axis, device="cuda"),
-                    pcd.asnumpy(function(_in("array", host), axis)),
-                    pcd.asnumpy(function(_in("array", np.asfortranarray(host)), axis)),
+                    pcd.asnumpy(function(in_place("array", host), axis)),
+                    pcd.asnumpy(function(in_place("array", np.asfortranarray(host)), axis)),
                 ]  # fmt: skip
                 for other in results[1:]:
                     oracle.assert_same(other, np.asarray(results[0]), f"{name} {dtype} {axis}")
@@ -562,7 +565,7 @@ def test_warnings() -> None:
 
 @pytest.mark.gpu
 def test_no_warnings_from_a_gpu() -> None:
-    x = _in("array", np.full(10, 3e38, "f4"))
+    x = in_place("array", np.full(10, 3e38, "f4"))
     with np.errstate(all="raise"):
         assert np.isinf((x + x).sum().item()) and np.isinf(pcd.dot(x, x).item())
         assert np.isinf(pcd.mean(x).item()) and np.isinf((x / 0).max().item())

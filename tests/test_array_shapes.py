@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import enum
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,15 +16,11 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import assert_array, pair
 
 import pkg as pcd
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
-
-
-def _pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
-    host = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
-    return host, pcd.asarray(host, device="cuda")
 
 
 def _steps(x: Any) -> list[int]:
@@ -34,8 +29,7 @@ def _steps(x: Any) -> list[int]:
 
 def _same(array: Any, wanted: Any, source: Any = None, host: Any = None) -> None:
     """Equal; and if the sources are given, a view of the one exactly where NumPy's is one."""
-    assert isinstance(array, pcd.Array)
-    oracle.assert_same(pcd.asnumpy(array), np.asarray(wanted))
+    assert_array(array, wanted)
     if source is not None and wanted.size:
         is_view = np.may_share_memory(wanted, host)
         assert (array._memory is source._memory) == is_view, f"NumPy makes a view: {is_view}"
@@ -74,7 +68,7 @@ def _shapes(size: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_reshape(view: str) -> None:
-    host, x = _pair()
+    host, x = pair()
     a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
     for shape in _shapes(b.size):
         wanted = b.reshape(shape)
@@ -95,7 +89,7 @@ def test_reshape(view: str) -> None:
 
 
 def test_reshape_to_an_unknown_size() -> None:
-    host, x = _pair()
+    host, x = pair()
     for shape in (-1, (-1,), (4, -1), (-1, 6), (2, -1, 3), (120, -1), (1, -1, 1)):
         _same(x.reshape(shape), host.reshape(shape), x, host)
     _same(x[:0].reshape(-1), host[:0].reshape(-1))
@@ -111,7 +105,7 @@ def test_reshape_to_an_unknown_size() -> None:
 def test_any_reshape(data: st.DataObject) -> None:
     """Of any view to any shape with as many elements."""
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6))
-    host, x = _pair(shape)
+    host, x = pair(shape)
     index = data.draw(hnp.basic_indices(shape, allow_newaxis=True))
     if isinstance(host[index], np.generic):  # not a view
         index = (*index, ...) if isinstance(index, tuple) else (index, ...)
@@ -123,7 +117,7 @@ def test_any_reshape(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_axes(view: str) -> None:
-    host, x = _pair()
+    host, x = pair()
     a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
     _same(a.T, b.T, x, host)
     _same(pcd.transpose(a), np.transpose(b), x, host)
@@ -160,7 +154,7 @@ def test_axes(view: str) -> None:
 
 
 def test_axes_that_are_not_there() -> None:
-    _, x = _pair()
+    _, x = pair()
     for call in (
         lambda: x.transpose(0, 1), lambda: x.transpose(0, 1, 1), lambda: x.transpose(0, 1, 3),
         lambda: pcd.moveaxis(x, 3, 0), lambda: pcd.moveaxis(x, (0, 1), 0), lambda: pcd.flip(x, 3),
@@ -171,7 +165,7 @@ def test_axes_that_are_not_there() -> None:
 
 
 def test_broadcast_to() -> None:
-    host, x = _pair((3, 1))
+    host, x = pair((3, 1))
     for shape in ((3, 1), (3, 4), (2, 3, 4), (1, 3, 1), (0, 3, 4)):
         wide = pcd.broadcast_to(x, shape)
         _same(wide, np.broadcast_to(host, shape), x, host)
@@ -188,7 +182,7 @@ def test_broadcast_to() -> None:
 
 def test_a_view_that_is_none() -> None:
     """A function that gives no view of NumPy's array gives none of ours."""
-    _, x = _pair()
+    _, x = pair()
     for function in (lambda host: np.ones(3), lambda host: 1):
         with pytest.raises(TypeError, match="no view"):
             pcd.core.view(x, function)
@@ -200,7 +194,7 @@ def test_a_view_that_is_none() -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_ravel(view: str) -> None:
     """Writing to a copy must not change what NumPy's copy leaves alone."""
-    host, x = _pair()
+    host, x = pair()
     _same(VIEWS[view](x).ravel(), np.ravel(VIEWS[view](host)), x, host)
     _same(np.ravel(VIEWS[view](x)), np.ravel(VIEWS[view](host)), x, host)
     _same(x[1, 2, ::-1].ravel(), host[1, 2, ::-1].ravel(), x, host)
@@ -208,7 +202,7 @@ def test_ravel(view: str) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_copy(view: str) -> None:
-    host, x = _pair()
+    host, x = pair()
     a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
     for order in "CFAK":
         copied, wanted = a.copy(order), b.copy(order)
@@ -229,7 +223,7 @@ def test_copy(view: str) -> None:
 
 
 def test_flags() -> None:
-    host, x = _pair()
+    host, x = pair()
     for view in VIEWS.values():
         a, b = view(x), np.asarray(view(host))
         if b.size:
@@ -239,7 +233,7 @@ def test_flags() -> None:
 
 
 def test_astype_copies_or_not() -> None:
-    _, x = _pair()
+    _, x = pair()
     assert x.astype("f4", copy=False) is x and pcd.astype(x, "f4", copy=False) is x
     assert x.astype("f4")._memory is not x._memory
     assert x.T.astype("f8").strides == np.empty((4, 5, 6)).T.strides
@@ -261,7 +255,7 @@ def test_concatenate(axis: int | None) -> None:
         shape = [4, 5, 6]
         if axis is not None:
             shape[axis] = n + 1
-        host, x = _pair(shape)
+        host, x = pair(shape)
         pairs.append((host[view], x[view]))
     hosts, arrays = zip(*pairs, strict=True)
     for function in (pcd.concatenate, pcd.concat):
@@ -280,7 +274,7 @@ def test_concatenate_promotes() -> None:
 
 @pytest.mark.parametrize("name", ["concatenate", "stack"])
 def test_joining_casts_only_by_the_rule(name: str) -> None:
-    host, x = _pair((2, 3))
+    host, x = pair((2, 3))
     for ours, numpys in itertools.product((pcd, np), repeat=2):
         one, two = getattr(ours, name), getattr(numpys, name)
         with pytest.raises(TypeError, match=r"(?i)cannot cast.*float32.*int32.*same_kind"):
@@ -295,7 +289,7 @@ def test_joining_casts_only_by_the_rule(name: str) -> None:
 
 
 def test_concatenate_that_fails() -> None:
-    _, x = _pair((2, 3))
+    _, x = pair((2, 3))
     for arrays, axis in (
         ([x, x[0]], 0), ([x, x.T], 0), ([x[0, 0]], 0), ([x], 2), ([x, x[:, :2]], 0),
     ):  # fmt: skip
@@ -317,7 +311,7 @@ def test_concatenate_that_fails() -> None:
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
 def test_results_keep_the_order_of_axes(axes: tuple[int, ...]) -> None:
     """As NumPy's, so that they lie in memory as the operands that are computed with them later."""
-    host, x = _pair()
+    host, x = pair()
     host, x = host.transpose(axes), x.transpose(axes)
     for function in (
         lambda m, x: m.where(x > 3, x, -x), lambda m, x: m.where(x > 3, x, 0),
@@ -334,7 +328,7 @@ def test_results_keep_the_order_of_axes(axes: tuple[int, ...]) -> None:
 
 def test_joining_arrays_that_are_read_only() -> None:
     """Only the result is written."""
-    host, x = _pair((2, 3))
+    host, x = pair((2, 3))
     wide, wide_host = pcd.broadcast_to(x, (2, 2, 3)), np.broadcast_to(host, (2, 2, 3))
     for axis in (0, 1, -1):
         _same(pcd.concatenate([wide, wide], axis), np.concatenate([wide_host] * 2, axis))
@@ -352,7 +346,7 @@ def test_joining_more_than_a_size_can_say(name: str) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
 def test_stack(axis: int) -> None:
-    host, x = _pair((3, 4))
+    host, x = pair((3, 4))
     _same(pcd.stack([x, x[::-1], x], axis=axis), np.stack([host, host[::-1], host], axis))
 
 
@@ -387,7 +381,7 @@ def test_where(dtype: str) -> None:
 
 
 def test_where_that_fails() -> None:
-    _, x = _pair((4, 5))
+    _, x = pair((4, 5))
     with pytest.raises(ValueError):
         pcd.where(x, x, x.T)
     with pytest.raises(TypeError, match="host memory"):
@@ -410,7 +404,7 @@ def test_where_that_fails() -> None:
 
 
 def test_on_the_host() -> None:
-    host, _ = _pair()
+    host, _ = pair()
     for result, wanted in (
         (pcd.reshape(host, (20, 6)), host.reshape(20, 6)),
         (pcd.transpose(host), host.T), (pcd.permute_dims(host, (1, 0, 2)), host.swapaxes(0, 1)),

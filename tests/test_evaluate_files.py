@@ -28,6 +28,7 @@ from generators import values
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib import format as npy
+from shared import assert_bits, names
 
 import pkg as pcd
 from pkg import _files
@@ -38,11 +39,7 @@ from pkg._pieces import piece_shape, pieces
 NDVI = "(nir - red) / (nir + red)"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def heed_signals() -> None:
@@ -81,15 +78,9 @@ def save(**arrays: Any) -> list[str]:
     return [f"{name}={name}.npy" for name in arrays]
 
 
-def names() -> list[str]:
-    return sorted(os.listdir())
-
-
 def assert_same_bits(path: str, want: Any) -> np.ndarray[Any, Any]:
     got = np.load(path)
-    want = np.asarray(want)
-    assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    assert got.tobytes() == want.tobytes()
+    assert_bits(got, np.asarray(want))
     return got
 
 
@@ -101,7 +92,7 @@ def sparse(path: str, shape: tuple[int, ...], dtype: str) -> None:
 # ---- Results -------------------------------------------------------------------------------------
 
 
-def test_a_run(folder: Path) -> None:
+def test_a_run() -> None:
     """The command as the README shows it: the output is NumPy's, and nothing else is there."""
     nir, red = (values(np.dtype("f4"), 50_000, seed).reshape(200, 250) for seed in (1, 2))
     files = save(nir=nir, red=red)
@@ -142,7 +133,7 @@ LAYOUTS: dict[str, Callable[[], list[np.ndarray[Any, Any]]]] = {
 
 @pytest.mark.parametrize("chunk", ["1", "100", "5000", "64M"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str, chunk: str, folder: Path) -> None:
+def test_layouts(layout: str, chunk: str) -> None:
     """Pieces in the wrong place, of the wrong operand, or in the wrong order."""
     a, b = LAYOUTS[layout]()
     assert main(["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", chunk]) == 0
@@ -152,7 +143,7 @@ def test_layouts(layout: str, chunk: str, folder: Path) -> None:
 
 
 @cases.each_dtype([*cases.DTYPES, np.dtype(bool)])
-def test_types(dtype: np.dtype[Any], folder: Path) -> None:
+def test_types(dtype: np.dtype[Any]) -> None:
     """A type whose bytes are written wrongly, or that a header describes wrongly."""
     a, b = (np.arange(k, k + 99).astype(dtype) for k in (1, 3))
     files = save(a=a, b=b)
@@ -163,7 +154,7 @@ def test_types(dtype: np.dtype[Any], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_versions_of_the_format(version: tuple[int, int], folder: Path) -> None:
+def test_versions_of_the_format(version: tuple[int, int]) -> None:
     a = np.arange(30.0).reshape(5, 6)
     with open("a.npy", "wb") as file:
         npy.write_array(file, a, version=version)
@@ -171,7 +162,7 @@ def test_versions_of_the_format(version: tuple[int, int], folder: Path) -> None:
     assert_same_bits("b.npy", a + 1)
 
 
-def test_bytes_in_the_other_order(folder: Path) -> None:
+def test_bytes_in_the_other_order() -> None:
     """Files from other machines; the output has this machine's order."""
     a, b = arrays((100, 5), (5,))
     assert main(["a - b", *save(a=a.astype(">f8"), b=b.astype(">f4")), "-o", "c.npy"]) == 0
@@ -179,21 +170,21 @@ def test_bytes_in_the_other_order(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["3", "2.5", "-1e3", "2j", "inf"])
-def test_numbers(number: str, folder: Path) -> None:
+def test_numbers(number: str) -> None:
     """A Python number takes the array's type, as in Python."""
     (a,) = arrays((40,), dtype="f4")
     assert main(["a * k", *save(a=a), f"k={number}", "-o", "c.npy"]) == 0
     assert_same_bits("c.npy", a * complex(number) if "j" in number else a * float(number))
 
 
-def test_a_file_named_like_a_number(folder: Path) -> None:
+def test_a_file_named_like_a_number() -> None:
     save(a=np.arange(3.0))
     os.rename("a.npy", "7")
     assert main(["a + 1", "a=./7", "-o", "c.npy"]) == 0
     assert_same_bits("c.npy", np.arange(3.0) + 1)
 
 
-def test_the_type_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_type_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """--dtype converts as NumPy would, and only as far as --casting goes."""
     (a,) = arrays((40,))
     files = save(a=a)
@@ -208,9 +199,7 @@ def test_the_type_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 @cases.each_device()
 @pytest.mark.parametrize("layout", ["row", "Fortran", "mixed"])
-def test_reductions(
-    layout: str, device: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reductions(layout: str, device: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Pieces must not change the order in which a sum is made."""
     a, b = LAYOUTS[layout]()
     words = ["sum(a * b)", *save(a=a, b=b), "--chunk", "100", "--device", device]
@@ -221,7 +210,7 @@ def test_reductions(
     assert_same_bits("c.npy", want)
 
 
-def test_reductions_along_an_axis(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reductions_along_an_axis(capsys: pytest.CaptureFixture[str]) -> None:
     """An array, which is not printed."""
     (a,) = arrays((40, 50))
     words = ["mean(a * 2, axis=0)", *save(a=a)]
@@ -231,11 +220,11 @@ def test_reductions_along_an_axis(folder: Path, capsys: pytest.CaptureFixture[st
     assert_same_bits("b.npy", pcd.mean(a * 2, axis=0))
 
 
-def test_a_result_without_dimensions_is_printed(folder: Path) -> None:
+def test_a_result_without_dimensions_is_printed() -> None:
     assert run("2 * x", *save(x=np.float32(0.1)))[:2] == (0, "0.2\n")
 
 
-def test_numbers_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Their type does not depend on their values; what is printed is exact."""
     for text, shown in (("n * n", 16 * 10**18), ("n ** 4", 256 * 10**36), ("n > 0.5", True)):
         assert main([text, "n=4_000_000_000"]) == 0
@@ -261,9 +250,7 @@ def test_numbers_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         "min(x // (x - 1))",
     ],
 )
-def test_values_that_are_not_in_the_files(
-    text: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_values_that_are_not_in_the_files(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The type of the result is found without computing with any, such as a negative exponent."""
     x = np.arange(5, 17).reshape(3, 4)
     words = [text, *save(x=x), *(["n=7"] if "n -" in text else []), "-o", "y.npy"]
@@ -274,7 +261,7 @@ def test_values_that_are_not_in_the_files(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_on_a_gpu(layout: str, folder: Path) -> None:
+def test_on_a_gpu(layout: str) -> None:
     a, b = LAYOUTS[layout]()
     words = ["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", "9K", "--device", "cuda"]
     assert main(words) == 0
@@ -304,7 +291,7 @@ def test_pieces_cover_everything_once(shape: tuple[int, ...], limit: int, is_mix
 # ---- Files that are as they should be ------------------------------------------------------------
 
 
-def test_an_existing_output(folder: Path) -> None:
+def test_an_existing_output() -> None:
     """It is replaced only when that is asked for, and whole."""
     files = save(a=np.arange(5.0))
     Path("b.npy").write_text("precious")
@@ -316,7 +303,7 @@ def test_an_existing_output(folder: Path) -> None:
 
 
 def test_an_output_that_appears_meanwhile(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = save(a=np.arange(5.0))
     create = _files.Output.create
@@ -338,10 +325,7 @@ def without_links(*args: Any, **more: Any) -> None:
 
 @pytest.mark.parametrize("has_links", [True, False])
 def test_an_output_that_appears_at_the_last_moment(
-    has_links: bool,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    has_links: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Between the last look and the renaming, which therefore has to refuse."""
     files = save(a=np.arange(5.0))
@@ -357,7 +341,7 @@ def test_an_output_that_appears_at_the_last_moment(
 
 
 def test_a_renaming_that_fails_without_links_leaves_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = save(a=np.arange(5.0))
     monkeypatch.setattr(os, "link", without_links)
@@ -372,7 +356,6 @@ def test_a_renaming_that_fails_without_links_leaves_nothing(
 def test_a_folder_that_is_not_synchronized(
     is_quiet: bool,
     overwrite: list[str],
-    folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -401,7 +384,7 @@ def test_a_folder_that_is_not_synchronized(
 @pytest.mark.parametrize("through_link", [False, True])
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755, 0o444])
 def test_a_replaced_file_hands_on_its_mode_and_owner(
-    mode: int, through_link: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+    mode: int, through_link: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is written meanwhile can be read by nobody else."""
     files = save(a=np.arange(5.0))
@@ -430,7 +413,7 @@ def test_a_replaced_file_hands_on_its_mode_and_owner(
 
 
 def test_an_owner_that_cannot_be_kept(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Said before anything is computed."""
     files = save(a=np.arange(5.0))
@@ -451,7 +434,7 @@ def test_an_owner_that_cannot_be_kept(
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
 
 
-def test_a_link_stays_a_link(folder: Path) -> None:
+def test_a_link_stays_a_link() -> None:
     files = save(a=np.arange(5.0))
     os.mkdir("elsewhere")
     os.symlink("elsewhere/b.npy", "b.npy")
@@ -461,7 +444,7 @@ def test_a_link_stays_a_link(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o000, 0o666)])
-def test_the_mode_is_the_umasks(umask: int, mode: int, folder: Path) -> None:
+def test_the_mode_is_the_umasks(umask: int, mode: int) -> None:
     """Temporary files are often private; the output must not be."""
     files = save(a=np.arange(5.0))
     before = os.umask(umask)
@@ -524,7 +507,7 @@ FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
 
 
 @pytest.fixture
-def files(folder: Path) -> list[str]:
+def files() -> list[str]:
     """Makes the files that the failures are about, and returns their names."""
     save(a=np.ones((4, 5)), b=np.ones((4, 5)), row=np.ones(6), bytes=np.ones(3, "u1"))
     save(times=np.zeros(3, "M8[s]"), records=np.zeros(3, [("x", "i4")]))
@@ -551,9 +534,7 @@ def files(folder: Path) -> list[str]:
         (b"'<f8'", b"{'a'}"),
     ],
 )
-def test_damaged_headers(
-    part: bytes, instead: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_headers(part: bytes, instead: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """The error names the file, whatever Python's parser says of the header."""
     save(a=np.ones((4, 5)))
     whole = Path("a.npy").read_bytes()
@@ -635,7 +616,7 @@ def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
-def test_a_file_too_large_for_its_limit(folder: Path) -> None:
+def test_a_file_too_large_for_its_limit() -> None:
     """Found before anything is computed; the process is not killed (SIGXFSZ)."""
     files = save(a=np.ones(100_000))
     status, _, said = run("a + 1", *files, "-o", "b.npy", preexec_fn=limit_files)
@@ -643,14 +624,14 @@ def test_a_file_too_large_for_its_limit(folder: Path) -> None:
     assert names() == ["a.npy"]
 
 
-def test_names_as_python_reads_them(folder: Path) -> None:
+def test_names_as_python_reads_them() -> None:
     """The keyboard's micro sign is the Greek letter to Python's parser."""
     save(a=np.ones(3))
     assert main(["\u00b5 + 1", "\u00b5=a.npy", "-o", "b.npy"]) == 0
     assert np.load("b.npy").tolist() == [2, 2, 2]
 
 
-def test_a_full_disk(folder: Path) -> None:
+def test_a_full_disk() -> None:
     """A real one of 1 MiB, where it may be mounted."""
     files = save(a=np.ones(1_000_000))
     os.mkdir("small")
@@ -674,10 +655,7 @@ def test_a_full_disk(folder: Path) -> None:
 
 @pytest.mark.parametrize("function", ["pwrite", "fsync", "replace"])
 def test_a_disk_that_fails_late(
-    function: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """File systems without preallocation are full in the middle; others fail at the end."""
     files = save(a=np.ones(10_000))
@@ -702,7 +680,7 @@ def test_a_disk_that_fails_late(
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
 
 
-def test_short_writes_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux writes at most 2 GiB at once, and less when it likes."""
     files = save(a=np.arange(1000.0))
     real = os.pwrite
@@ -713,10 +691,7 @@ def test_short_writes_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("order", ["C", "F", "mixed", "bytes"])
 def test_an_input_truncated_meanwhile(
-    order: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    order: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No signal ends the process with the temporary file left behind."""
     a = np.ones((100, 100), ">f8" if order == "bytes" else "f8", "F" if order == "F" else "C")
@@ -750,7 +725,7 @@ sys.exit(_files.main(sys.argv[1:]))
 @pytest.mark.parametrize("output", [[], ["-o", "c.npy"]])
 @pytest.mark.parametrize("dtype", ["f8", ">f8"])
 def test_an_input_of_a_reduction_truncated_meanwhile(
-    dtype: str, output: list[str], device: str, folder: Path
+    dtype: str, output: list[str], device: str
 ) -> None:
     """Whichever thread reads it: the array is large enough for all."""
     files = save(a=np.ones(2**20, dtype), b=np.ones(2**20, dtype))
@@ -766,7 +741,7 @@ def test_an_input_of_a_reduction_truncated_meanwhile(
 
 
 def test_a_disk_that_cannot_be_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = save(a=np.ones(1000))
 
@@ -779,7 +754,7 @@ def test_a_disk_that_cannot_be_read(
     assert names() == ["a.npy"]
 
 
-def test_short_reads_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_reads_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     files = save(a=np.arange(1000.0))
     real = os.preadv
     monkeypatch.setattr(os, "preadv", lambda file, rooms, at: real(file, [rooms[0][:100]], at))
@@ -787,7 +762,7 @@ def test_short_reads_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_same_bits("b.npy", np.arange(1000.0) + 1)
 
 
-def test_warnings(folder: Path) -> None:
+def test_warnings() -> None:
     """Once for all pieces, without a line of our code; none with --quiet."""
     words = ["a / b", *save(a=np.ones(9999), b=np.zeros(9999)), "--overwrite", "--chunk", "1K"]
     status, _, said = run(*words, "-o", "c.npy")
@@ -808,7 +783,7 @@ def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str]) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_run_leaves_nothing(number: signal.Signals, folder: Path) -> None:
+def test_an_interrupted_run_leaves_nothing(number: signal.Signals) -> None:
     """Stopped in the middle of millions of tiny pieces, with an output that was there before."""
     sparse("a.npy", (2**26,), "u1")
     Path("b.npy").write_text("precious")
@@ -823,7 +798,7 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals, folder: Path)
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
 
 
-def test_an_interrupted_reduction(folder: Path) -> None:
+def test_an_interrupted_reduction() -> None:
     """One long call ends as soon."""
     files = save(a=np.ones((2**17, 1, 1), "f4"), b=np.ones((2**18, 1), "f4"), c=np.ones(2**8))
 
@@ -846,9 +821,7 @@ def test_an_interrupted_reduction(folder: Path) -> None:
     assert names() == ["a.npy", "b.npy", "c.npy"]
 
 
-def test_a_second_signal_does_not_stop_the_cleaning_up(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_signal_does_not_stop_the_cleaning_up(monkeypatch: pytest.MonkeyPatch) -> None:
     files = save(a=np.ones(1000))
     unlink = Path.unlink
 
@@ -869,7 +842,7 @@ def test_a_second_signal_does_not_stop_the_cleaning_up(
 
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
 def test_a_signal_while_the_output_gets_its_name(
-    overwrite: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    overwrite: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The output is there, and nothing is said to the contrary."""
     files = save(a=np.ones(1000))
@@ -899,7 +872,7 @@ print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 @pytest.mark.parametrize("order", ["C", "mixed"])
-def test_memory_is_bounded(order: str, folder: Path, python: Callable[..., str]) -> None:
+def test_memory_is_bounded(order: str, python: Callable[..., str]) -> None:
     """Memory maps count as memory while they are mapped: 300 MB of files in pieces of 4 MiB."""
     shape = (5000, 5000)
     sparse("a.npy", shape, "f4")
@@ -952,7 +925,7 @@ def words_for_progress() -> list[str]:
     return ["a + 1", "a=a.npy", "-o", "b.npy", "--chunk", "100K"]
 
 
-def test_progress_on_a_terminal(folder: Path) -> None:
+def test_progress_on_a_terminal() -> None:
     """In one line, which is gone at the end."""
     os.mkdir("without")
     Path("without", "tqdm.py").write_text("raise ImportError('not here')")
@@ -964,13 +937,13 @@ def test_progress_on_a_terminal(folder: Path) -> None:
     assert "\n" not in shown and lines[-2].strip() == lines[-1] == ""
 
 
-def test_progress_with_tqdm(folder: Path) -> None:
+def test_progress_with_tqdm() -> None:
     pytest.importorskip("tqdm")
     status, shown = on_terminal(words_for_progress())
     assert status == 0 and "b.npy:   0%|" in shown and "\n" not in shown
 
 
-def test_no_progress_where_it_is_not_wanted(folder: Path) -> None:
+def test_no_progress_where_it_is_not_wanted() -> None:
     words = words_for_progress()
     assert on_terminal([*words, "--quiet"]) == (0, "")
     assert run(*words, "--overwrite") == (0, "", "")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from generators import values
+from shared import assert_bits, names
 
 import pkg as pcd
 from pkg import _cluster, _files, _stores
@@ -27,11 +28,7 @@ KINDS = ("h5", "zarr", "zarr group", "nc")
 MODULES = {"h5": "h5py", "zarr": "zarr", "nc": "h5netcdf"}
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def place(kind: str, name: str) -> str:
@@ -105,15 +102,6 @@ def load(kind: str, name: str = "out") -> Any:
         return dataset[name].values
 
 
-def assert_same_bits(got: Any, want: Any) -> None:
-    assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    assert got.tobytes() == want.tobytes()
-
-
-def names() -> list[str]:
-    return sorted(os.listdir())
-
-
 # ---- Results -------------------------------------------------------------------------------------
 
 
@@ -125,7 +113,7 @@ def test_from_each_to_each(source: str, target: str, chunk: str) -> None:
     files = [save(source, "a", a), save(source, "b", b, (7, 9) if source != "npy" else None)]
     arguments = ["(a - b) / (a + b) * k", *files, "k=3", "-o", place(target, "out"), "--quiet"]
     assert main([*arguments, "--chunk", chunk]) == 0
-    assert_same_bits(load(target), (a - b) / (a + b) * 3)
+    assert_bits(load(target), (a - b) / (a + b) * 3)
     assert not [name for name in names() if name.startswith(".pkg-eval")]
 
 
@@ -136,7 +124,7 @@ def test_types(kind: str, dtype: str) -> None:
     if kind == "nc":
         a = np.nan_to_num(a) if dtype[0] == "f" else a
     assert main(["a", save(kind, "a", a), "-o", place(kind, "out")]) == 0
-    assert_same_bits(load(kind), a)
+    assert_bits(load(kind), a)
 
 
 @pytest.mark.parametrize("kind", ["h5", "zarr"])
@@ -155,7 +143,7 @@ def test_broadcasting_and_orders(kind: str) -> None:
     np.save("c.npy", np.asfortranarray(np.arange(12.0).reshape(3, 4)))
     files = [save(kind, "a", a), save(kind, "b", b), "c=c.npy"]
     assert main(["a * b + c", *files, "-o", place(kind, "out"), "--chunk", "100"]) == 0
-    assert_same_bits(load(kind), a * b + np.load("c.npy"))
+    assert_bits(load(kind), a * b + np.load("c.npy"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,7 +151,7 @@ def test_broadcasting_and_orders(kind: str) -> None:
 def test_shapes_with_little_in_them(kind: str, shape: tuple[int, ...]) -> None:
     a = np.ones(shape)
     assert main(["a + 1", save(kind, "a", a), "-o", place(kind, "out")]) == 0
-    assert_same_bits(load(kind), a + 1)
+    assert_bits(load(kind), a + 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,7 +165,7 @@ def test_reductions(
     assert main(["sum(a * a)", file]) == 0
     assert capsys.readouterr().out == str(pcd.sum(a * a)) + "\n"
     assert main(["sum(a * a, axis=0)", file, "-o", place(kind, "out")]) == 0
-    assert_same_bits(load(kind), pcd.sum(a * a, axis=0))
+    assert_bits(load(kind), pcd.sum(a * a, axis=0))
 
 
 def test_a_reduction_without_room_for_a_copy(
@@ -218,7 +206,7 @@ def test_chunks_larger_than_the_array(source: str, length: int, target: str) -> 
     else:
         file = save(source, "a", a, (100, 4))
     assert main(["a + 1", file, "-o", place(target, "out")]) == 0
-    assert_same_bits(load(target), a + 1)
+    assert_bits(load(target), a + 1)
     assert main(["sum(a)", file, "-o", "sum.npy"]) == 0
 
 
@@ -325,7 +313,7 @@ def test_an_array_joins_a_scene_of_xarray(
         assert (found is not None) == is_consolidated
     with xarray.open_zarr("scene.zarr", consolidated=is_consolidated) as scene:
         assert scene["b"].dims == ("y", "x") and scene["y"].values.tolist() == [1, 2, 3]
-        assert_same_bits(scene["b"].values, a * 0)
+        assert_bits(scene["b"].values, a * 0)
 
 
 def is_locked() -> bool:
@@ -383,7 +371,7 @@ def test_runs_that_wait() -> None:
             run.kill()
     scene = zarr.open_group("scene.zarr", mode="r")
     assert sorted(scene) == ["a", "b0", "b1", "y"] and names() == ["scene.zarr"]
-    assert_same_bits(scene["b1"][...], a)
+    assert_bits(scene["b1"][...], a)
 
 
 @pytest.mark.parametrize(
@@ -449,7 +437,7 @@ def test_a_group_of_zarr_is_never_replaced(
     assert main(["a + 1", "a=scene.zarr:/a", "-o", "scene.zarr", "--overwrite"]) == 1
     assert "it exists, and is not an array of Zarr" in capsys.readouterr().err
     assert main(["a", "a=scene.zarr:/a", "-o", "a.npy"]) == 0
-    assert_same_bits(load("npy", "a"), a)
+    assert_bits(load("npy", "a"), a)
 
 
 @pytest.mark.parametrize(
@@ -788,7 +776,7 @@ def test_workers_compute(
     command = ["a / (b + k)", *files, "k=0.5", "--scheduler", scheduler, "--chunk", "2K"]
     for target in ("zarr", "zarr group"):
         assert main([*command, "-o", place(target, "out")]) == 0, capsys.readouterr().err
-        assert_same_bits(load(target), a / (b + 0.5))
+        assert_bits(load(target), a / (b + 0.5))
     assert main([*command, "-o", "out.zarr"]) == 1
     assert "exists; --overwrite" in capsys.readouterr().err
     # Warnings and errors of the workers are the command's, and nothing is left of the output.

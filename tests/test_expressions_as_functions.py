@@ -6,20 +6,14 @@ import copy
 import functools
 import inspect
 import pickle
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from shared import library
 
 import pkg as pcd
-
-
-def _library(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip(name)
 
 
 @pcd.fuse
@@ -77,8 +71,8 @@ def test_warnings_name_the_function() -> None:
 
 @EACH
 def test_xarray_apply_ufunc(function: Any) -> None:
-    xr = _library("xarray")
-    _library("dask.array")
+    xr = library("xarray")
+    library("dask.array")
     a, b = (xr.DataArray(x, dims=("y", "x"), coords={"x": list("pqrs")}) for x in (A, B))
     result = xr.apply_ufunc(function, a, b)
     assert (result.values == WANTED).all() and list(result.x.values) == list("pqrs")
@@ -90,7 +84,7 @@ def test_xarray_apply_ufunc(function: Any) -> None:
 
 @EACH
 def test_dask(function: Any) -> None:
-    da = _library("dask.array")
+    da = library("dask.array")
     a, b = da.from_array(A, chunks=2), da.from_array(B, chunks=2)
     for lazy in (
         da.map_blocks(function, a, b),
@@ -102,7 +96,7 @@ def test_dask(function: Any) -> None:
 
 
 def test_dask_tells_expressions_of_one_name_apart() -> None:
-    da = _library("dask.array")
+    da = library("dask.array")
     a = da.from_array(A, chunks=2)
     results = [da.map_blocks(pcd.Expression(text), a) for text in ("a + 1", "a * 2")]
     assert len({result.name for result in results}) == 2

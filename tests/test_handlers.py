@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shared import on_gpu
 
 import pkg as pcd
 
 _HUGE = np.full(3, 1e200)
 _SINGLE = np.ones(3, "f4")
 _HALF = np.ones(5000, "f2")
-
-
-def _on_gpu(x: Any) -> Any:
-    return pcd.asarray(x, device="cuda")
 
 
 CALLS: dict[str, Callable[[], Any]] = {
@@ -42,11 +39,11 @@ CALLS: dict[str, Callable[[], Any]] = {
 GPU_CALLS: dict[str, Callable[[], Any]] = {
     "operation through a GPU": lambda: pcd.multiply(_HUGE, _HUGE, device="cuda"),
     "comparison through a GPU": lambda: pcd.less(_SINGLE, 1e300, device="cuda"),
-    "comparison of an Array": lambda: pcd.less(_on_gpu(_SINGLE), 1e300),
-    "comparison of an Array with an int": lambda: pcd.less(_on_gpu(_HALF), 70000),
-    "operator of an Array": lambda: _on_gpu(_HALF) + 70000,
-    "comparing operator of an Array": lambda: _on_gpu(_HALF) < 70000,
-    "expression of an Array": lambda: pcd.evaluate("a < b", {"a": _on_gpu(_HALF), "b": 70000}),
+    "comparison of an Array": lambda: pcd.less(on_gpu(_SINGLE), 1e300),
+    "comparison of an Array with an int": lambda: pcd.less(on_gpu(_HALF), 70000),
+    "operator of an Array": lambda: on_gpu(_HALF) + 70000,
+    "comparing operator of an Array": lambda: on_gpu(_HALF) < 70000,
+    "expression of an Array": lambda: pcd.evaluate("a < b", {"a": on_gpu(_HALF), "b": 70000}),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
+from shared import resident_bytes
 
 import pkg as pcd
 
@@ -78,10 +79,6 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
 }
 
 
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
 def _traced_growth(call: Callable[[], Any]) -> int:
     """Returns the bytes of Python and NumPy that 1000 calls leave."""
     gc.collect()
@@ -95,11 +92,11 @@ def _traced_growth(call: Callable[[], Any]) -> int:
 def _resident_growth(call: Callable[[], Any], calls: int) -> int:
     """Returns the bytes by which the process is larger after the calls."""
     gc.collect()
-    before = _resident_bytes()
+    before = resident_bytes()
     for _ in range(calls):
         call()
     gc.collect()
-    return _resident_bytes() - before
+    return resident_bytes() - before
 
 
 def _least(growth: Callable[[], int], limit: int) -> int:

@@ -11,6 +11,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import in_place
 
 import pkg as pcd
 from pkg._operands import broadcast_shapes
@@ -22,10 +23,6 @@ def _data(ndim: int, dtype: str = "f8") -> np.ndarray:
     """An array of 24 elements, in an order that is not C's."""
     shape = (2, 3, *(1,) * (ndim - 3), 4)
     return (np.arange(24) - 7).astype(dtype).reshape(shape[::-1]).transpose()
-
-
-def _in(place: str, host: Any) -> Any:
-    return pcd.asarray(host, device="cuda") if place == "array" else host
 
 
 def _back(x: Any) -> Any:
@@ -52,10 +49,10 @@ def test_shapes_that_may_not_broadcast(shapes: list[tuple[int, ...]]) -> None:
 @DIMENSIONS
 def test_operations(ndim: int, place: str) -> None:
     host = _data(ndim)
-    a, small = _in(place, host), _in(place, host[0])
+    a, small = in_place(place, host), in_place(place, host[0])
     kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
     oracle.assert_same(_back(pcd.add(a, small, **kwargs)), host + host[0])
-    out = _in(place, np.zeros(host.shape, "c16"))
+    out = in_place(place, np.zeros(host.shape, "c16"))
     assert pcd.multiply(a, a, out=out, **kwargs) is out
     oracle.assert_same(_back(out), (host * host).astype("c16"))
 
@@ -65,7 +62,11 @@ def test_operations(ndim: int, place: str) -> None:
 def test_where_of_operations(ndim: int, place: str) -> None:
     host = _data(ndim)
     mask = host[:, :1] > 0
-    a, where, out = _in(place, host), _in(place, mask), _in(place, np.full(host.shape, 7.0, "f4"))
+    a, where, out = (
+        in_place(place, host),
+        in_place(place, mask),
+        in_place(place, np.full(host.shape, 7.0, "f4")),
+    )
     kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
     assert pcd.add(a, a, where=where, out=out, **kwargs) is out
     wanted = np.add(host, host, where=mask, out=np.full(host.shape, 7.0, "f4"))
@@ -80,11 +81,11 @@ def test_where_of_operations(ndim: int, place: str) -> None:
 @DIMENSIONS
 def test_expressions(ndim: int, place: str) -> None:
     host = _data(ndim)
-    names = {"a": _in(place, host), "b": _in(place, host[:, :1])}
+    names = {"a": in_place(place, host), "b": in_place(place, host[:, :1])}
     kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
     result = pcd.evaluate("a * b + 1", names, **kwargs)
     oracle.assert_same(_back(result), host * host[:, :1] + 1)
-    out = _in(place, np.zeros(host.shape, "c16"))
+    out = in_place(place, np.zeros(host.shape, "c16"))
     pcd.evaluate("a * b + 1", names, out=out, **kwargs)
     oracle.assert_same(_back(out), (host * host[:, :1] + 1).astype("c16"))
     total = _back(pcd.evaluate("sum(a * b, axis=1)", names, **kwargs))
@@ -96,7 +97,7 @@ def test_expressions(ndim: int, place: str) -> None:
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
 def test_reductions(name: str, ndim: int, place: str) -> None:
     host = _data(ndim)
-    a = _in(place, host)
+    a = in_place(place, host)
     kwargs: Any = {"device": "cuda"} if place == "cuda" else {}
     for axis in (None, 0, -1, (0, ndim - 1), (1, 5, 7), tuple(range(ndim))):
         for keepdims in (False, True):
@@ -105,7 +106,7 @@ def test_reductions(name: str, ndim: int, place: str) -> None:
             result = function(a, axis=axis, keepdims=keepdims, **kwargs)
             oracle.assert_same(np.asarray(_back(result)), expected)
             # The sign of a complex product's zero depends on the order.
-            out = _in(place, np.zeros(expected.shape, "f4" if name == "prod" else "c16"))
+            out = in_place(place, np.zeros(expected.shape, "f4" if name == "prod" else "c16"))
             assert function(a, axis=axis, keepdims=keepdims, out=out, **kwargs) is out
             wanted(host, axis=axis, keepdims=keepdims, out=(same := np.empty_like(_back(out))))
             oracle.assert_same(_back(out), same)
@@ -116,5 +117,5 @@ def test_reductions(name: str, ndim: int, place: str) -> None:
 def test_where(ndim: int, place: str) -> None:
     host = _data(ndim)
     mask = host[:, :1] > 0
-    result = pcd.where(_in(place, mask), _in(place, host), _in(place, host[0]))
+    result = pcd.where(in_place(place, mask), in_place(place, host), in_place(place, host[0]))
     oracle.assert_same(_back(result), np.where(mask, host, host[0]))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shared import library
 
 import pkg as pcd
 
@@ -149,18 +150,12 @@ class Masked:
         return {**self._data.__array_interface__, "mask": np.array([True, False, False])}
 
 
-def _library(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip(name)
-
-
 def _never(block: Any) -> Any:
     raise Unwrapped
 
 
 def _dask(shape: tuple[int, ...]) -> Any:
-    da = _library("dask.array")
+    da = library("dask.array")
     return da.ones(shape, chunks=2).map_blocks(
         _never, dtype=float, meta=np.empty((0,) * len(shape))
     )
@@ -181,23 +176,23 @@ def _matrix(shape: tuple[int, ...]) -> Any:
 
 
 def _quantity(shape: tuple[int, ...]) -> Any:
-    units = _library("astropy.units")
+    units = library("astropy.units")
     return np.ones(shape) * units.m
 
 
 def _dataarray(shape: tuple[int, ...]) -> Any:
-    xr = _library("xarray")
+    xr = library("xarray")
     return xr.DataArray(np.ones(shape), dims=tuple("xy"[: len(shape)]))
 
 
 def _lazy_dataarray(shape: tuple[int, ...]) -> Any:
-    xr = _library("xarray")
+    xr = library("xarray")
     return xr.DataArray(_dask(shape), dims=tuple("xy"[: len(shape)]))
 
 
 def _pandas(make: str) -> Callable[[Any], Any]:
     def made(shape: tuple[int, ...]) -> Any:
-        pd = _library("pandas")
+        pd = library("pandas")
         if make == "DataFrame" or len(shape) == 2:
             return pd.DataFrame({"x": [1.0, np.nan], "y": [2.0, 3.0]}, index=["r", "s"])
         values = [1, None, 3]
@@ -222,7 +217,7 @@ KINDS: dict[str, Callable[[tuple[int, ...]], Any]] = {
     "Index": _pandas("Index"),
     "extension": _pandas("extension"),
     "DataArray": _dataarray,
-    "Dataset": lambda shape: _library("xarray").Dataset({"v": _dataarray(shape)}),
+    "Dataset": lambda shape: library("xarray").Dataset({"v": _dataarray(shape)}),
     "dask": _dask,
     "DataArray of dask": _lazy_dataarray,
 }

@@ -12,6 +12,7 @@ import generators
 import numpy as np
 import oracle
 import pytest
+from shared import library
 
 import pkg as pcd
 
@@ -21,14 +22,6 @@ OPERATIONS = pytest.mark.parametrize("operation", cases.OF_FLOATS, ids=lambda op
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def _library(name: str) -> Any:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip(name)
 
 
 def _within(operation: Any, data: np.ndarray) -> np.ndarray:
@@ -43,7 +36,7 @@ def _within(operation: Any, data: np.ndarray) -> np.ndarray:
 
 @OPERATIONS
 def test_pandas_series(operation: Any, device: str) -> None:
-    pd = _library("pandas")
+    pd = library("pandas")
     data = [_within(operation, np.array(x)) for x in ([1.5, 2.0, 9.0], [2.0, 4.0, 5.0])]
     data = data[: operation.nin]
     args = [pd.Series(x, index=list("abc"), name="x") for x in data]
@@ -54,7 +47,7 @@ def test_pandas_series(operation: Any, device: str) -> None:
 
 
 def test_pandas_aligns_and_keeps_names(device: str) -> None:
-    pd = _library("pandas")
+    pd = library("pandas")
     a = pd.Series([1, 2, 3], index=list("abc"), name="x")
     b = pd.Series([10, 20, 30], index=list("cba"), name="x")
     result = pcd.add(a, b, device=device)
@@ -65,7 +58,7 @@ def test_pandas_aligns_and_keeps_names(device: str) -> None:
 
 def test_pandas_divides_as_c_does(device: str) -> None:
     """pandas would replace a ufunc of the name divide by its own true division."""
-    pd = _library("pandas")
+    pd = library("pandas")
     result = pcd.divide(pd.Series([7, -7, 9]), pd.Series([2, 2, -4]), device=device)
     assert result.dtype == np.int64 and result.tolist() == [3, -3, -2]
     frame = pcd.divide(pd.DataFrame({"x": [7, -7]}), 2, device=device)
@@ -73,7 +66,7 @@ def test_pandas_divides_as_c_does(device: str) -> None:
 
 
 def test_pandas_frames_and_indexes(device: str) -> None:
-    pd = _library("pandas")
+    pd = library("pandas")
     frame = pd.DataFrame({"x": [1.0, 4.0], "y": [9.0, 16.0]}, index=["r", "s"])
     result = pcd.sqrt(frame, device=device)
     assert type(result) is pd.DataFrame and list(result.columns) == ["x", "y"]
@@ -89,7 +82,7 @@ def test_pandas_frames_and_indexes(device: str) -> None:
 
 @OPERATIONS
 def test_xarray(operation: Any, device: str) -> None:
-    xr = _library("xarray")
+    xr = library("xarray")
     data = _within(operation, np.arange(1.0, 7.0).reshape(2, 3))
     a = xr.DataArray(data, dims=("y", "x"), coords={"x": [10, 20, 30]})
     result = operation(*[a, a + 1][: operation.nin], device=device)
@@ -102,7 +95,7 @@ def test_xarray(operation: Any, device: str) -> None:
 
 
 def test_xarray_broadcasts_by_name(device: str) -> None:
-    xr = _library("xarray")
+    xr = library("xarray")
     a, b = xr.DataArray([1, 2], dims="x"), xr.DataArray([10, 20, 30], dims="y")
     result = pcd.add(a, b, device=device)
     assert result.dims == ("x", "y") and result.values.tolist() == [[11, 21, 31], [12, 22, 32]]
@@ -113,7 +106,7 @@ def test_xarray_broadcasts_by_name(device: str) -> None:
 
 @OPERATIONS
 def test_dask(operation: Any, device: str) -> None:
-    da = _library("dask.array")
+    da = library("dask.array")
     data = generators.moderate(np.dtype("f8"), 100).reshape(10, 10)
     data = _within(operation, np.abs(data))
     a = da.from_array(data, chunks=(4, 3))
@@ -127,7 +120,7 @@ def test_dask(operation: Any, device: str) -> None:
 
 def test_dask_needs_no_gpu_to_build_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask calls functions on tiny host arrays while it builds one."""
-    da = _library("dask.array")
+    da = library("dask.array")
     monkeypatch.setattr(pcd.core, "check_device", lambda ordinal: None)
     a = da.from_array(np.arange(10), chunks=4)
     lazy = pcd.multiply(a, 3, device="cuda")
@@ -135,15 +128,15 @@ def test_dask_needs_no_gpu_to_build_a_graph(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_dask_pickles_its_graph(device: str) -> None:
-    da = _library("dask.array")
+    da = library("dask.array")
     lazy = pcd.divide(da.from_array(np.array([7, -7, 9]), chunks=2), 2, device=device)
     again = pickle.loads(pickle.dumps(lazy))
     assert again.compute(scheduler="synchronous").tolist() == [3, -3, 4]
 
 
 def test_dask_dataframe() -> None:
-    pd = _library("pandas")
-    dd = _library("dask.dataframe")
+    pd = library("pandas")
+    dd = library("dask.dataframe")
     frame = dd.from_pandas(pd.DataFrame({"x": [1.0, 4.0, 9.0]}), npartitions=2)
     assert pcd.sqrt(frame).compute(scheduler="synchronous")["x"].tolist() == [1, 2, 3]
 

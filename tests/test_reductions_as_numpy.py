@@ -16,6 +16,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import in_place
 
 import pkg as pcd
 from pkg import core
@@ -33,10 +34,6 @@ SHAPES = [(), (1,), (0,), (5,), (2, 3), (0, 3), (3, 0), (0, 0), (2, 0, 3), (1, 2
 def _data(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     values = np.random.default_rng(seed).choice([1, 2, 1, 0, 3, 1, 2], math.prod(shape))
     return values.reshape(shape).astype(dtype)
-
-
-def _in(place: str, host: np.ndarray) -> Any:
-    return pcd.asarray(host, device="cuda") if place == "array" else host
 
 
 def _outcome(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -66,7 +63,7 @@ def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kw
     if name == "mean" and host.size == 0 and np.dtype(kwargs.get("dtype", "f8")).kind in "biu":
         return  # an integer for NaN
     device: Any = {"device": "cuda"} if place == "cuda" else {}
-    x = _in(place, host)
+    x = in_place(place, host)
     if out is None:
         wanted = _outcome(theirs, host, **kwargs)
         result = _outcome(ours, x, **kwargs, **device)
@@ -85,7 +82,7 @@ def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kw
     if isinstance(shape, str):
         return
     wanted_out = np.full(np.shape(shape), 1, out)
-    given_out = _in(place, np.full(np.shape(shape), 1, out))
+    given_out = in_place(place, np.full(np.shape(shape), 1, out))
     result = _outcome(ours, x, out=given_out, **kwargs, **device)
     if not np.can_cast(
         _computed_type(name, host.dtype, kwargs.get("dtype"), out), out, "same_kind"
@@ -162,13 +159,13 @@ def test_generated(place: str, data: st.DataObject) -> None:
 @cases.each_place()
 def test_an_output_chooses_the_type(place: str) -> None:
     device: Any = {"device": "cuda"} if place == "cuda" else {}
-    x = _in(place, np.full(4, 2**62))
-    wide = _in(place, np.empty(()))
+    x = in_place(place, np.full(4, 2**62))
+    wide = in_place(place, np.empty(()))
     assert pcd.asnumpy(pcd.sum(x, out=wide, **device)) == 2.0**64
-    small = _in(place, np.full(300, 100, "i1"))
-    assert pcd.asnumpy(pcd.sum(small, out=_in(place, np.empty((), "i4")), **device)) == 30000
-    half = _in(place, np.full(4, 60000, "e"))
-    assert pcd.asnumpy(pcd.sum(half, out=_in(place, np.empty((), "f")), **device)) == 240000
+    small = in_place(place, np.full(300, 100, "i1"))
+    assert pcd.asnumpy(pcd.sum(small, out=in_place(place, np.empty((), "i4")), **device)) == 30000
+    half = in_place(place, np.full(4, 60000, "e"))
+    assert pcd.asnumpy(pcd.sum(half, out=in_place(place, np.empty((), "f")), **device)) == 240000
 
 
 LENGTHS = (*range(1, 21), 255, 256, 257, 2047, 2048, 2049, 4095, 4096, 4097, 2**16 + 3)
@@ -221,7 +218,7 @@ def test_the_first_of_equal_complex_numbers(dtype: str, kind: str, place: str) -
     for seed, length in enumerate(LENGTHS):
         host = _equal_numbers(dtype, (length,), kind, seed)
         for x, name in itertools.product((host, host[::-1], host[::3]), ("min", "max")):
-            result = getattr(pcd, name)(_in(place, x), **device)
+            result = getattr(pcd, name)(in_place(place, x), **device)
             _assert_first(result, getattr(np, name)(x), (name, length, x.strides))
 
 
@@ -241,7 +238,7 @@ def test_the_first_of_equal_complex_numbers_along_axes(dtype: str, kind: str, pl
                 note = (name, x.shape, x.strides, axes)
                 if x is host or len(axes) == 1:
                     _assert_first(getattr(np, name)(x, axis=axes), wanted, note)
-                result = getattr(pcd, name)(_in(place, x), axis=axes, **device)
+                result = getattr(pcd, name)(in_place(place, x), axis=axes, **device)
                 _assert_first(result, wanted, note)
 
 
@@ -251,7 +248,7 @@ def test_the_first_of_equal_complex_numbers_of_an_expression(kind: str, place: s
     device: Any = {"device": "cuda"} if place == "cuda" else {}
     for seed, shape in enumerate([(1,), (17,), (257,), (4097,), (70_003,), *MATRICES]):
         host = _equal_numbers("D", shape, kind, seed)
-        x = _in(place, host)
+        x = in_place(place, host)
         for name in ("min", "max"):
             for axis in (None, *range(len(shape))):
                 expression = pcd.Expression(f"{name}(x + 0, axis={axis})")
@@ -294,11 +291,11 @@ def test_outputs_that_do_not_fit(place: str) -> None:
         out = np.zeros(())
         out.flags.writeable = False
         pcd.sum(np.ones(3), out=out)
-    x = _in(place, np.ones((2, 3)))
+    x = in_place(place, np.ones((2, 3)))
     for out in (np.zeros(2), np.zeros((1, 3)), np.zeros(())):
         with pytest.raises(ValueError, match="shape"):
-            pcd.sum(x, axis=0, out=_in(place, out))
-    for out in ([0, 0, 0], (_in(place, np.zeros(3)),), 5):
+            pcd.sum(x, axis=0, out=in_place(place, out))
+    for out in ([0, 0, 0], (in_place(place, np.zeros(3)),), 5):
         with pytest.raises(TypeError, match="out must be"):
             pcd.sum(x, axis=0, out=out)
 
@@ -307,7 +304,7 @@ def test_outputs_that_do_not_fit(place: str) -> None:
 def test_an_output_that_is_the_input(place: str) -> None:
     device: Any = {"device": "cuda"} if place == "cuda" else {}
     host = np.arange(12.0).reshape(3, 4)
-    x = _in(place, host.copy())
+    x = in_place(place, host.copy())
     assert pcd.sum(x, axis=0, out=x[1], **device) is not None
     wanted = host.copy()
     np.sum(host, axis=0, out=wanted[1])

@@ -11,7 +11,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -63,7 +63,7 @@ _PIECE = 1 << 15
 _GPU_PIECE = 1 << 18
 
 #: The rules of `numpy.can_cast` that the outputs of calls take.
-_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 _lock = threading.Lock()
 
@@ -116,8 +116,8 @@ def _choose_order(name: str, order: str, values: Iterable[Any]) -> str:
 
 
 def _check_casting(name: str, casting: Any) -> None:
-    if casting not in _CASTINGS:
-        allowed = ", ".join(map(repr, _CASTINGS))
+    if casting not in CASTINGS:
+        allowed = ", ".join(map(repr, CASTINGS))
         raise ValueError(f"{name}(): casting must be one of {allowed}, not {casting!r}")
 
 
@@ -191,14 +191,22 @@ class _Part(NamedTuple):
 class _Call:
     """One call of an expression: its prepared inputs, and the kinds of the graph's nodes.
 
-    The kinds are enough to lower it.  Before it runs, `make_pairs` computes the nodes `complex`.
-    Of samples only the kinds count: their values decide nothing.
+    The kinds are enough to lower it.  Of samples only the kinds count: their values decide nothing.
+    `ordinal` says where host arrays are computed; `order` is that of a new result, and `casting`
+    the rule for the conversion to the type of another one.
     """
 
     def __init__(
-        self, expression: Expression, inputs: Sequence[Any], are_samples: bool = False
+        self,
+        expression: Expression,
+        inputs: Sequence[Any],
+        ordinal: int = -1,
+        order: str = "K",
+        casting: str = "safe",
+        are_samples: bool = False,
     ) -> None:
         self.expression = expression
+        self.ordinal, self.order, self.casting = ordinal, order, casting
         self.graph = graph = expression._graph
         self.names: Sequence[str] = graph.inputs
         self.values = list(inputs)
@@ -242,6 +250,7 @@ class _Call:
         call.names = [self.names[i] for i in part.inputs]
         call.values = [self.values[i] for i in part.inputs]
         call.kinds, call.pairs = self.kinds.copy(), {}
+        call.order, call.casting = "K", "same_kind"
         return call
 
     @staticmethod
@@ -253,7 +262,7 @@ class _Call:
             np.complex64, *(kind(0) if isinstance(kind, type) else kind for kind in kinds)
         )
 
-    def make_pairs(self, ordinal: int) -> None:
+    def _make_pairs(self) -> None:
         """Computes the nodes `complex`, each once: a new array, of whose parts each has a pass."""
         for k, parts in self.pairs.items():
             used = sorted({i for part in self.expression._pairs[k] for i in part.inputs})
@@ -269,9 +278,10 @@ class _Call:
                 if not isinstance(part, _Call):
                     half[...] = part
                 elif place != _gpu_of(part.values):
-                    half[...] = _run(part, -1, "K", None, None)  # without dimensions
+                    part.ordinal = -1
+                    half[...] = part.run(None)  # without dimensions
                 else:
-                    _run(part, ordinal, "K", half, "same_kind")
+                    part.run(half)
             self.nodes[k] = result
 
     @property
@@ -318,99 +328,100 @@ class _Call:
     def shape(self) -> tuple[int, ...]:
         return _broadcast_shape(self.names, self.values)
 
+    def run(self, target: Any) -> Any:
+        """Computes the call, into `target` or a new array."""
+        self._make_pairs()
+        try:
+            return self._run(target)
+        except core.OutOfRange:
+            # An int is beyond its type: a comparison knows the answer, all else raises again.
+            self.with_values()
+            return self._run(target)
 
-def _run(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
-    """Computes a call, into `target` or a new array."""
-    try:
-        return _run_program(call, ordinal, order, target, casting)
-    except core.OutOfRange:
-        # An int is beyond its type: a comparison knows the answer, all else raises again.
-        call.with_values()
-        return _run_program(call, ordinal, order, target, casting)
+    def _run(self, target: Any) -> Any:
+        if self.graph.reduction is not None:
+            return self._reduce(target)
+        lowered, program = self.lower()
+        place = _gpu_of(self.values)
+        if target is not None:
+            name = self.expression._caller
+            check_out(name, target, self.shape, lowered.dtype, place, self.casting)
+            native = target.dtype.newbyteorder("=")
+            if native != lowered.dtype:
+                lowered, program = self.lower(native)
+        inputs = self.sources(lowered)
+        if place < 0 and not all(
+            x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
+        ):
+            return self._run_converting(lowered, program, inputs, target)
+        if target is None:
+            return self._run_to_new(program, inputs)
+        if program.call(self.ordinal, self.order, target, inputs) is NotImplemented:
+            store(target, self._run_to_new(program, inputs))  # of another shape
+        return target
 
+    def _run_to_new(self, program: core.Program, inputs: Any) -> Any:
+        """Returns a new array; raises ValueError for shapes that do not broadcast."""
+        result = program.call(self.ordinal, self.order, None, inputs)
+        if result is NotImplemented:
+            self.shape  # noqa: B018  tells which shapes do not broadcast
+            raise ValueError("the shape of an operand changed while it was computed with")
+        return result
 
-def _run_program(call: _Call, ordinal: int, order: str, target: Any, casting: Any) -> Any:
-    if call.graph.reduction is not None:
-        return _reduce(call, ordinal, target, casting)
-    lowered, program = call.lower()
-    place = _gpu_of(call.values)
-    if target is not None:
-        name = call.expression._caller
-        check_out(name, target, call.shape, lowered.dtype, place, casting)
-        native = target.dtype.newbyteorder("=")
-        if native != lowered.dtype:
-            lowered, program = call.lower(native)
-    inputs = call.sources(lowered)
-    if place < 0 and not all(
-        x.dtype.isnative for x in (*inputs, target) if isinstance(x, np.ndarray)
-    ):
-        return _run_converting(call, lowered, program, ordinal, order, inputs, target)
-    if target is None:
-        return _run_to_new(call, program, ordinal, order, inputs)
-    if program.call(ordinal, order, target, inputs) is NotImplemented:  # of another shape
-        store(target, _run_to_new(call, program, ordinal, order, inputs))
-    return target
+    def _run_converting(
+        self, lowered: Lowered, program: core.Program, inputs: Any, target: Any
+    ) -> Any:
+        """Calls a program for arrays in the other byte order, which it converts piece by piece."""
+        self.shape  # noqa: B018  tells which shapes do not broadcast
+        try:
+            arrays = [
+                x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
+                for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
+            ]
+        except OverflowError as error:
+            raise core.OutOfRange(str(error)) from None
+        elementwise: Any = "overlap_assume_elementwise"
+        op_flags = [["readonly", elementwise]] * len(arrays)
+        options: Any = {
+            "flags": ["external_loop", "buffered", "zerosize_ok", "copy_if_overlap"],
+            "order": self.order,
+            "casting": "equiv",
+            "buffersize": _PIECE if self.ordinal < 0 else _GPU_PIECE,
+        }
+        dtypes = [dtype for _, dtype in lowered.sources]
+        if lowered.may_refuse:
+            # A negative exponent has to be found before any piece is written.
+            with np.nditer(arrays, op_flags=op_flags, op_dtypes=dtypes, **options) as iterator:
+                for parts in iterator if iterator.itersize else ():
+                    with np.errstate(all="ignore"):
+                        program.call(
+                            self.ordinal, "C", None, parts if len(arrays) > 1 else (parts,)
+                        )
+        iterator = np.nditer(
+            [target, *arrays],
+            op_flags=[["writeonly", "allocate", "no_broadcast", elementwise], *op_flags],
+            op_dtypes=[lowered.dtype, *dtypes],
+            **options,
+        )
+        with iterator:
+            result = iterator.operands[0]
+            for out, *pieces in iterator if iterator.itersize else ():
+                program.call(self.ordinal, "C", out, tuple(pieces))
+        return result if target is not None or result.ndim else result[()]
 
-
-def _run_to_new(call: _Call, program: core.Program, ordinal: int, order: str, inputs: Any) -> Any:
-    """Computes a call into a new array; raises ValueError for shapes that do not broadcast."""
-    result = program.call(ordinal, order, None, inputs)
-    if result is NotImplemented:
-        call.shape  # noqa: B018  tells which shapes do not broadcast
-        raise ValueError("the shape of an operand changed while it was computed with")
-    return result
-
-
-def _run_converting(
-    call: _Call,
-    lowered: Lowered,
-    program: core.Program,
-    ordinal: int,
-    order: str,
-    inputs: Any,
-    target: Any,
-) -> Any:
-    """Calls a program for arrays in the other byte order, which it converts piece by piece."""
-    call.shape  # noqa: B018  tells which shapes do not broadcast
-    try:
-        arrays = [
-            x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
-            for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
-        ]
-    except OverflowError as error:
-        raise core.OutOfRange(str(error)) from None
-    elementwise: Any = "overlap_assume_elementwise"
-    op_flags = [["readonly", elementwise]] * len(arrays)
-    options: Any = {
-        "flags": ["external_loop", "buffered", "zerosize_ok", "copy_if_overlap"],
-        "order": order,
-        "casting": "equiv",
-        "buffersize": _PIECE if ordinal < 0 else _GPU_PIECE,
-    }
-    dtypes = [dtype for _, dtype in lowered.sources]
-    if lowered.may_refuse:
-        # A negative exponent has to be found before any piece is written.
-        with np.nditer(arrays, op_flags=op_flags, op_dtypes=dtypes, **options) as iterator:
-            for parts in iterator if iterator.itersize else ():
-                with np.errstate(all="ignore"):
-                    program.call(ordinal, "C", None, parts if len(arrays) > 1 else (parts,))
-    iterator = np.nditer(
-        [target, *arrays],
-        op_flags=[["writeonly", "allocate", "no_broadcast", elementwise], *op_flags],
-        op_dtypes=[lowered.dtype, *dtypes],
-        **options,
-    )
-    with iterator:
-        result = iterator.operands[0]
-        for out, *pieces in iterator if iterator.itersize else ():
-            program.call(ordinal, "C", out, tuple(pieces))
-    return result if target is not None or result.ndim else result[()]
+    def _reduce(self, target: Any) -> Any:
+        assert self.graph.reduction is not None
+        name, axis, keepdims = self.graph.reduction
+        values = _Values(self, np.dtype(np.bool_) if name in TRUTHS else None)
+        device = None if values._ordinal >= 0 else device_name(self.ordinal)
+        result = _reductions.reduce(name, values, axis, keepdims=keepdims, device=device)
+        return finish(self.expression._caller, result, target, self.casting, exact=True)
 
 
 class _Values(_reductions.Values):
     """The elements of an expression, computed as they are reduced."""
 
-    def __init__(self, call: _Call, ordinal: int, dtype: Any = None) -> None:
+    def __init__(self, call: _Call, dtype: Any) -> None:
         lowered, self._program = call.lower(dtype)
         self._inputs = tuple(
             x.astype(x.dtype.newbyteorder("="))
@@ -418,49 +429,11 @@ class _Values(_reductions.Values):
             else x
             for x in call.sources(lowered)
         )
-        super().__init__(call.shape, lowered.dtype, ordinal if _gpu_of(call.values) >= 0 else -1)
+        ordinal = call.ordinal if _gpu_of(call.values) >= 0 else -1
+        super().__init__(call.shape, lowered.dtype, ordinal)
 
     def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
-
-
-def _reduced(name: str, x: Any, axis: Any, keepdims: bool, device: str | None = None) -> Any:
-    return _reductions.reduce(name, x, axis, keepdims=keepdims, device=device)
-
-
-def _reduce(call: _Call, ordinal: int, target: Any, casting: Any) -> Any:
-    assert call.graph.reduction is not None
-    name, axis, keepdims = call.graph.reduction
-    values = _Values(call, ordinal, np.dtype(np.bool_) if name in TRUTHS else None)
-    device = None if values._ordinal >= 0 else device_name(ordinal)
-    result = _reduced(name, values, axis, keepdims, device)
-    return finish(call.expression._caller, result, target, casting, exact=True)
-
-
-def _is_of_numbers(graph: Graph, values: Sequence[Any]) -> bool:
-    """Tells whether an expression is of Python numbers alone."""
-    return all(map(is_number, values)) and not any(node[0] == "value" for node in graph.nodes)
-
-
-def _of_numbers(
-    expression: Expression, values: Sequence[Any], ordinal: int, target: Any, casting: Any
-) -> Any:
-    """Computes an expression of Python numbers alone, as Python does: to a Python number.
-
-    A reduction, and an element of `target`, have NumPy's type of that number.
-    """
-    if ordinal >= 0:
-        core.check_device(ordinal)
-    result = of_numbers(expression._graph, values)
-    reduction = expression._graph.reduction
-    if reduction is None and target is None:
-        return result
-    kind = bool if type(result) is bool else next(k for k in WEAK if isinstance(result, k))
-    typed = np.asarray(result, kind)  # or OverflowError
-    if reduction is not None:
-        name, axis, keepdims = reduction
-        typed = _reduced(name, typed, axis, keepdims)
-    return finish(expression._caller, typed, target, casting, exact=reduction is not None)
 
 
 # ---- Expressions ---------------------------------------------------------------------------------
@@ -606,29 +579,46 @@ class Expression(core.ExpressionBase):
         name = self._caller
         out = unwrap_out(name, out)
         if is_dataset(out):
-            return self._fill(inputs, out, order, casting, device)
-        values = [take(one, x) for one, x in zip(self.inputs, inputs, strict=True)]
+            compute = partial(self._compute, order=order, casting=casting, device=device)
+            return self._fill(inputs, out, compute)
+        values = list(map(take, self.inputs, inputs))
         ordinal = find_place(name, values, device)
         order = _choose_order(name, order, values)
         _check_casting(name, casting)
         target = None if out is None else _open_out(name, out)
-        if _is_of_numbers(self._graph, values):
-            result = _of_numbers(self, values, ordinal, target, casting)
-            return result if out is None else out
-        call = _Call(self, values)
-        call.make_pairs(ordinal)
-        result = _run(call, ordinal, order, target, casting)
-        self._note(call, inputs)
+        if self._is_of_numbers(values):
+            result = self._of_numbers(values, ordinal, target, casting)
+        else:
+            call = _Call(self, values, ordinal, order, casting)
+            result = call.run(target)
+            self._note(call, inputs)
         return result if out is None else out
 
-    def _fill(
-        self, inputs: Sequence[Any], out: Any, order: str, casting: str, device: str | None
-    ) -> Any:
+    def _is_of_numbers(self, values: Sequence[Any]) -> bool:
+        """Tells whether the expression is of Python numbers alone."""
+        nodes = self._graph.nodes
+        return all(map(is_number, values)) and not any(node[0] == "value" for node in nodes)
+
+    def _of_numbers(self, values: Sequence[Any], ordinal: int, target: Any, casting: Any) -> Any:
+        """Computes it of Python numbers alone, as Python does: to a Python number.
+
+        A reduction, and an element of `target`, have NumPy's type of that number.
+        """
+        if ordinal >= 0:
+            core.check_device(ordinal)
+        result = of_numbers(self._graph, values)
+        reduction = self._graph.reduction
+        if reduction is None and target is None:
+            return result
+        kind = bool if type(result) is bool else next(k for k in WEAK if isinstance(result, k))
+        typed = np.asarray(result, kind)  # or OverflowError
+        if reduction is not None:
+            name, axis, keepdims = reduction
+            typed = _reductions.reduce(name, typed, axis, keepdims=keepdims)
+        return finish(self._caller, typed, target, casting, exact=reduction is not None)
+
+    def _fill(self, inputs: Sequence[Any], out: Any, compute: Callable[..., Any]) -> Any:
         """Computes a call into an array that lies in a file, piece by piece."""
-
-        def compute(parts: Sequence[Any], target: Any) -> None:
-            self._compute(parts, target, order, casting, device)
-
         if self._graph.reduction is None:
             values = self._take(inputs)
             calls = self._calls_like(values)
@@ -650,20 +640,17 @@ class Expression(core.ExpressionBase):
 
     def _calls_like(self, values: Sequence[Any]) -> list[_Call]:
         """Returns the calls, for their programs, with arrays like these and with these numbers."""
-        if _is_of_numbers(self._graph, values):
+        if self._is_of_numbers(values):
             return []
-        samples = [
-            take(name, x if np.ndim(x) == 0 else np.ones(1, x.dtype))
-            for name, x in zip(self.inputs, values, strict=True)
-        ]
-        return _Call(self, samples).calls
+        samples = [x if np.ndim(x) == 0 else np.ones(1, x.dtype) for x in values]
+        return _Call(self, list(map(take, self.inputs, samples))).calls
 
     def _check(self, inputs: Sequence[Any]) -> None:
         """Raises the errors of a call that do not depend on elements; computes numbers alone."""
         values = self._take(inputs)
         find_place(self._caller, values)
-        if _is_of_numbers(self._graph, values):
-            result = _of_numbers(self, values, -1, None, "safe")
+        if self._is_of_numbers(values):
+            result = self._of_numbers(values, -1, None, "safe")
             np.asarray(result, type(result) if is_number(result) else None)  # or OverflowError
         for call in self._calls_like(values):
             call.with_values()
@@ -695,7 +682,7 @@ class Expression(core.ExpressionBase):
             else np.ones(1, np.dtype(kind).newbyteorder("="))
             for kind in self._bind(dtypes, named)
         ]
-        return [take(name, x) for name, x in zip(self.inputs, samples, strict=True)]
+        return list(map(take, self.inputs, samples))
 
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """Returns the type of the result for types of the inputs, by position or name.
@@ -708,10 +695,10 @@ class Expression(core.ExpressionBase):
         dtype('float64')
         """
         samples = self._samples(dtypes, named)
-        if _is_of_numbers(self._graph, samples):
+        if self._is_of_numbers(samples):
             dtype: np.dtype[Any] = np.dtype(type(of_numbers(self._graph, samples, on_samples)))
         else:
-            dtype = _Call(self, samples, True).lower()[0].dtype
+            dtype = _Call(self, samples, are_samples=True).lower()[0].dtype
         reduction = self._graph.reduction
         return dtype if reduction is None else reduction_type(reduction.name, dtype)
 
@@ -726,9 +713,9 @@ class Expression(core.ExpressionBase):
         -> float32
         """
         samples = self._samples(dtypes, named)
-        if _is_of_numbers(self._graph, samples):
+        if self._is_of_numbers(samples):
             samples = [np.asarray(x)[()] for x in samples]  # NumPy's types for Python's numbers
-        lowered, _ = _Call(self, samples, True).lower()
+        lowered, _ = _Call(self, samples, are_samples=True).lower()
         text = describe(self._graph, lowered)
         reduction = self._graph.reduction
         if reduction is None:

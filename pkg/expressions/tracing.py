@@ -57,6 +57,28 @@ def _unary(function: str) -> Callable[[Traced], Any]:
     return lambda self: _apply(function, (self,))
 
 
+def _sum(name: str) -> Callable[..., Traced]:
+    """Returns a reduction with the parameters of `ndarray.sum`."""
+
+    def reduce(
+        self: Traced, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    ) -> Traced:
+        return self._reduce(name, axis, keepdims, dtype=dtype, out=out)
+
+    reduce.__qualname__ = f"Traced.{name}"
+    return reduce
+
+
+def _choice(name: str) -> Callable[..., Traced]:
+    """Returns a reduction with the parameters of `ndarray.min`."""
+
+    def reduce(self: Traced, axis: Any = None, out: Any = None, keepdims: Any = False) -> Traced:
+        return self._reduce(name, axis, keepdims, out=out)
+
+    reduce.__qualname__ = f"Traced.{name}"
+    return reduce
+
+
 class Traced:
     """Stands for an input, or for a value computed from inputs, while a function is traced."""
 
@@ -173,32 +195,9 @@ class Traced:
                 nodes.append(builder.call(kind, *(nodes[k] for k in parts)))
         return Traced(builder, nodes[graph.root], graph.reduction)
 
-    def sum(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-    ) -> Any:
-        return self._reduce("sum", axis, keepdims, dtype=dtype, out=out)
-
-    def prod(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-    ) -> Any:
-        return self._reduce("prod", axis, keepdims, dtype=dtype, out=out)
-
-    def min(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("min", axis, keepdims, out=out)
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("max", axis, keepdims, out=out)
-
-    def mean(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-    ) -> Any:
-        return self._reduce("mean", axis, keepdims, dtype=dtype, out=out)
-
-    def any(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("any", axis, keepdims, out=out)
-
-    def all(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        return self._reduce("all", axis, keepdims, out=out)
+    sum, prod, mean = _sum("sum"), _sum("prod"), _sum("mean")
+    min, max = _choice("min"), _choice("max")
+    any, all = _choice("any"), _choice("all")
 
 
 def _refuse_options(name: str, options: Iterable[str]) -> None:

@@ -1,11 +1,9 @@
-"""The constants of libcalc/src/elementary/exponential.h; --check compares them with the file."""
+"""The constants of libcalc/src/elementary/exponential.h."""
 
 from __future__ import annotations
 
-import sys
-
 import mpmath as mp
-from remez import as_hex, check, fit, nearest
+from remez import fit, nearest, run
 
 LN2 = mp.log(2)
 HALF_LN2 = LN2 / 2 * (1 + mp.mpf(2) ** -40)
@@ -54,12 +52,7 @@ def main() -> None:
     constants["EXP2_NEAR"], errors["EXP2_NEAR"] = fit(
         slope_2, mp.mpf("-0.5"), mp.mpf("0.5"), range(11), lambda x: x
     )
-    if sys.argv[1:] == ["--check"]:
-        check("exponential.h", constants)
-        return
-    for name, row in constants.items():
-        error = f" /* error 2^{mp.nstr(mp.log(errors[name], 2), 4)} */" if name in errors else ""
-        print(f"{name}: {', '.join(map(as_hex, row))}{error}")
+    run("exponential.h", constants, errors)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,10 @@
-"""The constants of libcalc/src/elementary/hyperbolic.h.
-
-python scripts/fits/hyperbolic.py            prints them, with the error of each fit
-python scripts/fits/hyperbolic.py --check    compares them with what the header holds
-"""
+"""The constants of libcalc/src/elementary/hyperbolic.h."""
 
 from __future__ import annotations
 
-import sys
-
 import mpmath as mp
 from logarithm import series
-from remez import as_hex, check, fit
+from remez import fit, run
 
 HALF_OCTAVE = mp.log(2) / 2 + mp.mpf(2) ** -20  # the largest r
 LARGEST = HALF_OCTAVE**2
@@ -30,16 +24,12 @@ def cosh_tail(z: mp.mpf) -> mp.mpf:
 # Weighted by what the error adds to sinh r relative to r, and to cosh r.
 # u = tanh of half the rest of arctanh: half an octave and 0.0861, the error of k by bits.
 WIDEST = (2 * mp.mpf("0.2006")) ** 2
-CONSTANTS = {
+FITS = {
     "(2 artanh(s/2) - s) / s^3": fit(series, mp.mpf(0), WIDEST, range(7), weight=lambda z: z),
     "(sinh r - r) / r^3": fit(sinh_tail, 0, LARGEST, range(6), weight=lambda z: z),
     "(cosh r - 1 - r^2/2) / r^4": fit(cosh_tail, 0, LARGEST, range(5), weight=lambda z: z * z),
 }
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        check("hyperbolic.h", {name: row for name, (row, _) in CONSTANTS.items()})
-    else:
-        for name, (row, error) in CONSTANTS.items():
-            print(f"{name}: error 2^{float(mp.log(error, 2)):.2f}")
-            print("  " + ",\n  ".join(as_hex(x) for x in row))
+    rows, errors = ({name: fitted[k] for name, fitted in FITS.items()} for k in (0, 1))
+    run("hyperbolic.h", rows, errors)

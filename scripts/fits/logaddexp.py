@@ -1,18 +1,11 @@
-"""The constants of libcalc/src/elementary/logaddexp.h.
-
-python scripts/fits/logaddexp.py            prints them, with the error of each fit
-python scripts/fits/logaddexp.py --check    compares them with what the header holds
-"""
+"""The constants of libcalc/src/elementary/logaddexp.h."""
 
 from __future__ import annotations
-
-import re
-import sys
 
 import mpmath as mp
 from exponential import HALF_LN2
 from logarithm import LARGEST, pair
-from remez import HEADERS, as_hex, check, fit
+from remez import fit, run
 
 
 def exp_tail(r: mp.mpf) -> mp.mpf:
@@ -40,24 +33,15 @@ def main() -> None:
         "1/12, 1/80, 1/448": [part for n in (12, 80, 448) for part in pair(mp.mpf(1) / n)],
         "ln 2": pair(mp.log(2)),
     }
+    errors = {}
     # Relative to e^r, and to the logarithm, which is near s.
     for name, row in {
         "EXP_TAIL": (exp_tail, -HALF_LN2, HALF_LN2, 9, lambda r: r**7 / mp.exp(r)),
         "LOG_TAIL": (log_tail, mp.mpf(0), LARGEST, 8, lambda z: z**4),
     }.items():
         function, low, high, terms, weight = row
-        constants[name], error = fit(function, low, high, range(terms), weight)
-        print(f"{name}: relative error 2^{float(mp.log(error, 2)):.1f}")
-    words = words_of_ln_2()
-    if sys.argv[1:] == ["--check"]:
-        check("logaddexp.h", constants)
-        text = (HEADERS / "logaddexp.h").read_text(encoding="utf-8")
-        if re.findall(r"\b0x[0-9a-f]{8}\b(?=[,}])", text) != words:
-            raise SystemExit("logaddexp.h does not hold the bits of ln 2")
-    else:
-        for name, numbers in constants.items():
-            print(name, *map(as_hex, numbers), sep="\n    ")
-        print("ln 2", *words, sep="\n    ")
+        constants[name], errors[name] = fit(function, low, high, range(terms), weight)
+    run("logaddexp.h", constants, errors, words_of_ln_2())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""The constants of libcalc/src/elementary/logarithm.h; --check compares them with the file."""
+"""The constants of libcalc/src/elementary/logarithm.h."""
 
 from __future__ import annotations
 
-import sys
-
 import mpmath as mp
-from remez import as_hex, check, fit, nearest
+from remez import fit, nearest, run
 
 # The largest z = s^2, where s = 2 f / (2 + f) and 1 + f is the square root of 2.
 LARGEST = (2 * (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
@@ -38,12 +36,7 @@ def main() -> None:
     constants["LOG_NEAR"], errors["LOG_NEAR"] = fit(
         series, mp.mpf(0), LARGEST, range(7), lambda z: z
     )
-    if sys.argv[1:] == ["--check"]:
-        check("logarithm.h", constants)
-        return
-    for name, row in constants.items():
-        error = f" /* error 2^{mp.nstr(mp.log(errors[name], 2), 4)} */" if name in errors else ""
-        print(f"{name}: {', '.join(map(as_hex, row))}{error}")
+    run("logarithm.h", constants, errors)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""The constants of libcalc/src/elementary/power.h; --check compares them with the file."""
+"""The constants of libcalc/src/elementary/power.h."""
 
 from __future__ import annotations
-
-import sys
 
 import mpmath as mp
 from exponential import tail_row
 from logarithm import LARGEST, pair, series
-from remez import as_hex, check, fit
+from remez import fit, run
 
 
 def main() -> None:
@@ -20,12 +18,7 @@ def main() -> None:
         "LN2_42": high,
         "LN2_THIRD": [pair(log_2 - high[0] - high[1])[0]],
     }
-    if sys.argv[1:] == ["--check"]:
-        check("power.h", constants)
-        return
-    for name, row in constants.items():
-        print(f"{name}: {', '.join(map(as_hex, row))}")
-    print(f"error of POWER_SERIES 2^{mp.nstr(mp.log(error, 2), 4)}")
+    run("power.h", constants, {"POWER_SERIES": error})
 
 
 if __name__ == "__main__":

@@ -1,17 +1,12 @@
-"""The constants of libcalc/src/elementary/quick.h, which are those of f32.
-
-python scripts/fits/quick.py            prints them, with the error of each fit
-python scripts/fits/quick.py --check    compares them with what the header holds
-"""
+"""The constants of libcalc/src/elementary/quick.h, which are those of f32."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import mpmath as mp
 from logarithm import LARGEST, series
-from remez import as_hex, check, fit, nearest
+from remez import fit, nearest, run
 
 # Functions of z = s^2 are fitted from here on, where their digits do not cancel.
 LEAST = mp.mpf(2) ** -20
@@ -63,12 +58,7 @@ def main() -> None:
         "1/3, 2/9": [nearest(mp.mpf(1) / 3, 24), nearest(mp.mpf(2) / 9, 24)],
     }
     constants |= {name: row for name, (row, _) in rows.items()}
-    if sys.argv[1:] == ["--check"]:
-        check("quick.h", constants)
-        return
-    for name, row in constants.items():
-        error = f"error 2^{float(mp.log(rows[name][1], 2)):.2f}" if name in rows else ""
-        print(name, error, *map(as_hex, row), sep="\n    ")
+    run("quick.h", constants, {name: error for name, (_, error) in rows.items()})
 
 
 if __name__ == "__main__":

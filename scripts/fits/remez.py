@@ -1,6 +1,9 @@
 """Fits polynomials to functions: least largest error, with coefficients that are doubles.
 
     coefficients, error = fit(function, low, high, powers)
+    run("header.h", {"NAME": coefficients}, {"NAME": error})
+
+``python scripts/fits/NAME.py`` prints the constants of NAME.h, and --check compares them.
 
 The coefficients are rounded one after the other, from the lowest power, and what is left is fitted
 again, so that later ones make up for the roundings of earlier ones.
@@ -9,7 +12,8 @@ again, so that later ones make up for the roundings of earlier ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import mpmath as mp
@@ -148,7 +152,28 @@ def as_hex(x: mp.mpf) -> str:
     return f"{sign}0x{digits}p{int(exponent)}"
 
 
-def check(header: str, constants: dict[str, Sequence[mp.mpf]]) -> None:
+def run(
+    header: str,
+    constants: Mapping[str, Sequence[mp.mpf]],
+    errors: Mapping[str, mp.mpf],
+    words: Sequence[str] = (),
+) -> None:
+    """Prints the constants, with the errors of fits, or compares them for ``--check``.
+
+    `words` are the bits of a number.
+    """
+    if "--check" in sys.argv[1:]:
+        check(header, constants, words)
+        return
+    for name, row in constants.items():
+        error = f": error 2^{mp.nstr(mp.log(errors[name], 2), 4)}" if name in errors else ""
+        print(name + error, *map(as_hex, row), sep="\n    ")
+    print(*words, sep="\n")
+
+
+def check(
+    header: str, constants: Mapping[str, Sequence[mp.mpf]], words: Sequence[str] = ()
+) -> None:
     """Exits with an error where the header does not hold one of the constants."""
     text = (HEADERS / header).read_text(encoding="utf-8")
     numbers = {1.0} | {float.fromhex(n) for n in re.findall(r"-?0x[0-9a-f.]+p[+-]?\d+", text)}
@@ -161,4 +186,7 @@ def check(header: str, constants: dict[str, Sequence[mp.mpf]]) -> None:
     if missing:
         lines = "\n  ".join(missing)
         raise SystemExit(f"{header} does not hold what its script computes:\n  {lines}")
+    digits = len(words[0]) - 2 if words else 0
+    if words and re.findall(rf"\b0x[0-9a-f]{{{digits}}}\b(?=[,}}])", text) != words:
+        raise SystemExit(f"{header} does not hold the bits that its script computes")
     print(f"{header} holds all {sum(map(len, constants.values()))} constants")

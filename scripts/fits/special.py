@@ -1,15 +1,9 @@
-"""The constants of libcalc/src/elementary/special.h: cbrt and erf.
-
-python scripts/fits/special.py            prints them, with the error of each fit
-python scripts/fits/special.py --check    compares them with what the header holds
-"""
+"""The constants of libcalc/src/elementary/special.h: cbrt and erf."""
 
 from __future__ import annotations
 
-import sys
-
 import mpmath as mp
-from remez import Function, as_hex, check, largest_error, nearest, one, remez
+from remez import Function, largest_error, nearest, one, remez, run
 
 
 def erf_slope(z: mp.mpf) -> mp.mpf:
@@ -38,7 +32,7 @@ def fit(
     return row, largest_error(function, low, high, row, powers, weight)
 
 
-CONSTANTS = {
+FITS = {
     "z^(-1/3) on [1, 2], relative": fit(
         lambda z: 1 / mp.cbrt(z), mp.mpf(1), mp.mpf(2), 5, weight=mp.cbrt
     ),
@@ -51,9 +45,5 @@ CONSTANTS = {
 }
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        check("special.h", {name: row for name, (row, _) in CONSTANTS.items()})
-    else:
-        for name, (row, error) in CONSTANTS.items():
-            print(f"{name}: error 2^{float(mp.log(error, 2)):.2f}")
-            print("  " + ",\n  ".join(as_hex(x) for x in row))
+    rows, errors = ({name: fitted[k] for name, fitted in FITS.items()} for k in (0, 1))
+    run("special.h", rows, errors)

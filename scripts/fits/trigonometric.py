@@ -1,16 +1,9 @@
-"""Prints the constants of trigonometric.h, and the errors of its polynomials.
-
-python scripts/fits/trigonometric.py          prints them
-python scripts/fits/trigonometric.py --check  compares them with those in the header
-"""
+"""The constants of libcalc/src/elementary/trigonometric.h."""
 
 from __future__ import annotations
 
-import re
-import sys
-
 import mpmath as mp
-from remez import HEADERS, Function, as_hex, check, fit, nearest
+from remez import Function, fit, nearest, run
 
 # r exceeds pi/4 by the error of the quotient that is rounded to the quarter.
 QUARTER = (mp.pi / 4 * (1 + mp.mpf(2) ** -20)) ** 2
@@ -67,20 +60,10 @@ def bits_of_two_over_pi() -> list[str]:
 
 
 def main() -> None:
-    constants = parts_of_pi()
+    constants, errors = parts_of_pi(), {}
     for name, (function, weight, high, n) in POLYNOMIALS.items():
-        constants[name], error = fit(function, LEAST, high, range(n), weight)
-        print(f"{name}: relative error 2^{float(mp.log(error, 2)):.1f}")
-    words = bits_of_two_over_pi()
-    if "--check" in sys.argv[1:]:
-        check("trigonometric.h", constants)
-        text = (HEADERS / "trigonometric.h").read_text(encoding="utf-8")
-        if re.findall(r"0x[0-9a-f]{16},", text) != [f"{word}," for word in words]:
-            raise SystemExit("trigonometric.h does not hold the bits of 2/pi")
-    else:
-        for name, numbers in constants.items():
-            print(name, *map(as_hex, numbers), sep="\n    ")
-        print("2/pi", *words, sep="\n    ")
+        constants[name], errors[name] = fit(function, LEAST, high, range(n), weight)
+    run("trigonometric.h", constants, errors, bits_of_two_over_pi())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,58 @@
+"""Helpers that several test files share: arrays on a GPU beside the host's, bits, libraries."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+
+import pkg as pcd
+
+
+def on_gpu(x: Any) -> Any:
+    """Returns a NumPy array as an Array; anything else as it is."""
+    return pcd.asarray(x, device="cuda") if isinstance(x, np.ndarray) else x
+
+
+def in_place(place: str, host: Any) -> Any:
+    """Returns an array in one of the places of `cases`."""
+    return on_gpu(host) if place == "array" else host
+
+
+def pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
+    """Equal arrays on the host and on a GPU."""
+    host = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    return host, on_gpu(host)
+
+
+def assert_array(array: Any, wanted: Any, note: str = "", name: str = "") -> None:
+    """An Array, which has the type, shape and bits of NumPy's."""
+    assert isinstance(array, pcd.Array), f"{type(array)}, not an Array {note}"
+    oracle.assert_same(pcd.asnumpy(array), wanted, note, name=name)
+
+
+def assert_bits(got: Any, wanted: Any) -> None:
+    """The same type of elements, shape and bytes."""
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
+    assert got.tobytes() == wanted.tobytes()
+
+
+def names() -> list[str]:
+    """The names in the current folder."""
+    return sorted(os.listdir())
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def library(name: str) -> Any:
+    """Imports a library, without its warnings; skips the test if it is not there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name)
