@@ -69,7 +69,8 @@ $(stamps)/venv: pyproject.toml setup.py
 	$(call install,"pip>=25.1" "setuptools>=77" "numpy>=2.0")
 	@# Tools that the build needs and this machine lacks (CMake, Ninja), as the build itself says.
 	$(call install,"numpy>=2.0" $$($(python) -c \
-	    "from setuptools.build_meta import get_requires_for_build_editable as f; print(); print(*f())" | tail -1))
+	    "import logging; logging.disable(); from setuptools.build_meta import \
+	        get_requires_for_build_editable as f; print(); print(*f())" | tail -1))
 	touch $@
 
 # ---- The library and the package ---------------------------------------------------------------
@@ -82,8 +83,8 @@ $(cbuild)/CMakeCache.txt: $(stamps)/venv
 $(stamps)/package: $(cbuild)/CMakeCache.txt $(sources)
 	cmake --build $(cbuild) --target mylib
 	cmake --install $(cbuild) --prefix $(prefix) --strip
-	MYLIB_ROOT="$(CURDIR)/$(prefix)" $(python) -m pip install --quiet --disable-pip-version-check \
-	    --no-build-isolation --no-deps --editable .
+	PYTHONWARNINGS="ignore:Editable installation" MYLIB_ROOT="$(CURDIR)/$(prefix)" \
+	    $(python) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
 
 # The dependency groups of pyproject.toml.

@@ -160,6 +160,7 @@ def main() -> int:
     z = enlarge(grid.elevation, cells)
     k = numbers(grid)
     print(f"\nlight on {z.size / 1e6:.0f} million cells, {z.nbytes / 2**20:.0f} MiB of float32")
+    print(f"{'':24} {'time':>10} {'memory':>12}   fingerprint of the light")
     runs = [run("NumPy", z, by_numpy, k)]
     threads = pcd.get_num_threads()
     with pcd.default_device("cpu"):

@@ -103,7 +103,7 @@ class Array(core.ArrayBase):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(
-                "the truth value of an array with more than one element is ambiguous"
+                "the truth value of an array with several elements is ambiguous: use any() or all()"
                 if self.size
                 else "the truth value of an empty array is ambiguous"
             )
@@ -141,7 +141,7 @@ class Array(core.ArrayBase):
 
     def __iter__(self) -> Iterator[Array]:
         if self.ndim == 0:
-            raise TypeError("iteration over an array without dimensions")
+            raise TypeError("cannot iterate over an array without dimensions")
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
@@ -299,7 +299,7 @@ class Array(core.ArrayBase):
         if math.prod(sizes) != self.size:
             np.broadcast_to(0, self.size).reshape(sizes)  # raises ValueError, unless for -1
         if copy is not None and not copy:
-            raise ValueError("reshape(): the elements do not lie so that no copy is needed")
+            raise ValueError("reshape(): copy=False, but elements at these strides need a copy")
         return core.view(self.copy(), _reshape, sizes, copy=False)
 
     def ravel(self) -> Array:

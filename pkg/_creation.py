@@ -72,11 +72,15 @@ def asarray(
         result: Any = obj
         if ordinal != obj._ordinal:
             if copy is not None and not copy:
-                raise ValueError(f"asarray(): from {obj.device} to {device} takes a copy")
+                raise ValueError(
+                    f"asarray(): copy=False, but from {obj.device} to {device} takes a copy"
+                )
             result = obj.to_device(device or "cpu")
         if dtype is not None and dtype != result.dtype:
             if copy is not None and not copy:
-                raise ValueError(f"asarray(): from {obj.dtype} to {dtype} takes a copy")
+                raise ValueError(
+                    f"asarray(): copy=False, but from {obj.dtype} to {dtype} takes a copy"
+                )
             result = result.astype(dtype)
         return result.copy() if copy and result is obj else result
     if has_own_rules(obj):
@@ -85,7 +89,9 @@ def asarray(
     if ordinal < 0:
         return array_of(obj, dtype, copy)
     if copy is not None and not copy:
-        raise ValueError(f"asarray(): from host memory to cuda:{ordinal} takes a copy")
+        raise ValueError(
+            f"asarray(): copy=False, but from host memory to cuda:{ordinal} takes a copy"
+        )
     host, target = array_to_move(obj, dtype)
     result = core.empty_like(host, target, ordinal)
     core.copy(result, host)
@@ -297,7 +303,9 @@ def _count_steps(start: Any, stop: Any, step: Any) -> int:
     distance = stop - start
     steps = float(distance / step)
     if not -(2**63) <= steps < 2**63:
-        raise ValueError(f"arange(): there are {steps} steps of {step} from {start} to {stop}")
+        raise ValueError(
+            f"arange(): {steps} steps of {step} from {start} to {stop}: expected fewer than 2**63"
+        )
     if steps == 0 and distance != 0:  # the quotient underflowed
         return 0 if math.copysign(1, steps) < 0 else 1
     return max(math.ceil(steps), 0)

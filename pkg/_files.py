@@ -301,7 +301,9 @@ class Evaluation:
             return
         place = place_of(self.options.output or "")
         if self.is_reduction:
-            raise usage("--scheduler: a reduction is computed in one call, without workers")
+            raise usage(
+                "--scheduler: a reduction is computed in one call, without workers: leave it out"
+            )
         if place is None or place.kind != "Zarr":
             raise usage("--scheduler: workers write chunks of Zarr: add -o OUTPUT.zarr")
 

@@ -181,7 +181,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
         return x.copy().reshape(shape)
     result = x.reshape(shape)
     if copy is not None and not copy and x.size and not np.may_share_memory(result, x):
-        raise ValueError("reshape(): the elements do not lie so that no copy is needed")
+        raise ValueError("reshape(): copy=False, but elements at these strides need a copy")
     return result
 
 

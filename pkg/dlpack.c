@@ -192,7 +192,8 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
         return 0;
     uintptr_t begin;
     if (t->data == NULL || __builtin_add_overflow((uintptr_t)t->data, t->byte_offset, &begin)) {
-        PyErr_Format(PyExc_BufferError, "the tensor has elements, and begins at %p + %llu", t->data,
+        PyErr_Format(PyExc_BufferError,
+                     "the tensor has elements, but its data (%p + %llu) is no address", t->data,
                      (unsigned long long)t->byte_offset);
         return -1;
     }

@@ -202,7 +202,7 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     if (out->ndim != 1)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: expected 1", (int)out->ndim);
     if (out->type == MYLIB_BOOL)
-        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "there is no range of bool");
+        return mylib_fail(MYLIB_ERR_UNSUPPORTED, "out is bool: a range needs a type of numbers");
     mylib_array_strides(out, strides);
     int64_t n = out->shape[0], stride = strides[0];
     if (n == 0)

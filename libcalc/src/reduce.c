@@ -331,7 +331,7 @@ mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(MYLIB_SUM, type, out->type));
     if (out->ndim != 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: a dot product has none",
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: expected 0 for a dot product",
                           (int)out->ndim);
     if (a->ndim != 1 || b->ndim != 1 || a->shape[0] != b->shape[0])
         return mylib_fail(MYLIB_ERR_ARGUMENT,

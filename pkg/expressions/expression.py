@@ -365,7 +365,7 @@ class _Call:
         result = program.call(self.ordinal, self.order, None, inputs)
         if result is NotImplemented:
             self.shape  # noqa: B018  tells which shapes do not broadcast
-            raise ValueError("the shape of an operand changed while it was computed with")
+            raise ValueError("the shape of an operand changed during the computation")
         return result
 
     def _run_converting(
@@ -492,7 +492,7 @@ class Expression(core.ExpressionBase):
     @in_default_mode
     def __init__(self, text: str) -> None:
         if hasattr(self, "_graph"):
-            raise TypeError("an Expression does not change: make a new one")
+            raise TypeError("an Expression is immutable: make a new one")
         if not isinstance(text, str):
             raise TypeError(f"an expression is a str, not {type(text).__name__}")
         self._set(text.strip(), parse(text), False)

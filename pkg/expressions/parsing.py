@@ -259,7 +259,9 @@ class _Parser:
         elif isinstance(tree, ast.Compare):
             functions = [_COMPARISONS.get(type(op)) for op in tree.ops]
             if None in functions:
-                raise self.error("this comparison is not supported", tree)
+                raise self.error(
+                    "this comparison is not supported; supported are == != < <= > >=", tree
+                )
             function = functions[0]
         elif isinstance(tree, ast.Call):
             function = self.function(tree)
@@ -275,7 +277,7 @@ class _Parser:
     def constant(self, tree: ast.Constant) -> int:
         x = tree.value
         if not isinstance(x, int | float | complex):
-            raise self.error(f"{x!r:.40} is no number", tree)
+            raise self.error(f"{x!r:.40} is not a number", tree)
         try:
             return self.builder.number(x)
         except OverflowError as error:

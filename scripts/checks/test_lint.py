@@ -16,6 +16,7 @@ import pytest
 from commands import IS_WHOLE, ROOT, execute, run
 
 FOLDERS = ("libcalc", "pkg", "examples", "benchmarks")
+C_SUFFIXES = (".c", ".h", ".cu", ".cuh", ".cpp")
 
 # For clang-tidy: its analyzer reads each function by itself, those of headers too, which otherwise
 # it sees when it follows calls.
@@ -50,14 +51,14 @@ def python_tool(name: str) -> Path:
 
 
 def test_c_is_formatted() -> None:
-    run(python_tool("clang-format"), "--dry-run", "-Werror", *sources(".c", ".h", ".cu"))
+    run(python_tool("clang-format"), "--dry-run", "-Werror", *sources(*C_SUFFIXES))
 
 
 def test_lines_have_at_most_100_columns() -> None:
     """clang-format leaves long comments alone."""
     long = [
         f"{path.relative_to(ROOT)}:{number}: {len(line)} columns"
-        for path in sources(".c", ".h", ".cu")
+        for path in sources(*C_SUFFIXES)
         for number, line in enumerate(path.read_text().splitlines(), start=1)
         if len(line) > 100
     ]
