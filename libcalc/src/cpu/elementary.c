@@ -411,31 +411,33 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
  */
 #if defined(MYLIB_HAS_QUICK)
 #define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
-#define QUICK_LOOP(op, group, any_loop, arguments)                                                 \
+#define IS_RARE_f32(word) (word)
+#define IS_RARE_f64(word) ((word) >> 63)
+#define QUICK_LOOP(op, s, way, group, any_loop, call)                                              \
     static function_loop any_loop;                                                                 \
-    NOINLINE FLATTENED static void op##_quick_loop_f32(                                            \
+    NOINLINE FLATTENED static void op##_quick_loop_##s(                                            \
         ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
         const char *restrict b)                                                                    \
     {                                                                                              \
         (void)b;                                                                                   \
         const ptrdiff_t n = groups * (group);                                                      \
         for (ptrdiff_t first = 0; first < n; first += (group)) {                                   \
-            uint32_t is_any_rare = 0;                                                              \
+            WORD_##s is_any_rare = 0;                                                              \
             NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
             {                                                                                      \
-                const t_quick quick = op##_quick_f32 arguments;                                    \
+                const way quick = call;                                                            \
                 is_any_rare |= quick.is_rare;                                                      \
-                STORE(f32, quick.value);                                                           \
+                STORE(s, quick.value);                                                             \
             }                                                                                      \
-            *is_rare++ = is_any_rare;                                                              \
+            *is_rare++ = (uint32_t)IS_RARE_##s(is_any_rare);                                       \
         }                                                                                          \
     }                                                                                              \
-    NOINLINE static void op##_quick_or_any_f32(ptrdiff_t groups, char *out, const char *a,         \
+    NOINLINE static void op##_quick_or_any_##s(ptrdiff_t groups, char *out, const char *a,         \
                                                const char *b)                                      \
     {                                                                                              \
-        uint32_t is_rare[BLOCK_NBYTES / sizeof(float) / (group)];                                  \
-        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(float);                                 \
-        op##_quick_loop_f32(groups, is_rare, out, a, b);                                           \
+        uint32_t is_rare[BLOCK_NBYTES / sizeof(t_##s) / (group)];                                  \
+        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(t_##s);                                 \
+        op##_quick_loop_##s(groups, is_rare, out, a, b);                                           \
         for (ptrdiff_t k = 0, end; k < groups; k = end) {                                          \
             end = k + 1;                                                                           \
             if (!is_rare[k])                                                                       \
@@ -445,9 +447,15 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
             any_loop((end - k) * ((group) / AT_ONCE), out + k * size, a + k * size, b + k * size); \
         }                                                                                          \
     }
-#define QUICK(op) QUICK_LOOP(op, AT_ONCE_F32, op##_loop_f32, (ELEMENT(f32, a)))
+#define QUICK(op)                                                                                  \
+    QUICK_LOOP(op, f32, t_quick, AT_ONCE_F32, op##_loop_f32, op##_quick_f32(ELEMENT(f32, a)))
+#define ORDINARY(op)                                                                               \
+    QUICK_LOOP(op, f64, t_quick_f64, AT_ONCE, op##_loop_f64, op##_ordinary_f64(ELEMENT(f64, a)))
 MYLIB_QUICK(QUICK)
-QUICK_LOOP(logaddexp, AT_ONCE, logaddexp_hard_loop_f32, (ELEMENT(f32, a), ELEMENT(f32, b)))
+MYLIB_ORDINARY(ORDINARY)
+QUICK_LOOP(logaddexp, f32, t_quick, AT_ONCE, logaddexp_hard_loop_f32,
+           logaddexp_quick_f32(ELEMENT(f32, a), ELEMENT(f32, b)))
+#undef ORDINARY
 #undef QUICK
 #endif
 
@@ -476,7 +484,10 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
         MYLIB_IN_TWO_STEPS(TWO_STEPS)
 #if defined(MYLIB_HAS_QUICK)
 #define QUICK(op) CASE(op, f32, op##_quick_or_any_f32, AT_ONCE_F32)
+#define ORDINARY(op) CASE(op, f64, op##_quick_or_any_f64, AT_ONCE)
         MYLIB_QUICK(QUICK)
+        MYLIB_ORDINARY(ORDINARY)
+#undef ORDINARY
 #undef QUICK
 #endif
 #undef TWO_STEPS
