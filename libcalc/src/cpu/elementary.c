@@ -300,9 +300,17 @@ KERNEL(nextafter_own_f16)
 #define AT_ONCE 1
 #define MIXED
 #endif
-#define FOR_GROUPS(i, n)                                                                           \
-    for (ptrdiff_t first = 0; first < (n); first += AT_ONCE)                                       \
-    NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + AT_ONCE; i++)
+/* Functions of two f64 are so long that AVX2 has too few registers for four vectors of them. */
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+#define LONG_AT_ONCE_f64 (AT_ONCE / 2)
+#else
+#define LONG_AT_ONCE_f64 AT_ONCE
+#endif
+#define LONG_AT_ONCE_f32 AT_ONCE
+#define FOR_GROUPS_OF(group, i, n)                                                                 \
+    for (ptrdiff_t first = 0; first < (n); first += (group))                                       \
+    NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)
+#define FOR_GROUPS(i, n) FOR_GROUPS_OF(AT_ONCE, i, n)
 
 #define ELEMENTARY_LOOP(op, s, value)                                                              \
     NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *restrict out,             \
@@ -320,13 +328,13 @@ KERNEL(nextafter_own_f16)
  * Hard arguments are computed one by one after the rest, which is vector code.  One loop computes
  * the easy values and detects hard arguments, since the two may share their first steps.
  */
-#define HARD_LOOP(op, s, arguments)                                                                \
+#define HARD_LOOP(op, s, group, arguments)                                                         \
     NOINLINE FLATTENED static int op##_easy_loop_##s(                                              \
         ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b)           \
     {                                                                                              \
         WORD_##s is_any_hard = 0;                                                                  \
         (void)b;                                                                                   \
-        FOR_GROUPS(i, n)                                                                           \
+        FOR_GROUPS_OF(group, i, n)                                                                 \
         {                                                                                          \
             is_any_hard |= (WORD_##s)op##_is_hard_##s arguments;                                   \
             STORE(s, op##_easy_##s arguments);                                                     \
@@ -345,8 +353,8 @@ KERNEL(nextafter_own_f16)
                 STORE(s, op##_hard_##s arguments);                                                 \
         }                                                                                          \
     }
-#define HARD(op, s) HARD_LOOP(op, s, (ELEMENT(s, a)))
-#define HARD_BINARY(op, s) HARD_LOOP(op, s, (ELEMENT(s, a), ELEMENT(s, b)))
+#define HARD(op, s) HARD_LOOP(op, s, AT_ONCE, (ELEMENT(s, a)))
+#define HARD_BINARY(op, s) HARD_LOOP(op, s, LONG_AT_ONCE_##s, (ELEMENT(s, a), ELEMENT(s, b)))
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
@@ -370,7 +378,7 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
     NOINLINE FLATTENED static void op##_first_loop_##s(                                            \
         ptrdiff_t n, double *restrict hi, double *restrict lo, const char *restrict a)             \
     {                                                                                              \
-        FOR_GROUPS(i, n)                                                                           \
+        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n)                                                      \
         {                                                                                          \
             const t_dd value = op##_first_##s(ELEMENT(s, a));                                      \
             hi[i] = value.hi;                                                                      \
@@ -382,7 +390,7 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
         const double *restrict hi, const double *restrict lo)                                      \
     {                                                                                              \
         WORD_##s is_any_rare = 0;                                                                  \
-        FOR_GROUPS(i, n)                                                                           \
+        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n)                                                      \
         {                                                                                          \
             const t_##s x = ELEMENT(s, a), y = ELEMENT(s, b);                                      \
             const t_dd value = make_dd(hi[i], lo[i]);                                              \
