@@ -14,7 +14,8 @@
  * them, as X(op, s).
  *
  * A function of f32 with a quick way defines another that takes the same arguments and returns a
- * t_quick: the value of op_f32(x), or a mark that it is not known.
+ * t_quick: the value of op_f32(x), or a mark that it is not known.  One of f64 whose special
+ * arguments take many steps defines op_ordinary_f64(x), which returns a t_quick_f64 without them.
  *
  * A function that is long enough for two loops defines op_first_s(x), which returns a t_dd, and
  * op_second_s(x, y, first), which returns op_s(x, y) unless op_is_rare_s(x, y, first) returns 1.
@@ -55,6 +56,9 @@
 /* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
+/* Functions of f64 with a quick way on the CPU, op_ordinary_f64(x). */
+#define MYLIB_ORDINARY(X)                                                                          \
+    X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
 /* Functions of f32 with a quick way on a GPU, and its name: log and log1p compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)

@@ -300,9 +300,17 @@ KERNEL(nextafter_own_f16)
 #define AT_ONCE 1
 #define MIXED
 #endif
-#define FOR_GROUPS(i, n)                                                                           \
-    for (ptrdiff_t first = 0; first < (n); first += AT_ONCE)                                       \
-    NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + AT_ONCE; i++)
+/* Functions of two f64 are so long that AVX2 has too few registers for four vectors of them. */
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+#define LONG_AT_ONCE_f64 (AT_ONCE / 2)
+#else
+#define LONG_AT_ONCE_f64 AT_ONCE
+#endif
+#define LONG_AT_ONCE_f32 AT_ONCE
+#define FOR_GROUPS_OF(group, i, n)                                                                 \
+    for (ptrdiff_t first = 0; first < (n); first += (group))                                       \
+    NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)
+#define FOR_GROUPS(i, n) FOR_GROUPS_OF(AT_ONCE, i, n)
 
 #define ELEMENTARY_LOOP(op, s, value)                                                              \
     NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *restrict out,             \
@@ -320,13 +328,13 @@ KERNEL(nextafter_own_f16)
  * Hard arguments are computed one by one after the rest, which is vector code.  One loop computes
  * the easy values and detects hard arguments, since the two may share their first steps.
  */
-#define HARD_LOOP(op, s, arguments)                                                                \
+#define HARD_LOOP(op, s, group, arguments)                                                         \
     NOINLINE FLATTENED static int op##_easy_loop_##s(                                              \
         ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b)           \
     {                                                                                              \
         WORD_##s is_any_hard = 0;                                                                  \
         (void)b;                                                                                   \
-        FOR_GROUPS(i, n)                                                                           \
+        FOR_GROUPS_OF(group, i, n)                                                                 \
         {                                                                                          \
             is_any_hard |= (WORD_##s)op##_is_hard_##s arguments;                                   \
             STORE(s, op##_easy_##s arguments);                                                     \
@@ -345,8 +353,8 @@ KERNEL(nextafter_own_f16)
                 STORE(s, op##_hard_##s arguments);                                                 \
         }                                                                                          \
     }
-#define HARD(op, s) HARD_LOOP(op, s, (ELEMENT(s, a)))
-#define HARD_BINARY(op, s) HARD_LOOP(op, s, (ELEMENT(s, a), ELEMENT(s, b)))
+#define HARD(op, s) HARD_LOOP(op, s, AT_ONCE, (ELEMENT(s, a)))
+#define HARD_BINARY(op, s) HARD_LOOP(op, s, LONG_AT_ONCE_##s, (ELEMENT(s, a), ELEMENT(s, b)))
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
@@ -370,7 +378,7 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
     NOINLINE FLATTENED static void op##_first_loop_##s(                                            \
         ptrdiff_t n, double *restrict hi, double *restrict lo, const char *restrict a)             \
     {                                                                                              \
-        FOR_GROUPS(i, n)                                                                           \
+        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n)                                                      \
         {                                                                                          \
             const t_dd value = op##_first_##s(ELEMENT(s, a));                                      \
             hi[i] = value.hi;                                                                      \
@@ -382,7 +390,7 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
         const double *restrict hi, const double *restrict lo)                                      \
     {                                                                                              \
         WORD_##s is_any_rare = 0;                                                                  \
-        FOR_GROUPS(i, n)                                                                           \
+        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n)                                                      \
         {                                                                                          \
             const t_##s x = ELEMENT(s, a), y = ELEMENT(s, b);                                      \
             const t_dd value = make_dd(hi[i], lo[i]);                                              \
@@ -411,31 +419,33 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
  */
 #if defined(MYLIB_HAS_QUICK)
 #define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
-#define QUICK_LOOP(op, group, any_loop, arguments)                                                 \
+#define IS_RARE_f32(word) (word)
+#define IS_RARE_f64(word) ((word) >> 63)
+#define QUICK_LOOP(op, s, way, group, any_loop, call)                                              \
     static function_loop any_loop;                                                                 \
-    NOINLINE FLATTENED static void op##_quick_loop_f32(                                            \
+    NOINLINE FLATTENED static void op##_quick_loop_##s(                                            \
         ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
         const char *restrict b)                                                                    \
     {                                                                                              \
         (void)b;                                                                                   \
         const ptrdiff_t n = groups * (group);                                                      \
         for (ptrdiff_t first = 0; first < n; first += (group)) {                                   \
-            uint32_t is_any_rare = 0;                                                              \
+            WORD_##s is_any_rare = 0;                                                              \
             NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
             {                                                                                      \
-                const t_quick quick = op##_quick_f32 arguments;                                    \
+                const way quick = call;                                                            \
                 is_any_rare |= quick.is_rare;                                                      \
-                STORE(f32, quick.value);                                                           \
+                STORE(s, quick.value);                                                             \
             }                                                                                      \
-            *is_rare++ = is_any_rare;                                                              \
+            *is_rare++ = (uint32_t)IS_RARE_##s(is_any_rare);                                       \
         }                                                                                          \
     }                                                                                              \
-    NOINLINE static void op##_quick_or_any_f32(ptrdiff_t groups, char *out, const char *a,         \
+    NOINLINE static void op##_quick_or_any_##s(ptrdiff_t groups, char *out, const char *a,         \
                                                const char *b)                                      \
     {                                                                                              \
-        uint32_t is_rare[BLOCK_NBYTES / sizeof(float) / (group)];                                  \
-        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(float);                                 \
-        op##_quick_loop_f32(groups, is_rare, out, a, b);                                           \
+        uint32_t is_rare[BLOCK_NBYTES / sizeof(t_##s) / (group)];                                  \
+        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(t_##s);                                 \
+        op##_quick_loop_##s(groups, is_rare, out, a, b);                                           \
         for (ptrdiff_t k = 0, end; k < groups; k = end) {                                          \
             end = k + 1;                                                                           \
             if (!is_rare[k])                                                                       \
@@ -445,9 +455,15 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
             any_loop((end - k) * ((group) / AT_ONCE), out + k * size, a + k * size, b + k * size); \
         }                                                                                          \
     }
-#define QUICK(op) QUICK_LOOP(op, AT_ONCE_F32, op##_loop_f32, (ELEMENT(f32, a)))
+#define QUICK(op)                                                                                  \
+    QUICK_LOOP(op, f32, t_quick, AT_ONCE_F32, op##_loop_f32, op##_quick_f32(ELEMENT(f32, a)))
+#define ORDINARY(op)                                                                               \
+    QUICK_LOOP(op, f64, t_quick_f64, AT_ONCE, op##_loop_f64, op##_ordinary_f64(ELEMENT(f64, a)))
 MYLIB_QUICK(QUICK)
-QUICK_LOOP(logaddexp, AT_ONCE, logaddexp_hard_loop_f32, (ELEMENT(f32, a), ELEMENT(f32, b)))
+MYLIB_ORDINARY(ORDINARY)
+QUICK_LOOP(logaddexp, f32, t_quick, AT_ONCE, logaddexp_hard_loop_f32,
+           logaddexp_quick_f32(ELEMENT(f32, a), ELEMENT(f32, b)))
+#undef ORDINARY
 #undef QUICK
 #endif
 
@@ -476,7 +492,10 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
         MYLIB_IN_TWO_STEPS(TWO_STEPS)
 #if defined(MYLIB_HAS_QUICK)
 #define QUICK(op) CASE(op, f32, op##_quick_or_any_f32, AT_ONCE_F32)
+#define ORDINARY(op) CASE(op, f64, op##_quick_or_any_f64, AT_ONCE)
         MYLIB_QUICK(QUICK)
+        MYLIB_ORDINARY(ORDINARY)
+#undef ORDINARY
 #undef QUICK
 #endif
 #undef TWO_STEPS

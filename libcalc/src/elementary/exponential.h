@@ -125,6 +125,14 @@ MYLIB_FN double exp_f64(double x)
     const double result = unscale(e.hi, e.lo, e.n);
     return x <= 0x1.62e42fefa39efp9 ? result : x + INFINITY_F64;
 }
+/* x beyond +-708 is rare: the result may be subnormal or infinite. */
+MYLIB_FN t_quick_f64 exp_ordinary_f64(double x)
+{
+    const t_scaled e = exp_scaled(x);
+    const uint64_t bits = bits_of_f64(e.hi + e.lo) + ((uint64_t)e.n << 52);
+    const t_quick_f64 quick = {f64_of_bits(bits), 0x4086200000000000 - bits_of_f64(magnitude(x))};
+    return quick;
+}
 /* Within 0.54 ulp. */
 MYLIB_FN double exp2_f64(double x)
 {
@@ -132,6 +140,15 @@ MYLIB_FN double exp2_f64(double x)
     t_dd e = exp_of_reduced(r);
     const double result = unscale(e.hi, e.lo, r.n);
     return x < 1024 ? result : x + INFINITY_F64;
+}
+/* x beyond +-1022 is rare. */
+MYLIB_FN t_quick_f64 exp2_ordinary_f64(double x)
+{
+    const t_reduced r = reduce_exp2(x);
+    const t_dd e = exp_of_reduced(r);
+    const uint64_t bits = bits_of_f64(e.hi + e.lo) + ((uint64_t)r.n << 52);
+    const t_quick_f64 quick = {f64_of_bits(bits), 0x408ff00000000000 - bits_of_f64(magnitude(x))};
+    return quick;
 }
 
 /*

@@ -95,15 +95,22 @@ MYLIB_FN double cosh_f64(double x)
  */
 MYLIB_FN double tanh_f64(double x)
 {
-    const double size = magnitude(x);
-    const t_reduced r = reduce_exp(2 * (size > 20 ? 20 : size));
-    const double scale = power_of_2(-r.n), half = 0.5 * r.rh, square = half * r.rh;
-    const t_dd one = fast_two_sum(1, -scale), sum = fast_two_sum(one.hi, r.rh);
-    const double low = (sum.lo + one.lo) + FMA(r.rl, r.rh, r.rl);
-    const double rest = FMA(square, exp_tail(r.rh, square), low);
-    const t_dd n = fast_two_sum(sum.hi, FMA(half, r.rh, rest)), d = two_sum(2 * scale, n.hi);
-    const double inverse = inverse_of(d.hi), q = n.hi * inverse;
-    const double left = FMA(-q, d.hi, n.hi) + FMA(-q, d.lo + n.lo, n.lo);
+    const double size = magnitude(x), within = size > 20 ? 20 : size;
+    /* The steps of reduce_exp(2 within), halved. */
+    const double m = FMA(within, 0x1.71547652b82fep1, INTEGER_MAGIC), k = m - INTEGER_MAGIC;
+    const double a = FMA(-k, 0x1.62e42fefa38p-2, within), half = FMA(-k, 0x1.ef35793c7673p-46, a);
+    const double half_lo = FMA(-k, 0x1.ef35793c7673p-46, a - half), r = half + half;
+    const int64_t n = integer_bits(m);
+    /* From n = 54 on 1 - 2^-n is rounded, which moves the result by less than 2^-100. */
+    const double square = half * r, twice = power_of_2(1 - n), one = 1 - power_of_2(-n);
+    const t_dd sum = fast_two_sum(one, r);
+    const double low = FMA(2, FMA(half_lo, r, half_lo), sum.lo);
+    const double rest = FMA(square, exp_tail(r, square), low);
+    const t_dd t = fast_two_sum(sum.hi, FMA(half, r, rest));
+    /* Up to n = 40, 2^(1 - n) is larger, or a multiple of the last bit of the other. */
+    const t_dd d = fast_two_sum(n > 40 ? t.hi : twice, n > 40 ? twice : t.hi);
+    const double inverse = inverse_of(d.hi), q = t.hi * inverse;
+    const double left = FMA(-q, d.hi, t.hi) + FMA(-q, d.lo + t.lo, t.lo);
     return with_sign_of(FMA(left, inverse, q), x);
 }
 

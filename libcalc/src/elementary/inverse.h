@@ -54,15 +54,19 @@ MYLIB_FN t_octant octant_of(double y, double x)
  * what it leaves, which counts 1 / (1 + t^2), or nearly 1 - t^2.  What is added to the larger of
  * the two terms is at most 0.06 of the result: the sum is within 0.2 ulp, `hi` within 0.7.
  */
-MYLIB_FN t_dd angle_dd(double eighths, t_dd n, t_dd d)
+MYLIB_FN t_dd angle_from(t_dd base, t_dd n, t_dd d)
 {
     const double inverse = inverse_of(d.hi), t = n.hi * inverse, z = t * t;
     const double left = (FMA(-t, d.hi, n.hi) + FMA(-t, d.lo, n.lo)) * inverse;
+    const t_dd sum = fast_two_sum(base.hi, t);
+    const double rest = FMA(t * z, arctan_polynomial(z), FMA(-z, left, left) + base.lo);
+    return fast_two_sum(sum.hi, sum.lo + rest);
+}
+MYLIB_FN t_dd angle_dd(double eighths, t_dd n, t_dd d)
+{
     const double hi = eighths * QUARTER_PI_HI;
     const double lo = FMA(eighths, QUARTER_PI_LO, FMA(eighths, QUARTER_PI_HI, -hi));
-    const t_dd sum = fast_two_sum(hi, t);
-    const double rest = FMA(t * z, arctan_polynomial(z), FMA(-z, left, left) + lo);
-    return fast_two_sum(sum.hi, sum.lo + rest);
+    return angle_from(make_dd(hi, lo), n, d);
 }
 MYLIB_FN double angle_f64(double eighths, t_dd n, t_dd d) { return angle_dd(eighths, n, d).hi; }
 /* The same for f32 and f16, where n and d are exact: a relative error below 2^-51. */
@@ -77,10 +81,13 @@ MYLIB_FN double arctan_f64(double x)
 {
     /* Above 2^64 the result is that of 2^64. */
     const double size = magnitude(x), y = size > 0x1p64 ? 0x1p64 : size;
+    const int is_above = y > TAN_1_8_PI, is_near = !(y > TAN_3_8_PI);
     const t_octant o = octant_of(y, 1);
     /* 1, and 0, is a multiple of the last bit of y where both count. */
     const t_dd n = fast_two_sum(-o.n_x, o.n_y), d = fast_two_sum(o.d_x, o.d_y);
-    return with_sign_of(angle_f64(o.eighths, n, d), x);
+    const double hi = is_near ? is_above ? QUARTER_PI_HI : 0 : HALF_PI_HI;
+    const double lo = is_near ? is_above ? QUARTER_PI_LO : 0 : HALF_PI_LO;
+    return with_sign_of(angle_from(make_dd(hi, lo), n, d).hi, x);
 }
 /* From 2^100 on the result is that of 2^100. */
 MYLIB_FN double arctan_near(float x)
@@ -102,13 +109,21 @@ MYLIB_FN double arctan2_eighths(double eighths, double x)
     return arctan2_turns(x) != 0 ? 4 - eighths : eighths;
 }
 
+/* The sums are exact: of the larger one of |x| and |y| and the smaller one, or of one of them. */
 MYLIB_FN double arctan2_easy_f64(double y, double x)
 {
-    const t_octant o = octant_of(magnitude(y), magnitude(x));
-    t_dd n = two_sum(o.n_y, -o.n_x), d = two_sum(o.d_y, o.d_x);
-    n.hi = f64_of_bits(bits_of_f64(n.hi) ^ arctan2_turns(x));
-    n.lo = f64_of_bits(bits_of_f64(n.lo) ^ arctan2_turns(x));
-    return with_sign_of(angle_f64(arctan2_eighths(o.eighths, x), n, d), y);
+    const double size_x = magnitude(x), size_y = magnitude(y);
+    const int is_above = size_y > TAN_1_8_PI * size_x, is_near = !(size_y > TAN_3_8_PI * size_x);
+    const int is_sum = is_above & is_near, is_steep = size_y > size_x;
+    const double larger = is_steep ? size_y : size_x, smaller = is_steep ? size_x : size_y;
+    const double other = is_sum ? smaller : 0;
+    t_dd n = fast_two_sum(is_sum ? larger : smaller, -other), d = fast_two_sum(larger, other);
+    const int is_minus = is_sum ? !is_steep : !is_near;
+    const uint64_t turns = arctan2_turns(x) ^ (is_minus ? SIGN_BIT_F64 : 0);
+    n.hi = f64_of_bits(bits_of_f64(n.hi) ^ turns);
+    n.lo = f64_of_bits(bits_of_f64(n.lo) ^ turns);
+    const double eighths = is_near ? is_above ? 1.0 : 0.0 : 2.0;
+    return with_sign_of(angle_f64(arctan2_eighths(eighths, x), n, d), y);
 }
 /* Finds points of which a step could overflow or lose bits by underflow, and the origin. */
 MYLIB_FN int arctan2_is_hard_f64(double y, double x)

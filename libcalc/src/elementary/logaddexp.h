@@ -15,11 +15,24 @@
 #include "elementary/logarithm.h"
 #include "elementary/numbers.h"
 
-/* (a + a_lo) + (x + x_lo) * p, where |x p| is below a / 2; its error is near 2^-106 of a. */
-MYLIB_FN_IN_LINE t_dd next_term(double a, double a_lo, double x, double x_lo, t_dd p)
+/*
+ * (a + a_lo) + x * p, where |x p| is below a / 2; its error is near 2^-106 of a.  a_lo is a
+ * constant.  The first term of a series has a p in one double, and others may have an x in two.
+ */
+MYLIB_FN_IN_LINE t_dd first_term(double a, double a_lo, double x, double p)
 {
-    const double hi = FMA(x, p.hi, a), rest = FMA(x, p.hi, a - hi);
-    return make_dd(hi, FMA(x, p.lo, FMA(x_lo, p.hi, rest + a_lo)));
+    const double hi = FMA(x, p, a), rest = FMA(x, p, a - hi);
+    return make_dd(hi, a_lo == 0 ? rest : rest + a_lo);
+}
+MYLIB_FN_IN_LINE t_dd next_term(double a, double a_lo, double x, t_dd p)
+{
+    const t_dd sum = first_term(a, a_lo, x, p.hi);
+    return make_dd(sum.hi, FMA(x, p.lo, sum.lo));
+}
+MYLIB_FN_IN_LINE t_dd next_term_dd(double a, double a_lo, t_dd x, t_dd p)
+{
+    const t_dd sum = first_term(a, a_lo, x.hi, p.hi);
+    return make_dd(sum.hi, FMA(x.hi, p.lo, FMA(x.lo, p.hi, sum.lo)));
 }
 
 /*
@@ -38,14 +51,13 @@ MYLIB_FN_IN_LINE t_scaled exp_to_74_bits(t_dd x)
     even = FMA(r2, even, 0x1.71de3a55712c5p-19);
     odd = FMA(r2, odd, 0x1.a01a01a019cd5p-16);
     even = FMA(r2, even, 0x1.a01a01a01a014p-13);
-    t_dd p = make_dd(FMA(r, odd, even), 0);
-    p = next_term(0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65, r, 0, p);
-    p = next_term(0x1.1111111111111p-7, 0x1.1111111111111p-63, r, 0, p);
-    p = next_term(0x1.5555555555555p-5, 0x1.5555555555555p-59, r, 0, p);
-    p = next_term(0x1.5555555555555p-3, 0x1.5555555555555p-57, r, 0, p);
-    p = next_term(0.5, 0, r, 0, p);
-    p = next_term(1, 0, r, 0, p);
-    p = next_term(1, 0, r, 0, p);
+    t_dd p = first_term(0x1.6c16c16c16c17p-10, -0x1.f49f49f49f49fp-65, r, FMA(r, odd, even));
+    p = next_term(0x1.1111111111111p-7, 0x1.1111111111111p-63, r, p);
+    p = next_term(0x1.5555555555555p-5, 0x1.5555555555555p-59, r, p);
+    p = next_term(0x1.5555555555555p-3, 0x1.5555555555555p-57, r, p);
+    p = next_term(0.5, 0, r, p);
+    p = next_term(1, 0, r, p);
+    p = next_term(1, 0, r, p);
     const t_dd e = fast_two_sum(p.hi, FMA(sum.lo, p.hi, p.lo));
     const t_scaled scaled = {e.hi, e.lo, reduced.n};
     return scaled;
@@ -71,11 +83,13 @@ MYLIB_FN_IN_LINE t_dd log1p_to_74_bits(t_dd x)
     odd = FMA(z2, odd, 0x1.111112aeab6dp-18);
     even = FMA(z2, even, 0x1.c71c71c71c6fbp-12);
     odd = FMA(z2, odd, 0x1.745d1745d5ad8p-14);
-    t_dd p = make_dd(FMA(z, odd, even), 0);
-    p = next_term(0x1.2492492492492p-9, 0x1.2492492492492p-63, z, z_lo, p);
-    p = next_term(0x1.999999999999ap-7, -0x1.999999999999ap-61, z, z_lo, p);
-    p = next_term(0x1.5555555555555p-4, 0x1.5555555555555p-58, z, z_lo, p);
-    p = next_term(1, 0, z, z_lo, p);
+    const double rest = FMA(z, odd, even);
+    const t_dd zz = make_dd(z, z_lo);
+    t_dd p = first_term(0x1.2492492492492p-9, 0x1.2492492492492p-63, z, rest);
+    p.lo = FMA(z_lo, rest, p.lo);
+    p = next_term_dd(0x1.999999999999ap-7, -0x1.999999999999ap-61, zz, p);
+    p = next_term_dd(0x1.5555555555555p-4, 0x1.5555555555555p-58, zz, p);
+    p = next_term_dd(1, 0, zz, p);
     const double log_m = s * p.hi, log_m_lo = FMA(s, p.lo, FMA(s_lo, p.hi, FMA(s, p.hi, -log_m)));
     const t_dd sum = fast_two_sum(is_near ? 0 : 0x1.62e42fefa39efp-1, log_m);
     return make_dd(sum.hi, sum.lo + (log_m_lo + (is_near ? 0 : 0x1.abc9e3b39803fp-56)));

@@ -63,6 +63,14 @@ MYLIB_FN t_dd log_of_sum(double f, double f_lo)
     const double s_lo = FMA(-s, d_lo, FMA(-s, d, f) + f_lo) * inverse, z = s * s;
     return make_dd(s, FMA(s, log_series(z), FMA(0.25 * z, s_lo, s_lo)));
 }
+/* log_of_sum(f, 0), without the sums with 0. */
+MYLIB_FN t_dd log_of_1_plus(double f)
+{
+    const double half = 0.5 * f, d = 1 + half, d_lo = half - (d - 1);
+    const double inverse = inverse_of(d), s = f * inverse;
+    const double s_lo = FMA(-s, d_lo, FMA(-s, d, f)) * inverse, z = s * s;
+    return make_dd(s, FMA(s, log_series(z), FMA(0.25 * z, s_lo, s_lo)));
+}
 
 /* k ln 2 + (hi + lo). */
 MYLIB_FN t_dd add_octaves(double k, t_dd x)
@@ -111,12 +119,12 @@ MYLIB_FN double log_special_f32(float x, double value)
 }
 
 /* All within 0.55 ulp: a half, 2^-58.6 of s beside an ulp of at least 2^-54, and the last sum. */
-MYLIB_FN double log_f64(double x)
+MYLIB_FN double log_of_split(t_split s)
 {
-    const t_split s = split_any(x);
-    const t_dd sum = add_octaves(s.k, log_of_sum(s.m - 1, 0));
-    return log_special(x, sum.hi + sum.lo);
+    const t_dd sum = add_octaves(s.k, log_of_1_plus(s.m - 1));
+    return sum.hi + sum.lo;
 }
+MYLIB_FN double log_f64(double x) { return log_special(x, log_of_split(split_any(x))); }
 /* The inverses of ln 2 and ln 10. */
 #define PER_LN_2_HI 0x1.71547652b82fep0
 #define PER_LN_2_LO 0x1.777d0ffda0d24p-56
@@ -128,29 +136,59 @@ MYLIB_FN t_dd to_base(t_dd x, double hi, double lo)
     const t_dd p = two_product(x.hi, hi);
     return make_dd(p.hi, FMA(x.lo, hi, FMA(x.hi, lo, p.lo)));
 }
-MYLIB_FN double log2_f64(double x)
+MYLIB_FN double log2_of_split(t_split s)
 {
-    const t_split s = split_any(x);
-    const t_dd log2_m = to_base(log_of_sum(s.m - 1, 0), PER_LN_2_HI, PER_LN_2_LO);
+    const t_dd log2_m = to_base(log_of_1_plus(s.m - 1), PER_LN_2_HI, PER_LN_2_LO);
     const t_dd sum = fast_two_sum(s.k, log2_m.hi);
-    return log_special(x, sum.hi + (sum.lo + log2_m.lo));
+    return sum.hi + (sum.lo + log2_m.lo);
 }
-MYLIB_FN double log10_f64(double x)
+MYLIB_FN double log2_f64(double x) { return log_special(x, log2_of_split(split_any(x))); }
+MYLIB_FN double log10_of_split(t_split s)
 {
-    const t_split s = split_any(x);
-    const t_dd log_m = to_base(log_of_sum(s.m - 1, 0), PER_LN_10_HI, PER_LN_10_LO);
+    const t_dd log_m = to_base(log_of_1_plus(s.m - 1), PER_LN_10_HI, PER_LN_10_LO);
     const t_dd sum = fast_two_sum(s.k * 0x1.34413509f78p-2, log_m.hi); /* the first is exact */
-    return log_special(x, sum.hi + (sum.lo + FMA(s.k, 0x1.fef311f12b358p-46, log_m.lo)));
+    return sum.hi + (sum.lo + FMA(s.k, 0x1.fef311f12b358p-46, log_m.lo));
+}
+MYLIB_FN double log10_f64(double x) { return log_special(x, log10_of_split(split_any(x))); }
+/* with_sign_of(log(u), x), where u = 1 + x and inverse is 2^-k. */
+MYLIB_FN double log1p_of_split(double x, t_dd u, t_split s, double inverse)
+{
+    const t_dd f = fast_two_sum(s.m - 1, u.lo * inverse);
+    const t_dd sum = add_octaves(s.k, log_of_sum(f.hi, f.lo));
+    return with_sign_of(sum.hi + sum.lo, x);
 }
 MYLIB_FN double log1p_f64(double x)
 {
     const t_dd u = two_sum(1, x);
     const t_split s = split(u.hi, 0);
-    const double inverse = x < 0x1p100 ? f64_of_bits(s.minus_k) : 0;
-    const t_dd f = fast_two_sum(s.m - 1, u.lo * inverse);
-    const t_dd sum = add_octaves(s.k, log_of_sum(f.hi, f.lo));
-    const double result = x < INFINITY_F64 ? with_sign_of(sum.hi + sum.lo, x) : x;
+    const double value = log1p_of_split(x, u, s, x < 0x1p100 ? f64_of_bits(s.minus_k) : 0);
+    const double result = x < INFINITY_F64 ? value : x;
     return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
+}
+
+/* The first bit is 1 unless x is normal, positive and less than a power of 2. */
+MYLIB_FN uint64_t is_beyond(double x, double limit)
+{
+    const uint64_t bits = bits_of_f64(x);
+    return (bits - 0x0010000000000000) | (bits_of_f64(limit) - 1 - bits);
+}
+#define LOG_ORDINARY(op)                                                                           \
+    MYLIB_FN t_quick_f64 op##_ordinary_f64(double x)                                               \
+    {                                                                                              \
+        const t_quick_f64 quick = {op##_of_split(split(x, 0)), is_beyond(x, INFINITY_F64)};        \
+        return quick;                                                                              \
+    }
+LOG_ORDINARY(log)
+LOG_ORDINARY(log2)
+LOG_ORDINARY(log10)
+#undef LOG_ORDINARY
+MYLIB_FN t_quick_f64 log1p_ordinary_f64(double x)
+{
+    const t_dd u = two_sum(1, x);
+    const t_split s = split(u.hi, 0);
+    const double value = log1p_of_split(x, u, s, f64_of_bits(s.minus_k));
+    const t_quick_f64 quick = {value, is_beyond(u.hi, 0x1p100)};
+    return quick;
 }
 
 /* ---- f32 and f16 --------------------------------------------------------------------------- */

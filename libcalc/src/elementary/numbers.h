@@ -363,6 +363,11 @@ typedef struct t_quick {
     float value;
     uint32_t is_rare;
 } t_quick;
+/* The same of f64, where only the first bit of is_rare counts. */
+typedef struct t_quick_f64 {
+    double value;
+    uint64_t is_rare;
+} t_quick_f64;
 
 /*
  * n / d, to be rounded to f32 or f16, where 1 / d does not underflow.  On a GPU an estimate of 20
