@@ -77,6 +77,7 @@ typedef enum outcome {
     OTHER_PLACE,   /* Arrays on two GPUs or beside host arrays; host arrays for another device */
     OTHER_SHAPE,   /* the shapes do not broadcast, or a reduction has no elements */
     OTHER_OUT,     /* `out` has another type, shape or place, is read-only, or overlaps */
+    OTHER_FLAGS,   /* a floating-point flag was raised, and the slow path decides about it */
 } outcome;
 
 /* ---- The module ---------------------------------------------------------------------------- */
