@@ -105,6 +105,7 @@ typedef struct core_state {
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
     mylib_program *tests[MYLIB_TYPE_COUNT]; /* programs: does an element of a type differ from 0? */
+    mylib_program *both;                    /* a program: are two bools true? */
 } core_state;
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
