@@ -77,6 +77,7 @@ typedef enum outcome {
     OTHER_PLACE,   /* Arrays on two GPUs or beside host arrays; host arrays for another device */
     OTHER_SHAPE,   /* the shapes do not broadcast, or a reduction has no elements */
     OTHER_OUT,     /* `out` has another type, shape or place, is read-only, or overlaps */
+    OTHER_FLAGS,   /* a floating-point flag was raised, and the slow path decides about it */
 } outcome;
 
 /* ---- The module ---------------------------------------------------------------------------- */
@@ -104,6 +105,7 @@ typedef struct core_state {
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
     mylib_program *tests[MYLIB_TYPE_COUNT]; /* programs: does an element of a type differ from 0? */
+    mylib_program *both;                    /* a program: are two bools true? */
 } core_state;
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))

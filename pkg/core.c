@@ -135,6 +135,7 @@ static void core_free(void *module)
     (void)core_clear(module);
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++)
         mylib_program_free(state->tests[type]);
+    mylib_program_free(state->both);
 }
 
 static PyModuleDef_Slot core_slots[] = {

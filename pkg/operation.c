@@ -376,6 +376,45 @@ static int is_long(PyObject *mask)
     return PyArray_Check(mask) && PyArray_SIZE((PyArrayObject *)mask) >= LONG_MASK;
 }
 
+/*
+ * Computes a call with a mask over host arrays: all elements in a temporary array, from which the
+ * mask selects.  Declines if some element raised a floating-point flag, for it may not be selected:
+ * then the slow path computes the selected elements alone.
+ */
+static outcome run_selected(const operation *self, PyObject *const *args, PyObject *out,
+                            PyObject *mask)
+{
+    enum { ARRAYS = 4 };
+    PyObject *arrays[ARRAYS] = {out, mask, NULL, out}, *result;
+    DECLARE_CALL(c, self->state, ARRAYS - 1, 0);
+    mylib_type type;
+    mylib_status status;
+    if (!PyArray_CheckExact(out) || !PyArray_CheckExact(mask) ||
+        !PyArray_ISWRITEABLE((PyArrayObject *)out) || !PyArray_ISBOOL((PyArrayObject *)mask) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)out), &type) || may_refuse(self->op, type) ||
+        may_overwrite(out, mask))
+        return OTHER_OPERAND;
+    arrays[2] = PyArray_NewLikeArray((PyArrayObject *)out, NPY_KEEPORDER, NULL, 0);
+    if (arrays[2] == NULL)
+        return FAILED;
+    outcome done = run_operation(self->state, self->op, 0, 1, NULL, args, arrays[2], &result);
+    if (done == DONE) {
+        Py_DECREF(result);
+        done = take_arrays(&c, arrays, ARRAYS) < 0 ? FAILED
+               : overlaps_itself(&c.arrays[0])     ? OTHER_OUT
+                                                   : DONE;
+    }
+    if (done == DONE) {
+        WITHOUT_GIL_IF(PyArray_SIZE((PyArrayObject *)out) >= RELEASE_GIL_COUNT,
+                       status = mylib_select(c.device, NULL, &c.arrays[0], &c.arrays[1],
+                                             &c.arrays[2], &c.arrays[3]));
+        /* The mask need not broadcast to `out`. */
+        done = status == MYLIB_ERR_ARGUMENT ? OTHER_SHAPE : check_status(self->state, status);
+    }
+    Py_DECREF(arrays[2]);
+    return done;
+}
+
 static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
                                 PyObject *kwnames)
 {
@@ -426,6 +465,12 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, out,
                           &result) <= DONE)
             return result;
+    }
+    if (mask != NULL && out != NULL && others == 1 && device == NULL && is_cpu &&
+        nargs >= self->nin && nargs <= self->nin + 1) {
+        const outcome done = run_selected(self, args, out, mask);
+        if (done <= DONE)
+            return done == DONE ? Py_NewRef(out) : NULL;
     }
     is_general |= mask != NULL && out != NULL && (may_overwrite(out, mask) || is_long(mask));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||

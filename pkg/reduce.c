@@ -16,7 +16,10 @@ static const struct {
 
 #define REDUCTIONS ((int)(sizeof reductions / sizeof *reductions))
 
-/* Makes the programs that tell whether an element differs from 0, as a bool; NaN counts as true. */
+/*
+ * Makes the programs that tell whether an element differs from 0, as a bool; NaN counts as true.
+ * And the one that tells it of both elements of two arrays of bools.
+ */
 static int add_tests(core_state *state)
 {
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
@@ -26,7 +29,9 @@ static int add_tests(core_state *state)
                 state, mylib_program_create(1, &input, 0, NULL, 1, &step, &state->tests[type])) < 0)
             return -1;
     }
-    return 0;
+    const mylib_type bools[] = {MYLIB_BOOL, MYLIB_BOOL};
+    const mylib_step both = {MYLIB_OP_logical_and, MYLIB_BOOL, {0, 1}};
+    return check_status(state, mylib_program_create(2, bools, 0, NULL, 1, &both, &state->both));
 }
 
 int add_reductions(PyObject *module, core_state *state)
@@ -327,8 +332,15 @@ static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ss
         Py_RETURN_NOTIMPLEMENTED;
     if (promote(in[0].type, in[1].type, &r.type) < 0)
         return NULL;
-    if (r.type == MYLIB_BOOL) /* the result is a bool */
-        Py_RETURN_NOTIMPLEMENTED;
+    if (r.type == MYLIB_BOOL) {
+        if (in[0].shape[0] == 0)
+            Py_RETURN_NOTIMPLEMENTED;
+        r = (reduction){.number = MYLIB_MAX,
+                        .type = MYLIB_U8,
+                        .program = c.state->both,
+                        .name = "dot",
+                        .gives_bool = 1};
+    }
     (void)reduce_to_new(&c, &r, in[0].shape[0], 0, NULL, 0, NULL, &result);
     return result;
 }

@@ -19,7 +19,7 @@ typedef struct computation {
     int result_num; /* NumPy's number of the type of a new host array */
     int steps;
     int may_refuse;   /* some elements, before writing any */
-    const char *name; /* for reports of the floating-point flags of host arrays */
+    const char *name; /* for reports of the floating-point flags of host arrays; NULL: decline */
 } computation;
 
 /*
@@ -31,7 +31,8 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out,
 
 /*
  * Computes op(*args) over Arrays or, if `is_cpu`, over NumPy arrays of one type.  Integers are
- * divided as f64 if `is_true_division`.  pkg._call.finish stores a result of Arrays in an Array of
+ * divided as f64 if `is_true_division`.  If `name` is NULL, floating-point flags of host arrays are
+ * not reported: OTHER_FLAGS.  pkg._call.finish stores a result of Arrays in an Array of
  * another type or shape.
  */
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,

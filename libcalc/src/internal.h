@@ -458,6 +458,9 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
+/* What to find out about the truth of elements. */
+typedef enum mylib_truths { MYLIB_SEEK_TRUE, MYLIB_SEEK_FALSE, MYLIB_COUNT_TRUE } mylib_truths;
+
 /* The kernels of one CPU level.  Lookups return NULL for a combination without a kernel. */
 typedef struct mylib_cpu_level {
     const char *name;
@@ -468,8 +471,11 @@ typedef struct mylib_cpu_level {
     mylib_selection *(*selection)(mylib_type type);
     /* Sums of all types, products of the carrying types, minima and maxima of all types but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
-    mylib_block_reduce *(*block_dot)(mylib_type type);       /* the sum of products: f32, f64 */
-    mylib_line_loop *(*lines)(mylib_op op, mylib_type type); /* for a few operations */
+    mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
+    /* Tells whether there is a true element, or a false one, or counts those that are true. */
+    int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
+                      ptrdiff_t stride);
+    mylib_line_loop *(*lines)(mylib_op op, mylib_type type);        /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */
     t_f16 (*f16_from_f32)(float x);

@@ -56,16 +56,50 @@ static void swap_operands(mylib_layout *l, int a, int b)
     memcpy(l->strides[b], strides, sizeof strides);
 }
 
+/* Makes the strides of the first input in dimension d positive. */
+static void flip_dimension(mylib_layout *l, int d)
+{
+    if (l->operands < 2 || l->strides[1][d] >= 0)
+        return;
+    for (int k = 1; k < l->operands; k++) {
+        l->data[k] += l->strides[k][d] * (l->shape[d] - 1);
+        l->strides[k][d] = -l->strides[k][d];
+    }
+}
+
+/*
+ * Lists the reduced dimensions: in C order, or by the strides of the first input if the order of
+ * the terms does not matter.  Returns how many there are.
+ */
+static int list_reduced(mylib_layout *l, const int64_t *extent, int is_ordered, int *dimension)
+{
+    int count = 0;
+    for (int d = 0; d < l->ndim && l->count != 0; d++) {
+        int i = count;
+        if (extent[d] != 1 || l->shape[d] == 1)
+            continue;
+        if (!is_ordered && l->operands > 1) {
+            flip_dimension(l, d);
+            for (; i > 0 && l->strides[1][dimension[i - 1]] < l->strides[1][d]; i--)
+                dimension[i] = dimension[i - 1];
+        }
+        dimension[i] = d;
+        count++;
+    }
+    return count;
+}
+
 /*
  * Splits the dimensions into kept ones, ordered by the strides of the first input, and reduced ones
- * in C order, where only adjacent ones merge.  Operand 0 is out; it has `extent` in each dimension
- * of the layout, and is not empty.
+ * as list_reduced() lists them, where only adjacent ones merge.  Operand 0 is out; it has `extent`
+ * in each dimension of the layout, and is not empty.
  */
-static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_t *extent,
+static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *extent, int is_ordered,
                         int *kept_ndim_ret)
 {
-    int last, first;
+    int last, first, reduced[MYLIB_MAX_NDIM];
 
+    const int count = list_reduced(l, extent, is_ordered, reduced);
     loops->ndim = 0;
     loops->count = 1;
     loops->operands = l->operands;
@@ -92,9 +126,8 @@ static void split_loops(mylib_layout *loops, const mylib_layout *l, const int64_
             loops->strides[k][first] = 0;
         loops->ndim++;
     }
-    for (int d = 0; d < l->ndim && l->count != 0; d++) {
-        if (extent[d] != 1 || l->shape[d] == 1)
-            continue;
+    for (int i = 0; i < count; i++) {
+        const int d = reduced[i];
         last = loops->ndim - 1;
         int merges = last >= first;
         for (int k = 1; k < l->operands && merges; k++)
@@ -279,7 +312,10 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
         }
     }
     MYLIB_TRY(mylib_check_exponents(v->program, out->device, stream, &layout));
-    split_loops(&loops, &layout, v->extent, &kept_ndim);
+    /* Only integers may be reduced in any order; the CPU reads them in the order of memory. */
+    const int is_ordered =
+        device.kind != MYLIB_CPU || mylib_carrying_type(reduction, v->type) > MYLIB_U64;
+    split_loops(&loops, &layout, v->extent, is_ordered, &kept_ndim);
     st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
                                               kept_ndim, out->type)
                      : call_backend(reduction, v, device, stream, out, &loops, kept_ndim);

@@ -37,6 +37,18 @@
 #define RAISE_OVERFLOW() mylib_raise_flags(FE_OVERFLOW)
 #endif
 
+/*
+ * clang is told that floating-point exceptions count (CMakeLists.txt), and then makes no vector code
+ * of floats.  Between these two it may, for code without choices between operations that raise some.
+ */
+#if defined(__clang__) && __clang_major__ >= 12 && !defined(__CUDACC__)
+#define BEGIN_WITHOUT_CHOICES _Pragma("float_control(push)") _Pragma("float_control(except, off)")
+#define END_WITHOUT_CHOICES _Pragma("float_control(pop)")
+#else
+#define BEGIN_WITHOUT_CHOICES
+#define END_WITHOUT_CHOICES
+#endif
+
 /* ---- Logic --------------------------------------------------------------------------------- */
 
 /* Results are 0 or 1.  IS_TRUE tells whether an element of a type differs from 0. */
@@ -49,10 +61,12 @@
 #define IS_TRUE_HALF(a) (((a).bits & 0x7fff) != 0)
 #define IS_TRUE_COMPLEX(a) (((a).re != 0) | ((a).im != 0))
 #define IS_TRUE_BOOL(a) ((a).value != 0)
+BEGIN_WITHOUT_CHOICES
 DEFINE_TRUTHS(f32, t_f32, IS_TRUE_NUMBER)
 DEFINE_TRUTHS(f64, t_f64, IS_TRUE_NUMBER)
 DEFINE_TRUTHS(c64, t_c64, IS_TRUE_COMPLEX)
 DEFINE_TRUTHS(c128, t_c128, IS_TRUE_COMPLEX)
+END_WITHOUT_CHOICES
 #ifdef __CUDACC__ /* the CPU uses f32's kernels for f16, and u8's for bool */
 DEFINE_TRUTHS(f16, t_f16, IS_TRUE_HALF)
 DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
@@ -181,7 +195,9 @@ DEFINE_UNSIGNED(u64, t_u64)
     MYLIB_FN int equal_##s(T a, T b) { return a == b; }                                            \
     MYLIB_FN int not_equal_##s(T a, T b) { return a != b; }                                        \
     MYLIB_FN int less_##s(T a, T b) { return QUIET_LESS(a, b); }                                   \
-    MYLIB_FN int less_equal_##s(T a, T b) { return QUIET_LESS_EQUAL(a, b); }                       \
+    MYLIB_FN int less_equal_##s(T a, T b) { return QUIET_LESS_EQUAL(a, b); }
+
+#define DEFINE_FLOAT_QUOTIENT(s, T, f)                                                             \
     MYLIB_FN T fmod_##s(T a, T b)                                                                  \
     {                                                                                              \
         return b == 0 || fabs##f(a) == INFINITY ? (a * b) / (a * b) : fmod##f(a, b);               \
@@ -207,8 +223,12 @@ DEFINE_UNSIGNED(u64, t_u64)
         return QUIET_LESS((T)0.5, div - rounded) ? rounded + 1 : rounded;                          \
     }
 
+BEGIN_WITHOUT_CHOICES
 DEFINE_FLOAT(f32, t_f32, f)
 DEFINE_FLOAT(f64, t_f64, )
+END_WITHOUT_CHOICES
+DEFINE_FLOAT_QUOTIENT(f32, t_f32, f)
+DEFINE_FLOAT_QUOTIENT(f64, t_f64, )
 
 /* ---- f16: computed in f32 and rounded once, to nearest, ties to even ----------------------- */
 

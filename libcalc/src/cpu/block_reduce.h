@@ -15,6 +15,8 @@
 #include "cpu/half.h"
 #include "cpu/loops.h"
 
+BEGIN_WITHOUT_CHOICES
+
 /* Bytes of lanes (a few vectors) that stay in registers over all full rows. */
 #define SPAN_NBYTES 256
 
@@ -230,6 +232,8 @@ MYLIB_TYPES(DT)
 #undef IN_CHUNKS
 #undef CHUNK
 #undef SPAN_NBYTES
+
+END_WITHOUT_CHOICES
 
 static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_type type)
 {

@@ -12,6 +12,8 @@
 #include "cpu/half.h"
 #include "cpu/loops.h"
 
+BEGIN_WITHOUT_CHOICES
+
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
 
 /*
@@ -161,15 +163,15 @@ NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one,
         const t_##s a0 = load_##s(a), b0 = load_##s(b);                                            \
         if (sb == 0) {                                                                             \
             for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb)              \
-                NO_DEPENDENCE for (ptrdiff_t i = 0; i < GROUP; i++)                                \
+                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                   \
                     store_u8(out + i, (uint8_t)op(load_##s(a + i * w), b0));                       \
         } else if (sa == 0) {                                                                      \
             for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb)              \
-                NO_DEPENDENCE for (ptrdiff_t i = 0; i < GROUP; i++)                                \
+                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                   \
                     store_u8(out + i, (uint8_t)op(a0, load_##s(b + i * w)));                       \
         } else {                                                                                   \
             for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb)              \
-                NO_DEPENDENCE for (ptrdiff_t i = 0; i < GROUP; i++)                                \
+                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                   \
                     store_u8(out + i, (uint8_t)op(load_##s(a + i * w), load_##s(b + i * w)));      \
         }                                                                                          \
     }
@@ -224,7 +226,7 @@ static inline void split_two_c128(double *re, double *im, const char *p, const c
     {                                                                                              \
         const ptrdiff_t w = sizeof(t_##s), half = sizeof(t_##r);                                   \
         if (stride == w) {                                                                         \
-            NO_DEPENDENCE for (ptrdiff_t i = 0; i < GROUP; i++)                                    \
+            IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                       \
             {                                                                                      \
                 re[i] = load_##r(p + i * w);                                                       \
                 im[i] = load_##r(p + i * w + half);                                                \
@@ -247,7 +249,7 @@ static inline void split_two_c128(double *re, double *im, const char *p, const c
         for (; n >= GROUP && so != 0; n -= GROUP) {                                                \
             split_##s(ar, ai, a, sa);                                                              \
             split_##s(br, bi, b, sb);                                                              \
-            NO_DEPENDENCE for (ptrdiff_t i = 0; i < GROUP; i++)                                    \
+            IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                       \
             {                                                                                      \
                 const t_##s x = {ar[i], ai[i]}, y = {br[i], bi[i]};                                \
                 result[i] = (uint8_t)op(x, y);                                                     \
@@ -311,5 +313,7 @@ MYLIB_ARITHMETIC(ROW)
 #undef UNARY
 #undef BINARY
 #undef GROUP
+
+END_WITHOUT_CHOICES
 
 #endif /* MYLIB_ELEMENTWISE_H */

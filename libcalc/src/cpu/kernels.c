@@ -16,6 +16,7 @@
  *   convert.h       conversions
  *   select.h        selections by a mask
  *   block_reduce.h  reductions of a block
+ *   truths.h        seeks or counts true elements
  */
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
@@ -24,6 +25,7 @@
 #include "cpu/elementwise.h"
 #include "cpu/select.h"
 #include "cpu/stream.h"
+#include "cpu/truths.h"
 #include "cpu/variants.h"
 
 /* ---- Costly operations on strided operands ------------------------------------------------- */
@@ -181,6 +183,7 @@ const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .selection = lookup_selection,
     .block_reduce = lookup_block_reduce,
     .block_dot = lookup_block_dot,
+    .truths = truths,
     .lines = lookup_lines,
     .stream_copy = stream_copy,
     .stream_fence = stream_fence,

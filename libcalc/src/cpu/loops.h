@@ -60,20 +60,24 @@ enum { MYLIB_STORED_TYPES(DT) };
 /*
  * NO_DEPENDENCE: iterations may run in any order.  NOT_UNROLLED: keeps short loops rolled.
  * VECTORS_MIXED: computes a short loop of whole vectors at once (clang: of two, since with more it
- * leaves short loops scalar).
+ * leaves short loops scalar).  IN_A_GROUP: a loop of few iterations, which may run in any order
+ * (clang: it would unroll them before it looks for vectors).
  */
 #if defined(__GNUC__) && !defined(__clang__)
 #define NO_DEPENDENCE _Pragma("GCC ivdep")
 #define NOT_UNROLLED _Pragma("GCC unroll 1")
 #define VECTORS_MIXED _Pragma("GCC unroll 4")
+#define IN_A_GROUP NO_DEPENDENCE
 #elif defined(__clang__)
 #define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
 #define NOT_UNROLLED _Pragma("clang loop unroll(disable)")
 #define VECTORS_MIXED _Pragma("clang loop interleave_count(2)")
+#define IN_A_GROUP NOT_UNROLLED NO_DEPENDENCE _Pragma("clang loop vectorize_width(GROUP)")
 #else
 #define NO_DEPENDENCE
 #define NOT_UNROLLED
 #define VECTORS_MIXED
+#define IN_A_GROUP
 #endif
 
 /* Keeps a loop scalar if vector code is not worth its size. */

@@ -117,11 +117,29 @@ static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
     return is_input && own <= MYLIB_U64 && (type == MYLIB_I64 || type == MYLIB_U64) ? own : type;
 }
 
+/* Recognizes reductions of truths; has_truths is for the way along the terms. */
+static void find_truths(mylib_reducer *r, const mylib_program *p, mylib_type type)
+{
+    const mylib_statement *last = &p->statement[p->statements - 1];
+    const int is_extreme = r->reduction >= MYLIB_MIN && type == MYLIB_U8;
+    r->decisive = is_extreme && p->result_type == MYLIB_BOOL ? r->reduction == MYLIB_MAX : -1;
+    r->truths = r->reduction == MYLIB_SUM   ? MYLIB_COUNT_TRUE
+                : r->reduction == MYLIB_MAX ? MYLIB_SEEK_TRUE
+                                            : MYLIB_SEEK_FALSE;
+    r->has_truths = p->statements == 1 && p->inputs == 1 && last->opcode == MYLIB_OPCODE_CONVERT &&
+                    last->type == MYLIB_BOOL && last->operand[0].kind == MYLIB_VALUE_INPUT &&
+                    (is_extreme || (r->reduction == MYLIB_SUM && r->carrier <= MYLIB_U64));
+}
+
 /* Finds the block kernel, and makes the terms that it takes. */
 static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program, mylib_type type)
 {
     mylib_type block_type =
         r->reduction == MYLIB_SUM ? type_of_summands(program, type) : r->carrier;
+    if (r->has_truths) {
+        r->term_inputs = 1; /* no program runs */
+        return MYLIB_OK;
+    }
     if (block_type != r->carrier) {
         free(r->terms_of.many);
         RETURN_IF_ERROR(make_terms(&r->terms_of, program, block_type, block_type));
@@ -193,6 +211,15 @@ static void run_tasks(mylib_reducer *r)
         tasks = mylib_divide_up(r->outputs, r->share);
     }
     choose_groups(r, tasks, wanted);
+    if (r->groups > 1 && r->across < 0 && r->outputs == 1 && r->decisive >= 0) {
+        /* The first group often decides, sooner than other threads wake. */
+        mylib_reduce_along(r, 0, 0);
+        if (*(uint8_t *)r->partial == r->decisive) {
+            mylib_reducer_store(r, l->data[0], 0, r->partial, 1);
+            r->groups = 1; /* nothing is left to combine */
+            return;
+        }
+    }
     mylib_cpu_parallel(threads, tasks * r->groups,
                        r->across >= 0 ? mylib_reduce_across : mylib_reduce_along, r);
 }
@@ -245,6 +272,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     st = make_terms(&r.terms_of, program, type, r.carrier);
     if (st != MYLIB_OK)
         return st;
+    find_truths(&r, program, type);
     find_term_inputs(&r, 0);
     mylib_choose_across(&r);
     if (r.across < 0)

@@ -42,6 +42,13 @@ typedef struct mylib_reducer {
     mylib_type term_type;
     atomic_int out_of_memory; /* set by a task */
 
+    /*
+     * Minima and maxima of truths, in u8: the value that decides an output, or -1.  If the truths
+     * are those of an input's elements, no terms are computed: `has_truths`, also for counts.
+     */
+    int decisive, has_truths;
+    mylib_truths truths;
+
     /* Along the terms. */
     mylib_block_reduce *block;
     int64_t term_size;    /* size of the terms of `block` */

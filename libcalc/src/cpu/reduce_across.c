@@ -54,7 +54,7 @@ static int suits_across(const mylib_reducer *r, int d)
         int64_t below = inner >= r->kept_ndim ? llabs(l->strides[1 + k][inner]) : 0;
         votes += (beside < below) - (below < beside);
     }
-    return votes >= 0 || r->terms < MIN_ALONG;
+    return votes >= 0 || (r->terms < MIN_ALONG && !r->has_truths);
 }
 
 #define LANE_SLOTS 10 /* rows that reduce_lane() and reduce_runs() hold at most */

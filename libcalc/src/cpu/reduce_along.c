@@ -205,6 +205,8 @@ static void fill_panel(const mylib_reducer *r, source *s, int64_t block, int64_t
 static size_t buffer_nbytes(const mylib_reducer *r, int i)
 {
     int64_t terms = mylib_lesser(r->terms, MYLIB_BLOCK_TERMS);
+    if (r->has_truths)
+        return 0;
     if (r->term_inputs == 0)
         return i == 0 ? mylib_round_up_to_lines((size_t)(terms * r->term_size)) : 0;
     if (i >= r->term_inputs || is_in_place(r, r->term_input[i]))
@@ -214,12 +216,36 @@ static size_t buffer_nbytes(const mylib_reducer *r, int i)
 
 /* ---- Reducing ------------------------------------------------------------------------------ */
 
+/* Seeks or counts the true elements of n terms from t on, in place. */
+static void reduce_truths(const mylib_reducer *r, const source *s, int64_t t, int64_t n,
+                          char *result)
+{
+    const mylib_layout *l = r->layout;
+    const int inner = l->ndim - 1;
+    const int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1][inner];
+    const mylib_type type = (mylib_type)r->terms_of.program.input_type[0];
+    int64_t total = 0;
+    for (int64_t m; n > 0 && (total == 0 || r->truths == MYLIB_COUNT_TRUE); n -= m, t += m) {
+        m = terms_in_row(r, t, n);
+        total += r->cpu->truths(r->truths, type, m, s->first[0] + term_offset(r, 0, t), stride);
+    }
+    if (r->truths == MYLIB_COUNT_TRUE)
+        memcpy(result, &total, sizeof total);
+    else
+        *(uint8_t *)result = (r->truths == MYLIB_SEEK_TRUE) == (total != 0);
+}
+
 /* Reduces the blocks of group g of one output. */
 static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *result)
 {
     t_c128 levels[64], value;
     int64_t begin, end;
     group_blocks(r, g, &begin, &end);
+    if (r->has_truths) {
+        const int64_t t = begin * MYLIB_BLOCK_TERMS;
+        reduce_truths(r, s, t, mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t, result);
+        return;
+    }
     block_tree tree = {0, (char *)levels, r->size, 1};
     for (int64_t block = begin; block < end; block++) {
         int64_t t = block * MYLIB_BLOCK_TERMS, n = block_terms(r, block);
@@ -233,6 +259,10 @@ static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *res
         r->block(n, (char *)&value, terms[0], terms[1]);
         if (r->takes_first && is_better(r, &tree, 0, (char *)&value))
             (void)mylib_take_first(r, n, (char *)&value, terms[0], r->size);
+        if (r->decisive == *(uint8_t *)&value) {
+            memcpy(result, &value, (size_t)r->size);
+            return;
+        }
         if (end - begin > 1)
             block_tree_add(r, &tree, (char *)&value);
     }
