@@ -34,6 +34,7 @@
 #include "elementary/numbers.h"
 #include "elementary/power.h"
 #include "elementary/quick.h"
+#include "elementary/quick_f64.h"
 #include "elementary/special.h"
 #include "elementary/trigonometric.h"
 
@@ -41,25 +42,33 @@
 #define MYLIB_HARD(X)                                                                              \
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
-    X(tan, f32) X(tan, f64)
+    X(tan, f64)
+/* Those of f32 that a GPU computes in a quick way. */
+#define MYLIB_HARD_ON_CPU(X)                                                                       \
+    X(tan, f32)
 /* Functions of two arguments with hard ones. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
-    X(arctan2, f32) X(arctan2, f64)                                                                \
+    X(arctan2, f64)                                                                                \
     X(logaddexp, f64)
-/* Those of them that also have a quick way, op_quick_s(x, y). */
-#define MYLIB_HARD_AND_QUICK_BINARY(X)                                                             \
-    X(logaddexp, f32)
+#define MYLIB_HARD_BINARY_ON_CPU(X)                                                                \
+    X(logaddexp, f32)                                                                              \
+    X(arctan2, f32)
 /* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
-    X(exp2) X(log10) X(sinh) X(arcsinh) X(arccosh) X(arctan) X(arccos)
+    X(exp2) X(log10) X(sinh) X(arcsinh) X(arccosh) X(arccos)
 /* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
-/* Functions of f32 with a quick way on a GPU, and its name: log and log1p compute in f64. */
+/* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
-    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)
+    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \
+    X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)
+#define MYLIB_QUICK_BINARY_ON_GPU(X)                                                               \
+    X(logaddexp, logaddexp_quick_f32) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \
-    X(power, f32) X(power, f64)
+    X(power, f64)
+#define MYLIB_IN_TWO_STEPS_ON_CPU(X)                                                               \
+    X(power, f32)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

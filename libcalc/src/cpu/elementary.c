@@ -348,8 +348,9 @@ KERNEL(nextafter_own_f16)
 #define HARD(op, s) HARD_LOOP(op, s, (ELEMENT(s, a)))
 #define HARD_BINARY(op, s) HARD_LOOP(op, s, (ELEMENT(s, a), ELEMENT(s, b)))
 MYLIB_HARD(HARD)
+MYLIB_HARD_ON_CPU(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
-MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
+MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
 #undef HARD_BINARY
 #undef HARD
 
@@ -403,6 +404,7 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
         }                                                                                          \
     }
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
+MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #undef TWO_STEPS
 
 /*
@@ -471,9 +473,11 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define HARD(op, s) CASE(op, s, op##_hard_loop_##s, AT_ONCE)
 #define TWO_STEPS(op, s) CASE(op, s, op##_steps_##s, AT_ONCE)
         MYLIB_HARD(HARD)
+        MYLIB_HARD_ON_CPU(HARD)
         MYLIB_HARD_BINARY(HARD)
-        MYLIB_HARD_AND_QUICK_BINARY(HARD)
+        MYLIB_HARD_BINARY_ON_CPU(HARD)
         MYLIB_IN_TWO_STEPS(TWO_STEPS)
+        MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #if defined(MYLIB_HAS_QUICK)
 #define QUICK(op) CASE(op, f32, op##_quick_or_any_f32, AT_ONCE_F32)
         MYLIB_QUICK(QUICK)
