@@ -43,7 +43,7 @@
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
     X(tan, f64)
-/* Those of f32 that a GPU computes in a quick way. */
+/* Those of f32, and below those of two arguments, that a GPU computes in a quick way. */
 #define MYLIB_HARD_ON_CPU(X)                                                                       \
     X(tan, f32)
 /* Functions of two arguments with hard ones. */
@@ -55,14 +55,23 @@
     X(arctan2, f32)
 /* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
-    X(exp2) X(log10) X(sinh) X(arcsinh) X(arccosh) X(arccos)
+    X(sinh) X(arcsinh) X(arccosh) X(arccos)
 /* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
+/* Those with one in f64, which pays with AVX-512; its name, and the loop for any elements. */
+#define MYLIB_QUICK_IN_F64(X)                                                                      \
+    X(tan, tan_quick_f64, tan_hard_loop_f32)
+#define MYLIB_QUICK_BINARY(X)                                                                      \
+    X(logaddexp, logaddexp_quick_f32, logaddexp_hard_loop_f32)                                     \
+    X(arctan2, arctan2_quick_f64, arctan2_hard_loop_f32)                                           \
+    X(power, power_quick_f64, power_steps_f32)
 /* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \
-    X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)
+    X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)                  \
+    X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64)
+/* Those of two arguments. */
 #define MYLIB_QUICK_BINARY_ON_GPU(X)                                                               \
     X(logaddexp, logaddexp_quick_f32) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \

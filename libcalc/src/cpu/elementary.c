@@ -413,7 +413,7 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
  */
 #if defined(MYLIB_HAS_QUICK)
 #define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
-#define QUICK_LOOP(op, group, any_loop, arguments)                                                 \
+#define QUICK_LOOP(op, way, group, any_loop, arguments)                                            \
     static function_loop any_loop;                                                                 \
     NOINLINE FLATTENED static void op##_quick_loop_f32(                                            \
         ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
@@ -425,7 +425,7 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
             uint32_t is_any_rare = 0;                                                              \
             NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
             {                                                                                      \
-                const t_quick quick = op##_quick_f32 arguments;                                    \
+                const t_quick quick = way arguments;                                               \
                 is_any_rare |= quick.is_rare;                                                      \
                 STORE(f32, quick.value);                                                           \
             }                                                                                      \
@@ -447,9 +447,17 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
             any_loop((end - k) * ((group) / AT_ONCE), out + k * size, a + k * size, b + k * size); \
         }                                                                                          \
     }
-#define QUICK(op) QUICK_LOOP(op, AT_ONCE_F32, op##_loop_f32, (ELEMENT(f32, a)))
+#define QUICK(op) QUICK_LOOP(op, op##_quick_f32, AT_ONCE_F32, op##_loop_f32, (ELEMENT(f32, a)))
+#define QUICK_WIDE(op, way, any_loop) QUICK_LOOP(op, way, AT_ONCE, any_loop, (ELEMENT(f32, a)))
+#define QUICK_BINARY(op, way, any_loop)                                                            \
+    QUICK_LOOP(op, way, AT_ONCE, any_loop, (ELEMENT(f32, a), ELEMENT(f32, b)))
 MYLIB_QUICK(QUICK)
-QUICK_LOOP(logaddexp, AT_ONCE, logaddexp_hard_loop_f32, (ELEMENT(f32, a), ELEMENT(f32, b)))
+#if VECTOR_NBYTES == 64
+MYLIB_QUICK_IN_F64(QUICK_WIDE)
+#endif
+MYLIB_QUICK_BINARY(QUICK_BINARY)
+#undef QUICK_BINARY
+#undef QUICK_WIDE
 #undef QUICK
 #endif
 
@@ -463,8 +471,14 @@ typedef struct own_loop {
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)
-    if (op == MYLIB_OP_logaddexp && type == type_f32)
-        return (own_loop){logaddexp_quick_or_any_f32, AT_ONCE};
+#define QUICK(op_, way, any_loop)                                                                  \
+    if (op == MYLIB_OP_##op_ && type == type_f32)                                                  \
+        return (own_loop){op_##_quick_or_any_f32, AT_ONCE};
+#if VECTOR_NBYTES == 64
+    MYLIB_QUICK_IN_F64(QUICK)
+#endif
+    MYLIB_QUICK_BINARY(QUICK)
+#undef QUICK
 #endif
     switch ((int)op * MYLIB_TYPE_COUNT + type) {
 #define CASE(op, s, loop, group)                                                                   \
