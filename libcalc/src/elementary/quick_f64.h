@@ -1,7 +1,7 @@
 /*
  * quick_f64.h - functions of f32 in f64, in fewer steps than the correct rounding of all arguments
- * takes: for a GPU, where a call for the rare argument of a warp costs little, and some functions for
- * a CPU.
+ * takes: for a GPU, where a call for the rare argument of a warp costs little, and some functions
+ * for a CPU.
  *
  * op_quick_f64(x) has the value of op_f32(x), or sets is_rare: where its f64 is too near to the
  * middle of two f32 to tell to which it rounds, and for the special arguments that it leaves out.
