@@ -35,6 +35,7 @@
 #include "elementary/numbers.h"
 #include "elementary/power.h"
 #include "elementary/quick.h"
+#include "elementary/quick_f64.h"
 #include "elementary/special.h"
 #include "elementary/trigonometric.h"
 
@@ -42,28 +43,45 @@
 #define MYLIB_HARD(X)                                                                              \
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
-    X(tan, f32) X(tan, f64)
+    X(tan, f64)
+/* Those of f32, and below those of two arguments, that a GPU computes in a quick way. */
+#define MYLIB_HARD_ON_CPU(X)                                                                       \
+    X(tan, f32)
 /* Functions of two arguments with hard ones. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
-    X(arctan2, f32) X(arctan2, f64)                                                                \
+    X(arctan2, f64)                                                                                \
     X(logaddexp, f64)
-/* Those of them that also have a quick way, op_quick_s(x, y). */
-#define MYLIB_HARD_AND_QUICK_BINARY(X)                                                             \
-    X(logaddexp, f32)
+#define MYLIB_HARD_BINARY_ON_CPU(X)                                                                \
+    X(logaddexp, f32)                                                                              \
+    X(arctan2, f32)
 /* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
-    X(exp2) X(log10) X(sinh) X(arcsinh) X(arccosh) X(arctan) X(arccos)
+    X(sinh) X(arcsinh) X(arccosh) X(arccos)
 /* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
+/* Those with one in f64, which pays with AVX-512; its name, and the loop for any elements. */
+#define MYLIB_QUICK_IN_F64(X)                                                                      \
+    X(tan, tan_quick_f64, tan_hard_loop_f32)
+#define MYLIB_QUICK_BINARY(X)                                                                      \
+    X(logaddexp, logaddexp_quick_f32, logaddexp_hard_loop_f32)                                     \
+    X(arctan2, arctan2_quick_f64, arctan2_hard_loop_f32)                                           \
+    X(power, power_quick_f64, power_steps_f32)
 /* Functions of f64 with a quick way on the CPU, op_ordinary_f64(x). */
 #define MYLIB_ORDINARY(X)                                                                          \
     X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
-/* Functions of f32 with a quick way on a GPU, and its name: log and log1p compute in f64. */
+/* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
-    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)
+    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \
+    X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)                  \
+    X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64)
+/* Those of two arguments. */
+#define MYLIB_QUICK_BINARY_ON_GPU(X)                                                               \
+    X(logaddexp, logaddexp_quick_f32) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \
-    X(power, f32) X(power, f64)
+    X(power, f64)
+#define MYLIB_IN_TWO_STEPS_ON_CPU(X)                                                               \
+    X(power, f32)
 /* clang-format on */
 
 #endif /* MYLIB_ELEMENTARY_H */

@@ -15,15 +15,21 @@
 
 #if defined(__CUDA_ARCH__)
 
+/* Returns 1 / d to 20 bits. */
+MYLIB_FN double approximate_inverse(double d)
+{
+    double inverse;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(d));
+    return inverse;
+}
+
 /*
  * Returns 1 / d to 20 bits, biased upward.  If the last bits of d are all ones, 1 / d is so little
  * above the midpoint of two doubles that a step from below would round it down.
  */
 MYLIB_FN double estimate_inverse(double d)
 {
-    double inverse;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(d));
-    return f64_of_bits(bits_of_f64(inverse) | 0x40000000);
+    return f64_of_bits(bits_of_f64(approximate_inverse(d)) | 0x40000000);
 }
 
 MYLIB_FN double inverse_of(double d)

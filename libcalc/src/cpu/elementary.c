@@ -356,8 +356,9 @@ KERNEL(nextafter_own_f16)
 #define HARD(op, s) HARD_LOOP(op, s, AT_ONCE, (ELEMENT(s, a)))
 #define HARD_BINARY(op, s) HARD_LOOP(op, s, LONG_AT_ONCE_##s, (ELEMENT(s, a), ELEMENT(s, b)))
 MYLIB_HARD(HARD)
+MYLIB_HARD_ON_CPU(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
-MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
+MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
 #undef HARD_BINARY
 #undef HARD
 
@@ -411,6 +412,7 @@ MYLIB_HARD_AND_QUICK_BINARY(HARD_BINARY)
         }                                                                                          \
     }
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
+MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #undef TWO_STEPS
 
 /*
@@ -421,7 +423,7 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
 #define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
 #define IS_RARE_f32(word) (word)
 #define IS_RARE_f64(word) ((word) >> 63)
-#define QUICK_LOOP(op, s, way, group, any_loop, call)                                              \
+#define QUICK_LOOP(op, s, type, group, any_loop, call)                                             \
     static function_loop any_loop;                                                                 \
     NOINLINE FLATTENED static void op##_quick_loop_##s(                                            \
         ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
@@ -433,7 +435,7 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
             WORD_##s is_any_rare = 0;                                                              \
             NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
             {                                                                                      \
-                const way quick = call;                                                            \
+                const type quick = call;                                                           \
                 is_any_rare |= quick.is_rare;                                                      \
                 STORE(s, quick.value);                                                             \
             }                                                                                      \
@@ -459,10 +461,18 @@ MYLIB_IN_TWO_STEPS(TWO_STEPS)
     QUICK_LOOP(op, f32, t_quick, AT_ONCE_F32, op##_loop_f32, op##_quick_f32(ELEMENT(f32, a)))
 #define ORDINARY(op)                                                                               \
     QUICK_LOOP(op, f64, t_quick_f64, AT_ONCE, op##_loop_f64, op##_ordinary_f64(ELEMENT(f64, a)))
+#define QUICK_WIDE(op, way, any_loop)                                                              \
+    QUICK_LOOP(op, f32, t_quick, AT_ONCE, any_loop, way(ELEMENT(f32, a)))
+#define QUICK_BINARY(op, way, any_loop)                                                            \
+    QUICK_LOOP(op, f32, t_quick, AT_ONCE, any_loop, way(ELEMENT(f32, a), ELEMENT(f32, b)))
 MYLIB_QUICK(QUICK)
 MYLIB_ORDINARY(ORDINARY)
-QUICK_LOOP(logaddexp, f32, t_quick, AT_ONCE, logaddexp_hard_loop_f32,
-           logaddexp_quick_f32(ELEMENT(f32, a), ELEMENT(f32, b)))
+#if VECTOR_NBYTES == 64
+MYLIB_QUICK_IN_F64(QUICK_WIDE)
+#endif
+MYLIB_QUICK_BINARY(QUICK_BINARY)
+#undef QUICK_BINARY
+#undef QUICK_WIDE
 #undef ORDINARY
 #undef QUICK
 #endif
@@ -477,8 +487,14 @@ typedef struct own_loop {
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)
-    if (op == MYLIB_OP_logaddexp && type == type_f32)
-        return (own_loop){logaddexp_quick_or_any_f32, AT_ONCE};
+#define QUICK(op_, way, any_loop)                                                                  \
+    if (op == MYLIB_OP_##op_ && type == type_f32)                                                  \
+        return (own_loop){op_##_quick_or_any_f32, AT_ONCE};
+#if VECTOR_NBYTES == 64
+    MYLIB_QUICK_IN_F64(QUICK)
+#endif
+    MYLIB_QUICK_BINARY(QUICK)
+#undef QUICK
 #endif
     switch ((int)op * MYLIB_TYPE_COUNT + type) {
 #define CASE(op, s, loop, group)                                                                   \
@@ -487,9 +503,11 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define HARD(op, s) CASE(op, s, op##_hard_loop_##s, AT_ONCE)
 #define TWO_STEPS(op, s) CASE(op, s, op##_steps_##s, AT_ONCE)
         MYLIB_HARD(HARD)
+        MYLIB_HARD_ON_CPU(HARD)
         MYLIB_HARD_BINARY(HARD)
-        MYLIB_HARD_AND_QUICK_BINARY(HARD)
+        MYLIB_HARD_BINARY_ON_CPU(HARD)
         MYLIB_IN_TWO_STEPS(TWO_STEPS)
+        MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #if defined(MYLIB_HAS_QUICK)
 #define QUICK(op) CASE(op, f32, op##_quick_or_any_f32, AT_ONCE_F32)
 #define ORDINARY(op) CASE(op, f64, op##_quick_or_any_f64, AT_ONCE)

@@ -72,12 +72,12 @@ template <int OP, typename T> struct by_hardness {
 #define QUICK(op, way)                                                                             \
     BY_HARDNESS(op, f32, (void)b; const t_quick quick = way(a);                                    \
                 is_hard |= quick.is_rare != 0, quick.value)
-#define QUICK_BINARY(op, s)                                                                        \
-    BY_HARDNESS(op, s, const t_quick quick = op##_quick_##s(a, b);                                 \
+#define QUICK_BINARY(op, way)                                                                      \
+    BY_HARDNESS(op, f32, const t_quick quick = way(a, b);                                          \
                 is_hard |= quick.is_rare != 0, quick.value)
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
-MYLIB_HARD_AND_QUICK_BINARY(QUICK_BINARY)
+MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY)
 MYLIB_QUICK_ON_GPU(QUICK)
 MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
 MYLIB_MENDED(MENDED)

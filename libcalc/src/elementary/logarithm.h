@@ -213,14 +213,6 @@ MYLIB_FN double log_of_positive(float x)
     return FMA(s.k, 0x1.62e42fefa39efp-1, log1p_near_0(s.m - 1));
 }
 MYLIB_FN double log_near(float x) { return log_special_f32(x, log_of_positive(x)); }
-/* Special arguments are rare, and results of which some would have to be mended. */
-MYLIB_FN t_quick log_quick_f64(float x)
-{
-    const double value = log_of_positive(x);
-    const int is_special = !((x > 0) & (x < (float)INFINITY_F64));
-    const t_quick quick = {(float)value, (uint32_t)(is_special | is_near_middle(value))};
-    return quick;
-}
 MYLIB_FN float log_f32(float x)
 {
     float y = mend(x, (float)log_near(x), 0x1.827a74p-7f, -0x1.1c2b1ep2f);
@@ -256,13 +248,6 @@ MYLIB_FN double log1p_near(float x)
 {
     const double result = x < (float)INFINITY_F64 ? log1p_of_finite(x) : (double)x;
     return x > -1 ? result : x == -1 ? -INFINITY_F64 : NAN_F64;
-}
-MYLIB_FN t_quick log1p_quick_f64(float x)
-{
-    const double value = log1p_of_finite(x);
-    const int is_special = !((x > -1) & (x < (float)INFINITY_F64));
-    const t_quick quick = {(float)value, (uint32_t)(is_special | is_near_middle(value))};
-    return quick;
 }
 MYLIB_FN float log1p_f32(float x)
 {

@@ -151,6 +151,10 @@ MYLIB_FN double with_sign_of(double x, double y)
     return f64_of_bits((bits_of_f64(x) & ~SIGN_BIT_F64) | (bits_of_f64(y) & SIGN_BIT_F64));
 }
 MYLIB_FN float magnitude_f32(float x) { return f32_of_bits(bits_of_f32(x) & 0x7fffffff); }
+MYLIB_FN float with_sign_of_f32(float x, float y)
+{
+    return f32_of_bits((bits_of_f32(x) & 0x7fffffff) | (bits_of_f32(y) & 0x80000000));
+}
 
 /* ---- Integers in doubles ------------------------------------------------------------------- */
 

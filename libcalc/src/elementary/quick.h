@@ -38,10 +38,6 @@ MYLIB_FN t_ff fast_two_sum_f32(float a, float b)
     const float s = a + b;
     return make_ff(s, b - (s - a));
 }
-MYLIB_FN float with_sign_of_f32(float x, float y)
-{
-    return f32_of_bits((bits_of_f32(x) & 0x7fffffff) | (bits_of_f32(y) & 0x80000000));
-}
 
 /*
  * With it no value is wrong, with half of it 1 of log, 8 of log1p and 66 of arctan would be, of

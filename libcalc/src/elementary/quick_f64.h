@@ -1,0 +1,242 @@
+/*
+ * quick_f64.h - functions of f32 in f64, in fewer steps than the correct rounding of all arguments
+ * takes: for a GPU, where a call for the rare argument of a warp costs little, and some functions
+ * for a CPU.
+ *
+ * op_quick_f64(x) has the value of op_f32(x), or sets is_rare: where its f64 is too near to the
+ * middle of two f32 to tell to which it rounds, and for the special arguments that it leaves out.
+ * That the values are those of op_f32(x) was tried for all x, with estimates of 1 / d that are
+ * wrong by 1.5 * 2^-20; for two arguments with some 10^8 pairs.
+ *
+ * Constants and their errors are those of scripts/fits/quick.py.
+ */
+#ifndef MYLIB_QUICK_F64_H
+#define MYLIB_QUICK_F64_H
+
+#include "elementary/inverse.h"
+#include "elementary/power.h"
+#include "elementary/trigonometric.h"
+
+/* n / d with a relative error of 2^-50, where 1 / d does not underflow. */
+MYLIB_FN double quick_quotient(double n, double d)
+{
+#if defined(__CUDA_ARCH__)
+    const double rough = approximate_inverse(d), e = FMA(-d, rough, 1), q = n * rough;
+    return FMA(q, FMA(e, e, e), q);
+#else
+    return n / d;
+#endif
+}
+
+/* Not 0 where a value with an error of so many of its ulps may round to another f32. */
+MYLIB_FN uint32_t is_within_of_middle(double value, uint32_t ulps)
+{
+    return (uint32_t)bits_of_f64(value) * 8 + (ulps * 8 - 0x80000000) <= ulps * 16;
+}
+/* The f32 of value, with the signs of `signs`; the error is below 2^-42 of it. */
+MYLIB_FN t_quick quick_of(double value, uint32_t signs, uint32_t is_special)
+{
+    const uint32_t bits = bits_of_f32((float)value) ^ (signs & 0x80000000);
+    const t_quick quick = {f32_of_bits(bits), is_special | is_within_of_middle(value, 0x800)};
+    return quick;
+}
+
+/* arctan t for |t| <= tan(pi/8), and eighths * pi/4: the error of the fit is 2^-44.9. */
+MYLIB_FN double quick_angle(double eighths, double t)
+{
+    const double z = t * t;
+    double p = FMA(z, 0x1.f9b7fe941cbd9p-6, -0x1.e270596278673p-5);
+    p = FMA(z, p, 0x1.35fc5e1454326p-4);
+    p = FMA(z, p, -0x1.73e0de70fd9a1p-4);
+    p = FMA(z, p, 0x1.c715733d3a194p-4);
+    p = FMA(z, p, -0x1.24922d0ab4138p-3);
+    p = FMA(z, p, 0x1.9999992be478bp-3);
+    p = FMA(z, p, -0x1.555555550bebbp-2);
+    return FMA(eighths, QUARTER_PI_HI, FMA(t * z, p, t));
+}
+MYLIB_FN t_quick arctan_quick_f64(float x)
+{
+    const float size = magnitude_f32(x);
+    const int is_above = size > (float)TAN_1_8_PI, is_far = size > (float)TAN_3_8_PI;
+    const double y = size, a = is_far ? 0 : 1, b = is_above ? 1 : 0;
+    const double t = quick_quotient(FMA(a, y, -b), FMA(b, y, a));
+    const double eighths = is_far ? 2 : b;
+    return quick_of(quick_angle(eighths, t), bits_of_f32(x), !(size <= 0x1p100f));
+}
+/*
+ * The angle of the smaller of |x| and |y| over the larger one, taken from pi/2 where |y| is larger,
+ * and that from pi where x is negative.
+ */
+MYLIB_FN t_quick arctan2_quick_f64(float y, float x)
+{
+    const float size_x = magnitude_f32(x), size_y = magnitude_f32(y);
+    const int is_steep = size_y > size_x;
+    const float larger = is_steep ? size_y : size_x, smaller = is_steep ? size_x : size_y;
+    const int is_near = smaller > (float)TAN_1_8_PI * larger;
+    const uint32_t turn = bits_of_f32(x) & 0x80000000;
+    const double n = smaller, d = larger, b = is_near ? 1 : 0;
+    const double t = quick_quotient(FMA(-b, d, n), FMA(b, n, d));
+    const uint64_t sign = (uint64_t)(turn ^ (is_steep ? 0x80000000 : 0)) << 32;
+    /* The upper halves of 0, 1, 2, 3 and 4: nvcc would convert integers. */
+    const uint32_t odd = turn != 0 ? 0x40080000 : 0x3ff00000, flat = turn != 0 ? 0x40100000 : 0;
+    const uint32_t eighths = is_near ? odd : is_steep ? 0x40000000 : flat;
+    const double angle =
+        quick_angle(f64_of_bits((uint64_t)eighths << 32), f64_of_bits(bits_of_f64(t) ^ sign));
+    /* NaN, infinity, both 0; and results that are not 0 and not normal. */
+    const uint32_t is_special = bits_of_f32(size_x + size_y) - 1 >= 0x7f7fffff;
+    const uint32_t is_small = (uint32_t)(bits_of_f64(angle) >> 32) - 1 < 0x380fffff;
+    return quick_of(angle, bits_of_f32(y), is_special | is_small);
+}
+
+/*
+ * x = quarter * pi/2 + r, |r| <= pi/4, and tan r = r P(r^2) / Q(r^2); the error of the fit is
+ * 2^-45.2.
+ */
+MYLIB_FN t_quick tan_quick_f64(float x)
+{
+    const double size = magnitude_f32(x), m = FMA(size, TWO_OVER_PI, INTEGER_MAGIC);
+    const double quarter = m - INTEGER_MAGIC;
+    const double r = FMA(-quarter, HALF_PI_LO, FMA(-quarter, HALF_PI_HI, size)), z = r * r;
+    const double p =
+        FMA(z, FMA(z, 0x1.0a731a1be8411p-9, -0x1.f106e861d1d1ap-4), 0x1.fffffffffff29p-1);
+    const double q = FMA(
+        z, FMA(z, FMA(z, -0x1.98d6db911f393p-14, 0x1.4beb8266ca8cap-6), -0x1.d1970f6dd544ep-2), 1);
+    const double s = r * p;
+    const uint32_t odd = (uint32_t)bits_of_f64(m) & 1;
+    const double value = quick_quotient(odd != 0 ? q : s, odd != 0 ? s : q);
+    return quick_of(value, odd << 31 ^ bits_of_f32(x),
+                    !(magnitude_f32(x) < (float)TRIGONOMETRIC_LIMIT));
+}
+
+/* 2^e (1 + f) is the positive and normal x, 1 + f between the square roots of 1/2 and 2. */
+typedef struct t_octaves {
+    double k, f;
+} t_octaves;
+MYLIB_FN t_octaves split_bits_of_f32(uint32_t bits)
+{
+    const uint32_t above = bits + (0x3f800000 - 0x3f3504f3);
+    const t_octaves octaves = {f64_of_bits(0x4330000000000000 | above >> 23) - (0x1p52 + 127),
+                               f32_of_bits((above & 0x007fffff) + 0x3f3504f3) - 1};
+    return octaves;
+}
+/* k ln 2 + log(1 + f) for such an f; the error of the fit is 2^-44.9. */
+MYLIB_FN double quick_log_f64(double k, double f)
+{
+    const double s = quick_quotient(f, FMA(0.5, f, 1)), z = s * s;
+    double p = FMA(z, 0x1.91141e0626ca1p-14, 0x1.c62b2cf371beep-12);
+    p = FMA(z, p, 0x1.249411a8e74e8p-9);
+    p = FMA(z, p, 0x1.999996a9e2a83p-7);
+    p = FMA(z, p, 0x1.555555561e103p-4);
+    return FMA(k, 0x1.62e42fefa39efp-1, FMA(s * z, p, s));
+}
+MYLIB_FN t_quick log_quick_f64(float x)
+{
+    const t_octaves octaves = split_bits_of_f32(bits_of_f32(x));
+    return quick_of(quick_log_f64(octaves.k, octaves.f), 0,
+                    bits_of_f32(x) - 0x00800000 >= 0x7f000000);
+}
+MYLIB_FN t_quick log1p_quick_f64(float x)
+{
+    const double wide = x;
+    const uint64_t bits = bits_of_f64(1 + wide);
+    /* Of the upper half. */
+    const uint32_t above = (uint32_t)(bits >> 32) + (0x3ff00000 - 0x3fe6a09e);
+    const uint32_t m = (above & 0x000fffff) + 0x3fe6a09e;
+    const double k = f64_of_bits(0x4330000000000000 | above >> 20) - (0x1p52 + 1023);
+    const double far = f64_of_bits((uint64_t)m << 32 | (uint32_t)bits) - 1;
+    const double value = quick_log_f64(k, above >> 20 == 1023 ? wide : far);
+    const int is_special = !((x > -1) & (x < (float)INFINITY_F64));
+    const t_quick quick = {with_sign_of_f32((float)value, x),
+                           (uint32_t)is_special | is_within_of_middle(value, 0x800)};
+    return quick;
+}
+
+/* k + log2(1 + f), likewise, with a relative error of 2^-51. */
+MYLIB_FN double quick_log2_f64(t_octaves octaves)
+{
+    const double s = quick_quotient(octaves.f, FMA(0.5, octaves.f, 1)), z = s * s;
+    double p = FMA(z, 0x1.f16c3d1772906p-16, 0x1.0bb8ebf4a9363p-13);
+    p = FMA(z, p, 0x1.484fa0f8772aep-11);
+    p = FMA(z, p, 0x1.a61756a9a25e2p-9);
+    p = FMA(z, p, 0x1.2776c51671e59p-6);
+    p = FMA(z, p, 0x1.ec709dc39cd2p-4);
+    p = FMA(z, p, 0x1.71547652b82ffp0);
+    return FMA(s, p, octaves.k);
+}
+MYLIB_FN t_quick log2_quick_f64(float x)
+{
+    const uint32_t bits = bits_of_f32(x);
+    return quick_of(quick_log2_f64(split_bits_of_f32(bits)), 0, bits - 0x00800000 >= 0x7f000000);
+}
+MYLIB_FN t_quick log10_quick_f64(float x)
+{
+    const uint32_t bits = bits_of_f32(x);
+    const double value = quick_log2_f64(split_bits_of_f32(bits)) * 0x1.34413509f79ffp-2;
+    return quick_of(value, 0, bits - 0x00800000 >= 0x7f000000);
+}
+
+/* (2^f - 1) / f, |f| <= 1/2; what the error of the fit adds to 2^f - 1 is 2^-43.5 of it. */
+MYLIB_FN double quick_exp2_slope(double f)
+{
+    double p = FMA(f, 0x1.b5264f5d62c33p-24, 0x1.63d0d068c7f6cp-20);
+    p = FMA(f, p, 0x1.ffcca54fbf3d7p-17);
+    p = FMA(f, p, 0x1.4308acdbd5c66p-13);
+    p = FMA(f, p, 0x1.5d87fe32cbc6fp-10);
+    p = FMA(f, p, 0x1.3b2ab717f2fcdp-7);
+    p = FMA(f, p, 0x1.c6b08d706917p-5);
+    p = FMA(f, p, 0x1.ebfbdff823ep-3);
+    return FMA(f, p, 0x1.62e42fefa39acp-1);
+}
+/* Subnormal results and NaNs are special. */
+MYLIB_FN t_quick exp2_quick_f64(float x)
+{
+    const float within = clamp_f32(x, 200), m = within + 0x1.8p23f;
+    const double f = within - (m - 0x1.8p23f), power = FMA(f, quick_exp2_slope(f), 1);
+    const double value = f64_of_bits(bits_of_f64(power) + ((uint64_t)bits_of_f32(m) << 52));
+    return quick_of(value, 0, !((x <= -151) | (x >= -125)));
+}
+/* t / (t + 2), where t = e^(2 |x|) - 1. */
+MYLIB_FN t_quick tanh_quick_f64(float x)
+{
+    const float size = magnitude_f32(x);
+    const double within = size > 10 ? 10 : size;
+    const double m = FMA(within, 0x1.71547652b82fep1, EXPONENT_MAGIC), n = m - EXPONENT_MAGIC;
+    const double f = FMA(within, 0x1.71547652b82fep1, -n);
+    const double scale = f64_of_bits(bits_of_f64(m) << 52);
+    const double t = FMA(f * quick_exp2_slope(f), scale, scale - 1);
+    return quick_of(quick_quotient(t, t + 2), bits_of_f32(x), 0);
+}
+
+/*
+ * 2^(y log2 |x|), where -2^200 stands for the logarithm of 0.  log2 |x| has a relative error of
+ * 2^-51, its product with y is at most 151 where the result is neither 0 nor infinite, and the
+ * exponential adds 2^-43.5.
+ */
+MYLIB_FN t_quick power_quick_f64(float x, float y)
+{
+    const uint32_t size_bits = bits_of_f32(x) & 0x7fffffff;
+    const double log2 = quick_log2_f64(split_bits_of_f32(size_bits));
+    const double product = y * (size_bits == 0 ? -0x1p200 : log2);
+    /* At most about 200, by its upper half. */
+    const uint64_t bits = bits_of_f64(product);
+    const uint32_t high = (uint32_t)(bits >> 32), high_size = high & 0x7fffffff;
+    const uint32_t within = (high_size < 0x40690000 ? high_size : 0x40690000) | (high & 0x80000000);
+    const double p = f64_of_bits((uint64_t)within << 32 | (uint32_t)bits);
+    const double m = p + INTEGER_MAGIC, g = p - (m - INTEGER_MAGIC);
+    const double power = FMA(g, quick_exp2_slope(g), 1);
+    const double value = f64_of_bits(bits_of_f64(power) + (bits_of_f64(m) << 52));
+    /* The last bit of a whole y with |y| < 2^22 is that of the sum. */
+    const float sum = y + 0x1.8p23f;
+    const int is_whole = (sum - 0x1.8p23f == y) & (magnitude_f32(y) < 0x1p22f);
+    const uint32_t is_negative = bits_of_f32(x) >> 31;
+    const uint32_t sign = bits_of_f32(x) & bits_of_f32(sum) << 31;
+    const uint32_t is_special = ((size_bits - 0x00800000 >= 0x7f000000) & (size_bits != 0)) |
+                                !(magnitude_f32(y) < (float)INFINITY_F64) |
+                                (is_negative & !is_whole);
+    const uint32_t is_subnormal = (uint32_t)(bits_of_f64(value) >> 32) - 0x36800000 < 0x01900000;
+    const t_quick quick = {f32_of_bits(bits_of_f32((float)value) | sign),
+                           is_special | is_subnormal | is_within_of_middle(value, 0x800)};
+    return quick;
+}
+
+#endif /* MYLIB_QUICK_F64_H */
