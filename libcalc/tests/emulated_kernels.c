@@ -146,7 +146,7 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
         int is_constant = k > 0 && args->access[k - 1] == MYLIB_ACCESS_CONSTANT;
         l.data[k] = is_constant ? (char *)(uintptr_t)args->constant[k - 1] : args->data[k];
         if (k > 0 && args->is_reversed[k - 1])
-            l.data[k] += (MYLIB_STRIDED_VECTOR(size) - 1) * size;
+            l.data[k] += (MYLIB_STRIDED_VECTOR(size) - 1) * llabs(args->column_stride[k]);
         if (is_constant)
             s.operand[k - 1].type = (uint8_t)mylib_read_type(&s, k - 1);
         for (int d = 0; d < rows; d++)

@@ -73,6 +73,16 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shi
     return (unsigned)((((uint64_t)high << 32) | low) >> (shift & 31));
 }
 
+/* Returns four of the bytes of two words; digit i of the selector is the number of byte i. */
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector)
+{
+    const uint64_t bytes = ((uint64_t)high << 32) | low;
+    unsigned result = 0;
+    for (int i = 0; i < 4; i++)
+        result |= (unsigned)(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return result;
+}
+
 /* ---- Threads that wait for each other ------------------------------------------------------ */
 
 #define STACK_NBYTES (128 * 1024)

@@ -206,6 +206,32 @@ static void test_ways(const test_type *t, rng *r)
     }
 }
 
+/*
+ * Small elements some places apart: all distances and offsets from an aligned place, rows around
+ * the lengths of vectors, whose neighbours are other elements or the end of the memory.
+ */
+static void test_spread(const test_type *t, rng *r)
+{
+    const int64_t lengths[] = {16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 80, 129, 300};
+    const int count = (int)(sizeof lengths / sizeof *lengths);
+    for (int64_t distance = -5; distance <= 5 && t->size <= 2; distance++) {
+        for (int64_t offset = 0; offset < (test_quick ? 2 : 16); offset++) {
+            for (int i = 0; i < count && distance != 0; i++) {
+                computation c = computation_of(random_op(t->type, 2, r), t->type, r);
+                const int64_t rows = rng_once_in(r, 2) ? 1 : 2 + rng_below(r, 3);
+                layout out = stack_of(1, rows, lengths[i], rng_below(r, 2), test_size(c.out_type));
+                layout in[2] = {stack_of(1, rows, lengths[i], 0, t->size),
+                                way_of(&out, (int)rng_below(r, WAYS), rng_below(r, 3), t->size)};
+                in[0].strides[1] = distance * t->size;
+                in[0].strides[0] = (lengths[i] * 5 + rng_below(r, 17)) * t->size;
+                layout_measure(&in[0], t->size);
+                c.shift[1] = offset;
+                run(&c, "spread", &out, in, r);
+            }
+        }
+    }
+}
+
 static void test_random(const test_type *t, rng *r)
 {
     for (int i = 0; i < (test_quick ? 5 : 300); i++) {
@@ -312,6 +338,7 @@ int main(int argc, char **argv)
     open_images();
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         test_ways(t, &r);
+        test_spread(t, &r);
         test_random(t, &r);
         test_conversions(t, &r);
         test_many_dimensions(t, &r);

@@ -101,7 +101,9 @@ static void walk(const mylib_strided_args *p, int64_t count, const element *elem
                     return;
                 CHECK(seen[found - elements]++ == 0, "column %d, row %d comes twice", column, row);
                 for (int k = 1; k < p->operands; k++) {
-                    int64_t back = p->is_reversed[k - 1] ? (int64_t)(vector - 1) * size : 0;
+                    int64_t back = p->is_reversed[k - 1]
+                                       ? (int64_t)(vector - 1) * llabs(p->column_stride[k])
+                                       : 0;
                     CHECK(address(p, k, column, row) + back == found->data[k],
                           "operand %d of column %d, row %d is elsewhere", k, column, row);
                 }

@@ -340,6 +340,8 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
         args->data[k] = l->data[k];
         args->is_flat = args->is_flat && is_vector(args, l, k, (int64_t)mylib_type_size(type));
     }
+    args->is_long =
+        args->is_flat && !args->has_functions && args->statements >= MYLIB_FUSED_LONG_STATEMENTS;
     set_threads(args);
     if (!args->is_flat)
         set_spaced(args, l);
@@ -495,7 +497,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
     for (int d = 0; d < kept_ndim; d++)
         rows *= l->shape[d];
     args->is_reduced = 1;
-    args->is_flat = 0;
+    args->is_flat = args->is_long = 0;
     args->reduction = (int32_t)reduction;
     if (l->ndim != kept_ndim + 1 || l->ndim > MYLIB_FUSED_MAX_NDIM || rows > INT32_MAX ||
         !set_program(args, program, l))

@@ -18,11 +18,12 @@ typedef mylib_fused_args fused_args;
 /*
  * Kinds of kernels: spaced elements, for any layout, or groups (FLAT), for vectors of one
  * dimension; with or without inlined functions; for spaced elements also with calls, which preserve
- * few registers.
+ * few registers; for vectors also for long programs (LONG).
  */
-enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, FLAT, FLAT_FUNCTIONS };
+enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
-template <int WAY> constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS;
+template <int WAY>
+constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS || WAY == FLAT_LONG;
 template <int WAY>
 constexpr bool HAS_FUNCTIONS =
     WAY == FUNCTIONS || WAY == CALLS_AND_FUNCTIONS || WAY == FLAT_FUNCTIONS;
@@ -30,7 +31,8 @@ constexpr bool HAS_FUNCTIONS =
 /* Elements of a group (16 bytes); groups of a thread; elements of a thread. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
-constexpr int GROUPS = IS_FLAT<WAY>         ? MYLIB_FUSED_FLAT_GROUPS
+constexpr int GROUPS = WAY == FLAT_LONG     ? MYLIB_FUSED_LONG_GROUPS
+                       : IS_FLAT<WAY>       ? MYLIB_FUSED_FLAT_GROUPS
                        : HAS_FUNCTIONS<WAY> ? MYLIB_FUSED_FUNCTION_GROUPS
                                             : MYLIB_FUSED_SPACED_GROUPS;
 template <typename T>
@@ -60,9 +62,9 @@ __device__ __forceinline__ char *first_of(const fused_args &args, const spaced_p
  * Returns the index of a thread's first group; the next one is blockDim.x further on.  Recomputed
  * at each use: it would hold registers.
  */
-__device__ __forceinline__ int64_t first_group()
+template <int WAY> __device__ __forceinline__ int64_t first_group()
 {
-    const uint32_t groups = blockDim.x * (uint32_t)GROUPS<FLAT>;
+    const uint32_t groups = blockDim.x * (uint32_t)GROUPS<WAY>;
     return (int64_t)blockIdx.x * groups + (uint32_t)anew(threadIdx.x);
 }
 
@@ -72,9 +74,10 @@ template <typename T> __device__ __forceinline__ int group_step(int size)
     return (int)blockDim.x * (G<T> * size);
 }
 /* Returns the number of elements from a thread's first group to the end. */
-template <typename T> __device__ __forceinline__ int64_t elements_left(const fused_args &args)
+template <typename T, int WAY>
+__device__ __forceinline__ int64_t elements_left(const fused_args &args)
 {
-    return args.columns - first_group() * G<T>;
+    return args.columns - first_group<WAY>() * G<T>;
 }
 
 extern __shared__ uint4 fused_shared[];
@@ -170,14 +173,14 @@ __device__ __forceinline__ void load_input(const fused_args &args, int input,
                 x[i] = load_element<S>(p);
     } else {
         typedef typename bits_of<sizeof(S) * G<T>>::type group;
-        const char *p = args.data[1 + input] + first_group() * (int)(G<T> * sizeof(S));
+        const char *p = args.data[1 + input] + first_group<WAY>() * (int)(G<T> * sizeof(S));
         const int step = group_step<T>(sizeof(S));
         if (at.is_full) {
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
                 *(group *)&x[v * G<T>] = *(const group *)p;
         } else {
-            const int64_t left = elements_left<T>(args), apart = step / (int)sizeof(S);
+            const int64_t left = elements_left<T, WAY>(args), apart = step / (int)sizeof(S);
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
 #pragma unroll
@@ -337,14 +340,14 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
             if (i < at.count)
                 *(element *)p = *(const element *)&r[i];
     } else {
-        char *p = args.data[0] + first_group() * (int)(G<T> * sizeof(R));
+        char *p = args.data[0] + first_group<WAY>() * (int)(G<T> * sizeof(R));
         const int step = group_step<T>(sizeof(R));
         if (at.is_full) {
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
                 __stcs((group *)p, *(const group *)&r[v * G<T>]);
         } else {
-            const int64_t left = elements_left<T>(args), apart = step / (int)sizeof(R);
+            const int64_t left = elements_left<T, WAY>(args), apart = step / (int)sizeof(R);
 #pragma unroll
             for (int v = 0; v < GROUPS<WAY>; v++, p += step)
 #pragma unroll
@@ -374,6 +377,7 @@ template <typename T, int WAY>
 constexpr int BLOCKS = most_blocks(WAY == CALLS                                               ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
+                                   : WAY == FLAT_LONG                                         ? 4
                                    : WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
                                                                                               : 5);
 template <typename T, int WAY>
@@ -442,9 +446,9 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     uint4 *own = fused_shared + threadIdx.x;
     position<WAY> at;
     if constexpr (IS_FLAT<WAY>) {
-        if (elements_left<T>(args) <= 0)
+        if (elements_left<T, WAY>(args) <= 0)
             return;
-        int full = elements_left<T>(args) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
+        int full = elements_left<T, WAY>(args) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
         asm volatile("" : "+r"(full));
         at.is_full = full != 0;
     } else {
@@ -738,6 +742,7 @@ template <typename T> const void *kernel_of(const fused_args &args)
                                   : (const void *)fused_kernel<T, FUNCTIONS>;
     }
     return has_calls      ? (const void *)fused_kernel<T, CALLS>
+           : args.is_long ? (const void *)fused_kernel<T, FLAT_LONG>
            : args.is_flat ? (const void *)fused_kernel<T, FLAT>
                           : (const void *)fused_kernel<T, SPACED>;
 }

@@ -51,6 +51,8 @@ extern "C" {
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
+#define MYLIB_FUSED_LONG_GROUPS 4 /* flat, of programs of at least: */
+#define MYLIB_FUSED_LONG_STATEMENTS 6
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* available on every GPU */
@@ -88,6 +90,7 @@ typedef struct mylib_fused_args {
     int32_t threads;
     int32_t inputs;
     int32_t is_flat;       /* one dimension, and all operands are vectors */
+    int32_t is_long;       /* flat, with more groups in a thread */
     int32_t has_functions; /* of f32 or f64 */
     int32_t is_reduced;
     int64_t columns;
@@ -146,7 +149,8 @@ void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 /* Returns the groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
-    return args->is_flat         ? MYLIB_FUSED_FLAT_GROUPS
+    return args->is_long         ? MYLIB_FUSED_LONG_GROUPS
+           : args->is_flat       ? MYLIB_FUSED_FLAT_GROUPS
            : args->has_functions ? MYLIB_FUSED_FUNCTION_GROUPS
                                  : MYLIB_FUSED_SPACED_GROUPS;
 }

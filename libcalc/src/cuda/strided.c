@@ -67,17 +67,27 @@ static int agree_with_output(const mylib_strided_args *p, int size, int vector)
     return has_aligned_rows(p, vector);
 }
 
-/* Makes groups vectors, and chooses how to read inputs with contiguous or constant rows. */
+/* Tells whether elements `stride` bytes apart can be picked out of vectors. */
+static int is_spread(int64_t stride, int64_t size)
+{
+    return size < MYLIB_STRIDED_SHIFTED_BELOW && llabs(stride) > size &&
+           llabs(stride) <= MYLIB_STRIDED_MOST_SPREAD * size;
+}
+
+/* Makes groups vectors, and chooses how to read inputs whose rows are dense or constant. */
 static void set_vectors(mylib_strided_args *p, int size, int vector)
 {
     p->is_vector = 1;
     for (int k = 1; k < p->operands; k++) {
         uint8_t *access = &p->access[k - 1];
         int64_t stride = p->column_stride[k];
-        if (*access != MYLIB_ACCESS_ELEMENT || (stride != 0 && llabs(stride) != size))
+        const int spreads = is_spread(stride, size);
+        if (*access != MYLIB_ACCESS_ELEMENT || (stride != 0 && llabs(stride) != size && !spreads))
             continue;
         if (stride == 0)
             *access = MYLIB_ACCESS_ROW;
+        else if (spreads)
+            *access = MYLIB_ACCESS_SPREAD;
         else if (agrees_with_output(p, k, (size_t)size, stride < 0, (uintptr_t)vector))
             *access = MYLIB_ACCESS_VECTOR;
         else if (size < MYLIB_STRIDED_SHIFTED_BELOW)
@@ -96,7 +106,8 @@ static int choose_vectors(mylib_strided_args *p, int size, int vector, int vecto
     for (int k = 1; k < p->operands; k++) {
         int64_t in_size = (int64_t)mylib_type_size((mylib_type)p->statement.operand[k - 1].type);
         int64_t stride = p->column_stride[k];
-        if (stride != 0 && llabs(stride) != in_size)
+        if (stride != 0 && llabs(stride) != in_size &&
+            !(p->access[k - 1] == MYLIB_ACCESS_ELEMENT && is_spread(stride, size)))
             return 0;
     }
     if (size >= MYLIB_STRIDED_SHIFTED_BELOW && !agree_with_output(p, size, vector))
@@ -230,7 +241,7 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
         p->element_step[k] = mylib_walk_step(w, 0, column, row);
         p->group_step[k] = mylib_walk_step(w, 1, column, row);
         if (k > 0 && p->is_reversed[k - 1])
-            p->data[k] -= (vector - 1) * size;
+            p->data[k] -= (vector - 1) * llabs(column);
     }
     for (int k = 1; k < p->operands; k++)
         if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && !p->is_regular)

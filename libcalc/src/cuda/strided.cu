@@ -168,6 +168,125 @@ __device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t shift)
 }
 
 /*
+ * Picks a vector out of SPREAD + 1 adjacent ones: every SPREAD-th element of SIZE bytes, from
+ * offset `shift` on, which is below 16.
+ */
+template <int SIZE, int SPREAD>
+__device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_t shift)
+{
+    constexpr int WORDS = 4 * SPREAD; /* those with elements, once they are shifted */
+    uint32_t w[WORDS + 4], out[4];
+#pragma unroll
+    for (int i = 0; i <= SPREAD; i++) {
+        w[4 * i] = from[i].x;
+        w[4 * i + 1] = from[i].y;
+        w[4 * i + 2] = from[i].z;
+        w[4 * i + 3] = from[i].w;
+    }
+    if (shift & 8) {
+#pragma unroll
+        for (int i = 0; i < WORDS + 2; i++)
+            w[i] = w[i + 2];
+    }
+    if (shift & 4) {
+#pragma unroll
+        for (int i = 0; i < WORDS + 1; i++)
+            w[i] = w[i + 1];
+    }
+    shift = (shift & 3) * 8;
+#pragma unroll
+    for (int i = 0; i < WORDS; i++)
+        w[i] = __funnelshift_r(w[i], w[i + 1], shift);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t *p = &w[i * SPREAD];
+        if constexpr (SIZE == 2)
+            out[i] = SPREAD == 3 ? __byte_perm(p[0], p[1], 0x7610)
+                                 : __byte_perm(p[0], p[SPREAD / 2], 0x5410);
+        else if constexpr (SPREAD == 2)
+            out[i] = __byte_perm(p[0], p[1], 0x6420);
+        else if constexpr (SPREAD == 3)
+            out[i] = __byte_perm(__byte_perm(p[0], p[1], 0x0630), p[2], 0x5210);
+        else
+            out[i] = __byte_perm(__byte_perm(p[0], p[1], 0x0040), __byte_perm(p[2], p[3], 0x0040),
+                                 0x5410);
+    }
+    return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+/*
+ * Reads groups of every SPREAD-th element, from the lowest one on.  A group is picked out of the
+ * aligned vectors that hold it, if all of these lie between the first and the last byte of the row;
+ * else it is read element by element.
+ */
+template <int SPREAD, typename T>
+__device__ __forceinline__ void read_every(const mylib_strided_args &args, const position<T> &at,
+                                           bool is_reversed, char *const (&p)[strided<T>::VECTORS],
+                                           T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+    constexpr int STEP = SPREAD * sizeof(T), GAP = STEP - sizeof(T); /* bytes */
+    /* Issue all loads before the first use. */
+    uint4 from[S::VECTORS][SPREAD + 1];
+    uint32_t shift[S::VECTORS];
+    bool is_whole[S::VECTORS];
+#pragma unroll
+    for (int v = 0; v < S::VECTORS; v++) {
+        int32_t before = at.column_of(args, v);
+        if (is_reversed)
+            before = args.columns - S::VECTOR - before;
+        const int32_t left = args.columns - before;
+        shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
+        /* The last vector has elements of the group only if the shift is larger than the gap. */
+        const int last = shift[v] > GAP ? SPREAD : SPREAD - 1;
+        /* These are enough, and their products do not overflow. */
+        const int some_before = before < S::VECTOR ? before : S::VECTOR;
+        const int some_left = left < 2 * S::VECTOR ? left : 2 * S::VECTOR;
+        is_whole[v] = at.valid_of(v) == S::FULL && some_before * STEP >= (int)shift[v] &&
+                      some_left * STEP - GAP >= 16 * (last + 1) - (int)shift[v];
+#pragma unroll
+        for (int i = 0; i <= SPREAD; i++)
+            from[v][i] = make_uint4(0, 0, 0, 0);
+        if (is_whole[v]) {
+            const char *first = p[v] - shift[v];
+#pragma unroll
+            for (int i = 0; i <= SPREAD; i++)
+                from[v][i] = *(const uint4 *)(first + 16 * (i < SPREAD ? i : last));
+        }
+    }
+#pragma unroll
+    for (int v = 0; v < S::VECTORS; v++)
+        *(uint4 *)&x[v * S::VECTOR] = picked<sizeof(T), SPREAD>(from[v], shift[v]);
+#pragma unroll
+    for (int v = 0; v < S::VECTORS; v++) {
+        uint32_t valid = at.valid_of(v);
+        if (is_whole[v])
+            continue;
+        if (is_reversed)
+            valid = __brev(valid) >> (32 - S::VECTOR);
+#pragma unroll
+        for (int e = 0; e < S::VECTOR; e++)
+            if (valid >> e & 1)
+                x[v * S::VECTOR + e] = load_element<T>(p[v] + e * STEP);
+    }
+}
+
+/* Reverses the elements of each group. */
+template <typename T> __device__ __forceinline__ void reverse_groups(T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+#pragma unroll
+    for (int i = 0; i < S::N; i++) {
+        int j = i / S::VECTOR * S::VECTOR + S::VECTOR - 1 - i % S::VECTOR;
+        if (i < j) {
+            T value = x[i];
+            x[i] = x[j];
+            x[j] = value;
+        }
+    }
+}
+
+/*
  * Reads contiguous groups.  Only whole groups are read as vectors; an unaligned group is read from
  * the two aligned vectors around it, if both lie within the row.
  */
@@ -231,17 +350,29 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
                     x[v * S::VECTOR + e] = load_element<T>(p[v] + e * sizeof(T));
         }
     }
-    if (is_reversed) {
-#pragma unroll
-        for (int i = 0; i < S::N; i++) {
-            int j = i / S::VECTOR * S::VECTOR + S::VECTOR - 1 - i % S::VECTOR;
-            if (i < j) {
-                T value = x[i];
-                x[i] = x[j];
-                x[j] = value;
-            }
-        }
+    if (is_reversed)
+        reverse_groups<T>(x);
+}
+
+/* Reads groups of elements a few places apart. */
+template <typename T>
+__device__ __forceinline__ void
+read_spread(const mylib_strided_args &args, int k, const position<T> &at,
+            char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
+{
+    const bool is_reversed = args.is_reversed[k - 1];
+    switch (abs((int)args.column_stride[k]) / (int)sizeof(T)) {
+    case 2:
+        read_every<2>(args, at, is_reversed, p, x);
+        break;
+    case 3:
+        read_every<3>(args, at, is_reversed, p, x);
+        break;
+    default:
+        read_every<4>(args, at, is_reversed, p, x);
     }
+    if (is_reversed)
+        reverse_groups<T>(x);
 }
 
 /* Reads groups of equally spaced elements. */
@@ -407,6 +538,10 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
     case MYLIB_ACCESS_VECTOR:
     case MYLIB_ACCESS_SHIFTED:
         read_vectors(args, k, at, p, x);
+        break;
+    case MYLIB_ACCESS_SPREAD:
+        if constexpr (S::HAS_LEADS)
+            read_spread(args, k, at, p, x);
         break;
     case MYLIB_ACCESS_ROW:
         read_rows(at, p, x);

@@ -50,10 +50,17 @@ extern "C" {
  */
 #define MYLIB_STRIDED_SHIFTED_BELOW 4
 
+/*
+ * Of such elements every second to every fourth one is picked out of the vectors that hold them
+ * all: these are a few loads instead of one for each element.
+ */
+#define MYLIB_STRIDED_MOST_SPREAD 4
+
 /* How to read an input. */
 enum {
     MYLIB_ACCESS_VECTOR,   /* a vector at once: contiguous along rows, aligned like the output */
     MYLIB_ACCESS_SHIFTED,  /* an unaligned vector, from the two aligned vectors around it */
+    MYLIB_ACCESS_SPREAD,   /* small elements some places apart, picked out of aligned vectors */
     MYLIB_ACCESS_ROW,      /* one element for a whole row */
     MYLIB_ACCESS_ELEMENT,  /* element by element */
     MYLIB_ACCESS_UNIFORM,  /* one element of GPU memory for all */
