@@ -67,6 +67,17 @@ def cmake_version() -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def cmake_arguments() -> list[str]:
+    """The words of CMAKE_ARGS."""
+    given = os.environ.get("CMAKE_ARGS", "")
+    try:
+        return shlex.split(given)
+    except ValueError as error:  # a quote without its pair
+        raise SetupError(
+            f"CMAKE_ARGS is set to {given!r}, which is no command line: {error}"
+        ) from None
+
+
 def without_rpaths(command: list[str]) -> list[str]:
     """A linker command without the folders that Python, or LDFLAGS, would have searched.
 
@@ -180,13 +191,15 @@ class BuildExt(build_ext):
             f"-B{build}",
             f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
             "-DMYLIB_BUILD_TESTS=OFF",
-            "-DMYLIB_SOVERSION=OFF",  # a wheel holds no links
             f"-DMYLIB_CUDA={os.environ.get('MYLIB_CUDA') or 'AUTO'}",
-            # The package folder is the prefix: the library lies in it, beside the extension.
+            *cmake_arguments(),
+            # The package folder is the prefix: the library lies in it, beside the extension.  These
+            # come last, as conda's CMAKE_ARGS and others' have the folders of a whole system.
+            "-DCMAKE_INSTALL_INCLUDEDIR=include",
             "-DCMAKE_INSTALL_LIBDIR=.",
             f"-DMYLIB_INSTALL_CMAKEDIR={CMAKE_DIR}",
             f"-DMYLIB_INSTALL_PKGCONFIGDIR={PKGCONFIG_DIR}",
-            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
+            "-DMYLIB_SOVERSION=OFF",  # a wheel holds no links
         ]
         if "CMAKE_GENERATOR" not in os.environ and shutil.which("ninja"):
             configure.append("-GNinja")
@@ -209,8 +222,10 @@ class BuildExt(build_ext):
 
     def cmake(self, doing: str, command: list[str]) -> None:
         print("$", shlex.join(command), flush=True)
+        # DESTDIR, of a make that builds a system's package, would move what goes into ours.
+        env = {name: value for name, value in os.environ.items() if name != "DESTDIR"}
         try:
-            subprocess.run(command, check=True)
+            subprocess.run(command, check=True, env=env)
         except subprocess.CalledProcessError as error:
             raise SetupError(
                 f"{doing} libmylib failed (CMake's exit status {error.returncode}): the first "

@@ -172,7 +172,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
         return _ROUND(builtins.round(x, max(decimals, -x.bit_length())), **how)
     if kind in "iu":  # the largest power of ten gives 0; infinity would give NaN
         decimals = max(decimals, -_MAX_DECIMALS)
-    scale = 10.0 ** abs(decimals) if abs(decimals) <= _MAX_DECIMALS else math.inf
+    # Rounded at each step, as NumPy's power of ten: from 10**23 on others would give other bits.
+    scale = math.prod([10.0] * min(abs(decimals), _MAX_DECIMALS + 1))
     if decimals > 0:
         return _ROUND_DIGITS(x, scale, **how)
     if kind == "f":

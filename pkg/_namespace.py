@@ -105,10 +105,19 @@ class _Info:
         }
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
-        """Returns the element types, all or those of a kind."""
+        """Returns the element types that the standard has, all or those of a kind."""
         core.parse_device(device)
+        kinds = kind if isinstance(kind, tuple) else tuple(_KINDS) if kind is None else (kind,)
+        for one in kinds:
+            if not isinstance(one, str) or one not in _KINDS:
+                raise ValueError(
+                    f"unknown kind {one!r} of types; known are {', '.join(map(repr, _KINDS))}"
+                )
+        # The standard has no float16, and wants no types here that it does not have.
         return {
-            name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)
+            name: dtype
+            for name, dtype in DTYPES.items()
+            if dtype.char != "e" and any(dtype.kind in _KINDS[one] for one in kinds)
         }
 
 

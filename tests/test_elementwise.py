@@ -205,6 +205,19 @@ def test_round(code: str, place: str) -> None:
 
 
 @cases.each_place()
+@pytest.mark.parametrize("code", "efd")
+@pytest.mark.usefixtures("quiet")
+def test_round_to_any_decimals(code: str, place: str) -> None:
+    """NumPy's power of ten is a product of tens, which differs from the nearest from 10**23 on."""
+    info = np.finfo(code)
+    exponents = np.arange(np.log10(info.tiny), np.log10(info.max), 7 if code == "d" else 1)
+    a = (np.pi * 10.0 ** np.append(exponents, exponents[-1])).astype(code)
+    for decimals in (*range(-40, 41), *range(50, 310, 20), -308, -309, 308, 309, 310):
+        actual = cases.call(pcd.round, place, a, decimals=decimals)
+        oracle.assert_same(actual, np.round(a, decimals), f"{code} {decimals}", [a])
+
+
+@cases.each_place()
 @pytest.mark.parametrize("code", "bBhHiIlL")
 def test_round_of_integers_to_tens(code: str, place: str) -> None:
     """A result beyond the type is its nearest number, on every device; 10**400 leaves 0."""

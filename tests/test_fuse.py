@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pickle
 from collections.abc import Callable
@@ -322,6 +323,10 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (lambda a: (a, a), "returned a tuple"),
     (lambda a: 1, "returned a int"),
     (lambda a: None, "returned a NoneType"),
+    (functools.partial(lambda a, b: 1, b=1), r"partial\(\) returned a int"),
+    (lambda a: pcd.add(a, 1, device="cuda"), r"add\(\) takes no device in a fused function"),
+    (np.add, "must be a Python function with a signature, not a ufunc"),
+    (pcd.add, "must be a Python function with a signature, not a Operation"),
     (lambda *a: a[0], "named arguments only"),
     (lambda **a: a["b"], "named arguments only"),
 ]
@@ -332,6 +337,21 @@ def test_refused(function: Callable[..., Any], message: str) -> None:
     """A function that depends on values is refused where it is defined; the error says why."""
     with pytest.raises(TypeError, match=message):
         fuse(function)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda", "cuda:all"])
+def test_functions_are_traced_alike_under_any_default_device(device: str) -> None:
+    """The operations of a GPU took the stand-ins for foreign arrays."""
+
+    def function(a: Any, b: Any) -> Any:
+        return pcd.sum(pcd.clip(pcd.add(a, b), 1, 9) * pcd.exp(pcd.real(a)) + pcd.round(b))
+
+    wanted = fuse(function)
+    with pcd.default_device(device):
+        found = fuse(function)
+    assert found.expression == wanted.expression  # type: ignore[attr-defined]
+    oracle.assert_same(found(X, X + 1), wanted(X, X + 1))
 
 
 def test_attributes_that_are_not_known() -> None:

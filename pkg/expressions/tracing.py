@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .. import core
 from .._call import normalize
+from .._devices import default_device
 from .._operands import axes_of
 from .._table import OPERATIONS, REDUCTION_OF, TRUTH_OF, UFUNCS
 from .expression import of_graph
@@ -136,6 +138,8 @@ class Traced:
         if method == "reduce" and reduction in REDUCTIONS:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
         if method != "__call__" or ufunc not in UFUNCS:
+            name, gpu, _ = ufunc.__name__.partition("_cuda")
+            _refuse_options(name, ["device"] if gpu else [])  # a ufunc of one GPU
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         name = UFUNCS[ufunc]
         operation = OPERATIONS["divide" if name == "true_divide" else name]
@@ -253,13 +257,16 @@ def fuse(function: _F) -> _F:
     >>> ndvi.expression
     Expression('((nir - red) / (nir + red)) * scale')
     """
+    kind = type(function).__name__
     try:
+        if isinstance(function, np.ufunc | core.Operation):  # whose signature is of all its options
+            raise TypeError
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        kind = type(function).__name__
         raise TypeError(
             f"fuse(): function must be a Python function with a signature, not a {kind}"
         ) from None
+    name_of_function = getattr(function, "__name__", kind)  # functools.partial has none
     builder = Builder()
     stand_ins: dict[str, Traced] = {}
     for name, parameter in signature.parameters.items():
@@ -268,14 +275,15 @@ def fuse(function: _F) -> _F:
         stand_ins[name] = Traced(builder, builder.input(name))
     stood: Any = stand_ins
     bound = inspect.BoundArguments(signature, stood)
-    result = function(*bound.args, **bound.kwargs)
+    with default_device("cpu"):  # of the trace; the functions of a GPU know arrays alone
+        result = function(*bound.args, **bound.kwargs)
     if not isinstance(result, Traced) or result._builder is not builder:
         raise TypeError(
-            f"{function.__name__}() returned a {type(result).__name__}, not a value computed from "
+            f"{name_of_function}() returned a {type(result).__name__}, not a value computed from "
             "its arguments"
         )
     graph = builder.graph(result._node, result._reduction)
-    expression = of_graph(graph, getattr(function, "__name__", ""))
+    expression = of_graph(graph, name_of_function)
     names = tuple(stand_ins)
     used = expression.inputs
     is_direct = used == names and not any(

@@ -80,11 +80,16 @@ def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cpu_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Wheel:
-    """From the sdist, on a machine where no CUDA toolkit can be found."""
+    """From the sdist, on a machine where no CUDA toolkit can be found.
+
+    The variables also say where a system's package goes, which changes nothing of a wheel.
+    """
+    folders = "-DCMAKE_INSTALL_LIBDIR=lib64 -DCMAKE_INSTALL_INCLUDEDIR=headers"
     env = machine.env(
         without=["nvcc"],
-        CMAKE_ARGS="-DMYLIB_CUDA_PLACES=/nowhere/cuda",
+        CMAKE_ARGS=f"-DMYLIB_CUDA_PLACES=/nowhere/cuda {folders} -DMYLIB_SOVERSION=ON",
         CMAKE_BUILD_PARALLEL_LEVEL="2",
+        DESTDIR=tmp_path_factory.mktemp("destdir"),
     )
     return build_wheel(sdist, tmp_path_factory.mktemp("cpu-wheel"), env)
 

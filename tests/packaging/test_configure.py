@@ -247,13 +247,16 @@ def test_fast_math_is_refused(configure: Configure) -> None:
     for flag in (
         "-DCMAKE_C_FLAGS_RELEASE=-O3 -funsafe-math-optimizations",
         "-DCMAKE_C_FLAGS_RELEASE=-ffp-model=fast",
+        "-DCMAKE_C_FLAGS_RELEASE=-fsingle-precision-constant",
+        "-DCMAKE_C_FLAGS_RELEASE=-mfpmath=387",
+        "-DCMAKE_C_FLAGS_RELEASE=-mfpmath=sse,387",
         "-DCMAKE_SHARED_LINKER_FLAGS=-Ofast",
         "-DCMAKE_CUDA_FLAGS=--use_fast_math",
     ):
         log = configure("--fresh", flag, fails=True)
         assert f"The flags contain {flag[flag.rindex('=-') + 1 :].split(' ')[-1]}" in log.words
     others = "-DCMAKE_CUDA_FLAGS=--Ofast-compile=mid -Xcompiler=-fno-fast-math"
-    configure("--fresh", others, "-DMYLIB_CUDA=OFF")
+    configure("--fresh", others, "-DCMAKE_C_FLAGS=-mfpmath=sse", "-DMYLIB_CUDA=OFF")
 
 
 def test_presets_exist(unpacked: Path, machine: Machine) -> None:

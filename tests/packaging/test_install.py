@@ -249,6 +249,11 @@ def test_cmake_args_and_parallel_level(cpu_wheel: Wheel, unpacked: Path, machine
     assert "--parallel" not in build  # CMake itself reads CMAKE_BUILD_PARALLEL_LEVEL
 
 
+def test_cmake_args_that_are_no_words(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
+    message = build_ext_fails(unpacked, tmp_path, machine.env(CMAKE_ARGS="'-DX"))
+    assert """error: CMAKE_ARGS is set to "'-DX", which is no command line: No closing""" in message
+
+
 def test_build_is_parallel_by_default(cuda_wheel: Wheel) -> None:
     (build,) = re.findall(r"^ *\$ (cmake --build .*)$", cuda_wheel.log.output, re.MULTILINE)
     assert re.search(r"--parallel \d+", build)
