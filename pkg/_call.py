@@ -801,4 +801,4 @@ def power_by_products(
         base = square(base)
 
 
-core.set_hooks(call, explain, finish)
+core.slow_paths.update(call=call, operator=call_operator, explain=explain, finish=finish)

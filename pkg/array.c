@@ -32,19 +32,11 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
         return NULL;
     if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
         return result;
-    if (state->array_call == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-        return NULL;
-    }
-    PyObject *tuple = b != NULL ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
-    if (tuple == NULL)
-        return NULL;
-    const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
-    result = PyObject_CallFunction(state->array_call, "iiOO", (int)op, is_true_division, tuple,
-                                   out != NULL ? out : Py_None);
-    mylib_leave_mode(mode);
-    Py_DECREF(tuple);
-    return result;
+    if (out == NULL)
+        out = Py_None;
+    return b != NULL
+               ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
+               : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
 }
 
 #define BINARY_SLOTS(name, op, is_true_division)                                                   \
@@ -587,11 +579,7 @@ static PyObject *as_array_function(PyObject *module, PyObject *x)
         is_foreign = has_attribute(type, "__cuda_array_interface__");
     if (is_foreign <= 0)
         return is_foreign < 0 ? NULL : Py_NewRef(x);
-    if (state->from_foreign == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-        return NULL;
-    }
-    PyObject *found = PyObject_CallOneArg(state->from_foreign, x);
+    PyObject *found = call_slow(state, "from_foreign", "(O)", x);
     if (found == Py_None)
         Py_SETREF(found, Py_NewRef(x));
     return found;
@@ -726,25 +714,17 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-PyDoc_STRVAR(set_array_hooks_doc,
-             "set_array_hooks(array_type, call, reduce, from_foreign, /)\n--\n\n"
-             "The Python half of the arrays (pkg._array).");
-static PyObject *set_array_hooks(PyObject *module, PyObject *args)
+PyDoc_STRVAR(set_array_type_doc, "set_array_type(array_type, /)\n--\n\n"
+                                 "Sets the class of new arrays, pkg.Array.");
+static PyObject *set_array_type(PyObject *module, PyObject *type)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *array_type, *array_call, *reduce, *from_foreign;
-    if (!PyArg_ParseTuple(args, "O!OOO:set_array_hooks", &PyType_Type, &array_type, &array_call,
-                          &reduce, &from_foreign))
-        return NULL;
-    if (!PyType_IsSubtype((PyTypeObject *)array_type, state->array_base)) {
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, state->array_base)) {
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
         return NULL;
     }
-    /* Does not release the old ones: other threads may be using them. */
-    state->array_type = (PyTypeObject *)Py_NewRef(array_type);
-    state->array_call = Py_NewRef(array_call);
-    state->reduce = Py_NewRef(reduce);
-    state->from_foreign = Py_NewRef(from_foreign);
+    /* Does not release the old one: other threads may be using it. */
+    state->array_type = (PyTypeObject *)Py_NewRef(type);
     Py_RETURN_NONE;
 }
 
@@ -758,6 +738,6 @@ PyMethodDef array_functions[] = {
     {"shares_memory", shares_memory_function, METH_VARARGS, shares_memory_doc},
     {"overlaps_itself", overlaps_itself_function, METH_O, overlaps_itself_doc},
     {"wrap", wrap_function, METH_VARARGS, wrap_doc},
-    {"set_array_hooks", set_array_hooks, METH_VARARGS, set_array_hooks_doc},
+    {"set_array_type", set_array_type, METH_O, set_array_type_doc},
     {NULL, NULL, 0, NULL},
 };

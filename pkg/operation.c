@@ -217,15 +217,7 @@ static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t
     for (Py_ssize_t i = 0; i < nkw; i++)
         if (PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
             goto out;
-    if (self->state->call_general == NULL)
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-    else {
-        /* NumPy converts in the thread's mode. */
-        const mylib_mode mode = mylib_enter_mode();
-        result = PyObject_CallFunctionObjArgs(self->state->call_general, (PyObject *)self, tuple,
-                                              dict, NULL);
-        mylib_leave_mode(mode);
-    }
+    result = call_slow(self->state, "call", "(OOO)", self, tuple, dict);
 out:
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
@@ -280,7 +272,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = call_named(self, self->ufunc, args, nargs, kwnames);
     mylib_leave_mode(mode);
-    if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
+    if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
         return result;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -291,8 +283,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     for (Py_ssize_t k = 0; k < nargs && operands != NULL; k++)
         PyTuple_SET_ITEM(operands, k, Py_NewRef(args[k]));
     if (operands != NULL)
-        better = PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value,
-                                              operands, NULL);
+        better = call_slow(self->state, "explain", "(OOO)", self, value, operands);
     Py_XDECREF(operands);
     if (better != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
@@ -643,21 +634,6 @@ PyType_Spec operation_spec = {
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain, finish, /)\n--\n\nThe Python half of "
-                            "the operations (pkg._call).");
-static PyObject *set_hooks(PyObject *module, PyObject *args)
-{
-    core_state *state = PyModule_GetState(module);
-    PyObject *call_general, *explain, *finish;
-    if (!PyArg_ParseTuple(args, "OOO:set_hooks", &call_general, &explain, &finish))
-        return NULL;
-    /* Does not release the old ones: other threads may be using them. */
-    state->call_general = Py_NewRef(call_general);
-    state->explain = Py_NewRef(explain);
-    state->finish = Py_NewRef(finish);
-    Py_RETURN_NONE;
-}
-
 PyDoc_STRVAR(true_divide_doc, "true_divide(a, b, /)\n--\n\n"
                               "a / b of arrays, of integers too; NotImplemented for what takes "
                               "NumPy's rules or conversions.");
@@ -676,7 +652,6 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
 }
 
 PyMethodDef operation_functions[] = {
-    {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
     {"true_divide", FASTCALL(true_divide_function), METH_FASTCALL, true_divide_doc},
     {NULL, NULL, 0, NULL},
 };
