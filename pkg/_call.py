@@ -46,6 +46,7 @@ from ._operands import (
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
+from ._warnings import report_flags
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -417,7 +418,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         result = iterator.operands[0]
         flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
     if flags:
-        operation.report_flags(flags)
+        report_flags(operation.__name__, flags)
     if out is None:
         return result if result.ndim else result[()]
     if target is not out:
@@ -514,7 +515,7 @@ def _map_where(
         else:
             np.copyto(out, result, casting="unsafe", where=mask)
     if flags:
-        operation.report_flags(flags)
+        report_flags(operation.__name__, flags)
     return given if given is not None else out if out.ndim else out[()]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import warnings
 from functools import cache
 from typing import Any
 
@@ -42,6 +41,7 @@ from ._table import (
     check_dtype,
     reduction_type,
 )
+from ._warnings import report_flags, warn
 
 #: float32 holds all counts up to this one.
 _EXACT_IN_FLOAT32 = 1 << 24
@@ -92,7 +92,7 @@ def _reduce(
     if isinstance(x, Values):
         x.reduce(kind, dtype, ordinal, result)
     elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and gpu_of(x) < 0:
-        OPERATIONS[REPEATED[name]].report_flags(flags)
+        report_flags(REPEATED[name], flags)
     return result
 
 
@@ -138,7 +138,7 @@ def _convert(x: Any, dtype: Any) -> Any:
 def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
     """Returns total / count in a type; divides complex numbers in complex128, as NumPy does."""
     if count == 0:
-        warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=6)
+        warn("mean of an empty array", RuntimeWarning)
     with np.errstate(all="ignore"):
         if dtype.kind == "f" and count <= _EXACT_IN_FLOAT32:
             return total / dtype.type(count)
@@ -370,7 +370,7 @@ def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
     result = _new(a, (), carrier)
     flags = core.reduce(SUM, carrier, ordinal, result, a, b)
     if flags and not on_gpu:
-        OPERATIONS["add"].report_flags(flags)
+        report_flags("add", flags)
     if dtype == np.bool_:
         result = result.astype(np.bool_)
     return finish("dot", result, out, exact=True)

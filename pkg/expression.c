@@ -276,7 +276,7 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
             count = count_of(ndim, shape);
         result = run_reduction(&c, &r, count, &c.arrays[0], &flags);
         if (result == 0 && flags != 0 && !c.on_gpu)
-            result = report_flags(p->computation.name, flags);
+            result = report_flags(c.state, p->computation.name, flags);
     }
     release(&c);
     return result == 0 ? Py_NewRef(Py_None) : NULL;

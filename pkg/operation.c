@@ -258,7 +258,8 @@ static PyObject *call_named(operation *self, PyObject *ufunc, PyObject *const *a
     int flags = 0, *before = collect_flags(&flags);
     PyObject *result = PyObject_Vectorcall(ufunc, args, (size_t)nargs, kwnames);
     collect_flags(before);
-    if (result != NULL && flags != 0 && report_flags(mylib_op_name(self->op), flags) < 0)
+    if (result != NULL && flags != 0 &&
+        report_flags(self->state, mylib_op_name(self->op), flags) < 0)
         Py_CLEAR(result);
     return result;
 }
@@ -361,10 +362,20 @@ static int may_overwrite(PyObject *out, PyObject *mask)
     return may_share_memory(&written, &read);
 }
 
-/* Returns whether a mask may have so many runs that computing all elements is faster. */
-static int is_long(PyObject *mask)
+/*
+ * Returns whether pkg._call may compute all elements, because the mask may have so many runs that
+ * this is faster.  It leaves conversions of the result to the ufunc: then only selected ones warn.
+ */
+static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssize_t nargs)
 {
-    return PyArray_Check(mask) && PyArray_SIZE((PyArrayObject *)mask) >= LONG_MASK;
+    if (!PyArray_Check(mask) || PyArray_SIZE((PyArrayObject *)mask) < LONG_MASK ||
+        !PyArray_Check(out))
+        return 0;
+    const int type = PyArray_TYPE((PyArrayObject *)out);
+    int is_kept = type == NPY_BOOL;
+    for (Py_ssize_t k = 0; k < nargs; k++)
+        is_kept |= PyArray_CheckExact(args[k]) && PyArray_TYPE((PyArrayObject *)args[k]) == type;
+    return is_kept;
 }
 
 static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
@@ -375,6 +386,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
     PyObject *out = NULL, *mask = NULL, *device = NULL;
     int only_numbers = nargs >= self->nin, is_general = 0, others = 0;
+    int has_casting = 0, has_dtype = 0;
 
     int is_cpu = default_is_cpu(self->state);
     if (is_cpu < 0)
@@ -398,7 +410,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             others++;
         if (is_name(name, "where"))
             mask = value;
-        is_general |= is_name(name, "casting"); /* NumPy may convert floats to integers */
+        has_casting |= is_name(name, "casting");
+        has_dtype |= is_name(name, "dtype");
     }
     if (nargs == self->nin + 1 && args[self->nin] != Py_None)
         out = args[self->nin];
@@ -418,7 +431,12 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                           &result) <= DONE)
             return result;
     }
-    is_general |= mask != NULL && out != NULL && (may_overwrite(out, mask) || is_long(mask));
+    is_general |= mask != NULL && out != NULL &&
+                  (may_overwrite(out, mask) || (others == 1 && is_long(mask, out, args, nargs)));
+    /* NumPy checks the casting of predicates; it must not convert floats to integers. */
+    is_general |= has_casting &&
+                  (self->gives_bool || has_dtype ||
+                   (out != NULL && PyArray_Check(out) && PyArray_ISINTEGER((PyArrayObject *)out)));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must not change `out` */
     for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)
@@ -524,15 +542,6 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
     return method;
 }
 
-static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
-{
-    long flags = PyLong_AsLong(argument);
-    if ((flags == -1 && PyErr_Occurred()) ||
-        report_flags(mylib_op_name(((operation *)object)->op), (int)flags) < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 static PyObject *operation_call_ufunc(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                                       PyObject *kwnames)
 {
@@ -604,9 +613,6 @@ static PyMethodDef operation_methods[] = {
     {"call_ufunc", FASTCALL(operation_call_ufunc), METH_FASTCALL | METH_KEYWORDS,
      "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
      "warnings name the operation."},
-    {"report_flags", operation_report_flags, METH_O,
-     "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the "
-     "operation raised."},
     {NULL, NULL, 0, NULL},
 };
 

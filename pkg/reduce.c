@@ -124,7 +124,7 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
         done = FAILED;
     if (done == DONE && flags != 0 && !c->on_gpu) {
         const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
-        done = report_flags(name, flags) < 0 ? FAILED : DONE;
+        done = report_flags(c->state, name, flags) < 0 ? FAILED : DONE;
     }
     if (done == DONE && is_scalar && (result = new_scalar(type, value)) == NULL)
         done = FAILED;

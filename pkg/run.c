@@ -208,7 +208,7 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
         if (result == NULL || (c->on_gpu && note_uses(c, result) < 0) ||
             compute(c, what, count, result != out, &flags) < 0 ||
             (is_copied && copy_output(c, result, out) < 0) ||
-            (flags != 0 && !c->on_gpu && report_flags(what->name, flags) < 0))
+            (flags != 0 && !c->on_gpu && report_flags(c->state, what->name, flags) < 0))
             done = FAILED;
     }
     release(c);
