@@ -30,6 +30,7 @@ from ._namespace import namespace_of
 from ._operands import (
     Shape,
     axes_of,
+    axes_to_squeeze,
     check_order,
     integers,
     one_device,
@@ -312,8 +313,7 @@ class Array(core.ArrayBase):
 
     def squeeze(self, axis: Any = None) -> Array:
         """Returns a view without the axes of size 1, or those in `axis`."""
-        axes = axis if axis is None else axes_of("squeeze", "axis", axis)
-        return core.view(self, np.ndarray.squeeze, axes)
+        return core.view(self, np.ndarray.squeeze, axes_to_squeeze(axis))
 
     # ---- Copies ----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
     axes_of,
+    axes_to_squeeze,
     broadcast_shapes,
     broadcasts,
     call_numpy,
@@ -209,10 +210,9 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """Returns a view without axes of size 1."""
     x = core.as_array(x)
-    axis = axis if axis is None else axes_of("squeeze", "axis", axis)
     if isinstance(x, Array):
         return x.squeeze(axis)
-    return call_numpy(np.squeeze, x, axis=axis, operands=[x])
+    return call_numpy(np.squeeze, x, axis=axes_to_squeeze(axis), operands=[x])
 
 
 def flip(x: Any, /, axis: Any = None) -> Any:

@@ -352,7 +352,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
                 return OTHER_NUMBER;
         } else if (take_value(&c, k, what.type) < 0) {
             /* The slow path knows the result of such a comparison. */
-            if (!mylib_op_compares(op) || !PyErr_ExceptionMatches(state->out_of_range))
+            if (!mylib_op_compares(op) || !is_out_of_range(&c, k))
                 return FAILED;
             PyErr_Clear();
             return OTHER_NUMBER;
