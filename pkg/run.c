@@ -641,6 +641,50 @@ static int are_plain(PyObject *arrays)
     return count > 0;
 }
 
+/* Returns a view of a NumPy array, which must outlive it, with a new axis of size 1. */
+static PyObject *add_axis(PyArrayObject *x, int axis)
+{
+    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    const int ndim = 1 + PyArray_NDIM(x);
+    for (int d = 0; d < ndim; d++) {
+        shape[d] = d == axis ? 1 : PyArray_DIM(x, d - (d > axis));
+        strides[d] = d == axis ? 0 : PyArray_STRIDE(x, d - (d > axis));
+    }
+    PyArray_Descr *descr = PyArray_DESCR(x);
+    Py_INCREF(descr);
+    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, strides, PyArray_DATA(x), 0,
+                                NULL);
+}
+
+/* Joins plain NumPy arrays of one type; stack() declines different shapes. */
+static outcome join_plain(PyObject *arrays, long axis, int is_stack, PyObject **result_ret)
+{
+    PyObject *views = Py_NewRef(arrays);
+    if (is_stack) {
+        PyArrayObject *first = (PyArrayObject *)PyTuple_GET_ITEM(arrays, 0);
+        const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+        const int ndim = 1 + PyArray_NDIM(first);
+        axis += axis < 0 ? ndim : 0;
+        int agrees = axis >= 0 && axis < ndim && ndim <= NPY_MAXDIMS;
+        for (Py_ssize_t i = 1; i < count && agrees; i++)
+            agrees = PyArray_SAMESHAPE((PyArrayObject *)PyTuple_GET_ITEM(arrays, i), first);
+        Py_DECREF(views);
+        if (!agrees)
+            return OTHER_SHAPE;
+        views = PyTuple_New(count);
+        for (Py_ssize_t i = 0; i < count && views != NULL; i++) {
+            PyObject *view = add_axis((PyArrayObject *)PyTuple_GET_ITEM(arrays, i), (int)axis);
+            if (view != NULL)
+                PyTuple_SET_ITEM(views, i, view);
+            else
+                Py_CLEAR(views);
+        }
+    }
+    *result_ret = views != NULL ? PyArray_Concatenate(views, (int)axis) : NULL;
+    Py_XDECREF(views);
+    return *result_ret != NULL ? DONE : FAILED;
+}
+
 PyDoc_STRVAR(join_arrays_doc, "join_arrays(arrays, axis, is_stack, dtype, /)\n--\n\n"
                               "A new Array: a tuple of Arrays of one GPU, one after the other "
                               "along an axis, which stack() adds, converted to a type.");
@@ -680,9 +724,8 @@ static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize
             return NULL;
         if (is_large || axis < -MYLIB_MAX_NDIM || axis >= MYLIB_MAX_NDIM) {
             done = OTHER_SHAPE;
-        } else if (!is_stack && are_plain(tuple)) {
-            result = PyArray_Concatenate(tuple, (int)axis);
-            done = result != NULL ? DONE : FAILED;
+        } else if (are_plain(tuple)) {
+            done = join_plain(tuple, axis, is_stack, &result);
         } else {
             done = join_arrays(state, tuple, axis, is_stack, Py_None, &result);
         }
