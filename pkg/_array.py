@@ -107,7 +107,7 @@ class Array(core.ArrayBase):
                 if self.size
                 else "the truth value of an empty array is ambiguous"
             )
-        return bool(self.item())
+        return bool(core.item(self))
 
     def _scalar(self, kind: str) -> Any:
         if self.ndim != 0:
@@ -115,7 +115,7 @@ class Array(core.ArrayBase):
                 f"only an array without dimensions can be converted to {kind}, the shape is "
                 f"{self.shape}; item() gives the only element"
             )
-        return self.item()
+        return core.item(self)
 
     def __int__(self) -> int:
         return int(self._scalar("int"))

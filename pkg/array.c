@@ -541,12 +541,10 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     if (failed)
         return NULL;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(source.type));
-    PyObject *scalar = PyArray_Scalar(value, descr, NULL);
-    Py_DECREF(descr);
     const mylib_mode mode = mylib_enter_mode(); /* a float32 is converted to a double */
-    PyObject *result = scalar != NULL ? PyObject_CallMethod(scalar, "item", NULL) : NULL;
+    PyObject *result = PyDataType_GetArrFuncs(descr)->getitem(value, NULL);
     mylib_leave_mode(mode);
-    Py_XDECREF(scalar);
+    Py_DECREF(descr);
     return result;
 }
 
