@@ -449,6 +449,83 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
 }
 
 /*
+ * Makes an array of a shape in C order, filled with a Python number.  Declines arguments that take
+ * NumPy's conversions or that are wrong.
+ */
+static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyObject *dtype,
+                        PyObject *device, PyObject **result_ret)
+{
+    _Alignas(16) char number[16];
+    int64_t shape[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
+    mylib_array target;
+    PyArray_Descr *descr = NULL;
+    PyObject *stream = NULL, *result;
+    mylib_device place;
+    mylib_type type;
+    mylib_status status;
+    if (parse_device(state, device, &place) < 0)
+        return FAILED;
+    const int on_gpu = place.kind != MYLIB_CPU;
+    if (on_gpu && place.index == MYLIB_ALL_GPUS)
+        return OTHER_PLACE;
+    int ndim = PyLong_CheckExact(sizes) ? 1 : PyTuple_CheckExact(sizes) ? 0 : -1;
+    if (ndim == 1)
+        shape[0] = PyLong_AsLongLong(sizes);
+    else if (ndim == 0)
+        ndim = take_dims(sizes, shape);
+    if (PyErr_Occurred() || ndim < 0 || check_sizes(ndim, shape) < 0 || dtype == Py_None ||
+        !PyArray_DescrConverter(dtype, &descr)) {
+        PyErr_Clear(); /* the slow path says what is wrong */
+        return OTHER_SHAPE;
+    }
+    const int is_usual = find_type(descr->type_num, &type) && PyArray_ISNBO(descr->byteorder) &&
+                         find_exact(value, type, number);
+    if (!is_usual) {
+        Py_DECREF(descr);
+        return OTHER_TYPE;
+    }
+    if (on_gpu) {
+        Py_DECREF(descr);
+        WITHOUT_GIL(status = check_ordinal(place.index));
+        if (check_status(state, status) < 0 || current_stream(state, place, &stream) < 0)
+            return FAILED;
+        result = new_array(state, place, stream, type, ndim, shape, NULL);
+        if (result != NULL)
+            target = ((array_object *)result)->a;
+    } else {
+        result = PyArray_Empty(ndim, (npy_intp *)shape, descr, 0);
+        if (result != NULL)
+            describe_array((PyArrayObject *)result, type, &target, dims);
+    }
+    if (result != NULL) {
+        const mylib_array source = {number, {MYLIB_CPU, 0}, type, 0, NULL, NULL};
+        WITHOUT_GIL_IF(on_gpu || count_of(ndim, shape) >= RELEASE_GIL_COUNT,
+                       status = mylib_copy_array(stream_handle(stream), &target, &source));
+        if (check_status(state, status) < 0)
+            Py_CLEAR(result);
+    }
+    Py_XDECREF(stream);
+    *result_ret = result;
+    return result != NULL ? DONE : FAILED;
+}
+
+PyDoc_STRVAR(fill_doc, "fill(name, shape, value, dtype, device, order, /)\n--\n\n"
+                       "A new array filled with a number, for pkg.full() and its sisters; "
+                       "pkg._creation.fill_slowly() is the slow path.");
+static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *result = NULL;
+    if (count != 6)
+        return PyErr_Format(PyExc_TypeError, "fill() takes six arguments");
+    if (PyUnicode_Check(args[5]) && PyUnicode_CompareWithASCIIString(args[5], "C") == 0 &&
+        fill_new(state, args[1], args[2], args[3], args[4], &result) <= DONE)
+        return result;
+    return call_slow(state, "fill", "(OOOOOO)", args[0], args[1], args[2], args[3], args[4],
+                     args[5]);
+}
+
+/*
  * Finds the order of the axes of a new array that keeps the layout of an array with these strides.
  */
 static void sort_axes(int ndim, const int64_t *strides, int *axes)
@@ -728,6 +805,7 @@ static PyObject *set_array_type(PyObject *module, PyObject *type)
 
 PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, empty_doc},
+    {"fill", FASTCALL(fill_function), METH_FASTCALL, fill_doc},
     {"empty_like", empty_like_function, METH_VARARGS, empty_like_doc},
     {"item", item_function, METH_O, item_doc},
     {"as_array", as_array_function, METH_O, as_array_doc},

@@ -242,6 +242,9 @@ current_stream: Final[ContextVar[Stream | None]]
 
 # Arrays on a GPU; `Any` among the arguments is an Array or a NumPy array.
 def empty(shape: Sequence[int], dtype: Any, ordinal: int, is_fortran: bool, /) -> Array: ...
+def fill(
+    name: str, shape: Any, value: Any, dtype: Any, device: str | None, order: str, /
+) -> Any: ...
 def empty_like(
     x: Any, dtype: Any, ordinal: int, order: str = "K", shape: Sequence[int] | None = None, /
 ) -> Any: ...
