@@ -20,7 +20,6 @@ from ._call import (
     assign,
     assign_where,
     call_arrays,
-    call_operator,
     foreign_rules,
     normalize,
     power,
@@ -31,6 +30,7 @@ from ._namespace import namespace_of
 from ._operands import (
     Shape,
     axes_of,
+    axes_to_squeeze,
     check_order,
     integers,
     one_device,
@@ -107,7 +107,7 @@ class Array(core.ArrayBase):
                 if self.size
                 else "the truth value of an empty array is ambiguous"
             )
-        return bool(self.item())
+        return bool(core.item(self))
 
     def _scalar(self, kind: str) -> Any:
         if self.ndim != 0:
@@ -115,7 +115,7 @@ class Array(core.ArrayBase):
                 f"only an array without dimensions can be converted to {kind}, the shape is "
                 f"{self.shape}; item() gives the only element"
             )
-        return self.item()
+        return core.item(self)
 
     def __int__(self) -> int:
         return int(self._scalar("int"))
@@ -313,8 +313,7 @@ class Array(core.ArrayBase):
 
     def squeeze(self, axis: Any = None) -> Array:
         """Returns a view without the axes of size 1, or those in `axis`."""
-        axes = axis if axis is None else axes_of("squeeze", "axis", axis)
-        return core.view(self, np.ndarray.squeeze, axes)
+        return core.view(self, np.ndarray.squeeze, axes_to_squeeze(axis))
 
     # ---- Copies ----------------------------------------------------------------------------------
 
@@ -396,7 +395,7 @@ class Array(core.ArrayBase):
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
     ) -> Array:
         """See `pkg.mean`."""
-        return _reductions.mean(self, axis, dtype, out, keepdims)
+        return core.reduce_any(core.MEAN, self, axis, keepdims, dtype, out, None)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
         """See `pkg.any`."""
@@ -408,7 +407,7 @@ class Array(core.ArrayBase):
 
     def dot(self, other: Any, out: Any = None) -> Array:
         """See `pkg.dot`."""
-        return _reductions.dot(self, other, out)
+        return core.dot(self, other, out, None)
 
     def trace(self, offset: int = 0) -> Array:
         """See `pkg.trace`."""
@@ -531,7 +530,9 @@ def _summary(array: Array) -> Any:
             last = list(first)
             first[axis] = slice(0, edge + 1)
             last[axis] = slice(size - edge, size)
-            array = core.join_arrays((array[tuple(first)], array[tuple(last)]), axis, None)
+            array = core.join(
+                (array[tuple(first)], array[tuple(last)]), axis, False, None, "same_kind"
+            )
     return asnumpy(array)
 
 
@@ -570,4 +571,5 @@ def asnumpy(x: Any, out: Any = None) -> Any:
     return host if out is None else out
 
 
-core.set_array_hooks(Array, call_operator, _reductions.reduce, _interop.from_foreign)
+core.set_array_type(Array)
+core.slow_paths["from_foreign"] = _interop.from_foreign

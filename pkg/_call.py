@@ -46,6 +46,7 @@ from ._operands import (
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
+from ._warnings import report_flags
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -379,7 +380,8 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
 def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Computes with one `core.map` on operands that are numbers, ndarrays or array-like."""
     out, casting = keywords.get("out"), keywords.get("casting", "same_kind")
-    operands = [x if type(x) in WEAK else np.asarray(x) for x in inputs]
+    # A number alone has no type to adopt: an int of 2**63 or more is a uint64.
+    operands = [x if type(x) in WEAK and len(inputs) > 1 else np.asarray(x) for x in inputs]
     out_dtype, dtype = None if out is None else out.dtype, keywords.get("dtype")
     kinds = [_kind(x) for x in operands]
     dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
@@ -417,7 +419,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         result = iterator.operands[0]
         flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
     if flags:
-        operation.report_flags(flags)
+        report_flags(operation.__name__, flags)
     if out is None:
         return result if result.ndim else result[()]
     if target is not out:
@@ -514,7 +516,7 @@ def _map_where(
         else:
             np.copyto(out, result, casting="unsafe", where=mask)
     if flags:
-        operation.report_flags(flags)
+        report_flags(operation.__name__, flags)
     return given if given is not None else out if out.ndim else out[()]
 
 
@@ -639,7 +641,12 @@ def _cast(x: Any, dtype: Any) -> Any:
     """Returns an operand in the type in which the ufunc would compute."""
     if isinstance(x, core.ArrayBase):
         array: Any = x
-        return array.astype(dtype.newbyteorder("="), copy=False)
+        if 0 not in array.strides:
+            return array.astype(dtype.newbyteorder("="), copy=False)
+        # Converts repeated elements once, and repeats them again: NumPy's order of the result's
+        # axes depends on which strides are 0.
+        once = array[tuple(slice(1 if stride == 0 else None) for stride in array.strides)]
+        return core.broadcast_to(once.astype(dtype.newbyteorder("=")), array.shape)
     if isinstance(x, np.generic | np.ndarray):
         return convert(np.asarray(x), dtype)[()]
     return _number_as(x, dtype)[()]
@@ -801,4 +808,4 @@ def power_by_products(
         base = square(base)
 
 
-core.set_hooks(call, explain, finish)
+core.slow_paths.update(call=call, operator=call_operator, explain=explain, finish=finish)

@@ -8,22 +8,21 @@ the buffers of its ufuncs and iterators.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from . import core
 from ._table import ELEMENTS
+from ._warnings import warn
 
 
 def warn_of_complex(source: Any, target: Any) -> None:
     """Warns, as NumPy does, when a conversion drops imaginary parts."""
     if source.kind == "c" and target.kind not in "cb":
-        warnings.warn(
+        warn(
             "Casting complex values to real discards the imaginary part",
             np.exceptions.ComplexWarning,
-            stacklevel=3,
         )
 
 

@@ -158,7 +158,6 @@ def full(
 def full(
     shape: Any, fill_value: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...
 ) -> Any: ...
-@in_default_mode
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, device: str | None = None, *, order: str = "C"
 ) -> Any:
@@ -167,12 +166,13 @@ def full(
     >>> full(3, 7)
     array([7, 7, 7])
     """
-    return _fill("full", shape, fill_value, dtype, device, order)
+    return core.fill("full", shape, fill_value, dtype, device, order)
 
 
-def _fill(
+def fill_slowly(
     name: str, shape: Any, fill_value: Any, dtype: Any, device: str | None, order: str
 ) -> Any:
+    """Computes `full`, `zeros` or `ones` where `core` leaves it to Python."""
     if type(fill_value) not in NUMBERS:
         if has_own_rules(fill_value):
             raise refusal(f"the fill_value of {name}()", fill_value)
@@ -184,6 +184,9 @@ def _fill(
     if dtype is None:
         dtype = getattr(fill_value, "dtype", None) or np.asarray(fill_value).dtype
     return _filled(_new(name, shape, dtype, device, order), fill_value)
+
+
+core.slow_paths["fill"] = fill_slowly
 
 
 def _filled(result: Any, fill_value: Any) -> Any:
@@ -206,7 +209,7 @@ def zeros(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) 
 def zeros(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def zeros(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """Returns a new array of zeros; `dtype` is float64 unless given."""
-    return _fill("zeros", shape, 0, float if dtype is None else dtype, device, order)
+    return core.fill("zeros", shape, 0, float if dtype is None else dtype, device, order)
 
 
 @overload
@@ -217,7 +220,7 @@ def ones(shape: Any, dtype: Any = ..., device: Gpu = ..., *, order: str = ...) -
 def ones(shape: Any, dtype: Any = ..., device: str | None = ..., *, order: str = ...) -> Any: ...
 def ones(shape: Any, dtype: Any = None, device: str | None = None, *, order: str = "C") -> Any:
     """Returns a new array of ones; `dtype` is float64 unless given."""
-    return _fill("ones", shape, 1, float if dtype is None else dtype, device, order)
+    return core.fill("ones", shape, 1, float if dtype is None else dtype, device, order)
 
 
 def _like(

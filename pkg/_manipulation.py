@@ -12,9 +12,9 @@ from ._array import Array
 from ._convert import check_cast, convert, saturates, warn_of_complex
 from ._mode import in_default_mode
 from ._operands import (
-    MAX_DIMENSIONS,
     NUMBERS,
     axes_of,
+    axes_to_squeeze,
     broadcast_shapes,
     broadcasts,
     call_numpy,
@@ -34,24 +34,6 @@ from ._operands import (
 from ._table import dtype_of
 
 
-def _find_gpu(name: str, arrays: Sequence[Any]) -> int:
-    """Returns the GPU that all arrays are on, -1 if all are in host memory."""
-    on_gpu = [x for x in arrays if isinstance(x, Array)]
-    if 0 < len(on_gpu) < len(arrays):
-        raise host_error(next(x for x in arrays if not isinstance(x, Array)), on_gpu[0].device)
-    return find_place(name, on_gpu) if on_gpu else -1
-
-
-def _are_plain(arrays: Sequence[Any], axis: Any) -> bool:
-    """Tells whether these are NumPy arrays of one type, without rules of their own."""
-    return (
-        type(axis) is int
-        and -MAX_DIMENSIONS <= axis < MAX_DIMENSIONS
-        and all(type(x) is np.ndarray for x in arrays)
-        and len({x.dtype for x in arrays}) == 1
-    )
-
-
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
     """Returns NumPy's ``join(arrays, axis)``; the library converts floats to integers."""
     if dtype is not None and casting == "unsafe":
@@ -64,6 +46,44 @@ def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: st
     # The functions of other libraries lack `casting`.
     how = {"dtype": dtype, "casting": None if casting == "same_kind" else casting}
     return call_numpy(join, arrays, axis, **how, operands=arrays)
+
+
+def join_slowly(arrays: Any, axis: Any, is_stack: bool, dtype: Any, casting: str) -> Any:
+    """Computes `concatenate` or `stack` where `core` leaves it to Python."""
+    function: Any = np.stack if is_stack else np.concatenate
+    name = function.__name__
+    arrays = [core.as_array(x) for x in sequence(name, arrays)]
+    if axis is not None or is_stack:
+        (axis,) = axes_of(name, "axis", integer(name, "axis", axis))
+    on_gpu = [x for x in arrays if isinstance(x, Array)]
+    if not on_gpu:
+        return _join_hosts(function, arrays, axis, dtype, casting)
+    if len(on_gpu) < len(arrays):
+        raise host_error(next(x for x in arrays if not isinstance(x, Array)), on_gpu[0].device)
+    find_place(name, on_gpu)
+    if axis is None:
+        arrays, axis = [x.ravel() for x in arrays], 0
+    if not is_stack and any(x.ndim == 0 for x in arrays):
+        raise ValueError("arrays without dimensions cannot be concatenated")
+    (axis,) = normalize_axes(name, axis, arrays[0].ndim + is_stack)
+    shapes = [x.shape for x in arrays]
+    fixed = [n if is_stack else (len(n), *n[:axis], *n[axis + 1 :]) for n in shapes]
+    for k, sizes in enumerate(fixed):
+        if sizes != fixed[0]:
+            must = "be equal" if is_stack else f"agree in all axes but {axis}"
+            raise ValueError(
+                f"{name}(): array 0 has shape {shapes[0]} and array {k} has {shapes[k]}: "
+                f"they must {must}"
+            )
+    kinds = [x.dtype for x in arrays]
+    target = np.result_type(*kinds) if dtype is None else dtype_of(name, dtype)
+    for kind in kinds:
+        check_cast(name, kind, target, casting)
+        warn_of_complex(kind, target)
+    return core.join_arrays(tuple(arrays), axis, is_stack, target)
+
+
+core.slow_paths["join"] = join_slowly
 
 
 def concatenate(
@@ -80,36 +100,9 @@ def concatenate(
     >>> concatenate([[1, 2], [3]])
     array([1, 2, 3])
     """
-    if dtype is None and casting == "same_kind" and type(arrays) in (list, tuple):
-        result = core.join_arrays(tuple(arrays), axis, None)
-        if result is not NotImplemented:
-            return result
-        if _are_plain(arrays, axis) and -arrays[0].ndim <= axis < arrays[0].ndim:
-            return np.concatenate(arrays, axis)
-    return _concatenate(arrays, axis, dtype, casting)
+    return core.join(arrays, axis, False, dtype, casting)
 
 
-@in_default_mode
-def _concatenate(arrays: Sequence[Any], axis: int | None, dtype: Any, casting: str) -> Any:
-    arrays = [core.as_array(x) for x in sequence("concatenate", arrays)]
-    if axis is not None:
-        (axis,) = axes_of("concatenate", "axis", integer("concatenate", "axis", axis))
-    if _find_gpu("concatenate", arrays) < 0:
-        return _join_hosts(np.concatenate, arrays, axis, dtype, casting)
-    if axis is None:
-        arrays, axis = [x.ravel() for x in arrays], 0
-    if any(x.ndim == 0 for x in arrays):
-        raise ValueError("arrays without dimensions cannot be concatenated")
-    (axis,) = normalize_axes("concatenate", axis, arrays[0].ndim)
-    kinds = [x.dtype for x in arrays]
-    target = np.result_type(*kinds) if dtype is None else dtype_of("concatenate", dtype)
-    for kind in kinds:
-        check_cast("concatenate", kind, target, casting)
-        warn_of_complex(kind, target)
-    return core.join_arrays(tuple(arrays), axis, target)
-
-
-@in_default_mode
 def stack(
     arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
@@ -119,21 +112,7 @@ def stack(
     array([[1, 3],
            [2, 4]])
     """
-    if dtype is None and type(arrays) in (list, tuple) and _are_plain(arrays, axis):
-        return np.stack(arrays, axis, casting=casting)  # type: ignore[call-overload]
-    arrays = [core.as_array(x) for x in sequence("stack", arrays)]
-    (axis,) = axes_of("stack", "axis", integer("stack", "axis", axis))
-    if _find_gpu("stack", arrays) < 0:
-        return _join_hosts(np.stack, arrays, axis, dtype, casting)
-    (axis,) = normalize_axes("stack", axis, arrays[0].ndim + 1)
-    for k, x in enumerate(arrays):
-        if x.shape != arrays[0].shape:
-            raise ValueError(
-                f"stack(): array 0 has shape {arrays[0].shape} and array {k} has {x.shape}: "
-                "they must be equal"
-            )
-    index = (slice(None),) * axis + (None,)
-    return concatenate([x[index] for x in arrays], axis, dtype=dtype, casting=casting)
+    return core.join(arrays, axis, True, dtype, casting)
 
 
 def where(condition: Any, x: Any, y: Any, /) -> Any:
@@ -231,10 +210,9 @@ def expand_dims(x: Any, /, axis: Any) -> Any:
 def squeeze(x: Any, /, axis: Any = None) -> Any:
     """Returns a view without axes of size 1."""
     x = core.as_array(x)
-    axis = axis if axis is None else axes_of("squeeze", "axis", axis)
     if isinstance(x, Array):
         return x.squeeze(axis)
-    return call_numpy(np.squeeze, x, axis=axis, operands=[x])
+    return call_numpy(np.squeeze, x, axis=axes_to_squeeze(axis), operands=[x])
 
 
 def flip(x: Any, /, axis: Any = None) -> Any:

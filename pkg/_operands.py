@@ -429,6 +429,15 @@ def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
     return given
 
 
+def axes_to_squeeze(x: Any) -> Any:
+    """Returns the argument `axis` of `squeeze`, an axis or a tuple of axes, or None.
+
+    An int stays one: NumPy allows 0 and -1 for an array without dimensions, but not in a tuple.
+    """
+    axes = None if x is None else axes_of("squeeze", "axis", x)
+    return axes[0] if axes is not None and np.ndim(x) == 0 else axes
+
+
 def sizes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
     """Returns an argument, the shape of a new array, as a tuple.
 

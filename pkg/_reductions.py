@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import warnings
 from functools import cache
 from typing import Any
 
@@ -42,6 +41,7 @@ from ._table import (
     check_dtype,
     reduction_type,
 )
+from ._warnings import report_flags, warn
 
 #: float32 holds all counts up to this one.
 _EXACT_IN_FLOAT32 = 1 << 24
@@ -92,7 +92,7 @@ def _reduce(
     if isinstance(x, Values):
         x.reduce(kind, dtype, ordinal, result)
     elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and gpu_of(x) < 0:
-        OPERATIONS[REPEATED[name]].report_flags(flags)
+        report_flags(REPEATED[name], flags)
     return result
 
 
@@ -138,14 +138,11 @@ def _convert(x: Any, dtype: Any) -> Any:
 def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
     """Returns total / count in a type; divides complex numbers in complex128, as NumPy does."""
     if count == 0:
-        warnings.warn("mean of an empty array", RuntimeWarning, stacklevel=6)
+        warn("mean of an empty array", RuntimeWarning)
     with np.errstate(all="ignore"):
         if dtype.kind == "f" and count <= _EXACT_IN_FLOAT32:
             return total / dtype.type(count)
         return _convert(total / np.float64(count), dtype)
-
-
-_host_mean = in_default_mode(_divide)
 
 
 @in_default_mode
@@ -333,16 +330,7 @@ def mean(
     >>> mean([1, 2, 4])
     np.float64(2.3333333333333335)
     """
-    is_host = type(x) is np.ndarray
-    if (is_host or isinstance(x, core.ArrayBase)) and dtype is out is device is None:
-        own = x.dtype
-        carriers = "fd" if is_host else "fdD"  # carry their own sums
-        if own.char in carriers and x.size <= _EXACT_IN_FLOAT32:
-            total = core.reduce_new(SUM, x, axis, keepdims)
-            if total is not NotImplemented:
-                count = x.size // total.size
-                return _host_mean(total, count, own) if is_host else total / own.type(count)
-    return reduce("mean", x, axis, dtype, out, keepdims, device)
+    return core.reduce_any(core.MEAN, x, axis, keepdims, dtype, out, device)
 
 
 def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
@@ -355,10 +343,11 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     >>> dot([1, 2, 3], [4, 5, 6])
     np.int64(32)
     """
-    if out is None and device is None:
-        result = core.dot_new(a, b)
-        if result is not NotImplemented:
-            return result
+    return core.dot(a, b, out, device)
+
+
+def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
+    """Computes `dot` where `core` leaves it to Python."""
     a, b = core.as_array(a), core.as_array(b)
     on_gpu = isinstance(a, core.ArrayBase) or isinstance(b, core.ArrayBase)
     if not on_gpu and (has_own_rules(a) or has_own_rules(b)):
@@ -379,9 +368,9 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     dtype = a.dtype if a.dtype is b.dtype else np.result_type(a.dtype, b.dtype)
     carrier = np.dtype(np.int64) if dtype == np.bool_ else dtype  # counts the true products
     result = _new(a, (), carrier)
-    flags = core.dot(carrier, ordinal, result, a, b)
+    flags = core.reduce(SUM, carrier, ordinal, result, a, b)
     if flags and not on_gpu:
-        OPERATIONS["add"].report_flags(flags)
+        report_flags("add", flags)
     if dtype == np.bool_:
         result = result.astype(np.bool_)
     return finish("dot", result, out, exact=True)
@@ -403,7 +392,6 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     array: Any = matrix
     if type(matrix) is np.ndarray:
         array = matrix.view()  # whose shape no other thread sets
-        ordinal = core.parse_device(device)
     else:
         array = core.as_array(matrix)
         ordinal = find_place("trace", [array], device)
@@ -417,11 +405,14 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
             f"trace: the array must have two dimensions, not {array.ndim} "
             f"(its shape is {array.shape})"
         )
+    check_dtype("trace", array.dtype)
+    rows, columns = array.shape
+    offset = builtins.max(-rows, builtins.min(offset, columns))
     if isinstance(array, core.ArrayBase):
-        return core.trace_new(array, offset)
-    array = array[:, offset:] if offset >= 0 else array[-offset:, :]
-    dtype = np.dtype(np.int8) if array.dtype == np.bool_ else check_dtype("trace", array.dtype)
-    if array.dtype != dtype:
-        diagonal = array.diagonal().astype(dtype)
-        array = np.broadcast_to(diagonal[:, None], (diagonal.size, diagonal.size))
-    return core.trace(np.asarray(array), ordinal)
+        diagonal: Any = core.view(array, np.ndarray.diagonal, offset)
+    else:
+        diagonal = array.diagonal(offset)
+    return core.reduce_any(SUM, diagonal, None, False, None, None, device)
+
+
+core.slow_paths.update(reduce=reduce, dot=dot_slowly)

@@ -32,19 +32,11 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
         return NULL;
     if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
         return result;
-    if (state->array_call == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-        return NULL;
-    }
-    PyObject *tuple = b != NULL ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
-    if (tuple == NULL)
-        return NULL;
-    const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
-    result = PyObject_CallFunction(state->array_call, "iiOO", (int)op, is_true_division, tuple,
-                                   out != NULL ? out : Py_None);
-    mylib_leave_mode(mode);
-    Py_DECREF(tuple);
-    return result;
+    if (out == NULL)
+        out = Py_None;
+    return b != NULL
+               ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
+               : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
 }
 
 #define BINARY_SLOTS(name, op, is_true_division)                                                   \
@@ -457,6 +449,83 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
 }
 
 /*
+ * Makes an array of a shape in C order, filled with a Python number.  Declines arguments that take
+ * NumPy's conversions or that are wrong.
+ */
+static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyObject *dtype,
+                        PyObject *device, PyObject **result_ret)
+{
+    _Alignas(16) char number[16];
+    int64_t shape[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
+    mylib_array target;
+    PyArray_Descr *descr = NULL;
+    PyObject *stream = NULL, *result;
+    mylib_device place;
+    mylib_type type;
+    mylib_status status;
+    if (parse_device(state, device, &place) < 0)
+        return FAILED;
+    const int on_gpu = place.kind != MYLIB_CPU;
+    if (on_gpu && place.index == MYLIB_ALL_GPUS)
+        return OTHER_PLACE;
+    int ndim = PyLong_CheckExact(sizes) ? 1 : PyTuple_CheckExact(sizes) ? 0 : -1;
+    if (ndim == 1)
+        shape[0] = PyLong_AsLongLong(sizes);
+    else if (ndim == 0)
+        ndim = take_dims(sizes, shape);
+    if (PyErr_Occurred() || ndim < 0 || check_sizes(ndim, shape) < 0 || dtype == Py_None ||
+        !PyArray_DescrConverter(dtype, &descr)) {
+        PyErr_Clear(); /* the slow path says what is wrong */
+        return OTHER_SHAPE;
+    }
+    const int is_usual = find_type(descr->type_num, &type) && PyArray_ISNBO(descr->byteorder) &&
+                         find_exact(value, type, number);
+    if (!is_usual) {
+        Py_DECREF(descr);
+        return OTHER_TYPE;
+    }
+    if (on_gpu) {
+        Py_DECREF(descr);
+        WITHOUT_GIL(status = check_ordinal(place.index));
+        if (check_status(state, status) < 0 || current_stream(state, place, &stream) < 0)
+            return FAILED;
+        result = new_array(state, place, stream, type, ndim, shape, NULL);
+        if (result != NULL)
+            target = ((array_object *)result)->a;
+    } else {
+        result = PyArray_Empty(ndim, (npy_intp *)shape, descr, 0);
+        if (result != NULL)
+            describe_array((PyArrayObject *)result, type, &target, dims);
+    }
+    if (result != NULL) {
+        const mylib_array source = {number, {MYLIB_CPU, 0}, type, 0, NULL, NULL};
+        WITHOUT_GIL_IF(on_gpu || count_of(ndim, shape) >= RELEASE_GIL_COUNT,
+                       status = mylib_copy_array(stream_handle(stream), &target, &source));
+        if (check_status(state, status) < 0)
+            Py_CLEAR(result);
+    }
+    Py_XDECREF(stream);
+    *result_ret = result;
+    return result != NULL ? DONE : FAILED;
+}
+
+PyDoc_STRVAR(fill_doc, "fill(name, shape, value, dtype, device, order, /)\n--\n\n"
+                       "A new array filled with a number, for pkg.full() and its sisters; "
+                       "pkg._creation.fill_slowly() is the slow path.");
+static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *result = NULL;
+    if (count != 6)
+        return PyErr_Format(PyExc_TypeError, "fill() takes six arguments");
+    if (PyUnicode_Check(args[5]) && PyUnicode_CompareWithASCIIString(args[5], "C") == 0 &&
+        fill_new(state, args[1], args[2], args[3], args[4], &result) <= DONE)
+        return result;
+    return call_slow(state, "fill", "(OOOOOO)", args[0], args[1], args[2], args[3], args[4],
+                     args[5]);
+}
+
+/*
  * Finds the order of the axes of a new array that keeps the layout of an array with these strides.
  */
 static void sort_axes(int ndim, const int64_t *strides, int *axes)
@@ -549,12 +618,10 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     if (failed)
         return NULL;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(source.type));
-    PyObject *scalar = PyArray_Scalar(value, descr, NULL);
-    Py_DECREF(descr);
     const mylib_mode mode = mylib_enter_mode(); /* a float32 is converted to a double */
-    PyObject *result = scalar != NULL ? PyObject_CallMethod(scalar, "item", NULL) : NULL;
+    PyObject *result = PyDataType_GetArrFuncs(descr)->getitem(value, NULL);
     mylib_leave_mode(mode);
-    Py_XDECREF(scalar);
+    Py_DECREF(descr);
     return result;
 }
 
@@ -587,11 +654,7 @@ static PyObject *as_array_function(PyObject *module, PyObject *x)
         is_foreign = has_attribute(type, "__cuda_array_interface__");
     if (is_foreign <= 0)
         return is_foreign < 0 ? NULL : Py_NewRef(x);
-    if (state->from_foreign == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-        return NULL;
-    }
-    PyObject *found = PyObject_CallOneArg(state->from_foreign, x);
+    PyObject *found = call_slow(state, "from_foreign", "(O)", x);
     if (found == Py_None)
         Py_SETREF(found, Py_NewRef(x));
     return found;
@@ -726,30 +789,23 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-PyDoc_STRVAR(set_array_hooks_doc,
-             "set_array_hooks(array_type, call, reduce, from_foreign, /)\n--\n\n"
-             "The Python half of the arrays (pkg._array).");
-static PyObject *set_array_hooks(PyObject *module, PyObject *args)
+PyDoc_STRVAR(set_array_type_doc, "set_array_type(array_type, /)\n--\n\n"
+                                 "Sets the class of new arrays, pkg.Array.");
+static PyObject *set_array_type(PyObject *module, PyObject *type)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *array_type, *array_call, *reduce, *from_foreign;
-    if (!PyArg_ParseTuple(args, "O!OOO:set_array_hooks", &PyType_Type, &array_type, &array_call,
-                          &reduce, &from_foreign))
-        return NULL;
-    if (!PyType_IsSubtype((PyTypeObject *)array_type, state->array_base)) {
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, state->array_base)) {
         PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
         return NULL;
     }
-    /* Does not release the old ones: other threads may be using them. */
-    state->array_type = (PyTypeObject *)Py_NewRef(array_type);
-    state->array_call = Py_NewRef(array_call);
-    state->reduce = Py_NewRef(reduce);
-    state->from_foreign = Py_NewRef(from_foreign);
+    /* Does not release the old one: other threads may be using it. */
+    state->array_type = (PyTypeObject *)Py_NewRef(type);
     Py_RETURN_NONE;
 }
 
 PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, empty_doc},
+    {"fill", FASTCALL(fill_function), METH_FASTCALL, fill_doc},
     {"empty_like", empty_like_function, METH_VARARGS, empty_like_doc},
     {"item", item_function, METH_O, item_doc},
     {"as_array", as_array_function, METH_O, as_array_doc},
@@ -758,6 +814,6 @@ PyMethodDef array_functions[] = {
     {"shares_memory", shares_memory_function, METH_VARARGS, shares_memory_doc},
     {"overlaps_itself", overlaps_itself_function, METH_O, overlaps_itself_doc},
     {"wrap", wrap_function, METH_VARARGS, wrap_doc},
-    {"set_array_hooks", set_array_hooks, METH_VARARGS, set_array_hooks_doc},
+    {"set_array_type", set_array_type, METH_O, set_array_type_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -49,6 +49,25 @@ PyObject *raise_status(core_state *state, mylib_status status)
     return NULL;
 }
 
+PyObject *call_slow(core_state *state, const char *name, const char *format, ...)
+{
+    PyObject *function = PyMapping_GetItemString(state->slow_paths, name), *result = NULL;
+    va_list values;
+    va_start(values, format);
+    PyObject *args = Py_VaBuildValue(format, values);
+    va_end(values);
+    if (function == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
+    if (function != NULL && args != NULL) {
+        const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
+        result = PyObject_Call(function, args, NULL);
+        mylib_leave_mode(mode);
+    }
+    Py_XDECREF(function);
+    Py_XDECREF(args);
+    return result;
+}
+
 int num_of_type(mylib_type type)
 {
     static const int nums[MYLIB_TYPE_COUNT] = {

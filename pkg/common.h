@@ -94,14 +94,9 @@ typedef struct core_state {
     _Atomic int process_device;   /* if that is None: an ordinal, -1 for the CPU, or UNCHECKED */
     PyObject *environment_device; /* MYLIB_DEFAULT_DEVICE, a string, or None if it is not set */
     PyObject *out_name;           /* the interned string "out" */
-    PyObject *call_general;       /* pkg._call.call, set when the package is imported */
-    PyObject *explain;            /* pkg._call.explain */
-    PyObject *finish;             /* pkg._call.finish */
+    PyObject *slow_paths;         /* a dict: Python functions by name, see call_slow() */
     PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
-    PyObject *array_call;     /* pkg._call.call_operator */
-    PyObject *reduce;         /* pkg._reductions.reduce */
-    PyObject *from_foreign;   /* pkg._interop.from_foreign */
     PyObject *current_stream; /* a ContextVar; its values are None or streams */
     PyTypeObject *program_type, *expression_base;
     mylib_program *tests[MYLIB_TYPE_COUNT]; /* programs: does an element of a type differ from 0? */
@@ -130,6 +125,13 @@ static inline int check_status(core_state *state, mylib_status status)
     raise_status(state, status);
     return -1;
 }
+
+/*
+ * Calls the Python function that computes what the fast path `name` declines, in the default
+ * floating-point mode.  `format` makes a tuple of its arguments, as for Py_BuildValue().  The
+ * package's files set these functions in pkg.core.slow_paths when they are imported.
+ */
+PyObject *call_slow(core_state *state, const char *name, const char *format, ...);
 
 /* Returns None if a status is good, else raises. */
 static inline PyObject *none_or_raise(core_state *state, mylib_status status)

@@ -63,8 +63,10 @@ static int core_exec(PyObject *module)
     atomic_store(&state->process_device, is_set ? UNCHECKED : -1);
     state->current_stream = PyContextVar_New("pkg.current_stream", NULL);
     state->out_name = PyUnicode_InternFromString("out");
+    state->slow_paths = PyDict_New();
     if (PyErr_Occurred() || PyModule_AddObjectRef(module, "CudaError", state->cuda_error) < 0 ||
         PyModule_AddObjectRef(module, "OutOfRange", state->out_of_range) < 0 ||
+        PyModule_AddObjectRef(module, "slow_paths", state->slow_paths) < 0 ||
         PyModule_AddObjectRef(module, "default_device", state->default_device) < 0 ||
         PyModule_AddObjectRef(module, "current_stream", state->current_stream) < 0)
         return -1;
@@ -99,7 +101,7 @@ static int core_exec(PyObject *module)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value) < 0)
             return -1;
-    if (add_types(module) < 0 || add_operations(module, state) < 0)
+    if (add_types(module) < 0 || add_flags(module) < 0 || add_operations(module, state) < 0)
         return -1;
     return add_reductions(module, state);
 }
@@ -108,9 +110,9 @@ static int core_exec(PyObject *module)
 /* clang-format off */
 #define EACH_REFERENCE(X) \
     X(cuda_error) X(out_of_range) X(operation) X(operations) \
-    X(default_device) X(environment_device) X(out_name) X(call_general) X(explain) X(finish) \
+    X(default_device) X(environment_device) X(out_name) X(slow_paths) \
     X(array_base) X(memory_type) X(stream_type) X(array_type) \
-    X(array_call) X(reduce) X(from_foreign) X(current_stream) X(program_type) X(expression_base)
+    X(current_stream) X(program_type) X(expression_base)
 /* clang-format on */
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

@@ -189,12 +189,20 @@ static void program_dealloc(PyObject *object)
 /* Sets the values of the numbers among the inputs. */
 static int take_values(call *c, const program_object *p)
 {
+    PyObject *type, *value, *traceback;
     for (int k = 0; k < p->inputs; k++) {
         operand *o = &c->operands[k];
         if (o->is_weak && o->number == KIND_BOOL) {
             c->arrays[1 + k].type = MYLIB_BOOL;
             o->value[0] = o->object == Py_True;
         } else if (o->is_weak && take_value(c, k, p->input_types[k]) < 0) {
+            if (is_out_of_range(c, k)) {
+                PyErr_Fetch(&type, &value, &traceback);
+                PyErr_Format(c->state->out_of_range, "%S", value != NULL ? value : Py_None);
+                Py_XDECREF(type);
+                Py_XDECREF(value);
+                Py_XDECREF(traceback);
+            }
             return -1;
         }
     }
@@ -276,7 +284,7 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
             count = count_of(ndim, shape);
         result = run_reduction(&c, &r, count, &c.arrays[0], &flags);
         if (result == 0 && flags != 0 && !c.on_gpu)
-            result = report_flags(p->computation.name, flags);
+            result = report_flags(c.state, p->computation.name, flags);
     }
     release(&c);
     return result == 0 ? Py_NewRef(Py_None) : NULL;

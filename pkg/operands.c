@@ -107,23 +107,17 @@ int take_value(call *c, int k, mylib_type type)
     const mylib_mode mode = mylib_enter_mode();
     PyObject *converted = PyArray_FromAny(o->object, descr, 0, 0, 0, NULL); /* steals descr */
     mylib_leave_mode(mode);
-    if (converted == NULL) {
-        /* NumPy raised it: integers never call a handler of np.seterrcall. */
-        if (o->number == KIND_INT && kind_of_type(type) <= KIND_INT &&
-            PyErr_ExceptionMatches(PyExc_OverflowError)) {
-            PyObject *exception, *value, *traceback;
-            PyErr_Fetch(&exception, &value, &traceback);
-            if (value != NULL)
-                PyErr_Format(c->state->out_of_range, "%S", value);
-            Py_XDECREF(exception);
-            Py_XDECREF(value);
-            Py_XDECREF(traceback);
-        }
+    if (converted == NULL)
         return -1;
-    }
     memcpy(o->value, PyArray_DATA((PyArrayObject *)converted), type_sizes[type]);
     Py_DECREF(converted);
     return 0;
+}
+
+int is_out_of_range(const call *c, int k)
+{
+    return c->operands[k].number == KIND_INT && kind_of_type(c->arrays[1 + k].type) <= KIND_INT &&
+           PyErr_ExceptionMatches(PyExc_OverflowError);
 }
 
 /* ---- Operands -------------------------------------------------------------------------------- */

@@ -118,10 +118,16 @@ static inline void release(call *c) { Py_CLEAR(c->stream); }
 int find_exact(PyObject *x, mylib_type type, void *value);
 
 /*
- * Sets the value of input `k`, a Python number, in a type, as NumPy converts it.  Raises
- * OutOfRange, an OverflowError with NumPy's text, for an int that an integer type cannot hold.
+ * Sets the value of input `k`, a Python number, in a type, as NumPy converts it.  Raises NumPy's
+ * error for a number that the type cannot hold.
  */
 int take_value(call *c, int k, mylib_type type);
+
+/*
+ * Returns whether the exception of take_value() means that the integer type cannot hold the int.
+ * NumPy itself raised it: integers never call a handler of np.seterrcall.
+ */
+int is_out_of_range(const call *c, int k);
 
 /* Finds the shape to which the inputs broadcast; OTHER_SHAPE if they do not. */
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);

@@ -217,15 +217,7 @@ static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t
     for (Py_ssize_t i = 0; i < nkw; i++)
         if (PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
             goto out;
-    if (self->state->call_general == NULL)
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-    else {
-        /* NumPy converts in the thread's mode. */
-        const mylib_mode mode = mylib_enter_mode();
-        result = PyObject_CallFunctionObjArgs(self->state->call_general, (PyObject *)self, tuple,
-                                              dict, NULL);
-        mylib_leave_mode(mode);
-    }
+    result = call_slow(self->state, "call", "(OOO)", self, tuple, dict);
 out:
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
@@ -266,7 +258,8 @@ static PyObject *call_named(operation *self, PyObject *ufunc, PyObject *const *a
     int flags = 0, *before = collect_flags(&flags);
     PyObject *result = PyObject_Vectorcall(ufunc, args, (size_t)nargs, kwnames);
     collect_flags(before);
-    if (result != NULL && flags != 0 && report_flags(mylib_op_name(self->op), flags) < 0)
+    if (result != NULL && flags != 0 &&
+        report_flags(self->state, mylib_op_name(self->op), flags) < 0)
         Py_CLEAR(result);
     return result;
 }
@@ -280,7 +273,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
     PyObject *result = call_named(self, self->ufunc, args, nargs, kwnames);
     mylib_leave_mode(mode);
-    if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError) || self->state->explain == NULL)
+    if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
         return result;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -291,8 +284,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     for (Py_ssize_t k = 0; k < nargs && operands != NULL; k++)
         PyTuple_SET_ITEM(operands, k, Py_NewRef(args[k]));
     if (operands != NULL)
-        better = PyObject_CallFunctionObjArgs(self->state->explain, (PyObject *)self, value,
-                                              operands, NULL);
+        better = call_slow(self->state, "explain", "(OOO)", self, value, operands);
     Py_XDECREF(operands);
     if (better != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
@@ -370,10 +362,20 @@ static int may_overwrite(PyObject *out, PyObject *mask)
     return may_share_memory(&written, &read);
 }
 
-/* Returns whether a mask may have so many runs that computing all elements is faster. */
-static int is_long(PyObject *mask)
+/*
+ * Returns whether pkg._call may compute all elements, because the mask may have so many runs that
+ * this is faster.  It leaves conversions of the result to the ufunc: then only selected ones warn.
+ */
+static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssize_t nargs)
 {
-    return PyArray_Check(mask) && PyArray_SIZE((PyArrayObject *)mask) >= LONG_MASK;
+    if (!PyArray_Check(mask) || PyArray_SIZE((PyArrayObject *)mask) < LONG_MASK ||
+        !PyArray_Check(out))
+        return 0;
+    const int type = PyArray_TYPE((PyArrayObject *)out);
+    int is_kept = type == NPY_BOOL;
+    for (Py_ssize_t k = 0; k < nargs; k++)
+        is_kept |= PyArray_CheckExact(args[k]) && PyArray_TYPE((PyArrayObject *)args[k]) == type;
+    return is_kept;
 }
 
 /*
@@ -423,6 +425,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
     PyObject *out = NULL, *mask = NULL, *device = NULL;
     int only_numbers = nargs >= self->nin, is_general = 0, others = 0;
+    int has_casting = 0, has_dtype = 0;
 
     int is_cpu = default_is_cpu(self->state);
     if (is_cpu < 0)
@@ -446,7 +449,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
             others++;
         if (is_name(name, "where"))
             mask = value;
-        is_general |= is_name(name, "casting"); /* NumPy may convert floats to integers */
+        has_casting |= is_name(name, "casting");
+        has_dtype |= is_name(name, "dtype");
     }
     if (nargs == self->nin + 1 && args[self->nin] != Py_None)
         out = args[self->nin];
@@ -472,7 +476,12 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         if (done <= DONE)
             return done == DONE ? Py_NewRef(out) : NULL;
     }
-    is_general |= mask != NULL && out != NULL && (may_overwrite(out, mask) || is_long(mask));
+    is_general |= mask != NULL && out != NULL &&
+                  (may_overwrite(out, mask) || (others == 1 && is_long(mask, out, args, nargs)));
+    /* NumPy checks the casting of predicates; it must not convert floats to integers. */
+    is_general |= has_casting &&
+                  (self->gives_bool || has_dtype ||
+                   (out != NULL && PyArray_Check(out) && PyArray_ISINTEGER((PyArrayObject *)out)));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must not change `out` */
     for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)
@@ -578,15 +587,6 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
     return method;
 }
 
-static PyObject *operation_report_flags(PyObject *object, PyObject *argument)
-{
-    long flags = PyLong_AsLong(argument);
-    if ((flags == -1 && PyErr_Occurred()) ||
-        report_flags(mylib_op_name(((operation *)object)->op), (int)flags) < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 static PyObject *operation_call_ufunc(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
                                       PyObject *kwnames)
 {
@@ -658,9 +658,6 @@ static PyMethodDef operation_methods[] = {
     {"call_ufunc", FASTCALL(operation_call_ufunc), METH_FASTCALL | METH_KEYWORDS,
      "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
      "warnings name the operation."},
-    {"report_flags", operation_report_flags, METH_O,
-     "report_flags($self, flags, /)\n--\n\nLets np.errstate act on floating-point flags that the "
-     "operation raised."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -688,21 +685,6 @@ PyType_Spec operation_spec = {
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(set_hooks_doc, "set_hooks(call_general, explain, finish, /)\n--\n\nThe Python half of "
-                            "the operations (pkg._call).");
-static PyObject *set_hooks(PyObject *module, PyObject *args)
-{
-    core_state *state = PyModule_GetState(module);
-    PyObject *call_general, *explain, *finish;
-    if (!PyArg_ParseTuple(args, "OOO:set_hooks", &call_general, &explain, &finish))
-        return NULL;
-    /* Does not release the old ones: other threads may be using them. */
-    state->call_general = Py_NewRef(call_general);
-    state->explain = Py_NewRef(explain);
-    state->finish = Py_NewRef(finish);
-    Py_RETURN_NONE;
-}
-
 PyDoc_STRVAR(true_divide_doc, "true_divide(a, b, /)\n--\n\n"
                               "a / b of arrays, of integers too; NotImplemented for what takes "
                               "NumPy's rules or conversions.");
@@ -721,7 +703,6 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
 }
 
 PyMethodDef operation_functions[] = {
-    {"set_hooks", set_hooks, METH_VARARGS, set_hooks_doc},
     {"true_divide", FASTCALL(true_divide_function), METH_FASTCALL, true_divide_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -1,5 +1,5 @@
 /*
- * reduce.c - reductions of arrays: sums, products, minima, maxima, dot products, traces.
+ * reduce.c - reductions of arrays: sums, products, minima, maxima, means, dot products.
  */
 #include "reduce.h"
 
@@ -38,7 +38,8 @@ int add_reductions(PyObject *module, core_state *state)
 {
     if (add_tests(state) < 0 || PyModule_AddIntConstant(module, "ANY", REDUCE_ANY) < 0 ||
         PyModule_AddIntConstant(module, "ALL", REDUCE_ALL) < 0 ||
-        PyModule_AddIntConstant(module, "COUNT_NONZERO", REDUCE_COUNT) < 0)
+        PyModule_AddIntConstant(module, "COUNT_NONZERO", REDUCE_COUNT) < 0 ||
+        PyModule_AddIntConstant(module, "MEAN", REDUCE_MEAN) < 0)
         return -1;
     PyObject *tuple = PyTuple_New(REDUCTIONS);
     for (int i = 0; i < REDUCTIONS && tuple != NULL; i++) {
@@ -87,6 +88,24 @@ static PyObject *new_scalar(mylib_type type, void *value)
     return scalar;
 }
 
+/* Divides a new sum by the number of its terms. */
+static int divide(const call *c, const mylib_array *sum, int64_t terms)
+{
+    const double number[2] = {(double)terms, 0};
+    const float single = (float)terms; /* exact: see choose_reduction() */
+    const mylib_array in[2] = {*sum,
+                               {sum->type == MYLIB_F32 ? (void *)&single : (void *)number,
+                                {MYLIB_CPU, 0},
+                                sum->type,
+                                0,
+                                NULL,
+                                NULL}};
+    mylib_status status;
+    WITHOUT_GIL_IF(c->on_gpu, status = mylib_map_as(MYLIB_OP_divide, sum->type, c->device,
+                                                    stream_handle(c->stream), sum, in));
+    return check_status(c->state, status);
+}
+
 outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
                       const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret)
 {
@@ -106,9 +125,11 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
     }
     if (done == DONE && run_reduction(c, r, count, &out, &flags) < 0)
         done = FAILED;
+    if (done == DONE && r->is_mean && divide(c, &out, count / count_of(kept_ndim, kept)) < 0)
+        done = FAILED;
     if (done == DONE && flags != 0 && !c->on_gpu) {
         const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
-        done = report_flags(name, flags) < 0 ? FAILED : DONE;
+        done = report_flags(c->state, name, flags) < 0 ? FAILED : DONE;
     }
     if (done == DONE && is_scalar && (result = new_scalar(type, value)) == NULL)
         done = FAILED;
@@ -121,43 +142,31 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
 
 /* ---- Into a given array ---------------------------------------------------------------------- */
 
-/* Computes reduce() and dot(): `args` from `first` on are dtype, ordinal, out and the inputs. */
-static PyObject *reduce_given(PyObject *module, PyObject *args, Py_ssize_t first, const char *name)
+PyDoc_STRVAR(
+    reduce_doc,
+    "reduce(reduction, dtype, ordinal, out, /, *inputs)\n--\n\n"
+    "Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`, "
+    "into `out`, which has the size 1 where it is reduced, or no dimensions; all Arrays, or all "
+    "NumPy arrays and computed on cuda:`ordinal`, or on the CPU when it is -1.  The floating-point "
+    "flags.");
+static PyObject *reduce_function(PyObject *module, PyObject *args)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), 2, 2 - (int)first);
+    DECLARE_CALL(c, PyModule_GetState(module), 2, (int)PyTuple_GET_SIZE(args) - 4);
     reduction r = {0};
-    if (PyTuple_GET_SIZE(args) != 5)
-        return PyErr_Format(PyExc_TypeError, "%s() takes five arguments", name);
-    long number = first == 0 ? 0 : PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
-    long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, first + 1));
+    if (c.inputs < 1 || c.inputs > 2)
+        return PyErr_Format(PyExc_TypeError, "reduce() takes five or six arguments");
+    long number = PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
+    long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 2));
     if ((number == -1 || ordinal == -1) && PyErr_Occurred())
         return NULL;
     c.device = device_of_ordinal((int)ordinal);
     r.number = (mylib_reduction)number;
-    if (take_dtype(PyTuple_GET_ITEM(args, first), &r.type) < 0 ||
-        take_arrays(&c, &PyTuple_GET_ITEM(args, first + 2), 3 - first) < 0)
+    if (take_dtype(PyTuple_GET_ITEM(args, 1), &r.type) < 0 ||
+        take_arrays(&c, &PyTuple_GET_ITEM(args, 3), 1 + c.inputs) < 0)
         return NULL;
     int flags, result = run_reduction(&c, &r, INT64_MAX, &c.arrays[0], &flags);
     release(&c);
     return result == 0 ? PyLong_FromLong(flags) : NULL;
-}
-
-PyDoc_STRVAR(
-    reduce_doc,
-    "reduce(reduction, dtype, ordinal, out, array, /)\n--\n\n"
-    "Reduces (0 sum, 1 prod, 2 min, 3 max) `array`, converted to `dtype`, into `out`, which "
-    "has the size 1 where it is reduced, or no dimensions; both Arrays, or both NumPy arrays and "
-    "computed on cuda:`ordinal`, or on the CPU when it is -1.  The floating-point flags.");
-static PyObject *reduce_function(PyObject *module, PyObject *args)
-{
-    return reduce_given(module, args, 1, "reduce");
-}
-
-PyDoc_STRVAR(dot_doc, "dot(dtype, ordinal, out, a, b, /)\n--\n\n"
-                      "The sum of a * b into `out`, an array without dimensions; as reduce().");
-static PyObject *dot_function(PyObject *module, PyObject *args)
-{
-    return reduce_given(module, args, 0, "dot");
 }
 
 /* ---- To a new array -------------------------------------------------------------------------- */
@@ -185,193 +194,149 @@ static mylib_type sum_type(mylib_type type)
     return type;
 }
 
-/* Returns the reduction `number` for elements of a type: the library's, or any() and all(). */
-static reduction choose_reduction(const core_state *state, int number, mylib_type type)
+/* float32 holds all counts up to this one. */
+#define EXACT_IN_F32 (1 << 24)
+
+/*
+ * Chooses the reduction `number` of `count` elements: the library's, any() and its sisters, or
+ * mean().  OTHER_TYPE if the mean is not the quotient of a sum and a number of its type.
+ */
+static outcome choose_reduction(const call *c, long number, int64_t count, reduction *r)
 {
-    reduction r = {.number = (mylib_reduction)number, .type = type};
+    const mylib_type type = c->arrays[1].type;
+    *r = (reduction){.number = (mylib_reduction)number, .type = type};
+    if (number == REDUCE_MEAN) {
+        r->number = MYLIB_SUM;
+        r->is_mean = 1;
+        if (kind_of_type(type) <= KIND_INT)
+            r->type = MYLIB_F64;
+        return r->type == MYLIB_F64 || (type == MYLIB_F32 && count <= EXACT_IN_F32) ||
+                       (type == MYLIB_C128 && c->on_gpu)
+                   ? DONE
+                   : OTHER_TYPE;
+    }
     if (number >= REDUCE_ANY) {
-        r.number = number == REDUCE_ANY ? MYLIB_MAX : number == REDUCE_ALL ? MYLIB_MIN : MYLIB_SUM;
-        r.program = type != MYLIB_BOOL ? state->tests[type] : NULL;
-        type = r.type = MYLIB_BOOL;
+        r->number = number == REDUCE_ANY ? MYLIB_MAX : number == REDUCE_ALL ? MYLIB_MIN : MYLIB_SUM;
+        r->program = type != MYLIB_BOOL ? c->state->tests[type] : NULL;
+        r->type = MYLIB_BOOL;
     }
-    if (r.number == MYLIB_SUM || r.number == MYLIB_PROD) {
-        r.type = sum_type(type);
-    } else if (type == MYLIB_BOOL) {
-        r.type = MYLIB_U8;
-        r.gives_bool = 1;
+    if (r->number == MYLIB_SUM || r->number == MYLIB_PROD) {
+        r->type = sum_type(r->type);
+    } else if (r->type == MYLIB_BOOL) {
+        r->type = MYLIB_U8;
+        r->gives_bool = 1;
     }
-    return r;
+    return DONE;
 }
 
-PyDoc_STRVAR(
-    reduce_new_doc,
-    "reduce_new(reduction, array, axis, keepdims, /)\n--\n\n"
-    "A new array: all elements of an Array, or of a plain NumPy array on the CPU, reduced "
-    "(as for reduce()), or with an int `axis` those along it, in the type of pkg.sum and "
-    "its sisters; or ANY, ALL or COUNT_NONZERO of its truths.  NotImplemented for anything "
-    "else, and without elements.");
-static PyObject *reduce_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/*
+ * Reduces all elements of an array or, with an int `axis_object`, those along it.  Declines other
+ * arguments, and arrays without elements.
+ */
+static outcome reduce_new(core_state *state, long number, PyObject *array, PyObject *axis_object,
+                          PyObject *keepdims, PyObject **result_ret)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
+    DECLARE_CALL(c, state, 1, 1);
     int64_t kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM];
-    PyObject *result = NULL;
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "reduce_new() takes four arguments");
-    long number = PyLong_AsLong(args[0]), axis = 0;
-    PyObject *axis_object = args[2], *keepdims = args[3];
-    if (number == -1 && PyErr_Occurred())
-        return NULL;
+    reduction r;
+    long axis = 0;
+    int ndim = 0, kept_ndim = 0, is_large = 0;
     if (!PyBool_Check(keepdims) || (axis_object != Py_None && !PyLong_CheckExact(axis_object)))
-        Py_RETURN_NOTIMPLEMENTED;
-    outcome done = take_reduced(&c, 0, args[1]);
+        return OTHER_OPERAND;
+    outcome done = take_reduced(&c, 0, array);
     if (done != DONE)
-        return answer(done, NULL);
+        return done;
     const mylib_array *in = &c.arrays[1];
-    const reduction r = choose_reduction(c.state, (int)number, in->type);
-    int ndim = 0, kept_ndim = 0;
     if (axis_object != Py_None) {
-        int overflow;
-        axis = PyLong_AsLongAndOverflow(axis_object, &overflow);
+        axis = PyLong_AsLongAndOverflow(axis_object, &is_large);
         axis += axis < 0 ? in->ndim : 0;
-        if (overflow != 0 || axis < 0 || axis >= in->ndim)
-            Py_RETURN_NOTIMPLEMENTED;
+        if (is_large || axis < 0 || axis >= in->ndim)
+            return OTHER_SHAPE;
     }
     for (int d = 0; d < in->ndim; d++) {
         const int is_reduced = axis_object == Py_None || d == axis;
         const int64_t size = is_reduced ? 1 : in->shape[d];
         if (in->shape[d] == 0)
-            Py_RETURN_NOTIMPLEMENTED;
+            return OTHER_SHAPE;
         if (axis_object != Py_None || keepdims == Py_True)
             kept[kept_ndim++] = size;
         if (!is_reduced || keepdims == Py_True)
             shape[ndim++] = size;
     }
-    done =
-        reduce_to_new(&c, &r, count_of(in->ndim, in->shape), kept_ndim, kept, ndim, shape, &result);
-    return answer(done, result);
+    const int64_t count = count_of(in->ndim, in->shape);
+    if ((done = choose_reduction(&c, number, count, &r)) != DONE)
+        return done;
+    return reduce_to_new(&c, &r, count, kept_ndim, kept, ndim, shape, result_ret);
 }
 
 PyDoc_STRVAR(reduce_any_doc,
              "reduce_any(reduction, array, axis, keepdims, dtype, out, device, /)\n--\n\n"
-             "reduce_new(), or pkg._reductions.reduce() where that is NotImplemented or one of the "
-             "last three is not None.");
+             "A reduction, or ANY, ALL, COUNT_NONZERO or MEAN, of an array of any kind; "
+             "pkg._reductions.reduce() is its slow path.");
 static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    const core_state *state = PyModule_GetState(module);
-    if (count == 7 && args[4] == Py_None && args[5] == Py_None && args[6] == Py_None) {
-        PyObject *result = reduce_new_function(module, args, 4);
-        if (result != Py_NotImplemented)
-            return result;
-        Py_DECREF(result);
-    }
-    static const char *const truths[] = {"any", "all", "count_nonzero"};
+    core_state *state = PyModule_GetState(module);
+    static const char *const others[] = {"any", "all", "count_nonzero", "mean"};
+    PyObject *result = NULL;
     const long number = count == 7 ? PyLong_AsLong(args[0]) : -1;
-    if (number < 0 || number > REDUCE_COUNT || state->reduce == NULL) {
+    if (number < 0 || number > REDUCE_MEAN) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "reduce_any() takes seven arguments; import pkg");
+            PyErr_SetString(PyExc_TypeError, "reduce_any() takes a reduction and six arguments");
         return NULL;
     }
-    const char *name = number < REDUCTIONS ? reductions[number].name : truths[number - REDUCTIONS];
-    return PyObject_CallFunction(state->reduce, "sOOOOOO", name, args[1], args[2], args[4], args[5],
-                                 args[3], args[6]);
+    if (args[4] == Py_None && args[5] == Py_None && args[6] == Py_None &&
+        reduce_new(state, number, args[1], args[2], args[3], &result) <= DONE)
+        return result;
+    const char *name = number < REDUCTIONS ? reductions[number].name : others[number - REDUCTIONS];
+    return call_slow(state, "reduce", "(sOOOOOO)", name, args[1], args[2], args[4], args[5],
+                     args[3], args[6]);
 }
 
-PyDoc_STRVAR(trace_new_doc, "trace_new(matrix, offset, /)\n--\n\n"
-                            "The sum of a diagonal of an Array of two dimensions, as a new Array.");
-static PyObject *trace_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+/* Computes the sum of the products of two vectors of one length in one place. */
+static outcome dot_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
-    PyObject *result = NULL;
-    if (count != 2 || !is_array(c.state, args[0]) || ((array_object *)args[0])->a.ndim != 2)
-        return PyErr_Format(PyExc_TypeError,
-                            "trace_new() takes an Array of two dimensions, an int");
-    Py_ssize_t offset = PyNumber_AsSsize_t(args[1], NULL); /* clipped to its range */
-    if (offset == -1 && PyErr_Occurred())
-        return NULL;
-    (void)take_operand(&c, 0, args[0]);
-    mylib_array *in = &c.arrays[1];
-    int64_t rows = in->shape[0], columns = in->shape[1], stride = in->strides[0] + in->strides[1];
-    int64_t skipped_rows = offset < -rows ? rows : offset < 0 ? -offset : 0;
-    int64_t skipped_columns = offset > columns ? columns : offset > 0 ? offset : 0;
-    rows -= skipped_rows;
-    columns -= skipped_columns;
-    int64_t n = rows < columns ? rows : columns;
-    if (n > 0)
-        in->data =
-            (char *)in->data + skipped_rows * in->strides[0] + skipped_columns * in->strides[1];
-    in->ndim = 1;
-    in->shape = &n;
-    in->strides = &stride;
-    const reduction r = {.number = MYLIB_SUM, .type = sum_type(in->type)};
-    (void)reduce_to_new(&c, &r, n, 0, NULL, 0, NULL, &result);
-    return result;
-}
-
-PyDoc_STRVAR(dot_new_doc,
-             "dot_new(a, b, /)\n--\n\n"
-             "The sum of a * b, as a new array: of two Arrays of one GPU, or two plain NumPy "
-             "arrays on the CPU, of one dimension and of one length; NotImplemented for anything "
-             "else.");
-static PyObject *dot_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    DECLARE_CALL(c, PyModule_GetState(module), 2, 2);
+    DECLARE_CALL(c, state, 2, 2);
     const mylib_array *in = &c.arrays[1];
-    PyObject *result = NULL;
     reduction r = {.number = MYLIB_SUM};
-    if (count != 2)
-        return PyErr_Format(PyExc_TypeError, "dot_new() takes two arguments");
     for (int k = 0; k < 2; k++) {
         outcome done = take_reduced(&c, k, args[k]);
         if (done != DONE)
-            return answer(done, NULL);
-        if (in[k].ndim != 1)
-            Py_RETURN_NOTIMPLEMENTED;
+            return done;
     }
-    if (in[0].shape[0] != in[1].shape[0] || in[0].device.kind != in[1].device.kind ||
-        in[0].device.index != in[1].device.index)
-        Py_RETURN_NOTIMPLEMENTED;
+    if (in[0].ndim != 1 || in[1].ndim != 1 || in[0].shape[0] != in[1].shape[0])
+        return OTHER_SHAPE;
+    if (in[0].device.kind != in[1].device.kind || in[0].device.index != in[1].device.index)
+        return OTHER_PLACE;
     if (promote(in[0].type, in[1].type, &r.type) < 0)
-        return NULL;
+        return FAILED;
     if (r.type == MYLIB_BOOL) {
         if (in[0].shape[0] == 0)
-            Py_RETURN_NOTIMPLEMENTED;
+            return OTHER_SHAPE;
         r = (reduction){.number = MYLIB_MAX,
                         .type = MYLIB_U8,
                         .program = c.state->both,
                         .name = "dot",
                         .gives_bool = 1};
     }
-    (void)reduce_to_new(&c, &r, in[0].shape[0], 0, NULL, 0, NULL, &result);
-    return result;
+    return reduce_to_new(&c, &r, in[0].shape[0], 0, NULL, 0, NULL, result_ret);
 }
 
-PyDoc_STRVAR(trace_doc,
-             "trace(matrix, ordinal, /)\n--\n\n"
-             "The sum of the diagonal of a two-dimensional NumPy array, as a NumPy scalar.");
-static PyObject *trace_function(PyObject *module, PyObject *args)
+PyDoc_STRVAR(dot_doc, "dot(a, b, out, device, /)\n--\n\n"
+                      "pkg.dot(); pkg._reductions.dot_slowly() is its slow path.");
+static PyObject *dot_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), 1, 1);
-    _Alignas(16) char sum[16];
-    PyObject *matrix;
-    int ordinal;
-    mylib_status status;
-    if (!PyArg_ParseTuple(args, "O!i:trace", &PyArray_Type, &matrix, &ordinal))
-        return NULL;
-    if (take_operand(&c, 0, matrix) != DONE)
-        return PyErr_Format(PyExc_TypeError, "trace() takes an array of a supported type");
-    WITHOUT_GIL(status = mylib_trace(device_of_ordinal(ordinal), NULL, &c.arrays[1], sum));
-    if (status != MYLIB_OK)
-        return raise_status(c.state, status);
-    return new_scalar(sum_type(c.arrays[1].type), sum);
+    core_state *state = PyModule_GetState(module);
+    PyObject *result = NULL;
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "dot() takes four arguments");
+    if (args[2] == Py_None && args[3] == Py_None && dot_new(state, args, &result) <= DONE)
+        return result;
+    return call_slow(state, "dot", "(OOOO)", args[0], args[1], args[2], args[3]);
 }
 
 PyMethodDef reduce_functions[] = {
     {"reduce", reduce_function, METH_VARARGS, reduce_doc},
-    {"dot", dot_function, METH_VARARGS, dot_doc},
-    {"reduce_new", FASTCALL(reduce_new_function), METH_FASTCALL, reduce_new_doc},
     {"reduce_any", FASTCALL(reduce_any_function), METH_FASTCALL, reduce_any_doc},
-    {"dot_new", FASTCALL(dot_new_function), METH_FASTCALL, dot_new_doc},
-    {"trace_new", FASTCALL(trace_new_function), METH_FASTCALL, trace_new_doc},
-    {"trace", trace_function, METH_VARARGS, trace_doc},
+    {"dot", FASTCALL(dot_function), METH_FASTCALL, dot_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -13,10 +13,11 @@ typedef struct reduction {
     const mylib_program *program; /* or NULL */
     const char *name;             /* of the program */
     int gives_bool;               /* reduces u8, and returns a bool */
+    int is_mean;                  /* divides the sum by the number of its terms */
 } reduction;
 
-/* The numbers of any() and all(), after those of the library's reductions. */
-enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT };
+/* The numbers of further reductions, after those of the library's. */
+enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT, REDUCE_MEAN };
 
 /* Reduces a call's inputs, which broadcast to `count` elements, into `out`. */
 int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,

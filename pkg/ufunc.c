@@ -216,7 +216,7 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
 
 /* ---- Floating-point flags -------------------------------------------------------------------- */
 
-int report_flags(const char *name, int flags)
+static int give_errors(const char *name, int flags)
 {
     int fpe = 0;
     fpe |= flags & FE_DIVBYZERO ? NPY_FPE_DIVIDEBYZERO : 0;
@@ -226,7 +226,48 @@ int report_flags(const char *name, int flags)
     return PyUFunc_GiveFloatingpointErrors(name, fpe);
 }
 
+/* Returns whether Python code of the package, not its user's, calls this module. */
+static int is_called_by_package(void)
+{
+    PyObject *globals = PyEval_GetGlobals();
+    PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__package__") : NULL;
+    const char *text = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    return text != NULL && strncmp(text, "pkg", 3) == 0 && (text[3] == '\0' || text[3] == '.');
+}
+
+int report_flags(core_state *state, const char *name, int flags)
+{
+    if (!is_called_by_package())
+        return give_errors(name, flags);
+    /* NumPy would name the package's line. */
+    PyObject *none = call_slow(state, "report_flags", "(si)", name, flags);
+    Py_XDECREF(none);
+    return none != NULL ? 0 : -1;
+}
+
+PyDoc_STRVAR(report_flags_doc, "report_flags(name, flags, /)\n--\n\n"
+                               "Lets NumPy report floating-point flags, as np.errstate says.");
+static PyObject *report_flags_function(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name;
+    int flags;
+    if (!PyArg_ParseTuple(args, "si:report_flags", &name, &flags) || give_errors(name, flags) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+int add_flags(PyObject *module)
+{
+    PyObject *flags = Py_BuildValue(
+        "((ssi)(ssi)(ssi)(ssi))", "divide", "divide by zero", FE_DIVBYZERO, "over", "overflow",
+        FE_OVERFLOW, "under", "underflow", FE_UNDERFLOW, "invalid", "invalid value", FE_INVALID);
+    int result = flags != NULL ? PyModule_AddObjectRef(module, "flags", flags) : -1;
+    Py_XDECREF(flags);
+    return result;
+}
+
 PyMethodDef ufunc_functions[] = {
     {"make_ufunc", make_ufunc, METH_VARARGS, make_ufunc_doc},
+    {"report_flags", report_flags_function, METH_VARARGS, report_flags_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -14,7 +14,7 @@ import hypothesis.extra.numpy as hnp
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import assert_array, pair
 
@@ -336,6 +336,103 @@ def test_joining_arrays_that_are_read_only() -> None:
     _same(pcd.concatenate([wide, wide], dtype="f8"), np.concatenate([wide_host] * 2, dtype="f8"))
 
 
+@st.composite
+def _layouts(draw: st.DrawFn) -> tuple[Any, Any]:
+    """An array of few axes, permuted and broadcast, and the Array of the same layout."""
+    shape = draw(st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=3))
+    host, x = _pair(tuple(shape))
+    axes = draw(st.permutations(range(len(shape))))
+    host, x = host.transpose(axes), x.transpose(axes)
+    if draw(st.booleans()):
+        sizes = [draw(st.sampled_from([0, 1, 2])) if n == 1 else n for n in host.shape]
+        sizes = draw(st.lists(st.sampled_from([0, 1, 2]), max_size=2)) + sizes
+        host, x = np.broadcast_to(host, sizes), pcd.broadcast_to(x, sizes)
+    return host, x
+
+
+_AXIS = st.integers(-4, 4)
+_AXES = _AXIS | st.lists(_AXIS, max_size=3).map(tuple)
+
+#: The other arguments of the functions that change shapes, and of those that join.
+_ARGUMENTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
+    "reshape": st.tuples(st.lists(st.integers(-1, 4), max_size=4)),
+    "transpose": st.tuples() | st.tuples(_AXES),
+    "permute_dims": st.tuples(_AXES),
+    "matrix_transpose": st.tuples(),
+    "moveaxis": st.tuples(_AXES, _AXES),
+    "expand_dims": st.tuples(_AXES),
+    "squeeze": st.tuples() | st.tuples(_AXES),
+    "flip": st.tuples() | st.tuples(_AXES),
+    "broadcast_to": st.tuples(st.lists(st.integers(0, 3), max_size=4)),
+    "concatenate": st.tuples() | st.tuples(_AXIS | st.none()),
+    "stack": st.tuples() | st.tuples(_AXIS),
+}
+
+
+@settings(deadline=None, max_examples=400)
+@given(data=st.data(), name=st.sampled_from(sorted(_ARGUMENTS)))
+def test_functions_of_any_layout(data: st.DataObject, name: str) -> None:
+    """Arrays without dimensions, without elements and with repeated elements are as NumPy's."""
+    host, x = data.draw(_layouts())
+    more = data.draw(_ARGUMENTS[name])
+    function, numpys = getattr(pcd, name), getattr(np, name)
+    joins = name in ("concatenate", "stack")
+    try:
+        wanted = numpys([host, host] if joins else host, *more)
+    except (ValueError, TypeError) as error:
+        kind = TypeError if type(error) is TypeError else ValueError
+        for one in (x, host):
+            with pytest.raises(kind):
+                function([one, one] if joins else one, *more)
+        return
+    result = function([x, x] if joins else x, *more)
+    _same(result, wanted)
+    assert result.shape == wanted.shape
+    if wanted.size:
+        assert _steps(result) == _steps(wanted)
+    oracle.assert_same(function([host, host] if joins else host, *more), wanted)
+
+
+@pytest.mark.parametrize("axis", [0, -1, np.int64(0), (), None])
+def test_squeeze_without_dimensions(axis: Any) -> None:
+    """NumPy lets 0 and -1 name the axis that is not there, but not in a tuple."""
+    host, x = _pair(())
+    _same(pcd.squeeze(x, axis), np.squeeze(host, axis))
+    _same(x.squeeze(axis), host.squeeze(axis))
+    assert pcd.squeeze(host, axis).shape == ()
+    for one in (host, x):
+        with pytest.raises(np.exceptions.AxisError):
+            pcd.squeeze(one, (0,))
+
+
+@given(a=_layouts(), b=_layouts(), c=_layouts())
+def test_where_of_any_layout(a: Any, b: Any, c: Any) -> None:
+    try:
+        wanted = np.where(a[0], b[0], c[0])
+    except ValueError:
+        with pytest.raises(ValueError):
+            pcd.where(a[1], b[1], c[1])
+        return
+    result = pcd.where(a[1], b[1], c[1])
+    _same(result, wanted)
+    assert result.shape == wanted.shape
+
+
+@settings(deadline=None, max_examples=60)
+@given(layout=_layouts(), dtype=st.sampled_from(["f4", "f8"]))
+def test_conversions_of_any_layout(layout: Any, dtype: str) -> None:
+    host, x = layout
+    for ours, numpys in (
+        (x.astype(dtype), host.astype(dtype)),
+        (pcd.add(x, 1, dtype=dtype), np.add(host, 1, dtype=dtype)),
+        (pcd.add(x, x, dtype=dtype), np.add(host, host, dtype=dtype)),
+        (pcd.sqrt(x, casting="unsafe"), np.sqrt(host, casting="unsafe")),
+    ):
+        _same(ours, numpys)
+        if host.size:
+            assert _steps(ours) == _steps(np.asarray(numpys))
+
+
 @pytest.mark.parametrize("name", ["concatenate", "stack"])
 def test_joining_more_than_a_size_can_say(name: str) -> None:
     x = pcd.broadcast_to(pcd.ones((), "i1", "cuda"), 2**62)
@@ -392,8 +489,9 @@ def test_where_that_fails() -> None:
         for number in (128, 1000, -129, 2**70):
             mask, values = pcd.ones(5, "?", device), pcd.zeros(5, "i1", device)
             for operands in ((values, number), (number, values)):
-                with pytest.raises(OverflowError):
+                with pytest.raises(OverflowError) as caught:
                     pcd.where(mask, *operands)
+                assert caught.type is OverflowError
         for operands in ((2**63, 1), (-1, 2**63), (True, 2**64 - 1), (2**63, _Number.ONE)):
             with pytest.raises(OverflowError):
                 pcd.where(mask, *operands)

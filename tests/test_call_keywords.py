@@ -489,3 +489,18 @@ def test_out_may_ask_for_an_array() -> None:
     for refused in (lambda: pcd.add(x, 1, ...), lambda: pcd.add(x, 1, out=(...,))):
         with pytest.raises(TypeError, match="out="):
             refused()
+
+
+@pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64])
+@pytest.mark.parametrize("name", ["negative", "absolute", "square", "sin"])
+def test_an_int_of_more_than_63_bits_alone(name: str, number: int, device: str | None) -> None:
+    """It is a uint64, as for NumPy, on every device."""
+    out = np.zeros(2, "f8" if name == "sin" else "u8")
+    if number == 2**64:
+        with pytest.raises(TypeError):
+            getattr(pcd, name)(number, out=out, device=device)
+        return
+    getattr(pcd, name)(number, out=out, device=device)
+    expected = getattr(pcd, name)(np.full(2, number, "u8"))
+    assert np.array_equal(out, expected)

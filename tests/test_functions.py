@@ -136,7 +136,11 @@ def test_trace_of_integers_wraps_as_numpys(device: str) -> None:
     assert pcd.trace(np.eye(300, dtype="u1") * 200, device=device) == 60_000
     assert pcd.trace(np.eye(300, dtype=bool), device=device) == 300
     assert pcd.trace([[1, 2], [3, 4]], device=device) == 5
-    assert pcd.trace(np.array([[1e308, 0], [0, 1e308]]), device=device) == np.inf
+
+
+def test_trace_reports_overflow_as_sum_does() -> None:
+    with pytest.warns(RuntimeWarning, match="overflow encountered in add"):
+        assert pcd.trace(np.array([[1e308, 0], [0, 1e308]]), device="cpu") == np.inf
 
 
 @cases.each_device()

@@ -83,6 +83,34 @@ def test_only_selected_elements_warn(name: str, n: int) -> None:
     assert (out[:7] == out[0]).all() and out[0] != -7
 
 
+#: Calls that warn somewhere inside the package or NumPy.
+_WARNING: dict[str, Any] = {
+    "a long mask": lambda x: pcd.divide(x, 0.0, out=np.zeros(4000), where=x > 9),
+    "a short mask": lambda x: pcd.divide(x[:40], 0.0, out=np.zeros(40), where=x[:40] > 9),
+    "a long mask that narrows": lambda x: pcd.add(x, 1e308, out=np.zeros(4000, "f4"), where=x > 9),
+    "a mask without out": lambda x: pcd.divide(x, 0.0, where=x > 9),
+    "complex numbers": lambda x: pcd.add(x + 1j, x, out=np.zeros(4000), casting="unsafe"),
+    "masked complex numbers": lambda x: pcd.add(
+        x + 1j, x, out=np.zeros(4000), where=x > 9, casting="unsafe"
+    ),
+    "a list": lambda x: pcd.divide([1.0], 0.0),
+    "a large array": lambda x: pcd.divide(np.zeros(100_000)[::-1], np.zeros(1), dtype="f8"),
+    "sum": lambda x: pcd.sum(np.full(2, 1e308)),
+    "sum of a list": lambda x: pcd.sum([1e308, 1e308]),
+    "dot": lambda x: pcd.dot([1e200, 1.0], [1e200, 1]),
+    "mean": lambda x: pcd.mean([]),
+    "astype": lambda x: pcd.astype(x + 1j, "i4"),
+}
+
+
+@pytest.mark.parametrize("name", _WARNING)
+def test_warnings_name_the_line_of_the_caller(name: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _WARNING[name](np.arange(4000.0))
+    assert caught and {one.filename for one in caught} == {__file__}
+
+
 def test_only_selected_powers_are_refused() -> None:
     base, exponent = np.full(3000, 2), np.full(3000, 3)
     exponent[7] = -1

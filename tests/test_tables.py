@@ -46,5 +46,7 @@ def test_reductions_repeat_operations() -> None:
     assert [name for name, _ in core.reductions] == ["sum", "prod", "min", "max"]
     terms = np.array([3, 5, 2])
     for number, (name, operation) in enumerate(core.reductions):
-        assert core.reduce_new(number, terms, None, False) == getattr(pcd, name)(terms)
+        assert core.reduce_any(number, terms, None, False, None, None, None) == getattr(pcd, name)(
+            terms
+        )
         assert operation.ufunc.reduce(terms) == getattr(pcd, name)(terms)
