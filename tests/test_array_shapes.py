@@ -340,7 +340,7 @@ def test_joining_arrays_that_are_read_only() -> None:
 def _layouts(draw: st.DrawFn) -> tuple[Any, Any]:
     """An array of few axes, permuted and broadcast, and the Array of the same layout."""
     shape = draw(st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=3))
-    host, x = _pair(tuple(shape))
+    host, x = pair(tuple(shape))
     axes = draw(st.permutations(range(len(shape))))
     host, x = host.transpose(axes), x.transpose(axes)
     if draw(st.booleans()):
@@ -396,7 +396,7 @@ def test_functions_of_any_layout(data: st.DataObject, name: str) -> None:
 @pytest.mark.parametrize("axis", [0, -1, np.int64(0), (), None])
 def test_squeeze_without_dimensions(axis: Any) -> None:
     """NumPy lets 0 and -1 name the axis that is not there, but not in a tuple."""
-    host, x = _pair(())
+    host, x = pair(())
     _same(pcd.squeeze(x, axis), np.squeeze(host, axis))
     _same(x.squeeze(axis), host.squeeze(axis))
     assert pcd.squeeze(host, axis).shape == ()

@@ -302,7 +302,7 @@ KERNEL(nextafter_own_f16)
 #endif
 /* Functions of two f64 are so long that AVX2 has too few registers for four vectors of them. */
 #if defined(__AVX2__) && !defined(__AVX512BW__)
-#define LONG_AT_ONCE_f64 (AT_ONCE / 2)
+#define LONG_AT_ONCE_f64 (AT_ONCE > 1 ? AT_ONCE / 2 : 1)
 #else
 #define LONG_AT_ONCE_f64 AT_ONCE
 #endif
