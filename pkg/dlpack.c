@@ -207,12 +207,13 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
     return 0;
 }
 
-/* Checks that the tensor's GPU exists; BufferError otherwise. */
+/*
+ * Checks that the tensor's GPU exists; BufferError otherwise.  Keeps the GIL, so that no other thread
+ * consumes the capsule meanwhile.
+ */
 static int check_gpu(const DLTensor *t)
 {
-    mylib_status status;
-    WITHOUT_GIL(status = mylib_cuda_check_device(t->device.device_id));
-    if (status == MYLIB_OK)
+    if (mylib_cuda_check_device(t->device.device_id) == MYLIB_OK)
         return 0;
     PyErr_Format(PyExc_BufferError, "the tensor is on cuda:%d: %s", (int)t->device.device_id,
                  mylib_last_message());
