@@ -208,8 +208,8 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
 }
 
 /*
- * Checks that the tensor's GPU exists; BufferError otherwise.  Keeps the GIL, so that no other thread
- * consumes the capsule meanwhile.
+ * Checks that the tensor's GPU exists; BufferError otherwise.  Keeps the GIL, so that no other
+ * thread consumes the capsule meanwhile.
  */
 static int check_gpu(const DLTensor *t)
 {
