@@ -458,7 +458,7 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
-/* What to find out about the truth of elements. */
+/* Names a question about the truth of elements. */
 typedef enum mylib_truths { MYLIB_SEEK_TRUE, MYLIB_SEEK_FALSE, MYLIB_COUNT_TRUE } mylib_truths;
 
 /* The kernels of one CPU level.  Lookups return NULL for a combination without a kernel. */
