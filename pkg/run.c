@@ -286,7 +286,7 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
         return OTHER_PLACE;
     const mylib_type own = type;
     if (weak >= 0)
-        type = promote_weak(type, (kind)weak);
+        type = promote_weak(type, (number_kind)weak);
     if (type == MYLIB_BOOL && results[MYLIB_BOOL] == 0) {
         if (c->on_gpu && refuse_bool(what->op) < 0)
             return FAILED;
@@ -459,7 +459,7 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
     }
     if (!is_typed)
         return OTHER_TYPE;
-    *type_ret = weak >= 0 ? promote_weak(type, (kind)weak) : type;
+    *type_ret = weak >= 0 ? promote_weak(type, (number_kind)weak) : type;
     for (int k = 1; k < c->inputs; k++)
         if (c->operands[k].is_weak && take_value(c, k, *type_ret) < 0)
             return FAILED;

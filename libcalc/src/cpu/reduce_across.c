@@ -6,7 +6,7 @@
  * Short rows without gaps (a matrix of few columns) are reduced differently: 256 rows form one long
  * row, and the tree combines its halves.
  */
-#include "cpu/reduce.h"
+#include "cpu/reducer.h"
 
 /* The memory for rows of a task; fits the second-level cache beside the input. */
 #define ROOM_NBYTES (64 * 1024)

@@ -5,7 +5,7 @@
  * Terms that are an input's elements are read in place if they are contiguous.  Inputs with large
  * strides between terms are gathered first, a panel of blocks at a time.
  */
-#include "cpu/reduce.h"
+#include "cpu/reducer.h"
 
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
