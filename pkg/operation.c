@@ -432,8 +432,9 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         return NULL;
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
-        if (name == self->state->out_name && PyArray_Check(value) && nargs == self->nin) {
-            out = value;
+        if (name == self->state->out_name && nargs == self->nin &&
+            (PyArray_Check(value) || is_array(self->state, value))) {
+            out = value; /* before the names are compared, which takes longer */
             continue;
         }
         is_general |= is_name(name, "device"); /* unknown to the ufunc */
