@@ -384,7 +384,14 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     operands = [x if type(x) in WEAK and len(inputs) > 1 else np.asarray(x) for x in inputs]
     out_dtype, dtype = None if out is None else out.dtype, keywords.get("dtype")
     kinds = [_kind(x) for x in operands]
-    dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
+    try:
+        dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
+    except TypeError:
+        # NumPy converts ints before it checks how the result is cast: OverflowError comes first.
+        if all(type(x) in NUMBERS for x in inputs) and int in map(type, inputs):
+            for x, own in zip(inputs, resolve(operation, kinds, args=inputs), strict=False):
+                _number_as(x, own)
+        raise
     # A weak number is converted to the resolved type here, or raises NumPy's OverflowError.
     arrays = [
         _number_as(x, dtype)

@@ -30,7 +30,7 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
     core_state *state = state_of_operands(a, b);
     if (state == NULL)
         return NULL;
-    if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
+    if (run_operation(state, op, is_true_division, 0, NULL, args, out, NULL, &result) <= DONE)
         return result;
     if (out == NULL)
         out = Py_None;

@@ -379,8 +379,8 @@ static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssiz
 }
 
 /*
- * Computes a call with a mask over host arrays: all elements in a temporary array, from which the
- * mask selects.  Declines if some element raised a floating-point flag, for it may not be selected:
+ * Computes a call with a mask over host arrays: the selected elements, if they are few or in long
+ * runs, or else all elements in a temporary array, from which the mask selects.  Declines if some element raised a floating-point flag, for it may not be selected:
  * then the slow path computes the selected elements alone.
  */
 static outcome run_selected(const operation *self, PyObject *const *args, PyObject *out,
@@ -396,10 +396,16 @@ static outcome run_selected(const operation *self, PyObject *const *args, PyObje
         !find_type(PyArray_TYPE((PyArrayObject *)out), &type) || may_refuse(self->op, type) ||
         may_overwrite(out, mask))
         return OTHER_OPERAND;
+    outcome done = run_operation(self->state, self->op, 0, 1, mylib_op_name(self->op), args, out,
+                                 mask, &result);
+    if (done <= DONE) {
+        Py_XDECREF(result);
+        return done;
+    }
     arrays[2] = PyArray_NewLikeArray((PyArrayObject *)out, NPY_KEEPORDER, NULL, 0);
     if (arrays[2] == NULL)
         return FAILED;
-    outcome done = run_operation(self->state, self->op, 0, 1, NULL, args, arrays[2], &result);
+    done = run_operation(self->state, self->op, 0, 1, NULL, args, arrays[2], NULL, &result);
     if (done == DONE) {
         Py_DECREF(result);
         done = take_arrays(&c, arrays, ARRAYS) < 0 ? FAILED
@@ -432,8 +438,9 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         return NULL;
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
-        if (name == self->state->out_name && PyArray_Check(value) && nargs == self->nin) {
-            out = value;
+        if (name == self->state->out_name && nargs == self->nin &&
+            (PyArray_Check(value) || is_array(self->state, value))) {
+            out = value; /* before the names are compared, which takes longer */
             continue;
         }
         is_general |= is_name(name, "device"); /* unknown to the ufunc */
@@ -467,7 +474,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     if (is_usual && device == NULL) {
         PyObject *result = NULL;
         if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, out,
-                          &result) <= DONE)
+                          NULL, &result) <= DONE)
             return result;
     }
     if (mask != NULL && out != NULL && others == 1 && device == NULL && is_cpu &&
@@ -698,7 +705,7 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
     if (is_cpu < 0)
         return NULL;
     outcome done =
-        run_operation(state, MYLIB_OP_divide, 1, is_cpu, "divide", args, NULL, &quotient);
+        run_operation(state, MYLIB_OP_divide, 1, is_cpu, "divide", args, NULL, NULL, &quotient);
     return answer(done, quotient);
 }
 

@@ -329,6 +329,11 @@ REFUSED: list[Any] = [
         r"add\(\) takes no device in a fused function",
         marks=pytest.mark.gpu,
     ),
+    pytest.param(
+        lambda a: pcd.sum(a, device="cuda"),
+        "name the device where you call the fused function",
+        marks=pytest.mark.gpu,
+    ),
     (np.add, "must be a Python function with a signature, not a ufunc"),
     (pcd.add, "must be a Python function with a signature, not a Operation"),
     (lambda *a: a[0], "named arguments only"),
