@@ -346,19 +346,20 @@ static int is_default(PyObject *name, PyObject *value)
 }
 
 /*
- * Returns whether writing `out` may change a mask: NumPy reads the mask too late if it converts the
- * result.
+ * Returns whether writing `out` may change a mask or an operand of a call with a mask.  If NumPy
+ * converts the result, it reads the mask too late, and it also converts unselected elements.
  */
-static int may_overwrite(PyObject *out, PyObject *mask)
+static int may_overwrite(PyObject *out, PyObject *other)
 {
     int64_t dims[DIMS_OF(2)];
     mylib_array written, read;
-    mylib_type type;
-    if (!PyArray_Check(out) || !PyArray_Check(mask) ||
-        !find_type(PyArray_TYPE((PyArrayObject *)out), &type))
+    mylib_type out_type, type;
+    if (!PyArray_Check(out) || !PyArray_Check(other) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)out), &out_type) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)other), &type))
         return 1;
-    int64_t *more = describe_array((PyArrayObject *)out, type, &written, dims);
-    describe_array((PyArrayObject *)mask, MYLIB_BOOL, &read, more);
+    int64_t *more = describe_array((PyArrayObject *)out, out_type, &written, dims);
+    describe_array((PyArrayObject *)other, type, &read, more);
     return may_share_memory(&written, &read);
 }
 
@@ -491,8 +492,12 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
                    (out != NULL && PyArray_Check(out) && PyArray_ISINTEGER((PyArrayObject *)out)));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must not change `out` */
-    for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)
-        is_general |= is_number(args[k]); /* only its truth matters; the ufunc would convert it */
+    for (Py_ssize_t k = 0; k < self->nin && k < nargs; k++) {
+        is_general |= mask != NULL && out != NULL && args[k] != out && PyArray_Check(args[k]) &&
+                      may_overwrite(out, args[k]);
+        /* Only the truth of a number matters; the ufunc would convert it. */
+        is_general |= is_logical(self->op) && is_number(args[k]);
+    }
     for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
         is_general = may_have_rules(args[k], 0);
     /* The general path handles default keywords of numbers, and the casting of comparisons. */
