@@ -261,6 +261,10 @@ static int add_statement(fusion *f, int i)
     for (int o = first; o < s->operands; o++)
         if (!set_operand(f, t, o - first, i, o))
             return 0;
+    if (opcode == MYLIB_OP_multiply && t->operand[0] == t->operand[1]) { /* read it once */
+        t->opcode = MYLIB_OP_square;
+        t->operand[1] = MYLIB_FUSED_ABSENT;
+    }
     free_operands(f, i);
 
     int follower = i + 1;
@@ -316,6 +320,67 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l)
         args->step[k] = mylib_walk_step(w, 0, args->column_stride[k], args->row_stride[inner][k]);
 }
 
+/* ---- Long programs ------------------------------------------------------------------------- */
+
+/* Finds the inputs that are read most often, and more than once; returns how many there are. */
+static int find_kept(mylib_fused_args *args)
+{
+    int reads[MYLIB_PROGRAM_MAX_INPUTS] = {0}, kept = 0;
+    for (int i = 0; i < args->statements; i++)
+        for (int o = 0; o < 2; o++)
+            if (args->statement[i].operand[o] < MYLIB_FUSED_REGISTER)
+                reads[args->statement[i].operand[o] - MYLIB_FUSED_DIRECT]++;
+    memset(args->kept, MYLIB_FUSED_ABSENT, sizeof args->kept);
+    for (; kept < MYLIB_FUSED_MAX_KEPT; kept++) {
+        int most = 0;
+        for (int input = 1; input < args->inputs; input++)
+            most = reads[input] > reads[most] ? input : most;
+        if (reads[most] < 2)
+            break;
+        args->kept[kept] = (uint8_t)most;
+        reads[most] = 0;
+    }
+    return kept;
+}
+
+/* Returns the source of a statement that is decoded in one step, or NONE. */
+static int quick_source(const mylib_fused_statement *s)
+{
+    const int second = s->operand[1];
+    int is_quick = 0;
+#define ROW(op) is_quick |= s->opcode == MYLIB_OP_##op;
+    MYLIB_FUSED_QUICK_OPS(ROW)
+#undef ROW
+    if (!is_quick || s->operand[0] != MYLIB_FUSED_FORWARDED || s->target != MYLIB_FUSED_ABSENT)
+        return NONE;
+    if (second >= MYLIB_FUSED_CONSTANT && second < MYLIB_FUSED_CONVERTED)
+        return MYLIB_FUSED_QUICK_CONSTANT;
+    return second >= MYLIB_FUSED_KEPT && second < MYLIB_FUSED_KEPT + MYLIB_FUSED_MAX_KEPT
+               ? second - MYLIB_FUSED_KEPT
+               : NONE;
+}
+
+/* Rewrites the statements for inputs in hardware registers, and what is decoded in one step. */
+static void set_long(mylib_fused_args *args)
+{
+    args->begun = MYLIB_FUSED_ABSENT;
+    for (int i = 0; i < args->statements; i++) {
+        mylib_fused_statement *s = &args->statement[i];
+        if (i == 0 && s->operand[0] < MYLIB_FUSED_REGISTER) {
+            args->begun = (uint8_t)(s->operand[0] - MYLIB_FUSED_DIRECT);
+            s->operand[0] = MYLIB_FUSED_FORWARDED;
+        }
+        for (int o = 0; o < 2; o++)
+            for (int k = 0; k < MYLIB_FUSED_MAX_KEPT; k++)
+                if (args->kept[k] != MYLIB_FUSED_ABSENT &&
+                    s->operand[o] == MYLIB_FUSED_DIRECT + args->kept[k])
+                    s->operand[o] = (uint8_t)(MYLIB_FUSED_KEPT + k);
+        const int source = quick_source(s);
+        if (source != NONE)
+            s->opcode = (uint8_t)MYLIB_FUSED_QUICK(s->opcode, source);
+    }
+}
+
 /* Sets the threads of a thread block: as many as shared memory allows. */
 static void set_threads(mylib_fused_args *args)
 {
@@ -332,7 +397,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     if (l->count / l->shape[l->ndim - 1] > MYLIB_FUSED_MAX_ROWS)
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
     begin_walk(args, l);
-    args->is_flat = l->ndim == 1 && args->spare == 0;
+    args->is_flat = l->ndim == 1 && args->spare == 0 && !args->is_narrow;
     for (int k = 0; k < l->operands; k++) {
         if (l->is_host_scalar[k])
             continue;
@@ -340,8 +405,11 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
         args->data[k] = l->data[k];
         args->is_flat = args->is_flat && is_vector(args, l, k, (int64_t)mylib_type_size(type));
     }
-    args->is_long =
-        args->is_flat && !args->has_functions && args->statements >= MYLIB_FUSED_LONG_STATEMENTS;
+    args->is_long = args->is_flat && !args->has_functions &&
+                    args->statements >= (find_kept(args) > 0 ? MYLIB_FUSED_KEPT_STATEMENTS
+                                                             : MYLIB_FUSED_LONG_STATEMENTS);
+    if (args->is_long)
+        set_long(args);
     set_threads(args);
     if (!args->is_flat)
         set_spaced(args, l);
@@ -349,9 +417,23 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
 }
 
 /* Tells whether the kernel without calls can read an input of another type. */
-static int is_inline(mylib_type computed, mylib_type from)
+static int is_inline(const mylib_fused_args *args, mylib_type from)
 {
-    return computed == MYLIB_F64 && (from == MYLIB_I32 || from == MYLIB_F32);
+    return args->computed_type == MYLIB_F64
+               ? from == MYLIB_I32 || from == MYLIB_F32
+               : args->computed_type == MYLIB_F32 && !args->has_functions && !args->is_reduced &&
+                     mylib_narrow_size(from) > 0;
+}
+
+/* Tells whether inputs of a launch are converted as they are read. */
+static int converts(const mylib_fused_args *args)
+{
+    int found = 0;
+    for (int i = 0; i < args->statements; i++)
+        for (int o = 0; o < 2; o++)
+            found |= args->statement[i].operand[o] >= MYLIB_FUSED_CONVERTED &&
+                     args->statement[i].operand[o] < MYLIB_FUSED_KEPT;
+    return found;
 }
 
 /* Tells whether a launch has calls: costly operations, and most conversions. */
@@ -365,7 +447,7 @@ static int has_calls(const mylib_fused_args *args)
         for (int o = 0; o < 2; o++) {
             const int input = s->operand[o] - MYLIB_FUSED_CONVERTED;
             if (input >= 0 && s->operand[o] < MYLIB_FUSED_ABSENT)
-                found |= !is_inline(computed, (mylib_type)args->input_type[input]);
+                found |= !is_inline(args, (mylib_type)args->input_type[input]);
         }
     }
     return found;
@@ -403,6 +485,7 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
             return 0;
     args->statements = f.next;
     args->spare = has_calls(args) ? MYLIB_FUSED_SPARE_REGISTERS : 0;
+    args->is_narrow = args->spare == 0 && type == MYLIB_F32 && converts(args);
     return 1;
 }
 

@@ -18,9 +18,10 @@ typedef mylib_fused_args fused_args;
 /*
  * Kinds of kernels: spaced elements, for any layout, or groups (FLAT), for vectors of one
  * dimension; with or without inlined functions; for spaced elements also with calls, which preserve
- * few registers; for vectors also for long programs (LONG).
+ * few registers, and for f32 with inlined conversions of small types (NARROW); for vectors also for
+ * long programs (LONG).
  */
-enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
+enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, NARROW, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
 template <int WAY>
 constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS || WAY == FLAT_LONG;
@@ -106,6 +107,13 @@ template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args
     return masks_of<WAY>(args) + anew(threadIdx.x);
 }
 
+/* The inputs that a thread of a long program keeps. */
+template <typename T, int WAY> struct kept_inputs {
+};
+template <typename T> struct kept_inputs<T, FLAT_LONG> {
+    alignas(16) T x[MYLIB_FUSED_MAX_KEPT][N<T, FLAT_LONG>];
+};
+
 /* ---- Programs of one type ------------------------------------------------------------------ */
 
 template <typename T, int WAY>
@@ -160,7 +168,7 @@ __device__ __forceinline__ void load_input(const fused_args &args, int input,
     if constexpr (!IS_FLAT<WAY>) {
         const char *p = first_of(args, at, 1 + input);
         const int64_t step = args.step[1 + input];
-        if (HAS_CALLS<WAY> && step == 0) {
+        if ((HAS_CALLS<WAY> || WAY == NARROW) && step == 0) {
             const S one = load_element<S>(p);
 #pragma unroll
             for (int i = 0; i < N<T, WAY>; i++)
@@ -208,6 +216,43 @@ __device__ __forceinline__ void read_words(const fused_args &args, int input,
     }
 }
 
+/* Reads an input of a type of one or two bytes in a program of f32. */
+template <int WAY>
+__device__ __forceinline__ void read_narrow(const fused_args &args, int input,
+                                            const position<WAY> &at, t_f32 (&x)[N<t_f32, WAY>])
+{
+    const int type = args.input_type[input], size = mylib_narrow_size(type);
+    const char *p = first_of(args, at, 1 + input);
+    const int64_t step = args.step[1 + input];
+    uint32_t words[N<t_f32, WAY>];
+    if (size == 1) {
+#pragma unroll
+        for (int i = 0; i < N<t_f32, WAY>; i++, p += step)
+            if (i < at.count)
+                words[i] = *(const uint8_t *)p;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N<t_f32, WAY>; i++, p += step)
+            if (i < at.count)
+                words[i] = *(const uint16_t *)p;
+    }
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (sizeof(t_##s) <= 2) {                                                        \
+            _Pragma("unroll") for (int i = 0; i < N<t_f32, WAY>; i++)                              \
+            {                                                                                      \
+                t_##s value;                                                                       \
+                memcpy(&value, &words[i], sizeof value);                                           \
+                x[i] = convert<t_f32>(value);                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        break;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+}
+
 /* Reads an input of another type into x, by calls; keeps `other`. */
 template <typename T, int WAY>
 __device__ __forceinline__ void read_by_call(const fused_args &args, int input,
@@ -239,9 +284,36 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
             *(uint4 *)&x[v * G<T>] = value;
     } else if constexpr (HAS_CALLS<WAY>) {
         read_by_call(args, operand - MYLIB_FUSED_CONVERTED, at, own, x, other);
+    } else if constexpr (WAY == NARROW) {
+        read_narrow(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     } else if constexpr (number_of<T>::value == MYLIB_F64) {
         read_words(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     }
+}
+
+/* The asm keeps nvcc from hoisting the copy out of the branch. */
+template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
+{
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
+        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
+        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
+    }
+}
+
+/* Reads an operand of a statement into x and keeps `other`. */
+template <typename T, int WAY>
+__device__ __forceinline__ void read_any(const fused_args &args, int operand,
+                                         const position<WAY> &at, const kept_inputs<T, WAY> &kept,
+                                         uint4 *own, T (&x)[N<T, WAY>], T (&other)[N<T, WAY>])
+{
+    if constexpr (WAY == FLAT_LONG) {
+        if (operand == MYLIB_FUSED_KEPT)
+            return copy_words(kept.x[0], x);
+        if (operand == MYLIB_FUSED_KEPT + 1)
+            return copy_words(kept.x[1], x);
+    }
+    read_operand(args, operand, at, own, x, other);
 }
 
 /* Computes *x = opcode(*x, *y) for operations that are calls. */
@@ -322,6 +394,34 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
+/* Runs a statement that is decoded in one step; returns false for others. */
+template <typename T>
+__device__ __forceinline__ bool run_quick(const fused_args &args, uint32_t statement,
+                                          const kept_inputs<T, FLAT_LONG> &kept,
+                                          T (&x)[N<T, FLAT_LONG>])
+{
+    T value;
+    switch (statement & 255) {
+#define QUICK(op, source, y)                                                                       \
+    case MYLIB_FUSED_QUICK(MYLIB_OP_##op, source):                                                 \
+        _Pragma("unroll") for (int i = 0; i < N<T, FLAT_LONG>; i++) x[i] =                         \
+            meaning<MYLIB_OP_##op, T>::apply(x[i], y);                                             \
+        return true;
+#define ROW(op)                                                                                    \
+    QUICK(op, 0, kept.x[0][i])                                                                     \
+    QUICK(op, 1, kept.x[1][i])                                                                     \
+    case MYLIB_FUSED_QUICK(MYLIB_OP_##op, MYLIB_FUSED_QUICK_CONSTANT):                             \
+        value = *(const T *)args.constant[(statement >> 16 & 255) - MYLIB_FUSED_CONSTANT];         \
+        _Pragma("unroll") for (int i = 0; i < N<T, FLAT_LONG>; i++) x[i] =                         \
+            meaning<MYLIB_OP_##op, T>::apply(x[i], value);                                         \
+        return true;
+        MYLIB_FUSED_QUICK_OPS(ROW)
+#undef ROW
+#undef QUICK
+    }
+    return false;
+}
+
 /* Stores the results as elements of type R. */
 template <typename T, typename R, int WAY>
 __device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
@@ -358,16 +458,6 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     }
 }
 
-/* The asm keeps nvcc from hoisting the copy out of the branch. */
-template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
-{
-#pragma unroll
-    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
-        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
-        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
-    }
-}
-
 /*
  * Thread blocks of a multiprocessor: enough of them to keep loads in flight, few enough that the
  * loop over statements holds all its values in registers.  Measured on an H200.
@@ -377,30 +467,47 @@ template <typename T, int WAY>
 constexpr int BLOCKS = most_blocks(WAY == CALLS                                               ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
+                                   : WAY == NARROW                                            ? 4
                                    : WAY == FLAT_LONG                                         ? 4
                                    : WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
                                                                                               : 5);
 template <typename T, int WAY>
 constexpr int REDUCED_BLOCKS = most_blocks(WAY == CALLS || sizeof(T) == 8 ? 3 : 4);
 
+/* Returns a statement, by one load. */
+__device__ __forceinline__ uint32_t statement_at(const fused_args &args, int i)
+{
+    uint32_t bits;
+    memcpy(&bits, &args.statement[i], sizeof bits);
+    return bits;
+}
+
 /* Runs the statements for a thread's elements; returns false if an element is not easy. */
 template <int WHICH, typename T, int WAY>
 __device__ __forceinline__ bool run_statements(const fused_args &args, const position<WAY> &at,
-                                               uint4 *own, T (&x)[N<T, WAY>])
+                                               const kept_inputs<T, WAY> &kept, uint4 *own,
+                                               T (&x)[N<T, WAY>])
 {
     bool is_hard = false;
+    uint32_t bits, next = statement_at(args, 0);
 #pragma unroll 1
     for (int i = 0; i < args.statements; i++) {
-        uint32_t bits; /* one load */
-        memcpy(&bits, &args.statement[i], sizeof bits);
+        if constexpr (WAY == FLAT_LONG) {
+            bits = next;
+            next = (uint32_t)anew(statement_at(args, i + 1)); /* it is loaded before it is needed */
+            if (run_quick(args, bits, kept, x))
+                continue;
+        } else {
+            bits = statement_at(args, i);
+        }
         const int opcode = bits & 255, first = bits >> 8 & 255, second = bits >> 16 & 255;
         alignas(16) T y[N<T, WAY>];
         if (second == MYLIB_FUSED_FORWARDED)
             copy_words(x, y);
         else if (second != MYLIB_FUSED_ABSENT)
-            read_operand(args, second, at, own, y, x);
+            read_any(args, second, at, kept, own, y, x);
         if (first != MYLIB_FUSED_FORWARDED)
-            read_operand(args, first, at, own, x, y);
+            read_any(args, first, at, kept, own, x, y);
         if (opcode < MYLIB_OP_COUNT) {
             const bool is_done = step_in_line<WAY, WHICH>(opcode, x, y, is_hard);
             if constexpr (HAS_CALLS<WAY>) {
@@ -434,7 +541,7 @@ template <typename T, int WAY>
 __device__ __noinline__ void run_again(const fused_args &args, position<WAY> at, T *results)
 {
     alignas(16) T x[N<T, WAY>] = {};
-    run_statements<ANY>(args, at, fused_shared + threadIdx.x, x);
+    run_statements<ANY>(args, at, kept_inputs<T, WAY>(), fused_shared + threadIdx.x, x);
     memcpy(results, x, sizeof x);
 }
 
@@ -457,7 +564,16 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
         if (at.count == 0)
             return;
     }
-    const bool is_easy = run_statements<EASY>(args, at, own, x);
+    kept_inputs<T, WAY> kept;
+    if constexpr (WAY == FLAT_LONG) { /* all these loads are in flight at the same time */
+        if (args.begun != MYLIB_FUSED_ABSENT)
+            load_input<T>(args, args.begun, at, x);
+#pragma unroll
+        for (int k = 0; k < MYLIB_FUSED_MAX_KEPT; k++)
+            if (args.kept[k] != MYLIB_FUSED_ABSENT)
+                load_input<T>(args, args.kept[k], at, kept.x[k]);
+    }
+    const bool is_easy = run_statements<EASY>(args, at, kept, own, x);
     if constexpr (HAS_FUNCTIONS<WAY>)
         if (!is_easy) {
             alignas(16) T results[N<T, WAY>]; /* x itself would be spilled */
@@ -697,7 +813,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     for (int round = 0; round < rounds; round++) {
         const position<WAY> at = position_of_round<T, WAY>(args, round);
         if (at.count > 0)
-            run_statements<EASY>(args, at, own, x);
+            run_statements<EASY>(args, at, kept_inputs<T, WAY>(), own, x);
         if (args.reduced_way == MYLIB_FUSED_SHORT) {
             write_terms<T, WAY>(args, at.count, x);
             break;
@@ -741,6 +857,9 @@ template <typename T> const void *kernel_of(const fused_args &args)
                    : args.is_flat ? (const void *)fused_kernel<T, FLAT_FUNCTIONS>
                                   : (const void *)fused_kernel<T, FUNCTIONS>;
     }
+    if constexpr (number_of<T>::value == MYLIB_F32)
+        if (args.is_narrow)
+            return (const void *)fused_kernel<T, NARROW>;
     return has_calls      ? (const void *)fused_kernel<T, CALLS>
            : args.is_long ? (const void *)fused_kernel<T, FLAT_LONG>
            : args.is_flat ? (const void *)fused_kernel<T, FLAT>
