@@ -6,6 +6,7 @@
  * at the end of a row.
  */
 #include "functions.cuh"
+#include "launch.cuh"
 #include "reduction.cuh"
 
 #include "fused.h"
@@ -573,6 +574,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     alignas(16) T x[N<T, WAY>] = {};
     uint4 *own = fused_shared + threadIdx.x;
     position<WAY> at;
+    wait_for_previous();
     if constexpr (IS_FLAT<WAY>) {
         if (elements_left<T, WAY>(args) <= 0)
             return;
@@ -828,6 +830,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     uint4 *own = fused_shared + threadIdx.x;
     T *const values = reduced_values<T, WAY>(args);
     int rounds = args.rounds;
+    wait_for_previous();
     if (args.reduced_way == MYLIB_FUSED_ALONG) /* for all lanes of each set */
         rounds = (blocks_of_part<T, WAY>(args) + B - 1) / B * (LANES / (int)blockDim.x);
 #pragma unroll 1
@@ -891,7 +894,6 @@ template <typename T> const void *kernel_of(const fused_args &args)
 
 mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 {
-    void *parameters[] = {(void *)args};
     const void *kernel = NULL;
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
@@ -904,8 +906,7 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
     const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
     const dim3 grid((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts);
     const cudaError_t error =
-        cudaLaunchKernel(kernel, grid, dim3((unsigned)args->threads), parameters,
-                         (size_t)mylib_fused_shared(args), (cudaStream_t)stream);
+        launch(kernel, grid, args->threads, args, (size_t)mylib_fused_shared(args), stream);
     return mylib_from_cuda(error, "cudaLaunchKernel", __FILE__, __LINE__);
 }
 

@@ -6,6 +6,7 @@
  * over opcodes.
  */
 #include "interpreter.cuh"
+#include "launch.cuh"
 
 namespace
 {
@@ -651,6 +652,7 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
     uint32_t mask = 0;
     position<T> at = position_of<T>(args);
 
+    wait_for_previous();
     for (int j = 0; j < args.steps; j++) {
         bool is_mask = j < args.first;
         if (j < args.statement.operands)
@@ -682,6 +684,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     constexpr int VECTOR = strided<T>::VECTOR;
     const int32_t number = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    wait_for_previous();
     if (number >= args.all_units)
         return;
     const int32_t image = mylib_divide(number, args.walk.across_divider);
@@ -725,7 +728,6 @@ template <typename T> const void *channels_kernel_of(int channels)
 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
-    void *parameters[] = {(void *)args};
     const void *kernel = with_type(args->statement.type, (const void *)NULL,
                                    [](auto t) { return (const void *)strided_kernel<TYPE_OF(t)>; });
     if (args->channels != 0)
@@ -734,6 +736,5 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
                      : channels_kernel_of<t_u16>(args->channels);
     if (kernel == NULL)
         return cudaErrorInvalidValue;
-    return cudaLaunchKernel(kernel, dim3((unsigned)args->walk.tiles), dim3(THREADS), parameters, 0,
-                            stream);
+    return launch(kernel, dim3((unsigned)args->walk.tiles), THREADS, args, 0, stream);
 }
