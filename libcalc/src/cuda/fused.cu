@@ -494,7 +494,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int BLOCKS = most_blocks(WAY == CALLS                                               ? 3
+constexpr int BLOCKS = most_blocks(WAY == CALLS || WAY == FLAT_LONG                           ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
                                    : WAY == NARROW                                            ? 4
