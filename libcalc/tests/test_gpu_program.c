@@ -531,7 +531,7 @@ static void test_reductions(rng *r)
         whole.ndim = (int)rng_below(r, 4);
         for (int d = 0; d < whole.ndim; d++) {
             whole.shape[d] = sizes[rng_below(r, 11)];
-            if (count * whole.shape[d] > (test_quick ? 3000 : 40000))
+            if (count * whole.shape[d] > (test_quick ? 3000 : s.inputs > 8 ? 10000 : 40000))
                 whole.shape[d] = 1 + rng_below(r, 3);
             if (rng_once_in(r, 60) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))
                 whole.shape[d] = 0;
