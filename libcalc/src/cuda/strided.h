@@ -9,8 +9,8 @@
  * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
  *   an input is read along its own dimension, and transposed in shared memory.  A group is a vector
  *   if the rows of the output are aligned, else scattered.
- * - channels: a copy between images of 2 to 4 channels, which are adjacent, and planes.  A thread
- * copies a vector of pixels of all channels.
+ * - channels: a copy between images of 2 to 4 channels, which are adjacent, and planes, of small
+ *   elements.  A thread copies a vector of pixels of all channels.
  * - scattered: everything else, including rows of large elements with unaligned vectors.  The
  *   elements of all groups lie at equal distances.
  *
