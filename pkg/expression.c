@@ -186,7 +186,7 @@ static void program_dealloc(PyObject *object)
 
 /* ---- Calls of a program -------------------------------------------------------------------- */
 
-/* The shapes of more arrays are on the heap: for all of them, 33 KB, many threads lack the stack. */
+/* The shapes of more arrays are on the heap: 33 KB, for all of them, are too much for a stack. */
 #define FEW_INPUTS 4
 
 static void free_dims(int64_t **dims) { PyMem_Free(*dims); }
