@@ -472,14 +472,13 @@ LANES(arctan, 0)
  * arcsines are s + s z p(z), where z is s^2 or a fourth of it.  The error of the fit is 2^-39.9.
  */
 typedef struct t_lanes_arcsine {
-    __m512d s, sz, p;
+    __m512d angle;
     __mmask8 is_above;
 } t_lanes_arcsine;
 static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
 {
-    const __m512d size = _mm512_abs_pd(x), one = all_f64(1);
+    const __m512d size = _mm512_abs_pd(x), rest = all_f64(1) - size;
     const __mmask8 is_above = _mm512_cmp_pd_mask(size, all_f64(0.5), _CMP_GT_OQ);
-    const __m512d rest = one - size;
     const __m512d z = _mm512_mask_mul_pd(size * size, is_above, rest, all_f64(0.5));
     const __m512d s = _mm512_mask_sqrt_pd(size, is_above, rest + rest);
     __m512d p = fma_with(z, all_f64(0x1.0d7de72801388p-5), 0x1.053ef29ad67d8p-9);
@@ -489,24 +488,22 @@ static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
     p = fma_with(z, p, 0x1.6db25d31fbe86p-5);
     p = fma_with(z, p, 0x1.33334085b36e2p-4);
     p = fma_with(z, p, 0x1.55555547e1602p-3);
-    const t_lanes_arcsine a = {s, s * z, p, is_above};
+    const t_lanes_arcsine a = {FMA_F64(s * z, p, s), is_above};
     return a;
 }
 static ALWAYS_INLINE __m512d arcsin_lanes_f64(__m512d x)
 {
     const t_lanes_arcsine a = arcsine_of_lanes(x);
-    const __m512d angle = FMA_F64(a.sz, a.p, a.s);
-    return signed_as(_mm512_mask_sub_pd(angle, a.is_above, all_f64(HALF_PI_HI), angle), x);
+    return signed_as(_mm512_mask_sub_pd(a.angle, a.is_above, all_f64(HALF_PI_HI), a.angle), x);
 }
 /* pi/2 - arcsin x for |x| <= 1/2; 2 arcsin(s/2) above, and pi minus it below. */
 static ALWAYS_INLINE __m512d arccos_lanes_f64(__m512d x)
 {
     const t_lanes_arcsine a = arcsine_of_lanes(x);
-    const __m512d angle = FMA_F64(a.sz, a.p, a.s);
     const __mmask8 is_minus = _mm512_movepi64_mask(bits_of_f64s(x));
     const __m512d right = _mm512_maskz_mov_pd((__mmask8)~a.is_above, all_f64(HALF_PI_HI));
     const __m512d base = _mm512_mask_mov_pd(right, a.is_above & is_minus, all_f64(2 * HALF_PI_HI));
-    return _mm512_mask_add_pd(base - angle, a.is_above ^ is_minus, base, angle);
+    return _mm512_mask_add_pd(base - a.angle, a.is_above ^ is_minus, base, a.angle);
 }
 /* |x| > 1 and NaNs are special. */
 LANES(arcsin, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
@@ -526,13 +523,6 @@ static const double lanes_eighths[16] = {
     0x1.4978fa3269ee1p-1,
     0x1.700a7c5784634p-1,
     0x1.921fb54442d18p-1,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
 };
 #define EIGHTHS_MAGIC 0x1.8p49
 static ALWAYS_INLINE __m512d arctan2_lanes_f64(__m512d y, __m512d x)
