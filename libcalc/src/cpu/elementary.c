@@ -27,8 +27,8 @@
 #define BLOCK_NBYTES 4096
 
 /*
- * out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input.  Returns 0
- * if no result raises a flag.
+ * out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input.  Returns
+ * 0 if no result raises a flag.
  */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 

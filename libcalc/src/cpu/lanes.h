@@ -141,7 +141,7 @@ static ALWAYS_INLINE __m512d power_and_rest(__m512i n, __m512d f)
 }
 /* At least -200, below which results of f32 are those of -200. */
 static ALWAYS_INLINE __m512d at_least(__m512d x) { return _mm512_max_pd(all_f64(-200), x); }
-/* Finds results that are infinite or may be subnormal, for x at least `large` or between the others. */
+/* Finds infinite results, of x from `large` on, and those that may be subnormal. */
 static ALWAYS_INLINE __mmask16 is_extreme(__m512 x, float large, float least, float normal)
 {
     const __mmask16 is_below = _mm512_cmp_ps_mask(x, all_f32(normal), _CMP_LT_OQ);
@@ -510,8 +510,8 @@ LANES(arcsin, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
 LANES(arccos, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
 
 /*
- * arctan2.  Of the quotient of the smaller and the larger one of |x| and |y|, a nearest eighth c, by
- * an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
+ * arctan2.  Of the quotient of the smaller and the larger one of |x| and |y|, a nearest eighth c,
+ * by an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
  */
 static const double lanes_eighths[16] = {
     0x0p0,
