@@ -483,8 +483,8 @@ static void run_fused_thread(thread *t)
         read_fused(t, MYLIB_FUSED_DIRECT + args->begun, type, NULL, x);
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
-        const int opcode =
-            MYLIB_FUSED_IS_QUICK(s->opcode) ? MYLIB_FUSED_QUICK_OP(s->opcode) : s->opcode;
+        const int is_quick = args->is_long && s->target == MYLIB_FUSED_IS_QUICK;
+        const int opcode = is_quick ? s->opcode / 4 : s->opcode;
         if (opcode == MYLIB_OPCODE_SET_MASK) {
             read_fused(t, s->operand[1], MYLIB_BOOL, x, mask);
             continue;
@@ -507,7 +507,7 @@ static void run_fused_thread(thread *t)
                                                         x, size, y, size);
             mylib_cpu()->convert(type, own, n, x, size, result, (ptrdiff_t)mylib_type_size(own));
         }
-        if (s->target != MYLIB_FUSED_ABSENT)
+        if (s->target != MYLIB_FUSED_ABSENT && !is_quick)
             memcpy(t->value[s->target - MYLIB_FUSED_REGISTER], x, sizeof x);
     }
     for (int i = 0; i < n; i++) {

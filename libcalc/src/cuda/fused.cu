@@ -268,12 +268,28 @@ __device__ __forceinline__ void read_by_call(const fused_args &args, int input,
     read_place<T, WAY>(place, x);
 }
 
+/* The asm keeps nvcc from hoisting the copy out of the branch. */
+template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
+{
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
+        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
+        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
+    }
+}
+
 /* Reads an operand into x and keeps `other`. */
 template <typename T, int WAY>
-__device__ __forceinline__ void read_operand(const fused_args &args, int operand,
-                                             const position<WAY> &at, uint4 *own, T (&x)[N<T, WAY>],
-                                             T (&other)[N<T, WAY>])
+__device__ __forceinline__ void
+read_operand(const fused_args &args, int operand, const position<WAY> &at,
+             const kept_inputs<T, WAY> &kept, uint4 *own, T (&x)[N<T, WAY>], T (&other)[N<T, WAY>])
 {
+    if constexpr (WAY == FLAT_LONG) {
+        if (operand == MYLIB_FUSED_KEPT)
+            return copy_words(kept.x[0], x);
+        if (operand == MYLIB_FUSED_KEPT + 1)
+            return copy_words(kept.x[1], x);
+    }
     if (operand < MYLIB_FUSED_REGISTER) {
         load_input<T>(args, operand - MYLIB_FUSED_DIRECT, at, x);
     } else if (operand < MYLIB_FUSED_CONSTANT) {
@@ -290,31 +306,6 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
     } else if constexpr (number_of<T>::value == MYLIB_F64) {
         read_words(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     }
-}
-
-/* The asm keeps nvcc from hoisting the copy out of the branch. */
-template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
-{
-#pragma unroll
-    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
-        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
-        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
-    }
-}
-
-/* Reads an operand of a statement into x and keeps `other`. */
-template <typename T, int WAY>
-__device__ __forceinline__ void read_any(const fused_args &args, int operand,
-                                         const position<WAY> &at, const kept_inputs<T, WAY> &kept,
-                                         uint4 *own, T (&x)[N<T, WAY>], T (&other)[N<T, WAY>])
-{
-    if constexpr (WAY == FLAT_LONG) {
-        if (operand == MYLIB_FUSED_KEPT)
-            return copy_words(kept.x[0], x);
-        if (operand == MYLIB_FUSED_KEPT + 1)
-            return copy_words(kept.x[1], x);
-    }
-    read_operand(args, operand, at, own, x, other);
 }
 
 /* Computes *x = opcode(*x, *y) for operations that are calls. */
@@ -395,32 +386,70 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* Runs a statement that is decoded in one step; returns false for others. */
+/* Computes x = OP(x, y) for the source of a quick statement. */
+template <int OP, typename T>
+__device__ __forceinline__ void run_quick_op(const fused_args &args, uint32_t statement,
+                                             const kept_inputs<T, FLAT_LONG> &kept,
+                                             T (&x)[N<T, FLAT_LONG>])
+{
+    if (statement & MYLIB_FUSED_QUICK_CONSTANT) {
+        const int constant = (anew(statement) >> 16 & 255) - MYLIB_FUSED_CONSTANT;
+        const T value = *(const T *)args.constant[constant];
+#pragma unroll
+        for (int i = 0; i < N<T, FLAT_LONG>; i++)
+            x[i] = meaning<OP, T>::apply(x[i], value);
+    } else if (statement & 1) {
+#pragma unroll
+        for (int i = 0; i < N<T, FLAT_LONG>; i++)
+            x[i] = meaning<OP, T>::apply(x[i], kept.x[1][i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N<T, FLAT_LONG>; i++)
+            x[i] = meaning<OP, T>::apply(x[i], kept.x[0][i]);
+    }
+}
+
+/* Runs a quick statement: a few branches on its bits wait less than a jump table. */
 template <typename T>
-__device__ __forceinline__ bool run_quick(const fused_args &args, uint32_t statement,
+__device__ __forceinline__ void run_quick(const fused_args &args, uint32_t statement,
                                           const kept_inputs<T, FLAT_LONG> &kept,
                                           T (&x)[N<T, FLAT_LONG>])
 {
-    T value;
-    switch (statement & 255) {
-#define QUICK(op, source, y)                                                                       \
-    case MYLIB_FUSED_QUICK(MYLIB_OP_##op, source):                                                 \
-        _Pragma("unroll") for (int i = 0; i < N<T, FLAT_LONG>; i++) x[i] =                         \
-            meaning<MYLIB_OP_##op, T>::apply(x[i], y);                                             \
-        return true;
-#define ROW(op)                                                                                    \
-    QUICK(op, 0, kept.x[0][i])                                                                     \
-    QUICK(op, 1, kept.x[1][i])                                                                     \
-    case MYLIB_FUSED_QUICK(MYLIB_OP_##op, MYLIB_FUSED_QUICK_CONSTANT):                             \
-        value = *(const T *)args.constant[(statement >> 16 & 255) - MYLIB_FUSED_CONSTANT];         \
-        _Pragma("unroll") for (int i = 0; i < N<T, FLAT_LONG>; i++) x[i] =                         \
-            meaning<MYLIB_OP_##op, T>::apply(x[i], value);                                         \
-        return true;
-        MYLIB_FUSED_QUICK_OPS(ROW)
-#undef ROW
-#undef QUICK
+    if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
+        run_quick_op<MYLIB_OP_multiply>(args, statement, kept, x);
+    else if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_subtract, 0))
+        run_quick_op<MYLIB_OP_subtract>(args, statement, kept, x);
+    else
+        run_quick_op<MYLIB_OP_add>(args, statement, kept, x);
+}
+
+/*
+ * Runs the quick statements from a byte of the arguments on; returns the next one that is none.  A
+ * statement is loaded before the one that precedes it runs: two take turns, so that nothing waits
+ * for a copy of it.
+ */
+template <typename T>
+__device__ __forceinline__ uint32_t run_quick_ones(const fused_args &args, int &at_byte,
+                                                   const kept_inputs<T, FLAT_LONG> &kept,
+                                                   T (&x)[N<T, FLAT_LONG>])
+{
+    const auto load = [&](int place) {
+        return (uint32_t)anew(*(const uint32_t *)((const char *)&args + place));
+    };
+    const auto is_quick = [](uint32_t bits) { return bits >> 24 == MYLIB_FUSED_IS_QUICK; };
+    uint32_t first = load(at_byte);
+#pragma unroll 1
+    while (is_quick(first)) {
+        const uint32_t second = load(at_byte + 4);
+        run_quick(args, first, kept, x);
+        at_byte += 4;
+        if (!is_quick(second))
+            return second;
+        first = load(at_byte + 4);
+        run_quick(args, second, kept, x);
+        at_byte += 4;
     }
-    return false;
+    return first;
 }
 
 /* Stores the results as elements of type R. */
@@ -465,23 +494,14 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int BLOCKS = most_blocks(WAY == CALLS                                               ? 3
+constexpr int BLOCKS = most_blocks(WAY == CALLS || WAY == FLAT_LONG                           ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
                                    : WAY == NARROW                                            ? 4
-                                   : WAY == FLAT_LONG                                         ? 4
                                    : WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
                                                                                               : 5);
 template <typename T, int WAY>
 constexpr int REDUCED_BLOCKS = most_blocks(WAY == CALLS || sizeof(T) == 8 ? 3 : 4);
-
-/* Returns a statement, by one load. */
-__device__ __forceinline__ uint32_t statement_at(const fused_args &args, int i)
-{
-    uint32_t bits;
-    memcpy(&bits, &args.statement[i], sizeof bits);
-    return bits;
-}
 
 /* Runs the statements for a thread's elements; returns false if an element is not easy. */
 template <int WHICH, typename T, int WAY>
@@ -490,25 +510,26 @@ __device__ __forceinline__ bool run_statements(const fused_args &args, const pos
                                                T (&x)[N<T, WAY>])
 {
     bool is_hard = false;
-    uint32_t bits, next = statement_at(args, 0);
+    uint32_t bits;
+    int at_byte = offsetof(fused_args, statement);
 #pragma unroll 1
-    for (int i = 0; i < args.statements; i++) {
+    for (int i = 0; WAY == FLAT_LONG || i < args.statements; i++) {
         if constexpr (WAY == FLAT_LONG) {
-            bits = next;
-            next = (uint32_t)anew(statement_at(args, i + 1)); /* it is loaded before it is needed */
-            if (run_quick(args, bits, kept, x))
-                continue;
+            bits = run_quick_ones(args, at_byte, kept, x);
+            if (bits == MYLIB_FUSED_END)
+                break;
+            at_byte += sizeof bits;
         } else {
-            bits = statement_at(args, i);
+            memcpy(&bits, &args.statement[i], sizeof bits); /* one load */
         }
         const int opcode = bits & 255, first = bits >> 8 & 255, second = bits >> 16 & 255;
         alignas(16) T y[N<T, WAY>];
         if (second == MYLIB_FUSED_FORWARDED)
             copy_words(x, y);
         else if (second != MYLIB_FUSED_ABSENT)
-            read_any(args, second, at, kept, own, y, x);
+            read_operand(args, second, at, kept, own, y, x);
         if (first != MYLIB_FUSED_FORWARDED)
-            read_any(args, first, at, kept, own, x, y);
+            read_operand(args, first, at, kept, own, x, y);
         if (opcode < MYLIB_OP_COUNT) {
             const bool is_done = step_in_line<WAY, WHICH>(opcode, x, y, is_hard);
             if constexpr (HAS_CALLS<WAY>) {

@@ -11,7 +11,10 @@
  * Each of MYLIB_FUSED_TYPES has a kernel for programs that compute in that type only, without a
  * switch over types: inputs and constants are converted as they are read, and a bool is a 0 or 1 of
  * the type.  A second kernel of each type has calls, for costly operations and conversions.  f32
- * and f64 have three more, with inlined functions.
+ * and f64 have three more, with inlined functions, and f32 has one with inlined conversions.
+ *
+ * In a long flat program the input that the first statement begins with and the two that are read
+ * most often are loaded at once, at the beginning, and kept in hardware registers.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu.
@@ -51,9 +54,10 @@ extern "C" {
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
-#define MYLIB_FUSED_LONG_GROUPS 2 /* flat, of programs of at least: */
+#define MYLIB_FUSED_LONG_GROUPS 4 /* flat, of programs of at least: */
 #define MYLIB_FUSED_LONG_STATEMENTS 6
-#define MYLIB_FUSED_KEPT_STATEMENTS 3              /* if it reads an input again */
+/* Or, if each may be quick and an input is read again: */
+#define MYLIB_FUSED_CHAIN_STATEMENTS 3
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* available on every GPU */
@@ -75,23 +79,20 @@ enum {
     MYLIB_FUSED_CONVERTED = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS, /* an input */
     MYLIB_FUSED_FORWARDED = 255, /* the result of the last statement */
     MYLIB_FUSED_ABSENT = 254,
-    MYLIB_FUSED_KEPT = 252, /* the inputs that long programs keep in hardware registers */
+    MYLIB_FUSED_KEPT = 252, /* a kept input */
 };
 #define MYLIB_FUSED_MAX_KEPT 2
 
 /*
- * In long programs, a statement that combines the last result with a kept input (source 0 or 1) or
- * with a constant (source 2), by one of these operations, and stores nothing, has an opcode of its
- * own: it is decoded in one step.
+ * In a long program, a statement is quick if it adds to the last result a kept input or a constant,
+ * or subtracts or multiplies by one, and stores nothing.  Its opcode and its target are these.
  */
-#define MYLIB_FUSED_QUICK_OPS(ROW)                                                                 \
-    ROW(add)                                                                                       \
-    ROW(subtract)                                                                                  \
-    ROW(multiply)
-#define MYLIB_FUSED_QUICK(op, source) (128 + 4 * (op) + (source))
-#define MYLIB_FUSED_QUICK_OP(opcode) (((opcode)-128) / 4)
-#define MYLIB_FUSED_IS_QUICK(opcode) ((opcode) >= 128 && (opcode) < MYLIB_OPCODE_TEST)
-#define MYLIB_FUSED_QUICK_CONSTANT 2
+#define MYLIB_FUSED_QUICK(op, source) (4 * (op) + (source))
+#define MYLIB_FUSED_QUICK_CONSTANT 2 /* the source; 0 or 1: the number of the kept input */
+#define MYLIB_FUSED_IS_QUICK 255
+#define MYLIB_FUSED_END 0xfefefefeu /* the bits of a statement after the last one */
+MYLIB_ASSERT(MYLIB_OP_add == 0 && MYLIB_OP_subtract == 1 && MYLIB_OP_multiply == 2,
+             "a bit of the opcode of a quick statement tells its operation");
 
 /* Inputs are converted as they are read; everything else is of the computed type. */
 typedef struct mylib_fused_statement {
@@ -137,7 +138,7 @@ typedef struct mylib_fused_args {
     int64_t part_stride;
     MYLIB_ALIGNAS(16)
     unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
-    mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS + 1]; /* the last one is unused */
+    mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS + 1]; /* and an end */
 } mylib_fused_args;
 
 /* Tells that the program fits a launch, or why it does not. */

@@ -260,20 +260,17 @@ __device__ __forceinline__ void read_every(const mylib_strided_args &args, const
         const int32_t left = args.columns - before;
         shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
         /* The last vector has elements of the group only if the shift is larger than the gap. */
-        const int last = shift[v] > GAP ? SPREAD : SPREAD - 1;
+        const bool has_last = shift[v] > GAP;
         /* These are enough, and their products do not overflow. */
         const int some_before = before < S::VECTOR ? before : S::VECTOR;
         const int some_left = left < 2 * S::VECTOR ? left : 2 * S::VECTOR;
         is_whole[v] = at.valid_of(v) == S::FULL && some_before * STEP >= (int)shift[v] &&
-                      some_left * STEP - GAP >= 16 * (last + 1) - (int)shift[v];
+                      some_left * STEP - GAP >= 16 * (SPREAD + has_last) - (int)shift[v];
 #pragma unroll
-        for (int i = 0; i <= SPREAD; i++)
+        for (int i = 0; i <= SPREAD; i++) {
             from[v][i] = make_uint4(0, 0, 0, 0);
-        if (is_whole[v]) {
-            const char *first = p[v] - shift[v];
-#pragma unroll
-            for (int i = 0; i <= SPREAD; i++)
-                from[v][i] = *(const uint4 *)(first + 16 * (i < SPREAD ? i : last));
+            if (is_whole[v] && (i < SPREAD || has_last))
+                from[v][i] = *(const uint4 *)(p[v] - shift[v] + 16 * i);
         }
     }
 #pragma unroll
