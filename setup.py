@@ -8,6 +8,8 @@ CMAKE_ARGS   Further arguments for CMake.
 """
 
 import ctypes
+import gzip
+import io
 import json
 import os
 import re
@@ -357,6 +359,15 @@ def in_order_of_likeness(files: list[Path]) -> list[Path]:
     return order
 
 
+def compress(content: bytes) -> bytes:
+    """Makes a gzip file, 4 % smaller if zopfli is installed."""
+    try:
+        from zopfli import gzip as zopfli
+    except ImportError:
+        return gzip.compress(content, mtime=0)
+    return zopfli.compress(content)
+
+
 class SDist(sdist):
     """Leaves out what takes room and says nothing.
 
@@ -373,10 +384,11 @@ class SDist(sdist):
         path = Path(f"{base_name}.tar.gz")
         path.parent.mkdir(parents=True, exist_ok=True)
         files = [file for file in Path(kwargs["base_dir"]).rglob("*") if file.is_file()]
-        files = in_order_of_likeness(files)
-        with tarfile.open(path, "w:gz") as archive:
-            for file in files:
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            for file in in_order_of_likeness(files):
                 archive.add(file, filter=without_owner_and_time)
+        path.write_bytes(compress(content.getvalue()))
         return str(path)
 
 

@@ -364,6 +364,9 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     is_power = operation.__name__ == "power" and "out" in keywords
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
         return True
+    # NumPy's buffers convert elements that are not selected, too, and warn of them.
+    if "where" in keywords and "dtype" in keywords:
+        return True
     # NumPy's buffers must not convert floats to integers; see _convert.py.
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
     if (

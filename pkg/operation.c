@@ -486,6 +486,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     is_general |= mask != NULL && out != NULL &&
                   (may_overwrite(out, mask) || (others == 1 && is_long(mask, out, args, nargs)));
+    is_general |= mask != NULL && has_dtype; /* NumPy would warn of unselected elements */
     /* NumPy checks the casting of predicates; it must not convert floats to integers. */
     is_general |= has_casting &&
                   (self->gives_bool || has_dtype ||

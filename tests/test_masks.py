@@ -128,6 +128,19 @@ def test_only_selected_elements_warn(name: str, n: int) -> None:
         getattr(pcd, name)(*args, out=out, where=few)
 
 
+@pytest.mark.parametrize("n", [20, 3000])
+def test_only_selected_elements_warn_when_dtype_converts_them(n: int) -> None:
+    x, out, mask = np.ones(n), np.full(n, -7, "f4"), np.ones(n, np.bool_)
+    x[7] = 1e300
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        pcd.add(x, 1, out=out, where=mask, dtype="f4")
+    mask[7], out[7] = False, -7
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pcd.add(x, 1, out=out, where=mask, dtype="f4")
+    assert out[7] == -7 and (out == 2).sum() == n - 1
+
+
 #: Calls that warn somewhere inside the package or NumPy.
 _WARNING: dict[str, Any] = {
     "a long mask": lambda x: pcd.divide(x, 0.0, out=np.zeros(4000), where=x > 9),

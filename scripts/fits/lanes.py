@@ -57,7 +57,7 @@ def bounds_of_rest() -> tuple[mp.mpf, mp.mpf]:
     return min(rests) * ABOVE, max(rests) * ABOVE
 
 
-def logarithm(base: int, n: int) -> Row:
+def logarithm(base: mp.mpf, n: int) -> Row:
     """log(1 + r) / r: the relative error."""
 
     def slope(r: mp.mpf) -> mp.mpf:
@@ -66,10 +66,16 @@ def logarithm(base: int, n: int) -> Row:
     return fit(slope, *bounds_of_rest(), range(n), lambda r: 1 / slope(r))
 
 
-def angles() -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
-    """c and arctan c for the half octaves from 3/32 to 12, and the largest t^2 = tan^2 of what is left.
+def half_odd_part(z: mp.mpf) -> mp.mpf:
+    """(2^f - 2^-f) / 4 f for z = f^2."""
+    f = mp.sqrt(z)
+    return mp.sinh(f * mp.log(2)) / f / 2
 
-    0 stands for what is below, 2^60 for what is above.
+
+def angles() -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
+    """c and arctan c for the half octaves from 3/32 to 12, and the largest t^2 that is left.
+
+    t is the tangent of an angle less arctan c.  c is 0 below, 2^60 above.
     """
     edges = [mp.mpf(3) / 32 * 2 ** (k // 2) * (mp.mpf(4) / 3 if k % 2 else 1) for k in range(15)]
     tangents = [
@@ -99,14 +105,10 @@ def main() -> None:
         "(2^f + 2^-f) / 4": fit(
             lambda z: mp.cosh(mp.sqrt(z) * mp.log(2)) / 2, LEAST, tenth**2, range(3)
         ),
-        "(2^f - 2^-f) / 4 f": fit(
-            lambda z: mp.sinh(mp.sqrt(z) * mp.log(2)) / mp.sqrt(z) / 2, LEAST**2, tenth**2, range(3), lambda z: 3
-        ),
+        "(2^f - 2^-f) / 4 f": fit(half_odd_part, LEAST**2, tenth**2, range(3)),
         "log2(1 + r) / r": logarithm(2, 6),
         "log10(1 + r) / r": logarithm(10, 6),
-        "log(1 + r) / r": fit(
-            lambda r: mp.log1p(r) / r, *bounds_of_rest(), range(6), lambda r: r / mp.log1p(r)
-        ),
+        "log(1 + r) / r": logarithm(mp.e, 6),
         "log2(1 + r) / r, for power": logarithm(2, 8),
         "(arctan t / t - 1) / z": odd(mp.atan, widest, 4),
         "(arctan t / t - 1) / z, |t| <= 1/16": odd(mp.atan, (tenth * 2 + estimate) ** 2, 3),
@@ -119,7 +121,8 @@ def main() -> None:
         "log2 c": [nearest(-mp.log(i, 2)) for i in inverses],
         "log10 c": [nearest(-mp.log10(i)) for i in inverses],
         "log c": [nearest(-mp.log(i)) for i in inverses],
-        "log10 2, 1 / ln 2, ln 2": [nearest(mp.log10(2)), nearest(1 / mp.log(2)), nearest(mp.log(2))],
+        "log10 2, ln 2": [nearest(mp.log10(2)), nearest(mp.log(2))],
+        "1 / ln 2 and 2 / ln 2": [nearest(1 / mp.log(2)), nearest(2 / mp.log(2))],
         "arctan k/8": [nearest(mp.atan(mp.mpf(k) / 8)) for k in range(9)],
         "tangents": tangents,
         "their angles": values,

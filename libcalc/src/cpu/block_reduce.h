@@ -137,18 +137,32 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
         C total = (C)TERM(s, 0);                                                                   \
         ptrdiff_t i = 1;                                                                           \
         (void)b;                                                                                   \
-        if (n >= SPAN) {                                                                           \
-            C part[SPAN];                                                                          \
-            for (ptrdiff_t k = 0; k < SPAN; k++)                                                   \
-                part[k] = TERM(s, k);                                                              \
-            NOT_UNROLLED for (i = SPAN; i + SPAN <= n; i += SPAN)                                  \
-            {                                                                                      \
+        if (n >= CHUNK) {                                                                          \
+            C last[CHUNK];                                                                         \
+            for (ptrdiff_t k = 0; k < CHUNK; k++)                                                  \
+                last[k] = (C)TERM(s, k);                                                           \
+            i = CHUNK;                                                                             \
+            if (n >= CHUNK + SPAN) {                                                               \
+                C part[SPAN];                                                                      \
                 for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
-                    part[k] = COMBINE(part[k], TERM(s, i + k));                                    \
+                    part[k] = (C)TERM(s, i + k);                                                   \
+                NOT_UNROLLED for (i += SPAN; i + SPAN <= n; i += SPAN)                             \
+                {                                                                                  \
+                    for (ptrdiff_t k = 0; k < SPAN; k++)                                           \
+                        part[k] = COMBINE(part[k], TERM(s, i + k));                                \
+                }                                                                                  \
+                for (ptrdiff_t l = 0; l < SPAN; l += CHUNK)                                        \
+                    for (ptrdiff_t k = 0; k < CHUNK; k++)                                          \
+                        last[k] = COMBINE(last[k], part[l + k]);                                   \
             }                                                                                      \
-            total = part[0];                                                                       \
-            for (ptrdiff_t k = 1; k < SPAN; k++)                                                   \
-                total = COMBINE(total, part[k]);                                                   \
+            NOT_UNROLLED for (; i + CHUNK <= n; i += CHUNK)                                        \
+            {                                                                                      \
+                for (ptrdiff_t k = 0; k < CHUNK; k++)                                              \
+                    last[k] = COMBINE(last[k], TERM(s, i + k));                                    \
+            }                                                                                      \
+            total = last[0];                                                                       \
+            for (ptrdiff_t k = 1; k < CHUNK; k++)                                                  \
+                total = COMBINE(total, last[k]);                                                   \
         }                                                                                          \
         for (; i < n; i++) {                                                                       \
             STAYS_SCALAR;                                                                          \

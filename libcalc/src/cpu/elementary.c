@@ -9,6 +9,8 @@
  * A function is a loop over whole groups of contiguous elements.  Everything else goes through
  * packed blocks: strided operands, single numbers, and the elements after the last whole group.
  *
+ * With AVX-512, lanes.h has loops of its own for functions of f32.
+ *
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
  */
@@ -25,8 +27,8 @@
 #define BLOCK_NBYTES 4096
 
 /*
- * out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input.  Returns 0
- * if no result raises a flag.
+ * out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input.  Returns
+ * 0 if no result raises a flag.
  */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
@@ -330,6 +332,9 @@ KERNEL(nextafter_own_f16)
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
 
+/* What is neither hard nor rare is finite or the NaN of a NaN, but of functions that overflow. */
+#define RAISES_MORE(op) (MYLIB_OP_##op == MYLIB_OP_power || MYLIB_OP_##op == MYLIB_OP_logaddexp)
+
 /*
  * Hard arguments are computed one by one after the rest, which is vector code.  One loop computes
  * the easy values and detects hard arguments, since the two may share their first steps.
@@ -352,7 +357,7 @@ KERNEL(nextafter_own_f16)
     {                                                                                              \
         const ptrdiff_t n = groups * AT_ONCE;                                                      \
         if (!op##_easy_loop_##s(n, out, a, b))                                                     \
-            return 1;                                                                              \
+            return RAISES_MORE(op);                                                                \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             STAYS_SCALAR;                                                                          \
             if (op##_is_hard_##s arguments)                                                        \
@@ -411,13 +416,16 @@ MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
     {                                                                                              \
         double hi[CHUNK], lo[CHUNK];                                                               \
         ptrdiff_t n = groups * AT_ONCE, size = sizeof(t_##s);                                      \
+        int may_warn = type_##s == type_f32; /* infinite results of f64 are rare */                \
         for (ptrdiff_t m; n > 0; n -= m, out += m * size, a += m * size, b += m * size) {          \
             m = n < CHUNK ? n : CHUNK;                                                             \
             op##_first_loop_##s(m, hi, lo, a);                                                     \
-            if (op##_second_loop_##s(m, out, a, b, hi, lo))                                        \
-                op##_rare_loop_##s(m, out, a, b);                                                  \
+            if (!op##_second_loop_##s(m, out, a, b, hi, lo))                                       \
+                continue;                                                                          \
+            op##_rare_loop_##s(m, out, a, b);                                                      \
+            may_warn = 1;                                                                          \
         }                                                                                          \
-        return 1;                                                                                  \
+        return may_warn;                                                                           \
     }
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
 MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
@@ -473,8 +481,6 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
         }                                                                                          \
         return 1;                                                                                  \
     }
-/* What is not rare is finite or the NaN of a NaN, but for functions that may overflow. */
-#define RAISES_MORE(op) (MYLIB_OP_##op == MYLIB_OP_power || MYLIB_OP_##op == MYLIB_OP_logaddexp)
 #define QUICK(op)                                                                                  \
     QUICK_LOOP(op, f32, t_quick, AT_ONCE_F32, op##_loop_f32, op##_quick_f32(ELEMENT(f32, a)))
 #define ORDINARY(op)                                                                               \

@@ -130,27 +130,31 @@ static ALWAYS_INLINE __m512d power_of_sixteenths(__m512i n)
     return f64s_of_bits(
         _mm512_add_epi64(bits_of_f64s(entries(lanes_powers, n)), _mm512_slli_epi64(n, 48)));
 }
-/* 2^x; the error of the fit is 2^-38.5. */
-static ALWAYS_INLINE __m512d exp2_lanes_f64(__m512d x)
+/* 2^(n/16) 2^f, |f| <= 1/32; the error of the fit is 2^-38.5. */
+static ALWAYS_INLINE __m512d power_and_rest(__m512i n, __m512d f)
 {
-    const __m512d m = x + all_f64(SIXTEENTHS_MAGIC), f = x - (m - all_f64(SIXTEENTHS_MAGIC));
     __m512d p = fma_with(f, all_f64(0x1.3b2c7b3cda8efp-7), 0x1.c6b3f6f61d8c7p-5);
     p = fma_with(f, p, 0x1.ebfbdff5f706bp-3);
     p = fma_with(f, p, 0x1.62e42fec3ad55p-1);
-    const __m512d power = power_of_sixteenths(bits_of_f64s(m));
+    const __m512d power = power_of_sixteenths(n);
     return FMA_F64(power, f * p, power);
 }
-/* Infinite and subnormal results are rare. */
-LANES(exp2, is_beyond_limit(x, 125))
-
-/* 2^f - 1, |f| <= 1/32; the relative error of the fit is 2^-41.1. */
-static ALWAYS_INLINE __m512d exp2m1_rest(__m512d f)
+/* At least -200, below which results of f32 are those of -200. */
+static ALWAYS_INLINE __m512d at_least(__m512d x) { return _mm512_max_pd(all_f64(-200), x); }
+/* Finds infinite results, of x from `large` on, and those that may be subnormal. */
+static ALWAYS_INLINE __mmask16 is_extreme(__m512 x, float large, float least, float normal)
 {
-    __m512d p = fma_with(f, all_f64(0x1.5d87d4406b5ebp-10), 0x1.3b2c4ac4f11d7p-7);
-    p = fma_with(f, p, 0x1.c6b08d726d5f3p-5);
-    p = fma_with(f, p, 0x1.ebfbdff69896p-3);
-    return f * fma_with(f, p, 0x1.62e42fefa39dbp-1);
+    const __mmask16 is_below = _mm512_cmp_ps_mask(x, all_f32(normal), _CMP_LT_OQ);
+    return _mm512_mask_cmp_ps_mask(is_below, x, all_f32(least), _CMP_GT_OQ) |
+           _mm512_cmp_ps_mask(x, all_f32(large), _CMP_NLT_UQ);
 }
+static ALWAYS_INLINE __m512d exp2_lanes_f64(__m512d x)
+{
+    const __m512d within = at_least(x), m = within + all_f64(SIXTEENTHS_MAGIC);
+    return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
+}
+LANES(exp2, is_extreme(x, 127, -151, -125))
+
 /* 2^(n/16) 2^f = 2^(x scale), n as the last bits of a double; scale is 1 / ln 2 or a multiple. */
 typedef struct t_sixteenths {
     __m512i n;
@@ -163,6 +167,21 @@ static ALWAYS_INLINE t_sixteenths sixteenths_of(__m512d x, double scale)
                             _mm512_fmsub_pd(x, all_f64(scale), m - all_f64(SIXTEENTHS_MAGIC))};
     return q;
 }
+static ALWAYS_INLINE __m512d exp_lanes_f64(__m512d x)
+{
+    const t_sixteenths q = sixteenths_of(at_least(x), 0x1.71547652b82fep0);
+    return power_and_rest(q.n, q.f);
+}
+LANES(exp, is_extreme(x, 88, -105, -87))
+
+/* 2^f - 1, |f| <= 1/32; the relative error of the fit is 2^-41.1. */
+static ALWAYS_INLINE __m512d exp2m1_rest(__m512d f)
+{
+    __m512d p = fma_with(f, all_f64(0x1.5d87d4406b5ebp-10), 0x1.3b2c4ac4f11d7p-7);
+    p = fma_with(f, p, 0x1.c6b08d726d5f3p-5);
+    p = fma_with(f, p, 0x1.ebfbdff69896p-3);
+    return f * fma_with(f, p, 0x1.62e42fefa39dbp-1);
+}
 static ALWAYS_INLINE __m512d expm1_of(t_sixteenths q)
 {
     const __m512d power = power_of_sixteenths(q.n);
@@ -171,11 +190,10 @@ static ALWAYS_INLINE __m512d expm1_of(t_sixteenths q)
 static ALWAYS_INLINE __m512d expm1_lanes_f64(__m512d x)
 {
     /* The sign is for -0. */
-    return signed_as(expm1_of(sixteenths_of(x, 0x1.71547652b82fep0)), x);
+    return signed_as(expm1_of(sixteenths_of(at_least(x), 0x1.71547652b82fep0)), x);
 }
-/* Infinite results are rare, and arguments far below those of -1. */
-LANES(expm1, _mm512_cmp_ps_mask(x, all_f32(88), _CMP_NLE_UQ) |
-                 _mm512_cmp_ps_mask(x, all_f32(-600), _CMP_LE_OQ))
+/* Infinite results are rare. */
+LANES(expm1, _mm512_cmp_ps_mask(x, all_f32(88), _CMP_NLE_UQ))
 /* t / (t + 2), where t = e^(2 |x|) - 1. */
 static ALWAYS_INLINE __m512d tanh_lanes_f64(__m512d x)
 {
@@ -259,6 +277,12 @@ static const double lanes_log2[16] = {
     0x1.663f6fac91318p-4,  0x1.5c01a39fbd68bp-3,  0x1.fbc16b902680dp-3,  0x1.49a784bcd1b8ap-2,
     0x1.91bba891f170ap-2,  0x1.d6753e032ea0ep-2,  0x1.0c10500d63aa7p-1,  0x1.2b803473f7ad2p-1,
 };
+static const double lanes_log[16] = {
+    -0x1.f991c6cb3b37ap-3, -0x1.a93ed3c8ad9e5p-3, -0x1.5bf406b543dbp-3, -0x1.1178e8227e47ap-3,
+    -0x1.9335e5d594988p-4, -0x1.08598b59e3a06p-4, -0x1.0415d89e7444p-5, 0x0p0,
+    0x1.f0a30c01162a8p-5,  0x1.e27076e2af2eap-4,  0x1.5ff3070a793d6p-3, 0x1.c8ff7c79a9a2p-3,
+    0x1.1675cababa60fp-2,  0x1.4618bc21c5ec2p-2,  0x1.739d7f6bbd007p-2, 0x1.9f323ecbf984dp-2,
+};
 static const double lanes_log10[16] = {
     -0x1.b721cd17157e3p-4, -0x1.715d0ce367afdp-4, -0x1.2e3a740b7800dp-4, -0x1.db11ed766abf1p-5,
     -0x1.5e3966b7e9294p-5, -0x1.cb38fccd8bfdap-6, -0x1.c3d0837784c3ap-7, 0x0p0,
@@ -291,6 +315,28 @@ static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
     p = fma_with(s.r, p, 0x1.71547652bd9aap0);
     return FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
+static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
+{
+    const __m512d base = FMA_F64(s.k, all_f64(0x1.62e42fefa39efp-1), entries(lanes_log, s.index));
+    __m512d p = fma_with(r, all_f64(-0x1.541b8a00ee56cp-3), 0x1.99fff69d2764fp-3);
+    p = fma_with(r, p, -0x1.00002ad178f48p-2);
+    p = fma_with(r, p, 0x1.555550d7824a9p-2);
+    p = fma_with(r, p, -0x1.fffffffe0aa16p-2);
+    p = fma_with(r, p, 0x1.0000000003c13p0);
+    return FMA_F64(r, p, base);
+}
+static ALWAYS_INLINE __m512d log_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(x);
+    return log_of_rest(s, s.r);
+}
+/* For the sixteenth of 1, x itself is r, of which 1 + x may lose bits. */
+static ALWAYS_INLINE __m512d log1p_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(all_f64(1) + x);
+    const __mmask8 is_near = _mm512_cmp_pd_mask(_mm512_abs_pd(x), all_f64(0x1p-6), _CMP_LT_OQ);
+    return signed_as(log_of_rest(s, _mm512_mask_mov_pd(s.r, is_near, x)), x);
+}
 static ALWAYS_INLINE __m512d log10_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(x);
@@ -304,6 +350,10 @@ static ALWAYS_INLINE __m512d log10_lanes_f64(__m512d x)
 }
 /* All but positive, normal and finite numbers are special. */
 #define ANY_CLASS 0xff
+#define INFINITE_CLASS 0x99 /* and NaNs */
+LANES(log, _mm512_fpclass_ps_mask(x, ANY_CLASS))
+LANES(log1p,
+      _mm512_fpclass_ps_mask(x, INFINITE_CLASS) | _mm512_cmp_ps_mask(x, all_f32(-1), _CMP_NGT_UQ))
 LANES(log2, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 LANES(log10, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 
@@ -325,11 +375,17 @@ static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
     p = fma_with(s.r, p, 0x1.71547652b82fap0);
     return y * FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
-/* Finds products of which the power may be subnormal or infinite, and NaNs. */
-static ALWAYS_INLINE __mmask8 is_far_product(__m512d product)
+/* From +-200 on, where the power is 0 or infinite, that of 200. */
+static ALWAYS_INLINE __m512d power_of_product(__m512d product)
 {
-    return _mm512_cmp_pd_mask(_mm512_abs_pd(product), all_f64(125), _CMP_NLT_UQ);
+    const __m512d within = _mm512_min_pd(all_f64(200), at_least(product));
+    const __m512d m = within + all_f64(SIXTEENTHS_MAGIC);
+    return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
 }
+/* Compares the sizes of 16 products. */
+#define COMPARE_SIZES(product, predicate, limit)                                                   \
+    _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate),       \
+                    _mm512_cmp_pd_mask(_mm512_abs_pd(product.a), all_f64(limit), predicate))
 /* The bits of the signs of x^y; *is_undefined_ret has negative x where y is not whole. */
 static ALWAYS_INLINE __m512i power_signs(__m512 x, __m512 y, __mmask16 *is_undefined_ret)
 {
@@ -342,16 +398,24 @@ static ALWAYS_INLINE __m512i power_signs(__m512 x, __m512 y, __mmask16 *is_undef
         _mm512_and_si512(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(sum), 31)),
         _mm512_set1_epi32((int)0x80000000));
 }
-/* Zeros, infinities, subnormal numbers and NaNs. */
-#define NOT_NORMAL_CLASS 0xbf
+#define ZERO_CLASS 0x06
+#define NEITHER_CLASS 0xb9 /* infinities, subnormal numbers and NaNs */
+/*
+ * Powers that may be subnormal are rare, or that may or may not be infinite.  The logarithm of 0 is
+ * below -1000 here; so powers of 0 are 0 or infinite, or rare.
+ */
 static ALWAYS_INLINE t_lanes power_lanes(__m512 x, t_f64_pair wide_x, __m512 y, t_f64_pair wide_y)
 {
-    const __m512d a = power_product(wide_x.a, wide_y.a), b = power_product(wide_x.b, wide_y.b);
-    const t_f64_pair z = {exp2_lanes_f64(a), exp2_lanes_f64(b)};
+    const t_f64_pair product = {power_product(wide_x.a, wide_y.a),
+                                power_product(wide_x.b, wide_y.b)};
+    const t_f64_pair z = {power_of_product(product.a), power_of_product(product.b)};
+    /* NaNs are both. */
+    const __mmask16 is_far = COMPARE_SIZES(product, _CMP_NLT_UQ, 125);
+    const __mmask16 is_finite = COMPARE_SIZES(product, _CMP_NGE_UQ, 151);
     __mmask16 is_special;
     const __m512i signs = power_signs(x, y, &is_special);
-    is_special |= _mm512_fpclass_ps_mask(x, NOT_NORMAL_CLASS);
-    is_special |= is_far_product(a) | is_far_product(b);
+    is_special |= _mm512_fpclass_ps_mask(x, NEITHER_CLASS);
+    is_special |= is_finite & (_mm512_fpclass_ps_mask(x, ZERO_CLASS) | is_far);
     t_lanes lanes = narrow_lanes(z, is_special);
     lanes.a = _mm256_or_ps(lanes.a, _mm256_castsi256_ps(_mm512_castsi512_si256(signs)));
     lanes.b = _mm256_or_ps(lanes.b, _mm256_castsi256_ps(_mm512_extracti32x8_epi32(signs, 1)));
@@ -408,14 +472,13 @@ LANES(arctan, 0)
  * arcsines are s + s z p(z), where z is s^2 or a fourth of it.  The error of the fit is 2^-39.9.
  */
 typedef struct t_lanes_arcsine {
-    __m512d s, sz, p;
+    __m512d angle;
     __mmask8 is_above;
 } t_lanes_arcsine;
 static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
 {
-    const __m512d size = _mm512_abs_pd(x), one = all_f64(1);
+    const __m512d size = _mm512_abs_pd(x), rest = all_f64(1) - size;
     const __mmask8 is_above = _mm512_cmp_pd_mask(size, all_f64(0.5), _CMP_GT_OQ);
-    const __m512d rest = one - size;
     const __m512d z = _mm512_mask_mul_pd(size * size, is_above, rest, all_f64(0.5));
     const __m512d s = _mm512_mask_sqrt_pd(size, is_above, rest + rest);
     __m512d p = fma_with(z, all_f64(0x1.0d7de72801388p-5), 0x1.053ef29ad67d8p-9);
@@ -425,32 +488,30 @@ static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
     p = fma_with(z, p, 0x1.6db25d31fbe86p-5);
     p = fma_with(z, p, 0x1.33334085b36e2p-4);
     p = fma_with(z, p, 0x1.55555547e1602p-3);
-    const t_lanes_arcsine a = {s, s * z, p, is_above};
+    const t_lanes_arcsine a = {FMA_F64(s * z, p, s), is_above};
     return a;
 }
 static ALWAYS_INLINE __m512d arcsin_lanes_f64(__m512d x)
 {
     const t_lanes_arcsine a = arcsine_of_lanes(x);
-    const __m512d angle = FMA_F64(a.sz, a.p, a.s);
-    return signed_as(_mm512_mask_sub_pd(angle, a.is_above, all_f64(HALF_PI_HI), angle), x);
+    return signed_as(_mm512_mask_sub_pd(a.angle, a.is_above, all_f64(HALF_PI_HI), a.angle), x);
 }
 /* pi/2 - arcsin x for |x| <= 1/2; 2 arcsin(s/2) above, and pi minus it below. */
 static ALWAYS_INLINE __m512d arccos_lanes_f64(__m512d x)
 {
     const t_lanes_arcsine a = arcsine_of_lanes(x);
-    const __m512d angle = FMA_F64(a.sz, a.p, a.s);
     const __mmask8 is_minus = _mm512_movepi64_mask(bits_of_f64s(x));
     const __m512d right = _mm512_maskz_mov_pd((__mmask8)~a.is_above, all_f64(HALF_PI_HI));
     const __m512d base = _mm512_mask_mov_pd(right, a.is_above & is_minus, all_f64(2 * HALF_PI_HI));
-    return _mm512_mask_add_pd(base - angle, a.is_above ^ is_minus, base, angle);
+    return _mm512_mask_add_pd(base - a.angle, a.is_above ^ is_minus, base, a.angle);
 }
 /* |x| > 1 and NaNs are special. */
 LANES(arcsin, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
 LANES(arccos, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
 
 /*
- * arctan2.  Of the quotient of the smaller and the larger one of |x| and |y|, a nearest eighth c, by
- * an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
+ * arctan2.  Of the quotient of the smaller and the larger one of |x| and |y|, a nearest eighth c,
+ * by an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
  */
 static const double lanes_eighths[16] = {
     0x0p0,
@@ -462,13 +523,6 @@ static const double lanes_eighths[16] = {
     0x1.4978fa3269ee1p-1,
     0x1.700a7c5784634p-1,
     0x1.921fb54442d18p-1,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
 };
 #define EIGHTHS_MAGIC 0x1.8p49
 static ALWAYS_INLINE __m512d arctan2_lanes_f64(__m512d y, __m512d x)
@@ -488,7 +542,7 @@ static ALWAYS_INLINE __m512d arctan2_lanes_f64(__m512d y, __m512d x)
     const __m512d base = _mm512_mask_mov_pd(flat, is_steep, all_f64(HALF_PI_HI));
     return signed_as(_mm512_mask_sub_pd(base + angle, is_steep ^ is_left, base, angle), y);
 }
-/* NaNs, infinities, 0 / 0, and quotients that are 0 or may be subnormal are special. */
+/* NaNs, infinities, 0 / 0, and quotients that may be subnormal are special. */
 static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x, t_f64_pair wide_x)
 {
     const t_f64_pair angles = {arctan2_lanes_f64(wide_y.a, wide_x.a),
@@ -496,11 +550,14 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
     const __m512i size_x = _mm512_castps_si512(_mm512_abs_ps(x));
     const __m512i size_y = _mm512_castps_si512(_mm512_abs_ps(y));
     const __m512i larger = _mm512_max_epu32(size_x, size_y);
-    const __m512i ratio = _mm512_sub_epi32(larger, _mm512_min_epu32(size_x, size_y));
+    const __m512i smaller = _mm512_min_epu32(size_x, size_y);
+    const __m512i ratio = _mm512_sub_epi32(larger, smaller);
     const __m512i one = _mm512_set1_epi32(1);
-    return narrow_lanes(angles, _mm512_cmpge_epu32_mask(ratio, _mm512_set1_epi32(100 << 23)) |
-                                    _mm512_cmpge_epu32_mask(_mm512_sub_epi32(larger, one),
-                                                            _mm512_set1_epi32(0x7f7fffff)));
+    return narrow_lanes(
+        angles,
+        _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(smaller, smaller), ratio,
+                                     _mm512_set1_epi32(100 << 23)) |
+            _mm512_cmpge_epu32_mask(_mm512_sub_epi32(larger, one), _mm512_set1_epi32(0x7f7fffff)));
 }
 
 #undef LANES
@@ -529,7 +586,9 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
         return is_any_rare;                                                                        \
     }
 #define MYLIB_LANES(X)                                                                             \
-    X(exp2) X(expm1) X(log2) X(log10) X(sinh) X(cosh) X(tanh) X(arcsin) X(arccos) X(arctan)
+    X(exp)                                                                                         \
+    X(exp2)                                                                                        \
+    X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh) X(arcsin) X(arccos) X(arctan)
 /* Those of two arguments, and the loop for any elements. */
 #define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)
 

@@ -230,8 +230,9 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
 /* ---- Truths -------------------------------------------------------------------------------- */
 
 /*
- * Seeks or counts the true elements of all columns in blocks [begin, end), in `room`.  Returns false
- * if they are not rows of elements one stride apart.
+ * Seeks or counts the true elements of all columns in blocks [begin, end), in `room`.  Returns
+ * false if they are not rows of elements one stride apart, or are narrow, for which the other way
+ * is faster.
  */
 static int reduce_truths(const strip *s, int64_t begin, int64_t end)
 {
@@ -239,7 +240,7 @@ static int reduce_truths(const strip *s, int64_t begin, int64_t end)
     const mylib_layout *l = r->layout;
     const int inner = l->ndim - 1;
     int64_t *totals = (int64_t *)(void *)s->room;
-    if (!r->has_truths || inner != r->kept_ndim)
+    if (!r->has_truths || r->is_narrow || inner != r->kept_ndim)
         return 0;
     const int64_t t = begin * MYLIB_BLOCK_TERMS, row_stride = l->strides[1][inner];
     const int64_t rows = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t;
