@@ -289,6 +289,51 @@ static void test_limits(void)
     check_fit("2^40 tiles", chain_of(MYLIB_F16, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
 }
 
+/* Long programs of vectors: which inputs are kept, and which statements are quick. */
+static void test_long(void)
+{
+    static mylib_fused_args args;
+    static const struct {
+        int inputs, statements, is_long, begun, kept[MYLIB_FUSED_MAX_KEPT], quick;
+    } cases[] = {
+        {2, 2, 0, 0, {0, 0}, 0}, {3, 2, 0, 0, {0, 0}, 0},
+        {2, 3, 1, 0, {0, 1}, 3}, {3, 3, 1, 0, {0, MYLIB_FUSED_ABSENT}, 1},
+        {4, 3, 0, 0, {0, 0}, 0}, {9, 8, 1, 0, {MYLIB_FUSED_ABSENT, MYLIB_FUSED_ABSENT}, 0},
+        {3, 7, 1, 0, {0, 1}, 5}, {3, MYLIB_FUSED_MAX_STATEMENTS, 1, 0, {0, 1}, 128},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const mylib_layout l = layout_of(1 + cases[i].inputs, 8, 1, (const int64_t[]){5000});
+        const mylib_program p = chain_of(MYLIB_F64, cases[i].inputs, cases[i].statements);
+        int quick = 0;
+        test_set_case("%d statements of %d inputs", cases[i].statements, cases[i].inputs);
+        CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS, "it does not fit");
+        CHECK(args.is_long == cases[i].is_long, "long: %d", (int)args.is_long);
+        if (!args.is_long)
+            continue;
+        for (int k = 0; k < args.statements; k++)
+            quick += args.statement[k].target == MYLIB_FUSED_IS_QUICK;
+        uint32_t end;
+        memcpy(&end, &args.statement[args.statements], sizeof end);
+        CHECK(end == MYLIB_FUSED_END, "no end");
+        CHECK(args.begun == cases[i].begun, "begins with input %d", args.begun);
+        CHECK(args.kept[0] == cases[i].kept[0] && args.kept[1] == cases[i].kept[1], "kept: %d, %d",
+              args.kept[0], args.kept[1]);
+        CHECK(quick == cases[i].quick, "%d quick statements", quick);
+    }
+    const mylib_layout l = layout_of(3, 8, 1, (const int64_t[]){5000});
+    mylib_program p = chain_of(MYLIB_F64, 2, 3);
+    test_set_case("a short program that is no chain");
+    statement[1].opcode = MYLIB_OP_less;
+    CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS && !args.is_long, "long");
+    test_set_case("a product of an input with itself");
+    p = chain_of(MYLIB_F64, 1, 1);
+    statement[0].opcode = MYLIB_OP_multiply;
+    CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS &&
+              args.statement[0].opcode == MYLIB_OP_square &&
+              args.statement[0].operand[1] == MYLIB_FUSED_ABSENT,
+          "it is read twice");
+}
+
 /* ---- Which element is whose ---------------------------------------------------------------- */
 
 /*
@@ -433,6 +478,7 @@ int main(void)
 {
     test_begin("fused");
     test_limits();
+    test_long();
     test_reductions();
     test_places();
     return test_end();
