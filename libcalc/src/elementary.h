@@ -49,10 +49,9 @@
     X(tan, f32)
 /* Functions of two arguments with hard ones. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
-    X(arctan2, f64)                                                                                \
-    X(logaddexp, f64)
+    X(arctan2, f64)
 #define MYLIB_HARD_BINARY_ON_CPU(X)                                                                \
-    X(logaddexp, f32)                                                                              \
+    X(logaddexp, f32) X(logaddexp, f64)                                                            \
     X(arctan2, f32)
 /* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
@@ -70,6 +69,11 @@
 /* Functions of f64 with a quick way on the CPU, op_ordinary_f64(x). */
 #define MYLIB_ORDINARY(X)                                                                          \
     X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
+/* On a GPU, of one argument and of two. */
+#define MYLIB_ORDINARY_ON_GPU(X)                                                                   \
+    X(log1p)
+#define MYLIB_ORDINARY_BINARY_ON_GPU(X)                                                            \
+    X(logaddexp)
 /* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \

@@ -75,13 +75,23 @@ template <int OP, typename T> struct by_hardness {
 #define QUICK_BINARY(op, way)                                                                      \
     BY_HARDNESS(op, f32, const t_quick quick = way(a, b);                                          \
                 is_hard |= quick.is_rare != 0, quick.value)
+#define ORDINARY(op)                                                                               \
+    BY_HARDNESS(op, f64, (void)b; const t_quick_f64 quick = op##_ordinary_f64(a);                  \
+                is_hard |= quick.is_rare >> 63 != 0, quick.value)
+#define ORDINARY_BINARY(op)                                                                        \
+    BY_HARDNESS(op, f64, const t_quick_f64 quick = op##_ordinary_f64(a, b);                        \
+                is_hard |= quick.is_rare >> 63 != 0, quick.value)
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY)
 MYLIB_QUICK_ON_GPU(QUICK)
+MYLIB_ORDINARY_ON_GPU(ORDINARY)
+MYLIB_ORDINARY_BINARY_ON_GPU(ORDINARY_BINARY)
 MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
 MYLIB_MENDED(MENDED)
 #undef MENDED
+#undef ORDINARY_BINARY
+#undef ORDINARY
 #undef QUICK_BINARY
 #undef QUICK
 #undef IN_TWO_STEPS
