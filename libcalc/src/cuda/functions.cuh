@@ -108,11 +108,11 @@ template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 /*
  * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 elements of
  * small types.  Elementary functions take 32 bytes, which share the loads of constants; long ones
- * half as many.
+ * half as many, but power of f32.
  */
 template <int OP, typename T>
 constexpr int AT_ONCE = (sizeof(T) < 4 ? 4 : (is_elementary<OP> ? 32 : 16) / (int)sizeof(T)) /
-                        (is_long<OP> ? 2 : 1);
+                        (is_long<OP> && !(OP == MYLIB_OP_power && sizeof(T) == 4) ? 2 : 1);
 
 } // namespace
 
