@@ -71,7 +71,7 @@
     X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
 /* On a GPU, of one argument and of two. */
 #define MYLIB_ORDINARY_ON_GPU(X)                                                                   \
-    X(log1p)
+    X(log1p) X(arcsinh) X(arccosh) X(arctanh)
 #define MYLIB_ORDINARY_BINARY_ON_GPU(X)                                                            \
     X(logaddexp)
 /* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
