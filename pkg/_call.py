@@ -326,13 +326,24 @@ def _call_with_rules(
         return getattr(np, operation.__name__)(*inputs, **keywords)
 
 
+def _unless_shared(x: Any, out: Any) -> Any:
+    """Returns `x`, or a copy of an array that writing `out`, another array, could change.
+
+    NumPy's ufunc reads a mask too late, and where `out` overlaps an operand of another type it also
+    converts elements that the mask does not select.
+    """
+    is_shared = isinstance(x, np.ndarray) and x is not out and np.may_share_memory(x, out)
+    return np.array(x) if is_shared else x
+
+
 def _call_host(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
     out, where = keywords.get("out"), keywords.get("where")
-    if where is not None and np.may_share_memory(where, out):
-        keywords["where"] = np.array(where)  # read before anything is written
+    if where is not None and out is not None:
+        keywords["where"], *rest = (_unless_shared(x, out) for x in (where, *inputs))
+        inputs = tuple(rest)
     keywords = _check_predicate(operation, inputs, keywords)
     is_regular = keywords.keys() <= _KNOWN and (out is None or isinstance(out, np.ndarray))
     if "dtype" not in keywords and keywords.keys() <= _KNOWN:
@@ -352,6 +363,9 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     # exponent before it writes anything.
     is_power = operation.__name__ == "power" and "out" in keywords
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
+        return True
+    # NumPy's buffers convert elements that are not selected, too, and warn of them.
+    if "where" in keywords and "dtype" in keywords:
         return True
     # NumPy's buffers must not convert floats to integers; see _convert.py.
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
@@ -384,7 +398,14 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     operands = [x if type(x) in WEAK and len(inputs) > 1 else np.asarray(x) for x in inputs]
     out_dtype, dtype = None if out is None else out.dtype, keywords.get("dtype")
     kinds = [_kind(x) for x in operands]
-    dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
+    try:
+        dtypes = resolve(operation, kinds, out_dtype, dtype, casting, args=inputs)
+    except TypeError:
+        # NumPy converts ints before it checks how the result is cast: OverflowError comes first.
+        if all(type(x) in NUMBERS for x in inputs) and int in map(type, inputs):
+            for x, own in zip(inputs, resolve(operation, kinds, args=inputs), strict=False):
+                _number_as(x, own)
+        raise
     # A weak number is converted to the resolved type here, or raises NumPy's OverflowError.
     arrays = [
         _number_as(x, dtype)

@@ -136,13 +136,15 @@ def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: st
 
 
 def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> Any:
+    """Returns a new array; zeros and ones on the CPU are NumPy's, others are uninitialised."""
     if order not in ("C", "F"):
         raise ValueError(f'{name}(): order must be "C" or "F", not {order!r}')
     ordinal = _place(device)
     own = np.dtype(np.float64) if dtype is None else dtype_of(name, dtype)
     sizes = sizes_of(name, "shape", shape)
     if ordinal < 0:
-        return np.empty(sizes, own, order)  # type: ignore[call-overload]
+        make: Any = {"zeros": np.zeros, "ones": np.ones}.get(name, np.empty)
+        return make(sizes, own, order)
     return core.empty(sizes, own if own.isnative else own.newbyteorder("="), ordinal, order == "F")
 
 
@@ -183,7 +185,9 @@ def fill_slowly(
             )
     if dtype is None:
         dtype = getattr(fill_value, "dtype", None) or np.asarray(fill_value).dtype
-    return _filled(_new(name, shape, dtype, device, order), fill_value)
+    result = _new(name, shape, dtype, device, order)
+    is_filled = name != "full" and isinstance(result, np.ndarray)
+    return result if is_filled else _filled(result, fill_value)
 
 
 core.slow_paths["fill"] = fill_slowly
@@ -191,6 +195,9 @@ core.slow_paths["fill"] = fill_slowly
 
 def _filled(result: Any, fill_value: Any) -> Any:
     """Sets all elements of a new array to a number, and returns it."""
+    if isinstance(result, np.ndarray) and result.dtype.char not in ELEMENTS:
+        np.copyto(result, fill_value, casting="unsafe")
+        return result
     fill_value = array_of_number(fill_value, result.dtype)
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
@@ -251,8 +258,9 @@ def _like(
     ordinal = _place(device)
     result: Any
     if isinstance(x, np.ndarray) and ordinal < 0:
-        kind: Any = order
-        result = np.empty_like(x, dtype, kind, shape=shape)
+        make: Any = np.empty_like if function is np.full_like else function
+        result = make(x, dtype, order, shape=shape)
+        value = value if function is np.full_like else ()
     else:
         check_order(function.__name__, order)
         result = core.empty_like(x, dtype, ordinal, order, shape)

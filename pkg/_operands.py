@@ -42,6 +42,7 @@ _ADVICE = {
     "pandas": "pass its values: x.to_numpy()",
     "astropy": "pass its values in a unit: x.to_value(unit)",
     "pint": "pass its values in a unit: x.to(unit).magnitude",
+    "pkg": "name the device where you call the fused function or the Expression",
 }
 
 

@@ -255,9 +255,13 @@ class Output(WholeFile):
     """A ``.npy`` file."""
 
     def _check(self, taken: Mapping[str, str]) -> None:
-        if self.path.lower().endswith(".npz"):
-            raise usage(f"{self.path}: archives (.npz) are not written; name a .npy file")
         super()._check(taken)
+        ending = Path(self.path).suffix
+        if ending.lower() not in ("", ".npy"):
+            raise usage(
+                f"{self.path}: {ending} files are not written; name a .npy file, or an array in a"
+                " .h5, .zarr or .nc file"
+            )
 
     def create(self, shape: tuple[int, ...], dtype: np.dtype[Any], is_fortran: bool | None) -> None:
         """Reserves disk space for the array, before the computation starts."""

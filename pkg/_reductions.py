@@ -336,9 +336,9 @@ def mean(
 def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
     """Returns the sum of the products of two vectors of one length, or a product with a number.
 
-    Products and their sum are computed in the promoted type of the two (float16 in float32,
-    integers in 64 bits, which wrap); for bools it tells whether any product is true.  The order is
-    that of `sum`.
+    Products and their sum have the promoted type of the two, in which integers wrap (float16 is
+    carried in float32); for bools it tells whether any product is true.  The order is that of
+    `sum`.
 
     >>> dot([1, 2, 3], [4, 5, 6])
     np.int64(32)

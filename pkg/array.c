@@ -30,7 +30,7 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
     core_state *state = state_of_operands(a, b);
     if (state == NULL)
         return NULL;
-    if (run_operation(state, op, is_true_division, 0, NULL, args, out, &result) <= DONE)
+    if (run_operation(state, op, is_true_division, 0, NULL, args, out, NULL, &result) <= DONE)
         return result;
     if (out == NULL)
         out = Py_None;
@@ -455,6 +455,7 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
 static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyObject *dtype,
                         PyObject *device, PyObject **result_ret)
 {
+    static const char zero[16];
     _Alignas(16) char number[16];
     int64_t shape[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
     mylib_array target;
@@ -492,6 +493,10 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
         result = new_array(state, place, stream, type, ndim, shape, NULL);
         if (result != NULL)
             target = ((array_object *)result)->a;
+    } else if (memcmp(number, zero, type_sizes[type]) == 0) {
+        /* Untouched pages of zeros take no memory. */
+        *result_ret = PyArray_Zeros(ndim, (npy_intp *)shape, descr, 0);
+        return *result_ret != NULL ? DONE : FAILED;
     } else {
         result = PyArray_Empty(ndim, (npy_intp *)shape, descr, 0);
         if (result != NULL)

@@ -51,14 +51,16 @@ PyObject *raise_status(core_state *state, mylib_status status)
 
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...)
 {
-    PyObject *function = PyMapping_GetItemString(state->slow_paths, name), *result = NULL;
+    PyObject *function = NULL, *result = NULL;
     va_list values;
     va_start(values, format);
-    PyObject *args = Py_VaBuildValue(format, values);
+    PyObject *args = Py_VaBuildValue(format, values); /* must not run with an exception set */
     va_end(values);
-    if (function == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
+    if (args != NULL)
+        function = PyMapping_GetItemString(state->slow_paths, name);
+    if (args != NULL && function == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
         PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-    if (function != NULL && args != NULL) {
+    if (function != NULL) {
         const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
         result = PyObject_Call(function, args, NULL);
         mylib_leave_mode(mode);

@@ -9,6 +9,7 @@
  *   ufunc.c       NumPy ufuncs
  *   memory.c      GPU memory, streams, arrays over memory
  *   operands.c    the operands of a call: types, values, shapes
+ *   mask.c        elements that a mask selects
  *   run.c         runs operations and copies
  *   reduce.c      runs reductions
  *   array.c       the base of pkg.Array

@@ -186,6 +186,26 @@ static void program_dealloc(PyObject *object)
 
 /* ---- Calls of a program -------------------------------------------------------------------- */
 
+/* The shapes of more arrays are on the heap: 33 KB, for all of them, are too much for a stack. */
+#define FEW_INPUTS 4
+
+static void free_dims(int64_t **dims) { PyMem_Free(*dims); }
+
+/* Declares a call of a program with `count` inputs; without memory its free_dims are NULL. */
+#define DECLARE_PROGRAM_CALL(c, core, count)                                                       \
+    mylib_array c##_arrays[1 + MAX_INPUTS];                                                        \
+    operand c##_operands[MAX_INPUTS];                                                              \
+    int64_t c##_few[DIMS_OF(1 + FEW_INPUTS)];                                                      \
+    __attribute__((cleanup(free_dims))) int64_t *c##_many =                                        \
+        (count) > FEW_INPUTS ? PyMem_Malloc(DIMS_OF(1 + (size_t)(count)) * sizeof *c##_many)       \
+                             : NULL;                                                               \
+    call c = {.state = (core),                                                                     \
+              .inputs = (count),                                                                   \
+              .device = {MYLIB_CPU, 0},                                                            \
+              .arrays = c##_arrays,                                                                \
+              .operands = c##_operands,                                                            \
+              .free_dims = (count) > FEW_INPUTS ? c##_many : c##_few}
+
 /* Sets the values of the numbers among the inputs. */
 static int take_values(call *c, const program_object *p)
 {
@@ -243,9 +263,11 @@ PyDoc_STRVAR(program_call_doc,
 static PyObject *program_call_method(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
-    DECLARE_CALL(c, core_state_of(Py_TYPE(object)), MAX_INPUTS, p->inputs);
+    DECLARE_PROGRAM_CALL(c, core_state_of(Py_TYPE(object)), p->inputs);
     int ordinal, order;
     PyObject *out, *inputs, *result = NULL;
+    if (c.free_dims == NULL)
+        return PyErr_NoMemory();
     if (!PyArg_ParseTuple(args, "iCOO!:call", &ordinal, &order, &out, &PyTuple_Type, &inputs) ||
         take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
@@ -261,11 +283,13 @@ PyDoc_STRVAR(program_reduce_doc,
 static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
-    DECLARE_CALL(c, core_state_of(Py_TYPE(object)), MAX_INPUTS, p->inputs);
+    DECLARE_PROGRAM_CALL(c, core_state_of(Py_TYPE(object)), p->inputs);
     reduction r = {.program = p->program};
     int number, ordinal, ndim, flags = 0, result = -1;
     PyObject *dtype, *out, *inputs;
     int64_t shape[MYLIB_MAX_NDIM], count = 1;
+    if (c.free_dims == NULL)
+        return PyErr_NoMemory();
     if (!PyArg_ParseTuple(args, "iOiOO!:reduce", &number, &dtype, &ordinal, &out, &PyTuple_Type,
                           &inputs) ||
         take_dtype(dtype, &r.type) < 0 || take_inputs(&c, p, ordinal, inputs) < 0)
@@ -403,8 +427,12 @@ static outcome follow_plan(core_state *state, const plan *found, PyObject *const
                            PyObject *out, PyObject **result_ret)
 {
     const program_object *p = found->program;
-    DECLARE_CALL(c, state, MAX_INPUTS, p->inputs);
+    DECLARE_PROGRAM_CALL(c, state, p->inputs);
     outcome done;
+    if (c.free_dims == NULL) {
+        PyErr_NoMemory();
+        return FAILED;
+    }
     for (int k = 0; k < p->inputs; k++)
         if ((done = take_operand(&c, k, args[found->source[k]])) != DONE)
             return done;

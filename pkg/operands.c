@@ -25,9 +25,9 @@ int promote(mylib_type a, mylib_type b, mylib_type *type_ret)
     return is_ok ? 0 : -1;
 }
 
-mylib_type promote_weak(mylib_type type, kind number)
+mylib_type promote_weak(mylib_type type, number_kind number)
 {
-    kind own = kind_of_type(type);
+    number_kind own = kind_of_type(type);
     if (number <= own)
         return type;
     if (number == KIND_INT)
@@ -144,7 +144,7 @@ outcome take_operand(call *c, int k, PyObject *x)
         int number = kind_of_number(x);
         if (number >= 0) {
             o->is_weak = c->has_number = 1;
-            o->number = (kind)number;
+            o->number = (number_kind)number;
             return DONE;
         }
         if (PyArray_IsScalar(x, Generic)) {
@@ -321,7 +321,7 @@ void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *
 }
 
 /* Finds the memory [begin, end) that an array may touch. */
-static void extent(const mylib_array *a, const char **begin, const char **end)
+static void find_extent(const mylib_array *a, const char **begin, const char **end)
 {
     const char *low = a->data, *high = a->data;
     for (int d = 0; d < a->ndim; d++) {
@@ -340,8 +340,8 @@ int may_share_memory(const mylib_array *a, const mylib_array *b)
     const char *a_begin, *a_end, *b_begin, *b_end;
     if (a->device.kind != b->device.kind || a->device.index != b->device.index)
         return 0;
-    extent(a, &a_begin, &a_end);
-    extent(b, &b_begin, &b_end);
+    find_extent(a, &a_begin, &a_end);
+    find_extent(b, &b_begin, &b_end);
     return a_begin < b_end && b_begin < a_end;
 }
 

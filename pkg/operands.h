@@ -8,7 +8,7 @@
 #include "memory.h"
 
 /* Kinds in the order of NEP 50: a number is weak beside an array of its kind or a higher one. */
-typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX } kind;
+typedef enum number_kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX } number_kind;
 
 /* An operand of a call; the array that describes it is in the call. */
 typedef struct operand {
@@ -16,7 +16,7 @@ typedef struct operand {
     PyObject *memory;            /* borrowed, of an Array; NULL for anything else */
     int num;                     /* NumPy's number of the type of a host array or NumPy scalar */
     int is_weak;                 /* a Python number, which adopts the others' type (NEP 50) */
-    kind number;                 /* its kind */
+    number_kind number;          /* its kind */
     _Alignas(16) char value[16]; /* of a number or NumPy scalar */
 } operand;
 
@@ -56,7 +56,7 @@ static inline int kind_of_number(PyObject *x)
                                      : -1;
 }
 
-static inline kind kind_of_type(mylib_type type)
+static inline number_kind kind_of_type(mylib_type type)
 {
     return type == MYLIB_BOOL  ? KIND_BOOL
            : type <= MYLIB_U64 ? KIND_INT
@@ -81,7 +81,7 @@ static inline int is_logical(mylib_op op)
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret);
 
 /* Returns the common type of an array of a type and a weak number of a kind. */
-mylib_type promote_weak(mylib_type type, kind number);
+mylib_type promote_weak(mylib_type type, number_kind number);
 
 /*
  * Takes input `k`: an Array, a NumPy array in native byte order, a NumPy scalar or a Python

@@ -346,19 +346,20 @@ static int is_default(PyObject *name, PyObject *value)
 }
 
 /*
- * Returns whether writing `out` may change a mask: NumPy reads the mask too late if it converts the
- * result.
+ * Returns whether writing `out` may change a mask or an operand of a call with a mask.  If NumPy
+ * converts the result, it reads the mask too late, and it also converts unselected elements.
  */
-static int may_overwrite(PyObject *out, PyObject *mask)
+static int may_overwrite(PyObject *out, PyObject *other)
 {
     int64_t dims[DIMS_OF(2)];
     mylib_array written, read;
-    mylib_type type;
-    if (!PyArray_Check(out) || !PyArray_Check(mask) ||
-        !find_type(PyArray_TYPE((PyArrayObject *)out), &type))
+    mylib_type out_type, type;
+    if (!PyArray_Check(out) || !PyArray_Check(other) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)out), &out_type) ||
+        !find_type(PyArray_TYPE((PyArrayObject *)other), &type))
         return 1;
-    int64_t *more = describe_array((PyArrayObject *)out, type, &written, dims);
-    describe_array((PyArrayObject *)mask, MYLIB_BOOL, &read, more);
+    int64_t *more = describe_array((PyArrayObject *)out, out_type, &written, dims);
+    describe_array((PyArrayObject *)other, type, &read, more);
     return may_share_memory(&written, &read);
 }
 
@@ -379,8 +380,8 @@ static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssiz
 }
 
 /*
- * Computes a call with a mask over host arrays: all elements in a temporary array, from which the
- * mask selects.  Declines if some element raised a floating-point flag, for it may not be selected:
+ * Computes a call with a mask over host arrays: the selected elements, if they are few or in long
+ * runs, or else all elements in a temporary array, from which the mask selects.  Declines if some element raised a floating-point flag, for it may not be selected:
  * then the slow path computes the selected elements alone.
  */
 static outcome run_selected(const operation *self, PyObject *const *args, PyObject *out,
@@ -396,10 +397,16 @@ static outcome run_selected(const operation *self, PyObject *const *args, PyObje
         !find_type(PyArray_TYPE((PyArrayObject *)out), &type) || may_refuse(self->op, type) ||
         may_overwrite(out, mask))
         return OTHER_OPERAND;
+    outcome done = run_operation(self->state, self->op, 0, 1, mylib_op_name(self->op), args, out,
+                                 mask, &result);
+    if (done <= DONE) {
+        Py_XDECREF(result);
+        return done;
+    }
     arrays[2] = PyArray_NewLikeArray((PyArrayObject *)out, NPY_KEEPORDER, NULL, 0);
     if (arrays[2] == NULL)
         return FAILED;
-    outcome done = run_operation(self->state, self->op, 0, 1, NULL, args, arrays[2], &result);
+    done = run_operation(self->state, self->op, 0, 1, NULL, args, arrays[2], NULL, &result);
     if (done == DONE) {
         Py_DECREF(result);
         done = take_arrays(&c, arrays, ARRAYS) < 0 ? FAILED
@@ -432,8 +439,9 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
         return NULL;
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
-        if (name == self->state->out_name && PyArray_Check(value) && nargs == self->nin) {
-            out = value;
+        if (name == self->state->out_name && nargs == self->nin &&
+            (PyArray_Check(value) || is_array(self->state, value))) {
+            out = value; /* before the names are compared, which takes longer */
             continue;
         }
         is_general |= is_name(name, "device"); /* unknown to the ufunc */
@@ -467,7 +475,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     if (is_usual && device == NULL) {
         PyObject *result = NULL;
         if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, out,
-                          &result) <= DONE)
+                          NULL, &result) <= DONE)
             return result;
     }
     if (mask != NULL && out != NULL && others == 1 && device == NULL && is_cpu &&
@@ -478,14 +486,19 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     is_general |= mask != NULL && out != NULL &&
                   (may_overwrite(out, mask) || (others == 1 && is_long(mask, out, args, nargs)));
+    is_general |= mask != NULL && has_dtype; /* NumPy would warn of unselected elements */
     /* NumPy checks the casting of predicates; it must not convert floats to integers. */
     is_general |= has_casting &&
                   (self->gives_bool || has_dtype ||
                    (out != NULL && PyArray_Check(out) && PyArray_ISINTEGER((PyArrayObject *)out)));
     is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
                   (self->op == MYLIB_OP_power && out != NULL); /* an error must not change `out` */
-    for (Py_ssize_t k = 0; k < self->nin && k < nargs && is_logical(self->op); k++)
-        is_general |= is_number(args[k]); /* only its truth matters; the ufunc would convert it */
+    for (Py_ssize_t k = 0; k < self->nin && k < nargs; k++) {
+        is_general |= mask != NULL && out != NULL && args[k] != out && PyArray_Check(args[k]) &&
+                      may_overwrite(out, args[k]);
+        /* Only the truth of a number matters; the ufunc would convert it. */
+        is_general |= is_logical(self->op) && is_number(args[k]);
+    }
     for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
         is_general = may_have_rules(args[k], 0);
     /* The general path handles default keywords of numbers, and the casting of comparisons. */
@@ -698,7 +711,7 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
     if (is_cpu < 0)
         return NULL;
     outcome done =
-        run_operation(state, MYLIB_OP_divide, 1, is_cpu, "divide", args, NULL, &quotient);
+        run_operation(state, MYLIB_OP_divide, 1, is_cpu, "divide", args, NULL, NULL, &quotient);
     return answer(done, quotient);
 }
 

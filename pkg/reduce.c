@@ -229,6 +229,19 @@ static outcome choose_reduction(const call *c, long number, int64_t count, reduc
     return DONE;
 }
 
+/* NumPy counts up to this many elements before the library has planned a reduction. */
+#define FEW_COUNTED 256
+
+/* Counts the elements of a NumPy array that differ from 0. */
+static outcome count_few(PyArrayObject *array, PyObject **result_ret)
+{
+    const mylib_mode mode = mylib_enter_mode();
+    int64_t count = PyArray_CountNonzero(array);
+    mylib_leave_mode(mode);
+    *result_ret = count >= 0 ? new_scalar(MYLIB_I64, &count) : NULL;
+    return *result_ret != NULL ? DONE : FAILED;
+}
+
 /*
  * Reduces all elements of an array or, with an int `axis_object`, those along it.  Declines other
  * arguments, and arrays without elements.
@@ -264,6 +277,9 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
             shape[ndim++] = size;
     }
     const int64_t count = count_of(in->ndim, in->shape);
+    if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis_object == Py_None && ndim == 0 &&
+        !c.on_gpu)
+        return count_few((PyArrayObject *)array, result_ret);
     if ((done = choose_reduction(&c, number, count, &r)) != DONE)
         return done;
     return reduce_to_new(&c, &r, count, kept_ndim, kept, ndim, shape, result_ret);

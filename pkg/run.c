@@ -25,19 +25,42 @@ typedef struct run {
     int flags;
 } run;
 
-static mylib_status run_once(run *r)
+static mylib_status run_over(run *r, const mylib_array *out, const mylib_array *in)
 {
     const computation *w = r->what;
-    const mylib_array *out = &r->c->arrays[0], *in = &r->c->arrays[1];
     mylib_device device = r->c->device;
     void *stream = stream_handle(r->c->stream);
-    mylib_clear_flags();
+    if (!r->c->on_gpu) /* a GPU raises no flags */
+        mylib_clear_flags();
     mylib_status status = w->program != NULL
                               ? mylib_program_run(w->program, device, stream, out, in)
                           : w->is_mixed ? mylib_map(w->op, device, stream, out, in)
                                         : mylib_map_as(w->op, w->type, device, stream, out, in);
-    r->flags |= test_flags();
+    if (!r->c->on_gpu)
+        r->flags |= test_flags();
     return status;
+}
+
+static mylib_status run_once(run *r) { return run_over(r, &r->c->arrays[0], &r->c->arrays[1]); }
+
+static mylib_status run_part(void *context, const mylib_array *out, const mylib_array *in)
+{
+    return run_over(context, out, in);
+}
+
+/* Computes the elements that a mask selects, in pieces as run_in_pieces() does. */
+static int run_masked(run *r, masked *m, int64_t count)
+{
+    m->task = run_part;
+    m->context = r;
+    for (int64_t i = 0, end; i < count; i = end) {
+        mylib_status status;
+        end = count - i < PIECE_WORK ? count : i + PIECE_WORK;
+        WITHOUT_GIL_IF(end - i >= RELEASE_GIL_COUNT, status = map_masked(m, i, end));
+        if (check_status(r->c->state, status) < 0 || (end < count && PyErr_CheckSignals() < 0))
+            return -1;
+    }
+    return 0;
 }
 
 /* Runs over `count` elements of the call's arrays: at once, or in pieces of the outermost axis. */
@@ -86,15 +109,20 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
-/* Computes `count` elements, and releases the GIL if that pays. */
-static int compute(const call *c, const computation *what, int64_t count, int is_new,
+/*
+ * Computes `count` elements, or those of `m` if the call has a mask, and releases the GIL if that
+ * pays.
+ */
+static int compute(const call *c, const computation *what, masked *m, int64_t count, int is_new,
                    int *flags_ret)
 {
     run r = {c, what, INT64_MAX, 0};
     int result = 0;
     if (count == 0)
         return 0;
-    if (count < RELEASE_GIL_COUNT && c->device.kind == MYLIB_CPU) {
+    if (what->mask != NULL) {
+        result = run_masked(&r, m, count);
+    } else if (count < RELEASE_GIL_COUNT && c->device.kind == MYLIB_CPU) {
         result = check_status(c->state, run_once(&r));
     } else {
         /* Write an existing array at once: a later piece would be refused too late. */
@@ -192,6 +220,7 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
 {
     int64_t shape[MYLIB_MAX_NDIM];
     int ndim, flags = 0, is_copied = 0;
+    masked m;
     PyObject *result = NULL;
     int64_t count = 0;
     outcome done = c->on_gpu ? place(c) : DONE;
@@ -201,12 +230,15 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
         count = count_of(ndim, shape);
     if (done == DONE && out != NULL)
         done = take_output(c, what, ndim, shape, count, out, &is_copied);
+    if (done == DONE && what->mask != NULL &&
+        (is_copied || !plan_masked(&m, c->arrays, c->inputs, what->mask, count)))
+        done = OTHER_OUT;
     if (done == DONE) {
         result = out != NULL && !is_copied
                      ? Py_NewRef(out)
                      : new_output(c, what->result_type, what->result_num, order, ndim, shape);
         if (result == NULL || (c->on_gpu && note_uses(c, result) < 0) ||
-            compute(c, what, count, result != out, &flags) < 0 ||
+            compute(c, what, &m, count, result != out, &flags) < 0 ||
             (is_copied && copy_output(c, result, out) < 0))
             done = FAILED;
         else if (flags != 0 && !c->on_gpu && what->name == NULL)
@@ -286,7 +318,7 @@ static outcome choose_type(const call *c, int is_true_division, computation *wha
         return OTHER_PLACE;
     const mylib_type own = type;
     if (weak >= 0)
-        type = promote_weak(type, (kind)weak);
+        type = promote_weak(type, (number_kind)weak);
     if (type == MYLIB_BOOL && results[MYLIB_BOOL] == 0) {
         if (c->on_gpu && refuse_bool(what->op) < 0)
             return FAILED;
@@ -331,17 +363,24 @@ static outcome take_truth(call *c, int k)
 }
 
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
-                      const char *name, PyObject *const *args, PyObject *out, PyObject **result_ret)
+                      const char *name, PyObject *const *args, PyObject *out, PyObject *mask,
+                      PyObject **result_ret)
 {
     const int inputs = mylib_op_arity(op);
     DECLARE_CALL(c, state, 2, inputs);
     computation what = {.op = op, .steps = 1, .name = name};
+    int64_t mask_dims[DIMS_OF(1)];
+    mylib_array mask_array;
+    if (mask != NULL) {
+        describe_array((PyArrayObject *)mask, MYLIB_BOOL, &mask_array, mask_dims);
+        what.mask = &mask_array;
+    }
     outcome done;
     for (int k = 0; k < inputs; k++)
         if ((done = take_operand(&c, k, args[k])) != DONE ||
             (is_logical(op) && (done = take_truth(&c, k)) != DONE))
             return done;
-    if (!c.on_gpu && !is_cpu)
+    if ((!c.on_gpu && !is_cpu) || (c.on_gpu && mask != NULL))
         return OTHER_PLACE;
     if ((done = choose_type(&c, is_true_division, &what)) != DONE)
         return done;
@@ -386,7 +425,7 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "map_arrays(): no such operation, or not its inputs");
     PyObject *result = NULL;
     if (run_operation(state, (mylib_op)op, is_true_division, 0, NULL, &PyTuple_GET_ITEM(inputs, 0),
-                      NULL, &result) > DONE)
+                      NULL, NULL, &result) > DONE)
         PyErr_SetString(PyExc_TypeError,
                         "operands of these types and places cannot be computed together");
     return result;
@@ -459,7 +498,7 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
     }
     if (!is_typed)
         return OTHER_TYPE;
-    *type_ret = weak >= 0 ? promote_weak(type, (kind)weak) : type;
+    *type_ret = weak >= 0 ? promote_weak(type, (number_kind)weak) : type;
     for (int k = 1; k < c->inputs; k++)
         if (c->operands[k].is_weak && take_value(c, k, *type_ret) < 0)
             return FAILED;

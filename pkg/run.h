@@ -6,6 +6,7 @@
 #ifndef PKG_RUN_H
 #define PKG_RUN_H
 
+#include "mask.h"
 #include "operands.h"
 #include "ufunc.h"
 
@@ -18,7 +19,8 @@ typedef struct computation {
     mylib_type result_type;
     int result_num; /* NumPy's number of the type of a new host array */
     int steps;
-    int may_refuse;   /* some elements, before writing any */
+    int may_refuse;          /* some elements, before writing any */
+    const mylib_array *mask; /* of host arrays with `out`: compute only these elements; or NULL */
     const char *name; /* for reports of the floating-point flags of host arrays; NULL: decline */
 } computation;
 
@@ -33,10 +35,11 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out,
  * Computes op(*args) over Arrays or, if `is_cpu`, over NumPy arrays of one type.  Integers are
  * divided as f64 if `is_true_division`.  If `name` is NULL, floating-point flags of host arrays are
  * not reported: OTHER_FLAGS.  pkg._call.finish stores a result of Arrays in an Array of
- * another type or shape.
+ * another type or shape.  `mask` is NULL, or a NumPy array of bool, for host arrays with `out`;
+ * declines it if computing all elements is faster.
  */
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
-                      const char *name, PyObject *const *args, PyObject *out,
+                      const char *name, PyObject *const *args, PyObject *out, PyObject *mask,
                       PyObject **result_ret);
 
 /* Makes a new array for a call's output, and describes it in the call. */

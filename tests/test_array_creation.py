@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import resource
 import warnings
 from typing import Any
 
@@ -397,6 +398,23 @@ def test_the_cpu_gives_numpy(device: str) -> None:
         kind = np.ndarray if device == "cpu" else pcd.Array
         for x in (pcd.zeros(3), pcd.arange(5), pcd.linspace(0, 1), pcd.asarray([1])):
             assert type(x) is kind
+
+
+@pytest.mark.parametrize("dtype", ["U3", "S2", "V4", "M8[s]", "m8[D]", "O", ">f4", "g", "i4"])
+def test_other_types_on_the_cpu_are_filled_as_by_numpy(dtype: str) -> None:
+    x = np.empty((2, 3), dtype)
+    for name, args in (("zeros", ()), ("ones", ()), ("full", (3,))):
+        ours, numpys = getattr(pcd, name), getattr(np, name)
+        assert ours((2, 3), *args, dtype).tolist() == numpys((2, 3), *args, dtype).tolist()
+        ours, numpys = getattr(pcd, f"{name}_like"), getattr(np, f"{name}_like")
+        assert ours(x, *args).tolist() == numpys(x, *args).tolist()
+
+
+def test_zeros_on_the_cpu_take_memory_only_where_they_are_written() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    x = pcd.zeros((2**28,), "f4")  # 1 GiB
+    x[:: 2**24] = 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**19  # KiB
 
 
 # ---- Leaving -------------------------------------------------------------------------------------

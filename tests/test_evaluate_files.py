@@ -499,6 +499,11 @@ FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
     "output is a folder": (["a + 1", "a=a.npy", "-o", ".", "--force"], 1, ["not a regular file"]),
     "output is no folder": (["a + 1", "a=a.npy", "-o", "c/"], 1, ["c/: it names a folder"]),
     "output is an archive": (["a + 1", "a=a.npy", "-o", "c.npz"], 2, ["c.npz", "name a .npy file"]),
+    "output is text": (
+        ["a + 1", "a=a.npy", "-o", "c.csv"],
+        2,
+        ["c.csv", ".csv", "name a .npy file"],
+    ),
     "output is a device": (["a + 1", "a=a.npy", "-o", "/dev/null"], 1, ["not a regular file"]),
     "no folder": (["a + 1", "a=a.npy", "-o", "none/c.npy"], 1, ["none/c.npy", "no folder"]),
     "beneath a file": (["a + 1", "a=a.npy", "-o", "a.npy/c.npy"], 1, ["a.npy/c.npy"]),

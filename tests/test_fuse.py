@@ -40,6 +40,7 @@ FUNCTIONS: list[Callable[..., Any]] = [
     lambda a, b: np.where(a > b, a, b) + pcd.where(a <= 2, 1, b) + np.where(np.less(a, b), a, 0),
     lambda a, b: (a == b) * 1 + (a != b) * 2 + (a < 1) * a + (1 >= b) * b,
     lambda a, b: np.equal(a, b) + np.greater(a, 1.5) * np.float32(2) + pcd.less_equal(a, b) * 3,
+    lambda a, b: divmod(a, b)[0] - divmod(a, 2)[1] * divmod(7, b)[1],
     lambda a, b: a * np.float32(0.1) + b * np.int8(3) + np.array(2.5) * a,
     lambda a, b: sum_of_powers(a, 4) + sum_of_powers(b, 3),
 ]
@@ -329,6 +330,11 @@ REFUSED: list[Any] = [
         r"add\(\) takes no device in a fused function",
         marks=pytest.mark.gpu,
     ),
+    pytest.param(
+        lambda a: pcd.sum(a, device="cuda"),
+        "name the device where you call the fused function",
+        marks=pytest.mark.gpu,
+    ),
     (np.add, "must be a Python function with a signature, not a ufunc"),
     (pcd.add, "must be a Python function with a signature, not a Operation"),
     (lambda *a: a[0], "named arguments only"),
@@ -359,8 +365,9 @@ def test_functions_are_traced_alike_under_any_default_device(device: str) -> Non
 
 
 def test_attributes_that_are_not_known() -> None:
-    with pytest.raises(AttributeError, match="shape"):
-        fuse(lambda a: a.shape)
+    for function in (lambda a: a.shape, lambda a: a.T + 1):
+        with pytest.raises(AttributeError, match="is not known while a function is fused"):
+            fuse(function)
 
 
 def test_values_of_two_functions() -> None:

@@ -66,6 +66,43 @@ def test_values(
     np.testing.assert_array_equal(out, expected)
 
 
+def _mask(rng: np.random.Generator, kind: str, n: int) -> Any:
+    """Returns a mask of long runs, or of few elements, of bytes other than 0 and 1, or mixed."""
+    scattered = rng.random(n) < 0.02
+    runs = (np.arange(n) + rng.integers(100)) // 100 % 2 == 0
+    halves = np.where(np.arange(n) < n // 2, scattered, runs)
+    if kind == "bytes":
+        return np.where(scattered, rng.integers(1, 256, n), 0).astype("u1").view(np.bool_)
+    return {"none": runs & ~runs, "all": runs | ~runs, "runs": runs, "few": scattered}.get(
+        kind, halves
+    )
+
+
+@pytest.mark.parametrize("kind", ["none", "all", "runs", "few", "mixed", "bytes"])
+@pytest.mark.parametrize("shape", [(7,), (5000,), (50, 99), (70_000,)])
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "aliased"])
+def test_runs_and_few_elements(kind: str, shape: tuple[int, ...], layout: str) -> None:
+    rng = np.random.default_rng(7)
+    order: Any = "F" if layout == "F" else "C"
+    n = int(np.prod(shape))
+    mask = _mask(rng, kind, n).reshape(shape, order=order)
+    for first, second in (("f8", "f8"), ("f4", "f8"), ("i2", "i2"), ("u1", "u1"), ("c16", "c16")):
+        a, b = (
+            rng.integers(1, 99, (*shape, 2)).astype(dtype)[..., 0].copy(order)
+            for dtype in (first, second)
+        )
+        out = rng.integers(1, 99, shape).astype(np.result_type(a, b)).copy(order)
+        if layout == "strided":
+            a, out = np.repeat(a, 2, -1)[..., ::2], np.repeat(out, 3, -1)[..., ::-3]
+        if layout == "aliased":
+            b = out = out.copy()
+        for operands in ((a, b), (a, b.dtype.type(3)), (a, b.ravel()[:1])):
+            expected = out.copy()
+            np.multiply(*operands, out=expected, where=mask != 0)
+            pcd.multiply(*operands, out=out, where=mask)
+            np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize("n", [20, 3000])
 @pytest.mark.parametrize("name", ["divide", "log", "sqrt", "arctanh"])
 def test_only_selected_elements_warn(name: str, n: int) -> None:
@@ -81,6 +118,27 @@ def test_only_selected_elements_warn(name: str, n: int) -> None:
         getattr(pcd, name)(*args, out=out, where=mask)
     assert out[7] == -7
     assert (out[:7] == out[0]).all() and out[0] != -7
+    few = np.zeros(n, np.bool_)
+    few[[3, 11]] = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(pcd, name)(*args, out=out, where=few)
+    few[7] = True
+    with pytest.warns(RuntimeWarning, match="divide by zero|invalid"):
+        getattr(pcd, name)(*args, out=out, where=few)
+
+
+@pytest.mark.parametrize("n", [20, 3000])
+def test_only_selected_elements_warn_when_dtype_converts_them(n: int) -> None:
+    x, out, mask = np.ones(n), np.full(n, -7, "f4"), np.ones(n, np.bool_)
+    x[7] = 1e300
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        pcd.add(x, 1, out=out, where=mask, dtype="f4")
+    mask[7], out[7] = False, -7
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pcd.add(x, 1, out=out, where=mask, dtype="f4")
+    assert out[7] == -7 and (out == 2).sum() == n - 1
 
 
 #: Calls that warn somewhere inside the package or NumPy.

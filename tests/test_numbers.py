@@ -348,3 +348,19 @@ def test_functions_of_complex_numbers_are_cmaths(name: str, device: str) -> None
             assert near, f"{name}({z}): {ours[1]}, {wanted[1]}"
         else:
             assert ours == wanted, f"{name}({z}): {ours}, {wanted}"
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "minimum", "bitwise_or"])
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f8", "?"])
+def test_ints_beyond_int64_are_refused_before_the_type_of_out(
+    name: str, dtype: str, device: str
+) -> None:
+    out = np.zeros(3, dtype)
+    for numbers in ((2**63, 1), (1, -(2**64))):
+        with pytest.raises(OverflowError):
+            getattr(np, name)(*numbers, out=out)
+        with pytest.raises(OverflowError):
+            getattr(pcd, name)(*numbers, out=out, device=device)
+    with pytest.raises(TypeError):
+        pcd.add(2, 1, out=np.zeros(3, "?"), device=device)

@@ -112,6 +112,25 @@ def test_a_mask_that_shares_memory_with_out(name: str, device: str) -> None:
                 assert np.array_equal(memory, wanted), (dtype, out_dtype, n, begin, step)
 
 
+@cases.each_device()
+@pytest.mark.parametrize("kinds", ["f4 ?", "u1 i2", "i8 f8"])
+def test_unselected_elements_where_out_overlaps_an_operand(kinds: str, device: str) -> None:
+    """They stay as they are; NumPy converts them to the type of the result and back."""
+    dtype, other = kinds.split()
+    for n in (6, 3000):
+        mask, ones = np.arange(n) % 3 != 0, np.ones(n, other)
+        for parts in (np.s_[::-1], np.s_[:]):
+            memory = np.arange(n).astype(dtype)
+            wanted = memory[parts].copy()
+            wanted[mask] = np.equal(memory, ones)[mask]
+            pcd.equal(memory, ones, out=memory[parts], where=mask, device=device)
+            assert np.array_equal(memory[parts], wanted), (n, parts)
+            memory = np.arange(n).astype(dtype)
+            with pcd.default_device(device):
+                pcd.equal(memory, ones, memory[parts], where=mask)
+            assert np.array_equal(memory[parts], wanted), (n, parts, "the default device")
+
+
 # ---- The methods of ufuncs -----------------------------------------------------------------------
 
 

@@ -152,6 +152,49 @@ def test_the_number_of_threads_changes_no_bit(python: Python) -> None:
     assert [int(threads) for _, threads in results] == [1, 2, 3, 7]
 
 
+_SMALL_STACK = """
+import threading
+import numpy as np
+import pkg as pcd
+fused = pcd.fuse(lambda a, b: pcd.sum(pcd.exp(a) * b + 1))
+
+def compute():
+    for dtype in ("f8", "f4", "f2", "i8", "u1", "c16", "?"):
+        x = np.ones((300, 400), dtype)
+        for op in pcd.core.operations:
+            for operand in (x, x[:, ::2], x[:5, :7]):
+                try:
+                    op(*[operand] * op.nin)
+                except (TypeError, ValueError):
+                    pass  # not defined for the type
+        for name in ("sum", "prod", "min", "max", "any", "all", "count_nonzero", "mean"):
+            for axis in (None, 0, 1):
+                for operand in (x, x[:, ::2], x.T):
+                    try:
+                        getattr(pcd, name)(operand, axis=axis)
+                    except TypeError:
+                        pass
+    x = np.ones(100_000)
+    names = [f"v{i}" for i in range(32)]
+    total = "+".join(names)
+    for text in (total, f"sum({total})", "sin(v0) * v1 / v2", "sum(v0 * v1)"):
+        pcd.evaluate(text, dict.fromkeys(names, x))
+    fused(x, x)
+    print("good")
+
+threading.stack_size(65536)
+thread = threading.Thread(target=compute)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_thread_with_a_small_stack(threads: str, python: Python) -> None:
+    """64 KB, in which NumPy computes too."""
+    assert python(_SMALL_STACK, OMP_NUM_THREADS=threads).strip() == "good"
+
+
 _FORK = """
 import os, signal, sys, warnings
 import numpy as np

@@ -475,6 +475,13 @@ typedef struct mylib_cpu_level {
     /* Tells whether there is a true element, or a false one, or counts those that are true. */
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);
+    /*
+     * Answers for each of the columns of `rows` rows: how many are true, or 0 if none is what is
+     * sought.  Returns false if it has no kernel for the type.
+     */
+    int (*truths_of_columns)(mylib_truths what, mylib_type type, ptrdiff_t rows,
+                             ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
+                             ptrdiff_t stride, int64_t *totals);
     mylib_line_loop *(*lines)(mylib_op op, mylib_type type);        /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */

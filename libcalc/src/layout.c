@@ -508,7 +508,7 @@ static int larger_factor_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static int may_share_memory(const mylib_layout *l, int k, size_t out_size, size_t in_size)
+static int may_overlap(const mylib_layout *l, int k, size_t out_size, size_t in_size)
 {
     steps term[2 * MYLIB_MAX_NDIM];
     int terms = 0, trials = 0;
@@ -616,7 +616,7 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
         if (same)
             return MYLIB_IDENTICAL;
     }
-    return may_share_memory(l, k, out_size, in_size) ? MYLIB_OVERLAP : MYLIB_DISJOINT;
+    return may_overlap(l, k, out_size, in_size) ? MYLIB_OVERLAP : MYLIB_DISJOINT;
 }
 
 /* ---- Strided copies ------------------------------------------------------------------------ */

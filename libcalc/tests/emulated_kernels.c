@@ -435,9 +435,11 @@ static char *element_of(const thread *t, int k, int i)
 }
 
 /* The number of the input that an operand is, or -1. */
-static int input_of(int operand)
+static int input_of(const mylib_fused_args *args, int operand)
 {
     return operand < MYLIB_FUSED_REGISTER ? operand - MYLIB_FUSED_DIRECT
+           : operand >= MYLIB_FUSED_KEPT && operand < MYLIB_FUSED_KEPT + MYLIB_FUSED_MAX_KEPT
+               ? args->kept[operand - MYLIB_FUSED_KEPT]
            : operand >= MYLIB_FUSED_CONVERTED && operand < MYLIB_FUSED_ABSENT
                ? operand - MYLIB_FUSED_CONVERTED
                : -1;
@@ -449,7 +451,7 @@ static void read_fused(const thread *t, int operand, mylib_type to, const char *
 {
     const mylib_fused_args *args = t->args;
     int n = mylib_fused_elements(args);
-    int input = input_of(operand);
+    int input = input_of(args, operand);
     const mylib_type from =
         (mylib_type)(input >= 0 ? args->input_type[input] : args->computed_type);
     ptrdiff_t size = (ptrdiff_t)mylib_type_size(to), from_size = (ptrdiff_t)mylib_type_size(from);
@@ -477,9 +479,13 @@ static void run_fused_thread(thread *t)
     const mylib_type type = (mylib_type)args->computed_type;
     const ptrdiff_t size = (ptrdiff_t)mylib_type_size(type);
     memset(t->value, 0, sizeof t->value);
+    if (args->is_long && args->begun != MYLIB_FUSED_ABSENT)
+        read_fused(t, MYLIB_FUSED_DIRECT + args->begun, type, NULL, x);
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
-        if (s->opcode == MYLIB_OPCODE_SET_MASK) {
+        const int is_quick = args->is_long && s->target == MYLIB_FUSED_IS_QUICK;
+        const int opcode = is_quick ? s->opcode / 4 : s->opcode;
+        if (opcode == MYLIB_OPCODE_SET_MASK) {
             read_fused(t, s->operand[1], MYLIB_BOOL, x, mask);
             continue;
         }
@@ -489,19 +495,19 @@ static void run_fused_thread(thread *t)
         memset(result, 0, sizeof result);
         read_fused(t, s->operand[0], type, x, result);
         memcpy(x, result, sizeof x);
-        if (s->opcode == MYLIB_OPCODE_TEST) {
+        if (opcode == MYLIB_OPCODE_TEST) {
             mylib_cpu()->convert(MYLIB_BOOL, type, n, y, 1, x, size);
             mylib_cpu()->convert(type, MYLIB_BOOL, n, x, size, y, 1);
-        } else if (s->opcode == MYLIB_OPCODE_SELECT) {
+        } else if (opcode == MYLIB_OPCODE_SELECT) {
             mylib_cpu()->selection(type)(n, x, size, mask, 1, x, size, y, size);
-        } else if (s->opcode != MYLIB_OPCODE_LOAD) {
+        } else if (opcode != MYLIB_OPCODE_LOAD) {
             mylib_type own;
-            (void)mylib_op_result_type((mylib_op)s->opcode, type, &own);
-            mylib_cpu()->kernel((mylib_op)s->opcode,
-                                type)(n, result, (ptrdiff_t)mylib_type_size(own), x, size, y, size);
+            (void)mylib_op_result_type((mylib_op)opcode, type, &own);
+            mylib_cpu()->kernel((mylib_op)opcode, type)(n, result, (ptrdiff_t)mylib_type_size(own),
+                                                        x, size, y, size);
             mylib_cpu()->convert(type, own, n, x, size, result, (ptrdiff_t)mylib_type_size(own));
         }
-        if (s->target != MYLIB_FUSED_ABSENT)
+        if (s->target != MYLIB_FUSED_ABSENT && !is_quick)
             memcpy(t->value[s->target - MYLIB_FUSED_REGISTER], x, sizeof x);
     }
     for (int i = 0; i < n; i++) {

@@ -114,9 +114,51 @@ static void random_program(rng *r, source *s, int inputs, int constants, int ste
     CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
 }
 
+/*
+ * Combines the last result with an input or a constant, mostly: a few inputs are read often.  Some
+ * are converted as they are read.
+ */
+static void chain_program(rng *r, source *s)
+{
+    static const mylib_op usual[] = {MYLIB_OP_add, MYLIB_OP_subtract, MYLIB_OP_multiply};
+    static const mylib_type narrow[] = {MYLIB_BOOL, MYLIB_I8,  MYLIB_U8, MYLIB_I16,
+                                        MYLIB_U16,  MYLIB_F16, MYLIB_I32};
+    const mylib_type types[] = {MYLIB_F32, MYLIB_F64,
+                                (mylib_type)rng_below(r, TEST_COMPUTED_COUNT)};
+    const mylib_type type = types[rng_below(r, 3)];
+    const int converts = (type == MYLIB_F32 || type == MYLIB_F64) && rng_once_in(r, 2);
+    s->inputs = 1 + (int)rng_below(r, 4);
+    s->constants = (int)rng_below(r, 3);
+    s->steps = 1 + (int)rng_below(r, rng_once_in(r, 4) ? 40 : 9);
+    for (int k = 0; k < s->inputs; k++)
+        s->input_type[k] =
+            converts && rng_once_in(r, 3) ? narrow[rng_below(r, type == MYLIB_F32 ? 6 : 7)] : type;
+    memset(s->constant, 0, sizeof s->constant);
+    for (int k = 0; k < s->constants; k++) {
+        s->constant[k].type = type;
+        fill_values(r, type, 1, s->constant[k].value);
+    }
+    for (int i = 0; i < s->steps; i++) {
+        const int given = s->inputs + s->constants, last = i > 0 ? given + i - 1 : 0;
+        const int any = (int)rng_below(r, rng_once_in(r, 8) ? given + i : given);
+        const int is_turned = rng_once_in(r, 12);
+        s->step[i] =
+            (mylib_step){.op = rng_once_in(r, 10) ? MYLIB_OP_maximum : usual[rng_below(r, 3)],
+                         .type = (int32_t)type,
+                         .operand = {is_turned ? any : last, is_turned ? last : any}};
+    }
+    CHECK_OK(mylib_program_create(s->inputs, s->input_type, s->constants, s->constant, s->steps,
+                                  s->step, &s->program));
+    CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
+}
+
 /* Of mostly few steps. */
 static void any_program(rng *r, source *s)
 {
+    if (rng_once_in(r, 4)) {
+        chain_program(r, s);
+        return;
+    }
     int steps = 1 + (int)(rng_once_in(r, 6) ? rng_below(r, 60) : rng_below(r, 9));
     int constants = (int)rng_below(r, 4);
     int inputs = (int)(rng_once_in(r, 12) ? rng_below(r, MAX_INPUTS + 1) : rng_below(r, 6));

@@ -13,7 +13,7 @@
 
 #define MAX_INPUTS 3
 
-/* op of inputs that are converted to 'type'; or, with op == NULL, in[0] ? in[1] : in[2]. */
+/* op of inputs that are converted to 'type'; without op, in[0] ? in[1] : in[2], or a copy of in[0]. */
 typedef struct computation {
     const test_op *op;
     mylib_type type, out_type, in_type[MAX_INPUTS];
@@ -38,6 +38,8 @@ static computation computation_of(const test_op *op, mylib_type type, rng *r)
 static mylib_status compute(const computation *c, mylib_device device, const mylib_array *arrays)
 {
     int converts = c->host_scalar >= 0;
+    if (c->op == NULL && c->inputs == 1)
+        return mylib_copy_array(NULL, &arrays[0], &arrays[1]);
     if (c->op == NULL)
         return mylib_select(device, NULL, &arrays[0], &arrays[1], &arrays[2], &arrays[3]);
     for (int k = 0; k < c->inputs; k++)
@@ -68,10 +70,12 @@ static void run(const computation *c, const char *what, const layout *out, const
     for (int k = 0; k <= c->inputs; k++)
         layout_text(k == 0 ? out : &in[k - 1], texts[k], sizeof texts[k]);
     test_set_case("%s: %s in %s of %s, %s, %s; out %s; in %s; %s; %s", what,
-                  c->op == NULL ? "select" : c->op->name, test_types[c->type].name,
-                  test_types[c->in_type[0]].name, test_types[c->in_type[1]].name,
-                  test_types[c->in_type[2]].name, texts[0], texts[1],
-                  c->inputs > 1 ? texts[2] : "-", c->inputs > 2 ? texts[3] : "-");
+                  c->op != NULL    ? c->op->name
+                  : c->inputs == 1 ? "copy"
+                                   : "select",
+                  test_types[c->type].name, test_types[c->in_type[0]].name,
+                  test_types[c->in_type[1]].name, test_types[c->in_type[2]].name, texts[0],
+                  texts[1], c->inputs > 1 ? texts[2] : "-", c->inputs > 2 ? texts[3] : "-");
 
     at[0] = reserve(&used, out->span, c->shift[0] * size);
     for (int k = 0; k < c->inputs; k++)
@@ -232,6 +236,48 @@ static void test_spread(const test_type *t, rng *r)
     }
 }
 
+/*
+ * Copies between images and planes of a few channels: vectors of pixels, or a number that is none;
+ * with gaps between rows of channels, images or planes, or none.
+ */
+static void test_channels(const test_type *t, rng *r)
+{
+    for (int i = 0; i < (test_quick ? 6 : 60); i++) {
+        const int64_t channels = 1 + rng_below(r, 5), images = 1 + rng_below(r, 3);
+        const int64_t unit = rng_once_in(r, 4) ? 1 : 16 / t->size,
+                      pixels = unit * (1 + rng_below(r, 40));
+        const int64_t gap = rng_once_in(r, 4) ? 1 + rng_below(r, 40) : 0, size = t->size;
+        computation c = {.type = t->type,
+                         .out_type = t->type,
+                         .in_type = {t->type, t->type, t->type},
+                         .inputs = 1,
+                         .host_scalar = -1};
+        layout mixed = {.ndim = 3, .shape = {images, pixels, channels}};
+        layout apart = mixed;
+        if (rng_once_in(r, 4))
+            c.shift[rng_below(r, 2)] = 1;
+        mixed.strides[2] = size, mixed.strides[1] = channels * size;
+        mixed.strides[0] = (pixels * channels + gap) * size;
+        apart.strides[1] = size, apart.strides[2] = (pixels + gap) * size;
+        apart.strides[0] = channels * apart.strides[2];
+        if (rng_once_in(r, 2)) { /* planes of all images: the channels come first */
+            apart.strides[0] = pixels * size;
+            apart.strides[2] = images * pixels * size;
+        }
+        layout_measure(&mixed, size);
+        layout_measure(&apart, size);
+        run(&c, "from planes", &mixed, &apart, r);
+        for (int d = 0; d < 2; d++) { /* planes in their own order */
+            layout *l = d == 0 ? &mixed : &apart;
+            const int64_t stride = l->strides[1];
+            l->strides[1] = l->strides[2], l->strides[2] = stride;
+            l->shape[1] = channels, l->shape[2] = pixels;
+            layout_measure(l, size);
+        }
+        run(&c, "to planes", &apart, &mixed, r);
+    }
+}
+
 static void test_random(const test_type *t, rng *r)
 {
     for (int i = 0; i < (test_quick ? 5 : 300); i++) {
@@ -339,6 +385,7 @@ int main(int argc, char **argv)
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         test_ways(t, &r);
         test_spread(t, &r);
+        test_channels(t, &r);
         test_random(t, &r);
         test_conversions(t, &r);
         test_many_dimensions(t, &r);

@@ -113,6 +113,18 @@ class Traced:
     __abs__, __invert__ = _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"the attribute {name!r} is not known while a function is fused: its inputs have no "
+            "values then"
+        )
+
     @property
     def real(self) -> Any:
         return _apply("real", (self,))

@@ -40,7 +40,7 @@ def test_sdist_holds_every_file(tree: Path, unpacked: Path) -> None:
 
 
 def test_sdist_is_small(sdist: Path) -> None:
-    assert sdist.stat().st_size <= 475_000
+    assert sdist.stat().st_size <= 460_800
 
 
 def test_sdist_can_build_the_c_program(unpacked: Path, machine: Machine, tmp_path: Path) -> None:

@@ -42,14 +42,34 @@ BEGIN_WITHOUT_CHOICES
         }                                                                                          \
     } while (0)
 
+/* The last lanes, which are combined by code without loops. */
+#define LAST_LANES 16
+
 /* Combines `lanes` lanes pairwise, down to PARTS. */
 #define FOLD(name, C, PARTS, COMBINE)                                                              \
     NOINLINE static void name(C *lane, ptrdiff_t lanes)                                            \
     {                                                                                              \
-        NOT_UNROLLED for (ptrdiff_t half = MYLIB_BLOCK_LANES * (PARTS) / 2; half >= (PARTS);       \
-                          half /= 2) if (half < lanes)                                             \
-            IN_CHUNKS(lanes - half < half ? lanes - half : half,                                   \
-                      lane[i] = COMBINE(lane[i], lane[i + half]));                                 \
+        enum { LAST = LAST_LANES * (PARTS) };                                                      \
+        const ptrdiff_t end = lanes < LAST ? (PARTS) : LAST;                                       \
+        ptrdiff_t half = MYLIB_BLOCK_LANES * (PARTS) / 2;                                          \
+        NOT_UNROLLED for (; half >= end; half /= 2)                                                \
+        {                                                                                          \
+            if (half < lanes)                                                                      \
+                IN_CHUNKS(lanes - half < half ? lanes - half : half,                               \
+                          lane[i] = COMBINE(lane[i], lane[i + half]));                             \
+        }                                                                                          \
+        if (half >= (PARTS)) {                                                                     \
+            C last[LAST];                                                                          \
+            memcpy(last, lane, sizeof last);                                                       \
+            for (ptrdiff_t i = 0; i < LAST / 2; i++)                                               \
+                last[i] = COMBINE(last[i], last[i + LAST / 2]);                                    \
+            for (ptrdiff_t i = 0; i < LAST / 4; i++)                                               \
+                last[i] = COMBINE(last[i], last[i + LAST / 4]);                                    \
+            for (ptrdiff_t i = 0; i < LAST / 8; i++)                                               \
+                last[i] = COMBINE(last[i], last[i + LAST / 8]);                                    \
+            for (ptrdiff_t i = 0; i < (PARTS); i++)                                                \
+                lane[i] = COMBINE(last[i], last[i + (PARTS)]);                                     \
+        }                                                                                          \
     }
 
 /*
@@ -106,13 +126,57 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
                                    (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s)))
 #define TERM_PRODUCT(s, i) (TERM_SAME(s, i) * load_##s(b + (i) * (ptrdiff_t)sizeof(t_##s)))
 
+/*
+ * Reduces n integers in the carrying type C.  The order of the terms changes nothing, so that the
+ * lanes stay in registers, and short rows need no pairwise folding.
+ */
+#define EXACT_BLOCK(name, s, C, TERM, COMBINE)                                                     \
+    static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
+    {                                                                                              \
+        enum { SPAN = SPAN_NBYTES / sizeof(C) };                                                   \
+        C total = (C)TERM(s, 0);                                                                   \
+        ptrdiff_t i = 1;                                                                           \
+        (void)b;                                                                                   \
+        if (n >= CHUNK) {                                                                          \
+            C last[CHUNK];                                                                         \
+            for (ptrdiff_t k = 0; k < CHUNK; k++)                                                  \
+                last[k] = (C)TERM(s, k);                                                           \
+            i = CHUNK;                                                                             \
+            if (n >= CHUNK + SPAN) {                                                               \
+                C part[SPAN];                                                                      \
+                for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
+                    part[k] = (C)TERM(s, i + k);                                                   \
+                NOT_UNROLLED for (i += SPAN; i + SPAN <= n; i += SPAN)                             \
+                {                                                                                  \
+                    for (ptrdiff_t k = 0; k < SPAN; k++)                                           \
+                        part[k] = COMBINE(part[k], TERM(s, i + k));                                \
+                }                                                                                  \
+                for (ptrdiff_t l = 0; l < SPAN; l += CHUNK)                                        \
+                    for (ptrdiff_t k = 0; k < CHUNK; k++)                                          \
+                        last[k] = COMBINE(last[k], part[l + k]);                                   \
+            }                                                                                      \
+            NOT_UNROLLED for (; i + CHUNK <= n; i += CHUNK)                                        \
+            {                                                                                      \
+                for (ptrdiff_t k = 0; k < CHUNK; k++)                                              \
+                    last[k] = COMBINE(last[k], TERM(s, i + k));                                    \
+            }                                                                                      \
+            total = last[0];                                                                       \
+            for (ptrdiff_t k = 1; k < CHUNK; k++)                                                  \
+                total = COMBINE(total, last[k]);                                                   \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            STAYS_SCALAR;                                                                          \
+            total = COMBINE(total, TERM(s, i));                                                    \
+        }                                                                                          \
+        memcpy(result, &total, sizeof total);                                                      \
+    }
+
 /* Sums of every type. */
-FOLD(fold_add_u64, t_u64, 1, add_u64)
 FOLD(fold_add_f32, t_f32, 1, add_f32)
 FOLD(fold_add_f64, t_f64, 1, add_f64)
 FOLD(fold_pairs_f32, t_f32, 2, add_f32)
 FOLD(fold_pairs_f64, t_f64, 2, add_f64)
-#define SUM(op, s) BLOCK(sum_block_##s, s, t_u64, 1, TERM_WIDENED, FETCH_1, add_u64, fold_add_u64)
+#define SUM(op, s) EXACT_BLOCK(sum_block_##s, s, t_u64, TERM_WIDENED, add_u64)
 SUM(, i32)
 SUM(, i64)
 SUM(, u32)
@@ -191,7 +255,7 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
 #define PRODUCT(s)                                                                                 \
     FOLD(fold_multiply_##s, t_##s, 1, multiply_##s)                                                \
     BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, FETCH_1, multiply_##s, fold_multiply_##s)
-PRODUCT(u64)
+EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_SAME, multiply_u64)
 PRODUCT(f32)
 PRODUCT(f64)
 PRODUCT(c64)
@@ -204,7 +268,7 @@ BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, FETCH_2, add_f64, fold_add_f64
 #define EXTREME(name, op, s)                                                                       \
     FOLD(fold_##op##_##s, t_##s, 1, op##_##s)                                                      \
     BLOCK(name, s, t_##s, 1, TERM_SAME, FETCH_1, op##_##s, fold_##op##_##s)
-#define EXTREME_PLAIN(op, s) EXTREME(op##_block_##s, op, s)
+#define EXTREME_EXACT(op, s) EXACT_BLOCK(op##_block_##s, s, t_##s, TERM_SAME, op##_##s)
 #define EXTREME_QUIET(op, s)                                                                       \
     EXTREME(op##_any_block_##s, op, s)                                                             \
     static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)            \
@@ -213,14 +277,14 @@ BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, FETCH_2, add_f64, fold_add_f64
     }
 #define EXTREME_NONE(op, s)
 #define EXTREMES(op, s)                                                                            \
-    BY_CLASS(s, EXTREME_PLAIN, EXTREME_NONE, EXTREME_QUIET, EXTREME_QUIET)(op, s)
+    BY_CLASS(s, EXTREME_EXACT, EXTREME_NONE, EXTREME_QUIET, EXTREME_QUIET)(op, s)
 #define DT(s, S) EXTREMES(minimum, s) EXTREMES(maximum, s)
 MYLIB_TYPES(DT)
 #undef DT
 #undef EXTREMES
 #undef EXTREME_NONE
 #undef EXTREME_QUIET
-#undef EXTREME_PLAIN
+#undef EXTREME_EXACT
 #undef EXTREME
 #undef TERM_PRODUCT
 #undef TERM_SAME
@@ -228,7 +292,9 @@ MYLIB_TYPES(DT)
 #undef FETCH_2
 #undef FETCH_1
 #undef BLOCK
+#undef EXACT_BLOCK
 #undef FOLD
+#undef LAST_LANES
 #undef IN_CHUNKS
 #undef CHUNK
 #undef SPAN_NBYTES

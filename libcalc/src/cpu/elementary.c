@@ -9,10 +9,13 @@
  * A function is a loop over whole groups of contiguous elements.  Everything else goes through
  * packed blocks: strided operands, single numbers, and the elements after the last whole group.
  *
+ * With AVX-512, lanes.h has loops of its own for functions of f32.
+ *
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
  */
 #include "cpu/half.h"
+#include "cpu/lanes.h"
 #include "cpu/loops.h"
 #include "elementary.h"
 #include "plain_functions.h"
@@ -23,8 +26,11 @@
 /* Bytes of one operand that are computed at once, then checked for warnings while in cache. */
 #define BLOCK_NBYTES 4096
 
-/* out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input. */
-typedef void function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
+/*
+ * out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input.  Returns
+ * 0 if no result raises a flag.
+ */
+typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
 /* Returns the floating-point flags of n contiguous elements; `b` is `a` for unary functions. */
 typedef int function_flags(mylib_op op, ptrdiff_t n, const char *out, const char *a, const char *b);
@@ -77,8 +83,8 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
             pack(f, m, padded, pb, b, sb);
             y = pb;
         }
-        f->loop(padded / f->group, result, x, y);
-        if (f->flags != NULL)
+        const int may_warn = f->loop(padded / f->group, result, x, y);
+        if (may_warn && f->flags != NULL)
             flags |= f->flags(f->op, m, result, x, y);
         if (result == po)
             mylib_copy_strided((size_t)f->out_size, m, out, so, po, f->out_size);
@@ -168,12 +174,13 @@ DEFINE_COMPLEX_FLAGS(c128)
 #endif
 
 #define FUNCTION_LOOP(op, s, r, value)                                                             \
-    NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *out, const char *a,       \
-                                                 const char *b)                                    \
+    NOINLINE FLATTENED static int op##_loop_##s(ptrdiff_t groups, char *out, const char *a,        \
+                                                const char *b)                                     \
     {                                                                                              \
         const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, r);                                       \
         (void)b;                                                                                   \
         NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) STORE(r, value);                           \
+        return 1;                                                                                  \
     }
 #define FUNCTION_KERNEL(op, s, r, is_binary, group, loop)                                          \
     KERNEL(op##_kernel_##s)                                                                        \
@@ -313,16 +320,20 @@ KERNEL(nextafter_own_f16)
 #define FOR_GROUPS(i, n) FOR_GROUPS_OF(AT_ONCE, i, n)
 
 #define ELEMENTARY_LOOP(op, s, value)                                                              \
-    NOINLINE FLATTENED static void op##_loop_##s(ptrdiff_t groups, char *restrict out,             \
-                                                 const char *restrict a, const char *restrict b)   \
+    NOINLINE FLATTENED static int op##_loop_##s(ptrdiff_t groups, char *restrict out,              \
+                                                const char *restrict a, const char *restrict b)    \
     {                                                                                              \
         (void)b;                                                                                   \
         FOR_GROUPS(i, groups *AT_ONCE) STORE(s, value);                                            \
+        return 1;                                                                                  \
     }
 
 /* An integer of the size of a float. */
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
+
+/* What is neither hard nor rare is finite or the NaN of a NaN, but of functions that overflow. */
+#define RAISES_MORE(op) (MYLIB_OP_##op == MYLIB_OP_power || MYLIB_OP_##op == MYLIB_OP_logaddexp)
 
 /*
  * Hard arguments are computed one by one after the rest, which is vector code.  One loop computes
@@ -341,17 +352,18 @@ KERNEL(nextafter_own_f16)
         }                                                                                          \
         return is_any_hard != 0;                                                                   \
     }                                                                                              \
-    NOINLINE static void op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,            \
-                                            const char *b)                                         \
+    NOINLINE static int op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,             \
+                                           const char *b)                                          \
     {                                                                                              \
         const ptrdiff_t n = groups * AT_ONCE;                                                      \
         if (!op##_easy_loop_##s(n, out, a, b))                                                     \
-            return;                                                                                \
+            return RAISES_MORE(op);                                                                \
         for (ptrdiff_t i = 0; i < n; i++) {                                                        \
             STAYS_SCALAR;                                                                          \
             if (op##_is_hard_##s arguments)                                                        \
                 STORE(s, op##_hard_##s arguments);                                                 \
         }                                                                                          \
+        return 1;                                                                                  \
     }
 #define HARD(op, s) HARD_LOOP(op, s, AT_ONCE, (ELEMENT(s, a)))
 #define HARD_BINARY(op, s) HARD_LOOP(op, s, LONG_AT_ONCE_##s, (ELEMENT(s, a), ELEMENT(s, b)))
@@ -400,16 +412,20 @@ MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
         }                                                                                          \
         return is_any_rare != 0;                                                                   \
     }                                                                                              \
-    NOINLINE static void op##_steps_##s(ptrdiff_t groups, char *out, const char *a, const char *b) \
+    NOINLINE static int op##_steps_##s(ptrdiff_t groups, char *out, const char *a, const char *b)  \
     {                                                                                              \
         double hi[CHUNK], lo[CHUNK];                                                               \
         ptrdiff_t n = groups * AT_ONCE, size = sizeof(t_##s);                                      \
+        int may_warn = type_##s == type_f32; /* infinite results of f64 are rare */                \
         for (ptrdiff_t m; n > 0; n -= m, out += m * size, a += m * size, b += m * size) {          \
             m = n < CHUNK ? n : CHUNK;                                                             \
             op##_first_loop_##s(m, hi, lo, a);                                                     \
-            if (op##_second_loop_##s(m, out, a, b, hi, lo))                                        \
-                op##_rare_loop_##s(m, out, a, b);                                                  \
+            if (!op##_second_loop_##s(m, out, a, b, hi, lo))                                       \
+                continue;                                                                          \
+            op##_rare_loop_##s(m, out, a, b);                                                      \
+            may_warn = 1;                                                                          \
         }                                                                                          \
+        return may_warn;                                                                           \
     }
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
 MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
@@ -424,13 +440,13 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #define IS_RARE_f32(word) (word)
 #define IS_RARE_f64(word) ((word) >> 63)
 #define QUICK_LOOP(op, s, type, group, any_loop, call)                                             \
-    static function_loop any_loop;                                                                 \
-    NOINLINE FLATTENED static void op##_quick_loop_##s(                                            \
+    NOINLINE FLATTENED static uint32_t op##_quick_loop_##s(                                        \
         ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
         const char *restrict b)                                                                    \
     {                                                                                              \
         (void)b;                                                                                   \
         const ptrdiff_t n = groups * (group);                                                      \
+        uint32_t is_any_group = 0;                                                                 \
         for (ptrdiff_t first = 0; first < n; first += (group)) {                                   \
             WORD_##s is_any_rare = 0;                                                              \
             NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
@@ -439,15 +455,22 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
                 is_any_rare |= quick.is_rare;                                                      \
                 STORE(s, quick.value);                                                             \
             }                                                                                      \
-            *is_rare++ = (uint32_t)IS_RARE_##s(is_any_rare);                                       \
+            *is_rare = (uint32_t)IS_RARE_##s(is_any_rare);                                         \
+            is_any_group |= *is_rare++;                                                            \
         }                                                                                          \
+        return is_any_group;                                                                       \
     }                                                                                              \
-    NOINLINE static void op##_quick_or_any_##s(ptrdiff_t groups, char *out, const char *a,         \
-                                               const char *b)                                      \
+    OR_ANY_LOOP(op, s, quick, group, any_loop)
+/* The loop of that `way`, and for groups with rare elements any_loop. */
+#define OR_ANY_LOOP(op, s, way, group, any_loop)                                                   \
+    static function_loop any_loop;                                                                 \
+    NOINLINE static int op##_##way##_or_any_##s(ptrdiff_t groups, char *out, const char *a,        \
+                                                const char *b)                                     \
     {                                                                                              \
         uint32_t is_rare[BLOCK_NBYTES / sizeof(t_##s) / (group)];                                  \
         const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(t_##s);                                 \
-        op##_quick_loop_##s(groups, is_rare, out, a, b);                                           \
+        if (!op##_##way##_loop_##s(groups, is_rare, out, a, b))                                    \
+            return RAISES_MORE(op);                                                                \
         for (ptrdiff_t k = 0, end; k < groups; k = end) {                                          \
             end = k + 1;                                                                           \
             if (!is_rare[k])                                                                       \
@@ -456,6 +479,7 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
                 end++;                                                                             \
             any_loop((end - k) * ((group) / AT_ONCE), out + k * size, a + k * size, b + k * size); \
         }                                                                                          \
+        return 1;                                                                                  \
     }
 #define QUICK(op)                                                                                  \
     QUICK_LOOP(op, f32, t_quick, AT_ONCE_F32, op##_loop_f32, op##_quick_f32(ELEMENT(f32, a)))
@@ -471,6 +495,15 @@ MYLIB_ORDINARY(ORDINARY)
 MYLIB_QUICK_IN_F64(QUICK_WIDE)
 #endif
 MYLIB_QUICK_BINARY(QUICK_BINARY)
+#if VECTOR_NBYTES == 64
+#define LANES(op) LANES_LOOP(op, LANES_OF_ONE) OR_ANY_LOOP(op, f32, lanes, AT_ONCE, op##_loop_f32)
+#define LANES_BINARY(op, any_loop)                                                                 \
+    LANES_LOOP(op, LANES_OF_TWO) OR_ANY_LOOP(op, f32, lanes, AT_ONCE, any_loop)
+MYLIB_LANES(LANES)
+MYLIB_LANES_BINARY(LANES_BINARY)
+#undef LANES_BINARY
+#undef LANES
+#endif
 #undef QUICK_BINARY
 #undef QUICK_WIDE
 #undef ORDINARY
@@ -491,6 +524,14 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
     if (op == MYLIB_OP_##op_ && type == type_f32)                                                  \
         return (own_loop){op_##_quick_or_any_f32, AT_ONCE};
 #if VECTOR_NBYTES == 64
+#define LANES(op_)                                                                                 \
+    if (op == MYLIB_OP_##op_ && type == type_f32)                                                  \
+        return (own_loop){op_##_lanes_or_any_f32, AT_ONCE};
+#define LANES_BINARY(op_, any_loop) LANES(op_)
+    MYLIB_LANES(LANES)
+    MYLIB_LANES_BINARY(LANES_BINARY)
+#undef LANES_BINARY
+#undef LANES
     MYLIB_QUICK_IN_F64(QUICK)
 #endif
     MYLIB_QUICK_BINARY(QUICK)
@@ -535,11 +576,12 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
     ELEMENTARY_KERNEL(op, s, 1)
 /* Computes one element at a time, by a call. */
 #define COMPLEX(op, s, is_binary, value)                                                           \
-    NOINLINE static void op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)       \
+    NOINLINE static int op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)        \
     {                                                                                              \
         (void)b;                                                                                   \
         for (ptrdiff_t i = 0; i < n; i++)                                                          \
             STORE(s, value);                                                                       \
+        return 1;                                                                                  \
     }                                                                                              \
     FUNCTION_KERNEL(op, s, s, is_binary, 1, op##_loop_##s)
 #define COMPLEX_UNARY(op, s) COMPLEX(op, s, 0, op##_##s(ELEMENT(s, a)))

@@ -184,6 +184,7 @@ const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .block_reduce = lookup_block_reduce,
     .block_dot = lookup_block_dot,
     .truths = truths,
+    .truths_of_columns = truths_of_columns,
     .lines = lookup_lines,
     .stream_copy = stream_copy,
     .stream_fence = stream_fence,

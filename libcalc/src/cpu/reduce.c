@@ -9,7 +9,7 @@
  * Threads take different outputs, or groups of 2^k blocks: a group is a whole subtree of the
  * pairwise tree over the blocks.
  */
-#include "cpu/reduce.h"
+#include "cpu/reducer.h"
 
 /* The maximum number of groups of blocks, which are combined at the end. */
 #define MAX_GROUPS 64

@@ -6,7 +6,7 @@
  * Short rows without gaps (a matrix of few columns) are reduced differently: 256 rows form one long
  * row, and the tree combines its halves.
  */
-#include "cpu/reduce.h"
+#include "cpu/reducer.h"
 
 /* The memory for rows of a task; fits the second-level cache beside the input. */
 #define ROOM_NBYTES (64 * 1024)
@@ -227,6 +227,32 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
     return (row){sum, size};
 }
 
+/* ---- Truths -------------------------------------------------------------------------------- */
+
+/*
+ * Seeks or counts the true elements of all columns in blocks [begin, end), in `room`.  Returns
+ * false if they are not rows of elements one stride apart, or are narrow, for which the other way
+ * is faster.
+ */
+static int reduce_truths(const strip *s, int64_t begin, int64_t end)
+{
+    const mylib_reducer *r = s->r;
+    const mylib_layout *l = r->layout;
+    const int inner = l->ndim - 1;
+    int64_t *totals = (int64_t *)(void *)s->room;
+    if (!r->has_truths || r->is_narrow || inner != r->kept_ndim)
+        return 0;
+    const int64_t t = begin * MYLIB_BLOCK_TERMS, row_stride = l->strides[1][inner];
+    const int64_t rows = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t;
+    if (!r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
+                                   row_stride, s->width, s->first[0] + t * row_stride,
+                                   l->strides[1][r->across], totals))
+        return 0;
+    for (int64_t j = 0; j < s->width && r->truths != MYLIB_COUNT_TRUE; j++)
+        s->room[j] = (r->truths == MYLIB_SEEK_TRUE) == (totals[j] != 0);
+    return 1;
+}
+
 /* ---- Tasks --------------------------------------------------------------------------------- */
 
 /* Returns the rows of `room` that reduce blocks; the levels of the tree follow them. */
@@ -252,7 +278,9 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     s.nbytes = s.width * r->size;
     group_blocks(r, g, &begin, &end);
     const int64_t below = room_rows(r) * s.nbytes;
-    const int64_t room_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
+    const int64_t tree_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
+    const int64_t totals_nbytes = s.width * (int64_t)sizeof(int64_t);
+    const int64_t room_nbytes = tree_nbytes > totals_nbytes ? tree_nbytes : totals_nbytes;
     s.room = mylib_reducer_begin_task(r, &row_data, (size_t)room_nbytes, &memory);
     if (s.room == NULL)
         return;
@@ -261,7 +289,8 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
                      from * l->strides[1 + k][r->across];
     block_tree tree = {0, s.room + below, s.nbytes, s.width};
-    for (s.block = begin; s.block < end; s.block++) {
+    const int is_done = reduce_truths(&s, begin, end);
+    for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);
         row result = r->is_narrow     ? reduce_narrow(&s, &tree)
@@ -273,7 +302,7 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
         if (end - begin > 1)
             block_tree_add(r, &tree, s.room);
     }
-    const char *rows = end - begin > 1 ? block_tree_result(r, &tree) : s.room;
+    const char *rows = end - begin > 1 && !is_done ? block_tree_result(r, &tree) : s.room;
     const int64_t stride = l->strides[0][r->across];
     mylib_reducer_end_task(r, g, outer * l->shape[r->across] + from,
                            l->data[0] + output_offset(r, 0, outer, r->across) + from * stride,

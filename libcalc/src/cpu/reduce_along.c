@@ -5,7 +5,7 @@
  * Terms that are an input's elements are read in place if they are contiguous.  Inputs with large
  * strides between terms are gathered first, a panel of blocks at a time.
  */
-#include "cpu/reduce.h"
+#include "cpu/reducer.h"
 
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
@@ -293,13 +293,23 @@ void mylib_reduce_along(void *context, int thread, int64_t i)
         free(memory);
         return;
     }
-    for (; output < end; output++) {
+    const int last = r->kept_ndim - 1;
+    int64_t left = 0; /* outputs until the innermost kept dimension ends */
+    char *out = NULL;
+    for (; output < end; output++, left--) {
         t_c128 result;
-        for (int k = 0; k < r->inputs; k++)
-            s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, output, -1);
+        if (left == 0) {
+            left = last >= 0 ? l->shape[last] - output % l->shape[last] : 1;
+            out = l->data[0] + output_offset(r, 0, output, -1);
+            for (int k = 0; k < r->inputs; k++)
+                s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, output, -1);
+        } else { /* without divisions, which take long beside short rows */
+            out += l->strides[0][last];
+            for (int k = 0; k < r->inputs; k++)
+                s.first[k] += l->strides[1 + k][last];
+        }
         reduce_group(r, &s, g, (char *)&result);
-        mylib_reducer_end_task(r, g, output, l->data[0] + output_offset(r, 0, output, -1), 0,
-                               (char *)&result, 1);
+        mylib_reducer_end_task(r, g, output, out, 0, (char *)&result, 1);
     }
     free(s.panel);
     free(memory);

@@ -169,8 +169,8 @@ void mylib_row_data_init(mylib_row_data *d, const mylib_row_program *rp, char *m
 /* ---- Running ------------------------------------------------------------------------------- */
 
 /* Runs a statement for n elements after the first `done` of the operands, to `out`. */
-static inline void run_call(const mylib_row_program *rp, const mylib_call *c, int64_t n, char *out,
-                            char *const *data, int64_t done)
+static inline void call_kernel(const mylib_row_program *rp, const mylib_call *c, int64_t n,
+                               char *out, char *const *data, int64_t done)
 {
     const char *a = data[c->operand[0]] + done * c->stride[0];
     const char *b = data[c->operand[1]] + done * c->stride[1];
@@ -189,7 +189,7 @@ static inline const mylib_call *run_block(const mylib_row_program *rp, int64_t n
 {
     const mylib_call *c = rp->calls, *last = c + rp->program->statements - 1;
     for (; c < last; c++)
-        run_call(rp, c, c->is_uniform ? 1 : n, data[c->target], data, 0);
+        call_kernel(rp, c, c->is_uniform ? 1 : n, data[c->target], data, 0);
     return c;
 }
 
@@ -203,10 +203,10 @@ void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data)
 {
     int64_t done = 0;
     for (; n - done > rp->block; done += rp->block) {
-        run_call(rp, run_block(rp, rp->block, data), rp->block, data[0], data, 0);
+        call_kernel(rp, run_block(rp, rp->block, data), rp->block, data[0], data, 0);
         move_operands(rp, rp->block, data);
     }
-    run_call(rp, run_block(rp, n - done, data), n - done, data[0], data, 0);
+    call_kernel(rp, run_block(rp, n - done, data), n - done, data[0], data, 0);
     if (done > 0)
         move_operands(rp, -done, data);
 }
@@ -241,10 +241,10 @@ static void run_call_in_lines(const mylib_row_program *rp, const mylib_call *c,
         }
     }
     if (head > 0)
-        run_call(rp, c, head, data[0], data, 0);
+        call_kernel(rp, c, head, data[0], data, 0);
     lines(whole, data[0] + head * size, in[0], stride[0], in[1], stride[1]);
     if (done < n)
-        run_call(rp, c, n - done, data[0] + done * size, data, done);
+        call_kernel(rp, c, n - done, data[0] + done * size, data, done);
 }
 
 /* Loads elements [begin, end) of the inputs into the cache. */
@@ -273,7 +273,7 @@ static const mylib_call *run_block_ahead(const mylib_row_program *rp, int64_t n,
             prefetch(rp, at, mylib_lesser(at + share, end), data);
         if (c == last)
             return c;
-        run_call(rp, c, c->is_uniform ? 1 : n, data[c->target], data, 0);
+        call_kernel(rp, c, c->is_uniform ? 1 : n, data[c->target], data, 0);
     }
 }
 
@@ -294,7 +294,7 @@ void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **dat
         if (lines != NULL) {
             run_call_in_lines(rp, last, lines, m, data);
         } else {
-            run_call(rp, last, m, result, data, 0);
+            call_kernel(rp, last, m, result, data, 0);
             rp->cpu->stream_copy(data[0], result, (size_t)(m * size));
         }
         move_operands(rp, m, data);
@@ -316,5 +316,5 @@ void mylib_run_single_statement(const mylib_program *p, int64_t n, char *const *
     for (int i = 0; i < p->constants; i++)
         pointers[constant_slot(&rp, i)] = (char *)p->constant[i].value;
     bind_statement(&rp, rp.few, p->statement, strides, no_registers);
-    run_call(&rp, rp.few, n, data[0], pointers, 0);
+    call_kernel(&rp, rp.few, n, data[0], pointers, 0);
 }

@@ -16,6 +16,9 @@
 /* Spans between two looks at what has been found. */
 #define SPANS_PER_LOOK 16
 
+/* The most elements at the end of a row that are looked at one by one. */
+#define FEW_ELEMENTS 16
+
 /* The number of spans whose counts fit one byte. */
 #define SPANS_PER_COUNT 255
 
@@ -57,11 +60,17 @@
             n -= spans * SPAN_##s;                                                                 \
             p += spans * SPAN_NBYTES;                                                              \
         }                                                                                          \
-        if (n > 0) {                                                                               \
+        if (n > FEW_ELEMENTS) {                                                                    \
             char rest[SPAN_NBYTES];                                                                \
             memset(rest, what == MYLIB_SEEK_FALSE ? 0xff : 0, sizeof rest);                        \
             memcpy(rest, p, (size_t)n * sizeof(t_##s));                                            \
-            total += truths_of_spans_##s(what, 1, rest, mask);                                     \
+            return total + truths_of_spans_##s(what, 1, rest, mask);                               \
+        }                                                                                          \
+        NOT_UNROLLED for (ptrdiff_t k = 0; k < n; k++)                                             \
+        {                                                                                          \
+            STAYS_SCALAR;                                                                          \
+            const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask;                          \
+            total += what == MYLIB_SEEK_FALSE ? x == 0 : x != 0;                                   \
         }                                                                                          \
         return total;                                                                              \
     }                                                                                              \
@@ -122,6 +131,105 @@ static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_
     }
 }
 
+/* The number of rows whose counts fit one byte. */
+#define ROWS_PER_COUNT 255
+
+/*
+ * Adds to totals[k], for each of `columns` columns, at most a span, how many of its elements are
+ * true, or something else than 0 if one is what is sought.
+ */
+#define COLUMNS(s)                                                                                 \
+    static ALWAYS_INLINE void truths_of_some_##s(                                                  \
+        mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, const char *p, \
+        ptrdiff_t stride, t_##s mask, int64_t *totals)                                             \
+    {                                                                                              \
+        while (rows > 0) {                                                                         \
+            const ptrdiff_t m = mylib_lesser(rows, ROWS_PER_COUNT);                                \
+            t_##s part[SPAN_##s];                                                                  \
+            memset(part, 0, sizeof part);                                                          \
+            NOT_UNROLLED for (ptrdiff_t i = 0; i < m; i++, p += row_stride)                        \
+            {                                                                                      \
+                for (ptrdiff_t k = 0; k < columns; k++) {                                          \
+                    const t_##s x = load_##s(p + k * stride) & mask;                               \
+                    part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x                     \
+                                      : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0)              \
+                                                                 : part[k] + (x != 0));            \
+                }                                                                                  \
+            }                                                                                      \
+            for (ptrdiff_t k = 0; k < columns; k++)                                                \
+                totals[k] = what == MYLIB_COUNT_TRUE ? totals[k] + (int64_t)part[k]                \
+                                                     : totals[k] | (part[k] != 0);                 \
+            rows -= m;                                                                             \
+        }                                                                                          \
+    }                                                                                              \
+    static ALWAYS_INLINE void truths_of_all_##s(                                                   \
+        mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, const char *p, \
+        ptrdiff_t stride, t_##s mask, int64_t *totals)                                             \
+    {                                                                                              \
+        enum { SIZE = sizeof(t_##s), FEW = SPAN_##s / 4 };                                         \
+        for (ptrdiff_t n; columns > 0; columns -= n, totals += n, p += n * stride) {               \
+            n = mylib_lesser(columns, SPAN_##s);                                                   \
+            if (stride == SIZE && n == SPAN_##s) {                                                 \
+                truths_of_some_##s(what, rows, row_stride, SPAN_##s, p, SIZE, mask, totals);       \
+            } else if (stride == SIZE && n >= FEW) {                                               \
+                n = FEW;                                                                           \
+                truths_of_some_##s(what, rows, row_stride, FEW, p, SIZE, mask, totals);            \
+            } else {                                                                               \
+                truths_of_some_##s(what, rows, row_stride, n, p, stride, mask, totals);            \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    NOINLINE static void columns_##s(mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride,      \
+                                     ptrdiff_t columns, const char *p, ptrdiff_t stride,           \
+                                     t_##s mask, int64_t *totals)                                  \
+    {                                                                                              \
+        if (what == MYLIB_SEEK_TRUE)                                                               \
+            truths_of_all_##s(MYLIB_SEEK_TRUE, rows, row_stride, columns, p, stride, mask,         \
+                              totals);                                                             \
+        else if (what == MYLIB_SEEK_FALSE)                                                         \
+            truths_of_all_##s(MYLIB_SEEK_FALSE, rows, row_stride, columns, p, stride, mask,        \
+                              totals);                                                             \
+        else                                                                                       \
+            truths_of_all_##s(MYLIB_COUNT_TRUE, rows, row_stride, columns, p, stride, mask,        \
+                              totals);                                                             \
+    }
+COLUMNS(u8)
+COLUMNS(u16)
+COLUMNS(u32)
+COLUMNS(u64)
+#undef COLUMNS
+
+/* Answers for each column of rows of elements; returns false for elements of 16 bytes. */
+static int truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
+                             ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
+                             ptrdiff_t stride, int64_t *totals)
+{
+    const int is_float = type == MYLIB_F16 || type == MYLIB_F32 || type == MYLIB_F64;
+    memset(totals, 0, (size_t)columns * sizeof *totals);
+    switch (mylib_type_size(type)) {
+    case 1:
+        columns_u8(what, rows, row_stride, columns, p, stride, UINT8_MAX, totals);
+        return 1;
+    case 2:
+        columns_u16(what, rows, row_stride, columns, p, stride, is_float ? INT16_MAX : UINT16_MAX,
+                    totals);
+        return 1;
+    case 4:
+        columns_u32(what, rows, row_stride, columns, p, stride, is_float ? INT32_MAX : UINT32_MAX,
+                    totals);
+        return 1;
+    case 8:
+        columns_u64(what, rows, row_stride, columns, p, stride,
+                    is_float            ? (t_u64)INT64_MAX
+                    : type == MYLIB_C64 ? ((t_u64)INT32_MAX << 32) | INT32_MAX
+                                        : UINT64_MAX,
+                    totals);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 #define PACK_NBYTES 4096
 
 /* Answers for n elements with a byte stride: packs them, block by block. */
@@ -144,7 +252,9 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 }
 
 #undef PACK_NBYTES
+#undef ROWS_PER_COUNT
 #undef SPANS_PER_COUNT
+#undef FEW_ELEMENTS
 #undef SPANS_PER_LOOK
 #undef SPAN_NBYTES
 

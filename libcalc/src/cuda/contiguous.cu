@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "interpreter.cuh"
+#include "launch.cuh"
 #include "../warnings.h"
 
 namespace
@@ -176,6 +177,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
     alignas(16) T operand[2][N];
     int64_t at;
     int32_t row;
+    wait_for_previous();
     if (args.row_vectors != 0 ? blockIdx.x * contiguous<T>::TILE + threadIdx.x * N >= args.n
                               : !takes_vectors(args) && !find_element<T>(args, 0, at))
         return;
@@ -407,8 +409,8 @@ cudaError_t launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
     args->full_blocks = (uint32_t)(args->row_vectors != 0 ? blocks : args->n / contiguous<T>::TILE);
     if (args->is_by_elements)
         args->full_blocks = 0;
-    contiguous_kernel<T><<<(unsigned)blocks, THREADS, 0, stream>>>(*args);
-    return cudaGetLastError();
+    return launch((const void *)contiguous_kernel<T>, dim3((unsigned)blocks), THREADS, args, 0,
+                  stream);
 }
 
 template <typename T>

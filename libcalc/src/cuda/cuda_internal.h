@@ -77,6 +77,11 @@ int mylib_cuda_is_lost(void);
 
 /* Returns the GPU on which mylib_alloc() gave exactly this address, or -1. */
 int mylib_cuda_owner(const void *ptr);
+/*
+ * Tells whether mylib_alloc() gave, on this GPU, exactly the address of each operand from `first`
+ * on, except the host scalars.  Takes the lock once: small calls would notice the time.
+ */
+int mylib_cuda_owns(int device, const mylib_layout *layout, int first);
 
 /* Returns the unused memory of all devices' pools to the driver. */
 mylib_status mylib_cuda_trim_pools(void);
@@ -116,9 +121,12 @@ int64_t mylib_cuda_piece(size_t room, size_t nbytes);
  */
 mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
                                      mylib_type type, int ndim, const int64_t *strides);
-/* Checks the memory of a layout's inputs; names[k] belongs to operand k, types[k] to input k. */
-mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
-                                     const mylib_layout *layout);
+/*
+ * Checks the memory of a layout's operands; of the inputs alone if out_type is -1.  names[k]
+ * belongs to operand k, types[k] to input k.
+ */
+mylib_status mylib_cuda_check_operands(int device, const char *const *names, int out_type,
+                                       const uint8_t *types, const mylib_layout *layout);
 
 /*
  * Enqueues a statement whose operands are inputs, input i being operand 1 + i of the layout, over

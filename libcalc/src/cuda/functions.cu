@@ -4,6 +4,7 @@
  * which share most of their code.
  */
 #include "functions.cuh"
+#include "launch.cuh"
 
 namespace
 {
@@ -115,6 +116,7 @@ __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)
     block_elements e = {(int64_t)blockIdx.x * (THREADS * N), 0, false};
     e.left = args.n - e.first;
     e.is_vector = args.is_aligned && e.left >= THREADS * N;
+    wait_for_previous();
     read_operand(args, 0, e, a);
     if constexpr (function<OP, T>::inputs == 2) {
         read_operand(args, 1, e, b);
@@ -163,6 +165,7 @@ __global__ void __launch_bounds__(THREADS)
     complex_kernel(const __grid_constant__ mylib_function_args args)
 {
     const int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    wait_for_previous();
     if (at >= args.n)
         return;
     const t_c128 a = read_complex(args, 0, at),
@@ -215,7 +218,5 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
     const int64_t blocks = (args->n + c.elements - 1) / c.elements;
     if (c.kernel == NULL || blocks > INT32_MAX)
         return c.kernel == NULL ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration;
-    void *parameters[] = {(void *)args};
-    return cudaLaunchKernel((const void *)c.kernel, dim3((unsigned)blocks), dim3(THREADS),
-                            parameters, 0, stream);
+    return launch((const void *)c.kernel, dim3((unsigned)blocks), THREADS, args, 0, stream);
 }

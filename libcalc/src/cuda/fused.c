@@ -261,6 +261,10 @@ static int add_statement(fusion *f, int i)
     for (int o = first; o < s->operands; o++)
         if (!set_operand(f, t, o - first, i, o))
             return 0;
+    if (opcode == MYLIB_OP_multiply && t->operand[0] == t->operand[1]) { /* read it once */
+        t->opcode = MYLIB_OP_square;
+        t->operand[1] = MYLIB_FUSED_ABSENT;
+    }
     free_operands(f, i);
 
     int follower = i + 1;
@@ -316,6 +320,84 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l)
         args->step[k] = mylib_walk_step(w, 0, args->column_stride[k], args->row_stride[inner][k]);
 }
 
+/* ---- Long programs ------------------------------------------------------------------------- */
+
+/* Finds the inputs that are read most often, and more than once; returns how many there are. */
+static int find_kept(mylib_fused_args *args)
+{
+    int reads[MYLIB_PROGRAM_MAX_INPUTS] = {0}, kept = 0;
+    for (int i = 0; i < args->statements; i++)
+        for (int o = 0; o < 2; o++)
+            if (args->statement[i].operand[o] < MYLIB_FUSED_REGISTER)
+                reads[args->statement[i].operand[o] - MYLIB_FUSED_DIRECT]++;
+    memset(args->kept, MYLIB_FUSED_ABSENT, sizeof args->kept);
+    for (; kept < MYLIB_FUSED_MAX_KEPT; kept++) {
+        int most = 0;
+        for (int input = 1; input < args->inputs; input++)
+            most = reads[input] > reads[most] ? input : most;
+        if (reads[most] < 2)
+            break;
+        args->kept[kept] = (uint8_t)most;
+        reads[most] = 0;
+    }
+    return kept;
+}
+
+/* Tells whether a statement is quick if its second operand is. */
+static int may_be_quick(const mylib_fused_statement *s)
+{
+    return (s->opcode == MYLIB_OP_add || s->opcode == MYLIB_OP_subtract ||
+            s->opcode == MYLIB_OP_multiply) &&
+           s->operand[0] == MYLIB_FUSED_FORWARDED && s->target == MYLIB_FUSED_ABSENT;
+}
+
+/* Rewrites the statements of a long program: those that read kept inputs, and quick ones. */
+static void set_long(mylib_fused_args *args)
+{
+    mylib_fused_statement *s = args->statement;
+    args->begun = MYLIB_FUSED_ABSENT;
+    if (s->operand[0] < MYLIB_FUSED_REGISTER) {
+        args->begun = (uint8_t)(s->operand[0] - MYLIB_FUSED_DIRECT);
+        s->operand[0] = MYLIB_FUSED_FORWARDED;
+    }
+    for (; s < args->statement + args->statements; s++) {
+        for (int o = 0; o < 2; o++)
+            for (int k = 0; k < MYLIB_FUSED_MAX_KEPT; k++)
+                if (s->operand[o] < MYLIB_FUSED_REGISTER &&
+                    s->operand[o] == MYLIB_FUSED_DIRECT + args->kept[k])
+                    s->operand[o] = (uint8_t)(MYLIB_FUSED_KEPT + k);
+        const int second = s->operand[1], kept = second - MYLIB_FUSED_KEPT;
+        const int is_constant = second >= MYLIB_FUSED_CONSTANT && second < MYLIB_FUSED_CONVERTED;
+        if (may_be_quick(s) && (is_constant || (kept >= 0 && kept < MYLIB_FUSED_MAX_KEPT))) {
+            s->opcode = (uint8_t)MYLIB_FUSED_QUICK(s->opcode,
+                                                   is_constant ? MYLIB_FUSED_QUICK_CONSTANT : kept);
+            s->target = MYLIB_FUSED_IS_QUICK;
+        }
+    }
+    memset(s, 0xfe, sizeof *s); /* MYLIB_FUSED_END */
+}
+
+/* Tells whether each statement may be quick. */
+static int is_chain(const mylib_fused_args *args)
+{
+    int found = 1;
+    for (int i = 0; i < args->statements; i++) {
+        mylib_fused_statement s = args->statement[i];
+        if (i == 0 && s.operand[0] < MYLIB_FUSED_REGISTER)
+            s.operand[0] = MYLIB_FUSED_FORWARDED;
+        found = found && may_be_quick(&s);
+    }
+    return found;
+}
+
+/* Tells whether it pays to keep inputs: in long programs, and in chains that read an input again. */
+static int is_long(mylib_fused_args *args)
+{
+    const int kept = find_kept(args);
+    return args->statements >= MYLIB_FUSED_LONG_STATEMENTS ||
+           (args->statements >= MYLIB_FUSED_CHAIN_STATEMENTS && kept > 0 && is_chain(args));
+}
+
 /* Sets the threads of a thread block: as many as shared memory allows. */
 static void set_threads(mylib_fused_args *args)
 {
@@ -332,7 +414,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     if (l->count / l->shape[l->ndim - 1] > MYLIB_FUSED_MAX_ROWS)
         return MYLIB_FUSED_TOO_MANY_ELEMENTS;
     begin_walk(args, l);
-    args->is_flat = l->ndim == 1 && args->spare == 0;
+    args->is_flat = l->ndim == 1 && args->spare == 0 && !args->is_narrow;
     for (int k = 0; k < l->operands; k++) {
         if (l->is_host_scalar[k])
             continue;
@@ -340,8 +422,9 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
         args->data[k] = l->data[k];
         args->is_flat = args->is_flat && is_vector(args, l, k, (int64_t)mylib_type_size(type));
     }
-    args->is_long =
-        args->is_flat && !args->has_functions && args->statements >= MYLIB_FUSED_LONG_STATEMENTS;
+    args->is_long = args->is_flat && !args->has_functions && is_long(args);
+    if (args->is_long)
+        set_long(args);
     set_threads(args);
     if (!args->is_flat)
         set_spaced(args, l);
@@ -349,26 +432,34 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
 }
 
 /* Tells whether the kernel without calls can read an input of another type. */
-static int is_inline(mylib_type computed, mylib_type from)
+static int is_inline(const mylib_fused_args *args, mylib_type from)
 {
-    return computed == MYLIB_F64 && (from == MYLIB_I32 || from == MYLIB_F32);
+    return args->computed_type == MYLIB_F64
+               ? from == MYLIB_I32 || from == MYLIB_F32
+               : args->computed_type == MYLIB_F32 && !args->has_functions && !args->is_reduced &&
+                     mylib_narrow_size(from) > 0;
 }
 
-/* Tells whether a launch has calls: costly operations, and most conversions. */
-static int has_calls(const mylib_fused_args *args)
+/*
+ * Chooses the kernel of a program: with calls, for costly operations and most conversions, or with
+ * inlined conversions.
+ */
+static void set_calls(mylib_fused_args *args)
 {
-    const mylib_type computed = (mylib_type)args->computed_type;
-    int found = 0;
+    int has_calls = 0, converts = 0;
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
-        found |= mylib_is_by_call(s->opcode, computed);
+        has_calls |= mylib_is_by_call(s->opcode, (mylib_type)args->computed_type);
         for (int o = 0; o < 2; o++) {
             const int input = s->operand[o] - MYLIB_FUSED_CONVERTED;
-            if (input >= 0 && s->operand[o] < MYLIB_FUSED_ABSENT)
-                found |= !is_inline(computed, (mylib_type)args->input_type[input]);
+            if (input >= 0 && s->operand[o] < MYLIB_FUSED_ABSENT) {
+                has_calls |= !is_inline(args, (mylib_type)args->input_type[input]);
+                converts = 1;
+            }
         }
     }
-    return found;
+    args->spare = has_calls ? MYLIB_FUSED_SPARE_REGISTERS : 0;
+    args->is_narrow = !has_calls && converts && args->computed_type == MYLIB_F32;
 }
 
 /* Sets everything that does not depend on the layout; returns false if the program does not fit. */
@@ -402,7 +493,7 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
         if (f.results[i].is_used && !f.results[i].is_dropped && !add_statement(&f, i))
             return 0;
     args->statements = f.next;
-    args->spare = has_calls(args) ? MYLIB_FUSED_SPARE_REGISTERS : 0;
+    set_calls(args);
     return 1;
 }
 

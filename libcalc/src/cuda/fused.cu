@@ -6,6 +6,7 @@
  * at the end of a row.
  */
 #include "functions.cuh"
+#include "launch.cuh"
 #include "reduction.cuh"
 
 #include "fused.h"
@@ -18,9 +19,10 @@ typedef mylib_fused_args fused_args;
 /*
  * Kinds of kernels: spaced elements, for any layout, or groups (FLAT), for vectors of one
  * dimension; with or without inlined functions; for spaced elements also with calls, which preserve
- * few registers; for vectors also for long programs (LONG).
+ * few registers, and for f32 with inlined conversions of small types (NARROW); for vectors also for
+ * long programs (LONG).
  */
-enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
+enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, NARROW, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
 template <int WAY>
 constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS || WAY == FLAT_LONG;
@@ -106,6 +108,13 @@ template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args
     return masks_of<WAY>(args) + anew(threadIdx.x);
 }
 
+/* The inputs that a thread of a long program keeps. */
+template <typename T, int WAY> struct kept_inputs {
+};
+template <typename T> struct kept_inputs<T, FLAT_LONG> {
+    alignas(16) T x[MYLIB_FUSED_MAX_KEPT][N<T, FLAT_LONG>];
+};
+
 /* ---- Programs of one type ------------------------------------------------------------------ */
 
 template <typename T, int WAY>
@@ -160,7 +169,7 @@ __device__ __forceinline__ void load_input(const fused_args &args, int input,
     if constexpr (!IS_FLAT<WAY>) {
         const char *p = first_of(args, at, 1 + input);
         const int64_t step = args.step[1 + input];
-        if (HAS_CALLS<WAY> && step == 0) {
+        if ((HAS_CALLS<WAY> || WAY == NARROW) && step == 0) {
             const S one = load_element<S>(p);
 #pragma unroll
             for (int i = 0; i < N<T, WAY>; i++)
@@ -208,6 +217,43 @@ __device__ __forceinline__ void read_words(const fused_args &args, int input,
     }
 }
 
+/* Reads an input of a type of one or two bytes in a program of f32. */
+template <int WAY>
+__device__ __forceinline__ void read_narrow(const fused_args &args, int input,
+                                            const position<WAY> &at, t_f32 (&x)[N<t_f32, WAY>])
+{
+    const int type = args.input_type[input], size = mylib_narrow_size(type);
+    const char *p = first_of(args, at, 1 + input);
+    const int64_t step = args.step[1 + input];
+    uint32_t words[N<t_f32, WAY>];
+    if (size == 1) {
+#pragma unroll
+        for (int i = 0; i < N<t_f32, WAY>; i++, p += step)
+            if (i < at.count)
+                words[i] = *(const uint8_t *)p;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N<t_f32, WAY>; i++, p += step)
+            if (i < at.count)
+                words[i] = *(const uint16_t *)p;
+    }
+    switch (type) {
+#define DT(s, S)                                                                                   \
+    case MYLIB_##S:                                                                                \
+        if constexpr (sizeof(t_##s) <= 2) {                                                        \
+            _Pragma("unroll") for (int i = 0; i < N<t_f32, WAY>; i++)                              \
+            {                                                                                      \
+                t_##s value;                                                                       \
+                memcpy(&value, &words[i], sizeof value);                                           \
+                x[i] = convert<t_f32>(value);                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        break;
+        MYLIB_STORED_TYPES(DT)
+#undef DT
+    }
+}
+
 /* Reads an input of another type into x, by calls; keeps `other`. */
 template <typename T, int WAY>
 __device__ __forceinline__ void read_by_call(const fused_args &args, int input,
@@ -222,12 +268,28 @@ __device__ __forceinline__ void read_by_call(const fused_args &args, int input,
     read_place<T, WAY>(place, x);
 }
 
+/* The asm keeps nvcc from hoisting the copy out of the branch. */
+template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
+{
+#pragma unroll
+    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
+        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
+        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
+    }
+}
+
 /* Reads an operand into x and keeps `other`. */
 template <typename T, int WAY>
-__device__ __forceinline__ void read_operand(const fused_args &args, int operand,
-                                             const position<WAY> &at, uint4 *own, T (&x)[N<T, WAY>],
-                                             T (&other)[N<T, WAY>])
+__device__ __forceinline__ void
+read_operand(const fused_args &args, int operand, const position<WAY> &at,
+             const kept_inputs<T, WAY> &kept, uint4 *own, T (&x)[N<T, WAY>], T (&other)[N<T, WAY>])
 {
+    if constexpr (WAY == FLAT_LONG) {
+        if (operand == MYLIB_FUSED_KEPT)
+            return copy_words(kept.x[0], x);
+        if (operand == MYLIB_FUSED_KEPT + 1)
+            return copy_words(kept.x[1], x);
+    }
     if (operand < MYLIB_FUSED_REGISTER) {
         load_input<T>(args, operand - MYLIB_FUSED_DIRECT, at, x);
     } else if (operand < MYLIB_FUSED_CONSTANT) {
@@ -239,6 +301,8 @@ __device__ __forceinline__ void read_operand(const fused_args &args, int operand
             *(uint4 *)&x[v * G<T>] = value;
     } else if constexpr (HAS_CALLS<WAY>) {
         read_by_call(args, operand - MYLIB_FUSED_CONVERTED, at, own, x, other);
+    } else if constexpr (WAY == NARROW) {
+        read_narrow(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     } else if constexpr (number_of<T>::value == MYLIB_F64) {
         read_words(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     }
@@ -322,6 +386,72 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
+/* Computes x = OP(x, y) for the source of a quick statement. */
+template <int OP, typename T>
+__device__ __forceinline__ void run_quick_op(const fused_args &args, uint32_t statement,
+                                             const kept_inputs<T, FLAT_LONG> &kept,
+                                             T (&x)[N<T, FLAT_LONG>])
+{
+    if (statement & MYLIB_FUSED_QUICK_CONSTANT) {
+        const int constant = (anew(statement) >> 16 & 255) - MYLIB_FUSED_CONSTANT;
+        const T value = *(const T *)args.constant[constant];
+#pragma unroll
+        for (int i = 0; i < N<T, FLAT_LONG>; i++)
+            x[i] = meaning<OP, T>::apply(x[i], value);
+    } else if (statement & 1) {
+#pragma unroll
+        for (int i = 0; i < N<T, FLAT_LONG>; i++)
+            x[i] = meaning<OP, T>::apply(x[i], kept.x[1][i]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N<T, FLAT_LONG>; i++)
+            x[i] = meaning<OP, T>::apply(x[i], kept.x[0][i]);
+    }
+}
+
+/* Runs a quick statement: a few branches on its bits wait less than a jump table. */
+template <typename T>
+__device__ __forceinline__ void run_quick(const fused_args &args, uint32_t statement,
+                                          const kept_inputs<T, FLAT_LONG> &kept,
+                                          T (&x)[N<T, FLAT_LONG>])
+{
+    if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
+        run_quick_op<MYLIB_OP_multiply>(args, statement, kept, x);
+    else if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_subtract, 0))
+        run_quick_op<MYLIB_OP_subtract>(args, statement, kept, x);
+    else
+        run_quick_op<MYLIB_OP_add>(args, statement, kept, x);
+}
+
+/*
+ * Runs the quick statements from a byte of the arguments on; returns the next one that is none.  A
+ * statement is loaded before the one that precedes it runs: two take turns, so that nothing waits
+ * for a copy of it.
+ */
+template <typename T>
+__device__ __forceinline__ uint32_t run_quick_ones(const fused_args &args, int &at_byte,
+                                                   const kept_inputs<T, FLAT_LONG> &kept,
+                                                   T (&x)[N<T, FLAT_LONG>])
+{
+    const auto load = [&](int place) {
+        return (uint32_t)anew(*(const uint32_t *)((const char *)&args + place));
+    };
+    const auto is_quick = [](uint32_t bits) { return bits >> 24 == MYLIB_FUSED_IS_QUICK; };
+    uint32_t first = load(at_byte);
+#pragma unroll 1
+    while (is_quick(first)) {
+        const uint32_t second = load(at_byte + 4);
+        run_quick(args, first, kept, x);
+        at_byte += 4;
+        if (!is_quick(second))
+            return second;
+        first = load(at_byte + 4);
+        run_quick(args, second, kept, x);
+        at_byte += 4;
+    }
+    return first;
+}
+
 /* Stores the results as elements of type R. */
 template <typename T, typename R, int WAY>
 __device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
@@ -358,26 +488,16 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
     }
 }
 
-/* The asm keeps nvcc from hoisting the copy out of the branch. */
-template <typename T> __device__ __forceinline__ void copy_words(const T &from, T &to)
-{
-#pragma unroll
-    for (int i = 0; i < (int)sizeof(T) / 4; i++) {
-        ((uint32_t *)&to)[i] = ((const uint32_t *)&from)[i];
-        asm volatile("" : "+r"(((uint32_t *)&to)[i]));
-    }
-}
-
 /*
  * Thread blocks of a multiprocessor: enough of them to keep loads in flight, few enough that the
  * loop over statements holds all its values in registers.  Measured on an H200.
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int BLOCKS = most_blocks(WAY == CALLS                                               ? 3
+constexpr int BLOCKS = most_blocks(WAY == CALLS || WAY == FLAT_LONG                           ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
-                                   : WAY == FLAT_LONG                                         ? 4
+                                   : WAY == NARROW                                            ? 4
                                    : WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
                                                                                               : 5);
 template <typename T, int WAY>
@@ -386,21 +506,30 @@ constexpr int REDUCED_BLOCKS = most_blocks(WAY == CALLS || sizeof(T) == 8 ? 3 : 
 /* Runs the statements for a thread's elements; returns false if an element is not easy. */
 template <int WHICH, typename T, int WAY>
 __device__ __forceinline__ bool run_statements(const fused_args &args, const position<WAY> &at,
-                                               uint4 *own, T (&x)[N<T, WAY>])
+                                               const kept_inputs<T, WAY> &kept, uint4 *own,
+                                               T (&x)[N<T, WAY>])
 {
     bool is_hard = false;
+    uint32_t bits;
+    int at_byte = offsetof(fused_args, statement);
 #pragma unroll 1
-    for (int i = 0; i < args.statements; i++) {
-        uint32_t bits; /* one load */
-        memcpy(&bits, &args.statement[i], sizeof bits);
+    for (int i = 0; WAY == FLAT_LONG || i < args.statements; i++) {
+        if constexpr (WAY == FLAT_LONG) {
+            bits = run_quick_ones(args, at_byte, kept, x);
+            if (bits == MYLIB_FUSED_END)
+                break;
+            at_byte += sizeof bits;
+        } else {
+            memcpy(&bits, &args.statement[i], sizeof bits); /* one load */
+        }
         const int opcode = bits & 255, first = bits >> 8 & 255, second = bits >> 16 & 255;
         alignas(16) T y[N<T, WAY>];
         if (second == MYLIB_FUSED_FORWARDED)
             copy_words(x, y);
         else if (second != MYLIB_FUSED_ABSENT)
-            read_operand(args, second, at, own, y, x);
+            read_operand(args, second, at, kept, own, y, x);
         if (first != MYLIB_FUSED_FORWARDED)
-            read_operand(args, first, at, own, x, y);
+            read_operand(args, first, at, kept, own, x, y);
         if (opcode < MYLIB_OP_COUNT) {
             const bool is_done = step_in_line<WAY, WHICH>(opcode, x, y, is_hard);
             if constexpr (HAS_CALLS<WAY>) {
@@ -434,7 +563,7 @@ template <typename T, int WAY>
 __device__ __noinline__ void run_again(const fused_args &args, position<WAY> at, T *results)
 {
     alignas(16) T x[N<T, WAY>] = {};
-    run_statements<ANY>(args, at, fused_shared + threadIdx.x, x);
+    run_statements<ANY>(args, at, kept_inputs<T, WAY>(), fused_shared + threadIdx.x, x);
     memcpy(results, x, sizeof x);
 }
 
@@ -445,6 +574,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     alignas(16) T x[N<T, WAY>] = {};
     uint4 *own = fused_shared + threadIdx.x;
     position<WAY> at;
+    wait_for_previous();
     if constexpr (IS_FLAT<WAY>) {
         if (elements_left<T, WAY>(args) <= 0)
             return;
@@ -457,7 +587,16 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
         if (at.count == 0)
             return;
     }
-    const bool is_easy = run_statements<EASY>(args, at, own, x);
+    kept_inputs<T, WAY> kept;
+    if constexpr (WAY == FLAT_LONG) { /* all these loads are in flight at the same time */
+        if (args.begun != MYLIB_FUSED_ABSENT)
+            load_input<T>(args, args.begun, at, x);
+#pragma unroll
+        for (int k = 0; k < MYLIB_FUSED_MAX_KEPT; k++)
+            if (args.kept[k] != MYLIB_FUSED_ABSENT)
+                load_input<T>(args, args.kept[k], at, kept.x[k]);
+    }
+    const bool is_easy = run_statements<EASY>(args, at, kept, own, x);
     if constexpr (HAS_FUNCTIONS<WAY>)
         if (!is_easy) {
             alignas(16) T results[N<T, WAY>]; /* x itself would be spilled */
@@ -691,13 +830,14 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     uint4 *own = fused_shared + threadIdx.x;
     T *const values = reduced_values<T, WAY>(args);
     int rounds = args.rounds;
+    wait_for_previous();
     if (args.reduced_way == MYLIB_FUSED_ALONG) /* for all lanes of each set */
         rounds = (blocks_of_part<T, WAY>(args) + B - 1) / B * (LANES / (int)blockDim.x);
 #pragma unroll 1
     for (int round = 0; round < rounds; round++) {
         const position<WAY> at = position_of_round<T, WAY>(args, round);
         if (at.count > 0)
-            run_statements<EASY>(args, at, own, x);
+            run_statements<EASY>(args, at, kept_inputs<T, WAY>(), own, x);
         if (args.reduced_way == MYLIB_FUSED_SHORT) {
             write_terms<T, WAY>(args, at.count, x);
             break;
@@ -741,6 +881,9 @@ template <typename T> const void *kernel_of(const fused_args &args)
                    : args.is_flat ? (const void *)fused_kernel<T, FLAT_FUNCTIONS>
                                   : (const void *)fused_kernel<T, FUNCTIONS>;
     }
+    if constexpr (number_of<T>::value == MYLIB_F32)
+        if (args.is_narrow)
+            return (const void *)fused_kernel<T, NARROW>;
     return has_calls      ? (const void *)fused_kernel<T, CALLS>
            : args.is_long ? (const void *)fused_kernel<T, FLAT_LONG>
            : args.is_flat ? (const void *)fused_kernel<T, FLAT>
@@ -751,7 +894,6 @@ template <typename T> const void *kernel_of(const fused_args &args)
 
 mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 {
-    void *parameters[] = {(void *)args};
     const void *kernel = NULL;
     switch (args->computed_type) {
 #define DT(s, S)                                                                                   \
@@ -764,8 +906,7 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
     const int64_t parts = args->is_reduced ? mylib_fused_parts(args) : 1;
     const dim3 grid((unsigned)(mylib_fused_blocks(args) / parts), (unsigned)parts);
     const cudaError_t error =
-        cudaLaunchKernel(kernel, grid, dim3((unsigned)args->threads), parameters,
-                         (size_t)mylib_fused_shared(args), (cudaStream_t)stream);
+        launch(kernel, grid, args->threads, args, (size_t)mylib_fused_shared(args), stream);
     return mylib_from_cuda(error, "cudaLaunchKernel", __FILE__, __LINE__);
 }
 

@@ -11,7 +11,10 @@
  * Each of MYLIB_FUSED_TYPES has a kernel for programs that compute in that type only, without a
  * switch over types: inputs and constants are converted as they are read, and a bool is a 0 or 1 of
  * the type.  A second kernel of each type has calls, for costly operations and conversions.  f32
- * and f64 have three more, with inlined functions.
+ * and f64 have three more, with inlined functions, and f32 has one with inlined conversions.
+ *
+ * In a long flat program the input that the first statement begins with and the two that are read
+ * most often are loaded at once, at the beginning, and kept in hardware registers.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu.
@@ -53,6 +56,8 @@ extern "C" {
 #define MYLIB_FUSED_FLAT_GROUPS 2
 #define MYLIB_FUSED_LONG_GROUPS 4 /* flat, of programs of at least: */
 #define MYLIB_FUSED_LONG_STATEMENTS 6
+/* Or, if each may be quick and an input is read again: */
+#define MYLIB_FUSED_CHAIN_STATEMENTS 3
 #define MYLIB_FUSED_GROUP(size) (16 / (int)(size)) /* elements */
 #define MYLIB_FUSED_MOST_THREADS MYLIB_CUDA_THREADS
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* available on every GPU */
@@ -74,7 +79,20 @@ enum {
     MYLIB_FUSED_CONVERTED = MYLIB_FUSED_CONSTANT + MYLIB_FUSED_MAX_CONSTANTS, /* an input */
     MYLIB_FUSED_FORWARDED = 255, /* the result of the last statement */
     MYLIB_FUSED_ABSENT = 254,
+    MYLIB_FUSED_KEPT = 252, /* a kept input */
 };
+#define MYLIB_FUSED_MAX_KEPT 2
+
+/*
+ * In a long program, a statement is quick if it adds to the last result a kept input or a constant,
+ * or subtracts or multiplies by one, and stores nothing.  Its opcode and its target are these.
+ */
+#define MYLIB_FUSED_QUICK(op, source) (4 * (op) + (source))
+#define MYLIB_FUSED_QUICK_CONSTANT 2 /* the source; 0 or 1: the number of the kept input */
+#define MYLIB_FUSED_IS_QUICK 255
+#define MYLIB_FUSED_END 0xfefefefeu /* the bits of a statement after the last one */
+MYLIB_ASSERT(MYLIB_OP_add == 0 && MYLIB_OP_subtract == 1 && MYLIB_OP_multiply == 2,
+             "a bit of the opcode of a quick statement tells its operation");
 
 /* Inputs are converted as they are read; everything else is of the computed type. */
 typedef struct mylib_fused_statement {
@@ -90,12 +108,15 @@ typedef struct mylib_fused_args {
     int32_t threads;
     int32_t inputs;
     int32_t is_flat;       /* one dimension, and all operands are vectors */
-    int32_t is_long;       /* flat, with more groups in a thread */
+    int32_t is_long;       /* flat, without functions, and long */
     int32_t has_functions; /* of f32 or f64 */
+    int32_t is_narrow;     /* of f32, with inputs of one or two bytes and without calls */
     int32_t is_reduced;
     int64_t columns;
     uint8_t computed_type, result_type;
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
+    /* Long: the input that is the first "last result", and the kept inputs; or ABSENT. */
+    uint8_t begun, kept[MYLIB_FUSED_MAX_KEPT];
     char *data[MYLIB_MAX_OPERANDS];
     int64_t column_stride[MYLIB_MAX_OPERANDS];
     /* For spaced elements: step[k] bytes lead from one to the next in operand k. */
@@ -117,7 +138,7 @@ typedef struct mylib_fused_args {
     int64_t part_stride;
     MYLIB_ALIGNAS(16)
     unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
-    mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS];
+    mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS + 1]; /* and an end */
 } mylib_fused_args;
 
 /* Tells that the program fits a launch, or why it does not. */
@@ -232,6 +253,14 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 void mylib_cuda_load_fused(void);
 
 /* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
+
+/* Returns 1 or 2 for types of so many bytes, and 0 for others. */
+MYLIB_CONSTANT_FN int mylib_narrow_size(int type)
+{
+    return type == MYLIB_I8 || type == MYLIB_U8 || type == MYLIB_BOOL    ? 1
+           : type == MYLIB_I16 || type == MYLIB_U16 || type == MYLIB_F16 ? 2
+                                                                         : 0;
+}
 
 /* Returns the bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)

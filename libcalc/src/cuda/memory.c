@@ -96,17 +96,29 @@ static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
     return is_there;
 }
 
+/* Returns the GPU of an address, or -1; the caller has the lock. */
+static int ledger_owner(const void *ptr)
+{
+    const allocation *entry = ledger_places != 0 ? ledger_find(ptr) : NULL;
+    return entry != NULL && entry->ptr != NULL ? entry->device : -1;
+}
+
 int mylib_cuda_owner(const void *ptr)
 {
-    int device = -1;
     pthread_mutex_lock(&ledger_lock);
-    if (ledger_places != 0) {
-        const allocation *entry = ledger_find(ptr);
-        if (entry->ptr != NULL)
-            device = entry->device;
-    }
+    const int device = ledger_owner(ptr);
     pthread_mutex_unlock(&ledger_lock);
     return device;
+}
+
+int mylib_cuda_owns(int device, const mylib_layout *layout, int first)
+{
+    int owns = 1;
+    pthread_mutex_lock(&ledger_lock);
+    for (int k = first; k < layout->operands && owns; k++)
+        owns = layout->is_host_scalar[k] || ledger_owner(layout->data[k]) == device;
+    pthread_mutex_unlock(&ledger_lock);
+    return owns;
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */

@@ -440,7 +440,7 @@ out:
 static mylib_status check_inputs(int device, const mylib_terms *terms, const mylib_layout *layout)
 {
     const char *const names[] = {"out", terms->inputs == 2 ? "a" : "in", "b"};
-    return mylib_cuda_check_inputs(device, names, terms->input_type, layout);
+    return mylib_cuda_check_operands(device, names, -1, terms->input_type, layout);
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,

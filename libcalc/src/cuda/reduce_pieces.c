@@ -615,7 +615,7 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                  out_type);
     }
     RETURN_IF_ERROR(
-        mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));
+        mylib_cuda_check_operands(device, mylib_operand_names, -1, program->input_type, layout));
 #ifdef MYLIB_CUDA_FUSED
     mylib_status st;
     if (try_reduced(&j, layout, &st))

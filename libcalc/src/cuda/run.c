@@ -23,24 +23,25 @@
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
-                                     mylib_type type, int ndim, const int64_t *strides)
+/* Asks the driver whether memory that is not in the ledger is on the device. */
+static mylib_status check_foreign(int device, const char *name, const void *data)
 {
     struct cudaPointerAttributes attributes;
-    size_t size = mylib_type_size(type);
+    CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
+    if (attributes.type == cudaMemoryTypeUnregistered)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
+                          device, data);
+    if (attributes.type == cudaMemoryTypeDevice && attributes.device != device)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is said to be on cuda:%d, but %p is on cuda:%d",
+                          name, device, data, attributes.device);
+    return MYLIB_OK;
+}
 
-    /* For a small array, a query to the driver would take longer than everything else. */
-    if (mylib_cuda_owner(data) != device) {
-        CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
-        if (attributes.type == cudaMemoryTypeUnregistered)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "%s is said to be on cuda:%d, but %p is ordinary host memory", name,
-                              device, data);
-        if (attributes.type == cudaMemoryTypeDevice && attributes.device != device)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "%s is said to be on cuda:%d, but %p is on cuda:%d", name, device,
-                              data, attributes.device);
-    }
+static mylib_status check_alignment(const char *name, const void *data, mylib_type type, int ndim,
+                                    const int64_t *strides)
+{
+    const size_t size = mylib_type_size(type);
     if (!mylib_is_aligned_to((int64_t)size, data, ndim, strides))
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "%s is not aligned to its elements of %zu bytes: copy it first", name,
@@ -48,16 +49,29 @@ mylib_status mylib_cuda_check_memory(int device, const char *name, const void *d
     return MYLIB_OK;
 }
 
-mylib_status mylib_cuda_check_inputs(int device, const char *const *names, const uint8_t *types,
-                                     const mylib_layout *layout)
+mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
+                                     mylib_type type, int ndim, const int64_t *strides)
 {
-    mylib_status st = MYLIB_OK;
-    for (int k = 1; k < layout->operands && st == MYLIB_OK; k++)
-        if (!layout->is_host_scalar[k])
-            st =
-                mylib_cuda_check_memory(device, names[k], layout->data[k], (mylib_type)types[k - 1],
-                                        layout->ndim, layout->strides[k]);
-    return st;
+    /* For a small array, a query to the driver would take longer than everything else. */
+    if (mylib_cuda_owner(data) != device)
+        RETURN_IF_ERROR(check_foreign(device, name, data));
+    return check_alignment(name, data, type, ndim, strides);
+}
+
+mylib_status mylib_cuda_check_operands(int device, const char *const *names, int out_type,
+                                       const uint8_t *types, const mylib_layout *layout)
+{
+    const int first = out_type < 0 ? 1 : 0, is_ours = mylib_cuda_owns(device, layout, first);
+    for (int k = first; k < layout->operands; k++) {
+        const mylib_type type = (mylib_type)(k == 0 ? out_type : types[k - 1]);
+        if (layout->is_host_scalar[k])
+            continue;
+        if (!is_ours && mylib_cuda_owner(layout->data[k]) != device)
+            RETURN_IF_ERROR(check_foreign(device, names[k], layout->data[k]));
+        RETURN_IF_ERROR(
+            check_alignment(names[k], layout->data[k], type, layout->ndim, layout->strides[k]));
+    }
+    return MYLIB_OK;
 }
 
 /* ---- Single operations --------------------------------------------------------------------- */
@@ -359,11 +373,8 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
     ENTER_DEVICE(device);
     if (layout->count == 0)
         return MYLIB_OK;
-    RETURN_IF_ERROR(mylib_cuda_check_memory(device, mylib_operand_names[0], layout->data[0],
-                                            (mylib_type)program->result_type, layout->ndim,
-                                            layout->strides[0]));
-    RETURN_IF_ERROR(
-        mylib_cuda_check_inputs(device, mylib_operand_names, program->input_type, layout));
+    RETURN_IF_ERROR(mylib_cuda_check_operands(device, mylib_operand_names, program->result_type,
+                                              program->input_type, layout));
     if (mylib_single_statement(&single, program))
         return mylib_cuda_launch(&single, layout, stream);
     return mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);

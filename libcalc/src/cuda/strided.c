@@ -203,6 +203,43 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
     mylib_walk_cut(w, p->columns, goes_down && p->is_regular ? slice_rows : w->rows, 1);
 }
 
+/*
+ * Chooses vectors of pixels for a copy of small elements between images and planes; returns false
+ * if it is none, or if vectors would not be aligned.
+ */
+static int choose_channels(mylib_strided_args *p, int size, int vector)
+{
+    mylib_walk *w = &p->walk;
+    const int inner = w->row_ndim - 1;
+    /* The channels are the columns of an image, or the rows of planes. */
+    const int from_planes = p->columns <= MYLIB_STRIDED_MOST_SPREAD;
+    const int32_t channels = from_planes ? p->columns : w->row_shape[inner];
+    const int32_t pixels = from_planes ? w->row_shape[inner] : p->columns;
+    const int64_t *channel_step = from_planes ? p->column_stride : p->row_stride[inner];
+    const int64_t *pixel_step = from_planes ? p->row_stride[inner] : p->column_stride;
+    const int images = from_planes ? 0 : 1, planes = 1 - images;
+    uintptr_t bits =
+        (uintptr_t)p->data[0] | (uintptr_t)p->data[1] | (uintptr_t)channel_step[planes];
+    if (p->statement.opcode != MYLIB_OPCODE_CONVERT || p->access[0] != MYLIB_ACCESS_ELEMENT ||
+        size >= MYLIB_STRIDED_SHIFTED_BELOW || channels < 2 ||
+        channels > MYLIB_STRIDED_MOST_SPREAD || pixels % vector != 0 ||
+        pixel_step[planes] != size || channel_step[images] != size ||
+        pixel_step[images] != channels * size)
+        return 0;
+    for (int d = 0; d < inner; d++)
+        bits |= (uintptr_t)p->row_stride[d][0] | (uintptr_t)p->row_stride[d][1];
+    if (bits % 16 != 0)
+        return 0;
+    p->channels = (uint8_t)channels;
+    p->planes = (uint8_t)planes;
+    p->plane_step = channel_step[planes];
+    p->units = pixels / vector;
+    p->all_units = w->rows / w->row_shape[inner] * p->units;
+    w->across_divider = mylib_divider_of(p->units);
+    w->tiles = mylib_divide_up(p->all_units, MYLIB_CUDA_THREADS);
+    return 1;
+}
+
 void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const mylib_layout *layout)
 {
     int size = (int)mylib_type_size((mylib_type)s->type);
@@ -232,6 +269,8 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
                                                                      : MYLIB_ACCESS_ELEMENT;
     }
 
+    if (choose_channels(p, size, vector))
+        return;
     if (!choose_vectors(p, size, vector, vectors) && !choose_transpose(p, size, vector))
         choose_scattered(p, vector, vectors);
     const mylib_walk *w = &p->walk;

@@ -6,6 +6,7 @@
  * over opcodes.
  */
 #include "interpreter.cuh"
+#include "launch.cuh"
 
 namespace
 {
@@ -15,7 +16,7 @@ template <typename T> struct strided {
     static constexpr int VECTORS = MYLIB_STRIDED_VECTORS(sizeof(T));
     static constexpr int N = VECTOR * VECTORS;
     static constexpr bool HAS_LEADS = sizeof(T) < MYLIB_STRIDED_SHIFTED_BELOW;
-    static constexpr uint32_t FULL = (1u << VECTOR) - 1, ALL = (1u << N) - 1;
+    static constexpr uint32_t FULL = (1u << VECTOR) - 1, ALL = ~0u >> (32 - N);
 
     static constexpr int TILE_ROWS = MYLIB_STRIDED_TILE_ROWS(sizeof(T));
     static constexpr int TILE_COLUMNS = MYLIB_STRIDED_TILE_COLUMNS(sizeof(T));
@@ -214,6 +215,27 @@ __device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
+/* Reads the groups that are not whole: element by element, STEP bytes apart. */
+template <int STEP, typename T>
+__device__ __forceinline__ void
+read_rest(const position<T> &at, const bool (&is_whole)[strided<T>::VECTORS], bool is_reversed,
+          char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+#pragma unroll
+    for (int v = 0; v < S::VECTORS; v++) {
+        uint32_t valid = at.valid_of(v);
+        if (is_whole[v])
+            continue;
+        if (is_reversed)
+            valid = __brev(valid) >> (32 - S::VECTOR);
+#pragma unroll
+        for (int e = 0; e < S::VECTOR; e++)
+            if (valid >> e & 1)
+                x[v * S::VECTOR + e] = load_element<T>(p[v] + e * STEP);
+    }
+}
+
 /*
  * Reads groups of every SPREAD-th element, from the lowest one on.  A group is picked out of the
  * aligned vectors that hold it, if all of these lie between the first and the last byte of the row;
@@ -238,37 +260,23 @@ __device__ __forceinline__ void read_every(const mylib_strided_args &args, const
         const int32_t left = args.columns - before;
         shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
         /* The last vector has elements of the group only if the shift is larger than the gap. */
-        const int last = shift[v] > GAP ? SPREAD : SPREAD - 1;
+        const bool has_last = shift[v] > GAP;
         /* These are enough, and their products do not overflow. */
         const int some_before = before < S::VECTOR ? before : S::VECTOR;
         const int some_left = left < 2 * S::VECTOR ? left : 2 * S::VECTOR;
         is_whole[v] = at.valid_of(v) == S::FULL && some_before * STEP >= (int)shift[v] &&
-                      some_left * STEP - GAP >= 16 * (last + 1) - (int)shift[v];
+                      some_left * STEP - GAP >= 16 * (SPREAD + has_last) - (int)shift[v];
 #pragma unroll
-        for (int i = 0; i <= SPREAD; i++)
+        for (int i = 0; i <= SPREAD; i++) {
             from[v][i] = make_uint4(0, 0, 0, 0);
-        if (is_whole[v]) {
-            const char *first = p[v] - shift[v];
-#pragma unroll
-            for (int i = 0; i <= SPREAD; i++)
-                from[v][i] = *(const uint4 *)(first + 16 * (i < SPREAD ? i : last));
+            if (is_whole[v] && (i < SPREAD || has_last))
+                from[v][i] = *(const uint4 *)(p[v] - shift[v] + 16 * i);
         }
     }
 #pragma unroll
     for (int v = 0; v < S::VECTORS; v++)
         *(uint4 *)&x[v * S::VECTOR] = picked<sizeof(T), SPREAD>(from[v], shift[v]);
-#pragma unroll
-    for (int v = 0; v < S::VECTORS; v++) {
-        uint32_t valid = at.valid_of(v);
-        if (is_whole[v])
-            continue;
-        if (is_reversed)
-            valid = __brev(valid) >> (32 - S::VECTOR);
-#pragma unroll
-        for (int e = 0; e < S::VECTOR; e++)
-            if (valid >> e & 1)
-                x[v * S::VECTOR + e] = load_element<T>(p[v] + e * STEP);
-    }
+    read_rest<STEP>(at, is_whole, is_reversed, p, x);
 }
 
 /* Reverses the elements of each group. */
@@ -337,18 +345,7 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++)
             *(uint4 *)&x[v * S::VECTOR] = shifted(low[v], high[v], shift[v]);
-#pragma unroll
-        for (int v = 0; v < S::VECTORS; v++) {
-            uint32_t valid = at.valid_of(v);
-            if (is_whole[v])
-                continue;
-            if (is_reversed)
-                valid = __brev(valid) >> (32 - S::VECTOR);
-#pragma unroll
-            for (int e = 0; e < S::VECTOR; e++)
-                if (valid >> e & 1)
-                    x[v * S::VECTOR + e] = load_element<T>(p[v] + e * sizeof(T));
-        }
+        read_rest<sizeof(T)>(at, is_whole, is_reversed, p, x);
     }
     if (is_reversed)
         reverse_groups<T>(x);
@@ -655,6 +652,7 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
     uint32_t mask = 0;
     position<T> at = position_of<T>(args);
 
+    wait_for_previous();
     for (int j = 0; j < args.steps; j++) {
         bool is_mask = j < args.first;
         if (j < args.statement.operands)
@@ -677,16 +675,66 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
         write_strided<typename real_of<T>::type>(args, at, shared, acc);
 }
 
+/* ---- Between images and planes --------------------------------------------------------------- */
+
+/* Copies a vector of pixels: all their channels are adjacent on one side, in planes on the other. */
+template <typename T, int CHANNELS>
+__global__ void __launch_bounds__(THREADS)
+    channels_kernel(const __grid_constant__ mylib_strided_args args)
+{
+    constexpr int VECTOR = strided<T>::VECTOR;
+    const int32_t number = (int32_t)(blockIdx.x * THREADS + threadIdx.x);
+    wait_for_previous();
+    if (number >= args.all_units)
+        return;
+    const int32_t image = mylib_divide(number, args.walk.across_divider);
+    const int64_t unit = number - image * args.units;
+    const int32_t row = image * args.walk.row_shape[args.walk.row_ndim - 1];
+    char *pixels = args.data[1 - args.planes] + mylib_strided_row(&args, 1 - args.planes, row) +
+                   unit * (16 * CHANNELS);
+    char *plane = args.data[args.planes] + mylib_strided_row(&args, args.planes, row) + unit * 16;
+    alignas(16) T mixed[CHANNELS * VECTOR], apart[CHANNELS][VECTOR];
+    if (args.planes == 0) {
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            *(uint4 *)&mixed[c * VECTOR] = *(const uint4 *)(pixels + 16 * c);
+#pragma unroll
+        for (int i = 0; i < CHANNELS * VECTOR; i++)
+            apart[i % CHANNELS][i / CHANNELS] = mixed[i];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            __stcs((uint4 *)(plane + c * args.plane_step), *(const uint4 *)apart[c]);
+    } else {
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            *(uint4 *)apart[c] = *(const uint4 *)(plane + c * args.plane_step);
+#pragma unroll
+        for (int i = 0; i < CHANNELS * VECTOR; i++)
+            mixed[i] = apart[i % CHANNELS][i / CHANNELS];
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++)
+            *(uint4 *)(pixels + 16 * c) = *(const uint4 *)&mixed[c * VECTOR];
+    }
+}
+
+template <typename T> const void *channels_kernel_of(int channels)
+{
+    return channels == 2   ? (const void *)channels_kernel<T, 2>
+           : channels == 3 ? (const void *)channels_kernel<T, 3>
+                           : (const void *)channels_kernel<T, 4>;
+}
+
 } // namespace
 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
-    void *parameters[] = {(void *)args};
-    const void *const kernel = with_type(args->statement.type, (const void *)NULL, [](auto t) {
-        return (const void *)strided_kernel<TYPE_OF(t)>;
-    });
+    const void *kernel = with_type(args->statement.type, (const void *)NULL,
+                                   [](auto t) { return (const void *)strided_kernel<TYPE_OF(t)>; });
+    if (args->channels != 0)
+        kernel = mylib_type_size((mylib_type)args->statement.type) == 1
+                     ? channels_kernel_of<t_u8>(args->channels)
+                     : channels_kernel_of<t_u16>(args->channels);
     if (kernel == NULL)
         return cudaErrorInvalidValue;
-    return cudaLaunchKernel(kernel, dim3((unsigned)args->walk.tiles), dim3(THREADS), parameters, 0,
-                            stream);
+    return launch(kernel, dim3((unsigned)args->walk.tiles), THREADS, args, 0, stream);
 }

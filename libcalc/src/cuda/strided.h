@@ -9,6 +9,8 @@
  * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
  *   an input is read along its own dimension, and transposed in shared memory.  A group is a vector
  *   if the rows of the output are aligned, else scattered.
+ * - channels: a copy between images of 2 to 4 channels, which are adjacent, and planes.  A thread
+ * copies a vector of pixels of all channels.
  * - scattered: everything else, including rows of large elements with unaligned vectors.  The
  *   elements of all groups lie at equal distances.
  *
@@ -30,7 +32,7 @@ extern "C" {
 
 /* Elements of a group, and groups of a thread, for accumulators of 'size' bytes. */
 #define MYLIB_STRIDED_VECTOR(size) (16 / (int)(size))
-#define MYLIB_STRIDED_VECTORS(size) ((size) < 4 ? (int)(size) : 4)
+#define MYLIB_STRIDED_VECTORS(size) ((size) < 4 ? 2 : 4)
 #define MYLIB_STRIDED_ELEMENTS(size) (MYLIB_STRIDED_VECTOR(size) * MYLIB_STRIDED_VECTORS(size))
 
 /* The least columns and rows for a transposing walk: it pays if tiles are mostly full. */
@@ -89,6 +91,10 @@ typedef struct mylib_strided_args {
     uint8_t has_leads;                        /* see mylib_strided_lead() */
     uint8_t is_plain;   /* rows and groups lie at equal distances, and there are no leads */
     uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
+    /* Between images and planes: the channels, else 0; the operand that is planes; vectors. */
+    uint8_t channels, planes;
+    int32_t units, all_units; /* of a plane, and of all images */
+    int64_t plane_step;       /* bytes from a plane to the next one */
 
     mylib_statement statement; /* operand k is its operand[k - 1] */
     /*

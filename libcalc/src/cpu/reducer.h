@@ -1,12 +1,12 @@
 /*
- * reduce.h - shared by the CPU's reductions: the reducer, its terms, and the pairwise tree over
+ * reducer.h - shared by the CPU's reductions: the reducer, its terms, and the pairwise tree over
  * blocks.
  *
  * reduce.c chooses the way and the tasks; reduce_along.c and reduce_across.c do the work, with
- * reduce_task.c.  None of these calls upwards.
+ * reducer.c.  None of these calls upwards.
  */
-#ifndef MYLIB_CPU_REDUCE_H
-#define MYLIB_CPU_REDUCE_H
+#ifndef MYLIB_CPU_REDUCER_H
+#define MYLIB_CPU_REDUCER_H
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ typedef struct mylib_reducer {
     char *partial;  /* groups times outputs, if there are several groups */
 } mylib_reducer;
 
-/* ---- reduce_task.c ------------------------------------------------------------------------- */
+/* ---- reducer.c ------------------------------------------------------------------------- */
 
 /*
  * Prepares a task's memory: the program's registers, if it runs, and room_nbytes of its own.  Both
@@ -243,4 +243,4 @@ static inline int is_better(const mylib_reducer *r, const block_tree *tree, int6
     return memcmp(&both, before, (size_t)r->size) != 0;
 }
 
-#endif /* MYLIB_CPU_REDUCE_H */
+#endif /* MYLIB_CPU_REDUCER_H */

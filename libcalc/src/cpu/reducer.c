@@ -1,8 +1,8 @@
 /*
- * reduce_task.c - the common parts of all tasks of a reduction: gets memory, stores results, and
+ * reducer.c - the common parts of all tasks of a reduction: gets memory, stores results, and
  * finds the first of equal terms.
  */
-#include "cpu/reduce.h"
+#include "cpu/reducer.h"
 #include "flags.h"
 
 char *mylib_reducer_begin_task(mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,

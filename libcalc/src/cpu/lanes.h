@@ -1,0 +1,597 @@
+/*
+ * lanes.h - functions of f32 in f64 with AVX-512, by tables in registers.
+ *
+ * Part of elementary.c, for level v4 only.  op_lanes(x, wide) gives 16 values of op_f32(x), or sets
+ * is_rare: where an f64, whose relative error is below 2^-37, is too near to the middle of two f32
+ * to tell to which it rounds, and for the special arguments that it leaves out.  What is not rare
+ * raises no flag.  That the values are those of op_f32(x) was tried for all x; for two arguments
+ * with some 10^8 pairs.
+ *
+ * A table has 16 doubles, of which one instruction picks eight.  So polynomials have about half of
+ * the terms, and logarithms no quotient.
+ *
+ * Constants and their errors are those of scripts/fits/lanes.py.
+ */
+#ifndef MYLIB_LANES_H
+#define MYLIB_LANES_H
+
+#include "elementary.h"
+
+#if defined(__AVX512BW__)
+
+#include <immintrin.h>
+
+/* The results of the first and the other eight; is_rare is not 0 if any is. */
+typedef struct t_lanes {
+    __m256 a, b;
+    __mmask16 is_rare;
+} t_lanes;
+
+/* 16 numbers as f64. */
+typedef struct t_f64_pair {
+    __m512d a, b;
+} t_f64_pair;
+
+static ALWAYS_INLINE __m512 all_f32(float x) { return _mm512_set1_ps(x); }
+static ALWAYS_INLINE __m512d all_f64(double x) { return _mm512_set1_pd(x); }
+static ALWAYS_INLINE __m512i bits_of_f64s(__m512d x) { return _mm512_castpd_si512(x); }
+static ALWAYS_INLINE __m512d f64s_of_bits(__m512i x) { return _mm512_castsi512_pd(x); }
+static ALWAYS_INLINE __m512i all_u64(uint64_t x) { return _mm512_set1_epi64((long long)x); }
+
+/* 16 numbers at p, widened by the loads. */
+static ALWAYS_INLINE t_f64_pair load_wide(const char *p)
+{
+    const t_f64_pair wide = {_mm512_cvtps_pd(_mm256_loadu_ps((const float *)p)),
+                             _mm512_cvtps_pd(_mm256_loadu_ps((const float *)(p + 32)))};
+    return wide;
+}
+
+static ALWAYS_INLINE void store_halves(char *p, t_lanes lanes)
+{
+    _mm256_storeu_ps((float *)p, lanes.a);
+    _mm256_storeu_ps((float *)(p + 32), lanes.b);
+}
+
+/* An entry of a table for each lane, by the last four bits of `index`. */
+static ALWAYS_INLINE __m512d entries(const double *table, __m512i index)
+{
+    return _mm512_permutex2var_pd(_mm512_loadu_pd(table), index, _mm512_loadu_pd(table + 8));
+}
+
+#define FMA_F64 _mm512_fmadd_pd
+/* c + a b, of a number c. */
+static ALWAYS_INLINE __m512d fma_with(__m512d a, __m512d b, double c)
+{
+    return _mm512_fmadd_pd(a, b, all_f64(c));
+}
+
+/* x, which is not negative, with the sign of y. */
+static ALWAYS_INLINE __m512d signed_as(__m512d x, __m512d y)
+{
+    return _mm512_or_pd(x, _mm512_and_pd(y, all_f64(-0.0)));
+}
+
+/* The f32 of x; those within so many ulps of f64, a power of 2, of the middle of two are rare. */
+#define LANES_ERROR 0x10000
+static ALWAYS_INLINE t_lanes narrow_lanes(t_f64_pair x, __mmask16 is_special)
+{
+    const __m512i lower =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i words = _mm512_permutex2var_epi32(bits_of_f64s(x.a), lower, bits_of_f64s(x.b));
+    const __m512i above = _mm512_sub_epi32(words, _mm512_set1_epi32(0x10000000 - LANES_ERROR));
+    const t_lanes lanes = {
+        _mm512_cvtpd_ps(x.a), _mm512_cvtpd_ps(x.b),
+        is_special |
+            _mm512_testn_epi32_mask(above, _mm512_set1_epi32(0x20000000 - 2 * LANES_ERROR))};
+    return lanes;
+}
+/* Finds |x| >= limit, and NaNs. */
+static ALWAYS_INLINE __mmask16 is_beyond_limit(__m512 x, float limit)
+{
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(limit), _CMP_NLT_UQ);
+}
+
+/* op_lanes() of a function op_lanes_f64() of eight numbers, and of the special ones among x. */
+#define LANES(op, is_special)                                                                      \
+    static ALWAYS_INLINE t_lanes op##_lanes(__m512 x, t_f64_pair wide)                             \
+    {                                                                                              \
+        const t_f64_pair y = {op##_lanes_f64(wide.a), op##_lanes_f64(wide.b)};                     \
+        (void)x;                                                                                   \
+        return narrow_lanes(y, is_special);                                                        \
+    }
+
+/* ---- Exponentials -------------------------------------------------------------------------- */
+
+/* 2^(i/16); the bits are less i 2^48. */
+static const double lanes_powers[16] = {
+    0x1p0,
+    0x1.fb5586cf9890fp-1,
+    0x1.f72b83c7d517bp-1,
+    0x1.f387a6e756238p-1,
+    0x1.f06fe0a31b715p-1,
+    0x1.edea64c123422p-1,
+    0x1.ebfdad5362a27p-1,
+    0x1.eab07dd485429p-1,
+    0x1.ea09e667f3bcdp-1,
+    0x1.ea11473eb0187p-1,
+    0x1.eace5422aa0dbp-1,
+    0x1.ec49182a3f09p-1,
+    0x1.ee89f995ad3adp-1,
+    0x1.f199bdd85529cp-1,
+    0x1.f5818dcfba487p-1,
+    0x1.fa4afa2a490dap-1,
+};
+/* x + this is the nearest sixteenth of x, and its last bits are the number of sixteenths. */
+#define SIXTEENTHS_MAGIC 0x1.8p48
+
+/* 2^(n/16), by the last bits of n. */
+static ALWAYS_INLINE __m512d power_of_sixteenths(__m512i n)
+{
+    return f64s_of_bits(
+        _mm512_add_epi64(bits_of_f64s(entries(lanes_powers, n)), _mm512_slli_epi64(n, 48)));
+}
+/* 2^(n/16) 2^f, |f| <= 1/32; the error of the fit is 2^-38.5. */
+static ALWAYS_INLINE __m512d power_and_rest(__m512i n, __m512d f)
+{
+    __m512d p = fma_with(f, all_f64(0x1.3b2c7b3cda8efp-7), 0x1.c6b3f6f61d8c7p-5);
+    p = fma_with(f, p, 0x1.ebfbdff5f706bp-3);
+    p = fma_with(f, p, 0x1.62e42fec3ad55p-1);
+    const __m512d power = power_of_sixteenths(n);
+    return FMA_F64(power, f * p, power);
+}
+/* At least -200, below which results of f32 are those of -200. */
+static ALWAYS_INLINE __m512d at_least(__m512d x) { return _mm512_max_pd(all_f64(-200), x); }
+/* Finds infinite results, of x from `large` on, and those that may be subnormal. */
+static ALWAYS_INLINE __mmask16 is_extreme(__m512 x, float large, float least, float normal)
+{
+    const __mmask16 is_below = _mm512_cmp_ps_mask(x, all_f32(normal), _CMP_LT_OQ);
+    return _mm512_mask_cmp_ps_mask(is_below, x, all_f32(least), _CMP_GT_OQ) |
+           _mm512_cmp_ps_mask(x, all_f32(large), _CMP_NLT_UQ);
+}
+static ALWAYS_INLINE __m512d exp2_lanes_f64(__m512d x)
+{
+    const __m512d within = at_least(x), m = within + all_f64(SIXTEENTHS_MAGIC);
+    return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
+}
+LANES(exp2, is_extreme(x, 127, -151, -125))
+
+/* 2^(n/16) 2^f = 2^(x scale), n as the last bits of a double; scale is 1 / ln 2 or a multiple. */
+typedef struct t_sixteenths {
+    __m512i n;
+    __m512d f;
+} t_sixteenths;
+static ALWAYS_INLINE t_sixteenths sixteenths_of(__m512d x, double scale)
+{
+    const __m512d m = FMA_F64(x, all_f64(scale), all_f64(SIXTEENTHS_MAGIC));
+    const t_sixteenths q = {bits_of_f64s(m),
+                            _mm512_fmsub_pd(x, all_f64(scale), m - all_f64(SIXTEENTHS_MAGIC))};
+    return q;
+}
+static ALWAYS_INLINE __m512d exp_lanes_f64(__m512d x)
+{
+    const t_sixteenths q = sixteenths_of(at_least(x), 0x1.71547652b82fep0);
+    return power_and_rest(q.n, q.f);
+}
+LANES(exp, is_extreme(x, 88, -105, -87))
+
+/* 2^f - 1, |f| <= 1/32; the relative error of the fit is 2^-41.1. */
+static ALWAYS_INLINE __m512d exp2m1_rest(__m512d f)
+{
+    __m512d p = fma_with(f, all_f64(0x1.5d87d4406b5ebp-10), 0x1.3b2c4ac4f11d7p-7);
+    p = fma_with(f, p, 0x1.c6b08d726d5f3p-5);
+    p = fma_with(f, p, 0x1.ebfbdff69896p-3);
+    return f * fma_with(f, p, 0x1.62e42fefa39dbp-1);
+}
+static ALWAYS_INLINE __m512d expm1_of(t_sixteenths q)
+{
+    const __m512d power = power_of_sixteenths(q.n);
+    return FMA_F64(power, exp2m1_rest(q.f), power - all_f64(1));
+}
+static ALWAYS_INLINE __m512d expm1_lanes_f64(__m512d x)
+{
+    /* The sign is for -0. */
+    return signed_as(expm1_of(sixteenths_of(at_least(x), 0x1.71547652b82fep0)), x);
+}
+/* Infinite results are rare. */
+LANES(expm1, _mm512_cmp_ps_mask(x, all_f32(88), _CMP_NLE_UQ))
+/* t / (t + 2), where t = e^(2 |x|) - 1. */
+static ALWAYS_INLINE __m512d tanh_lanes_f64(__m512d x)
+{
+    const __m512d within = _mm512_min_pd(all_f64(10), _mm512_abs_pd(x));
+    const __m512d t = expm1_of(sixteenths_of(within, 0x1.71547652b82fep1));
+    return signed_as(t / (t + all_f64(2)), x);
+}
+LANES(tanh, 0)
+
+/* 2^(-i/16); the bits have i 2^48 more. */
+static const double lanes_inverse_powers[16] = {
+    0x1p0,
+    0x1.fa4afa2a490dap-1,
+    0x1.f5818dcfba487p-1,
+    0x1.f199bdd85529cp-1,
+    0x1.ee89f995ad3adp-1,
+    0x1.ec49182a3f09p-1,
+    0x1.eace5422aa0dbp-1,
+    0x1.ea11473eb0187p-1,
+    0x1.ea09e667f3bcdp-1,
+    0x1.eab07dd485429p-1,
+    0x1.ebfdad5362a27p-1,
+    0x1.edea64c123422p-1,
+    0x1.f06fe0a31b715p-1,
+    0x1.f387a6e756238p-1,
+    0x1.f72b83c7d517bp-1,
+    0x1.fb5586cf9890fp-1,
+};
+/*
+ * With u = 2^(n/16) and d = 2^(-n/16), e^x = u 2^f and e^-x = d 2^-f; the even and odd parts of
+ * 2^f, halved, have errors of 2^-48 and less.
+ */
+typedef struct t_lanes_halves {
+    __m512d plus, minus, even, odd;
+} t_lanes_halves;
+static ALWAYS_INLINE t_lanes_halves halves_of_lanes(__m512d size)
+{
+    const t_sixteenths q = sixteenths_of(size, 0x1.71547652b82fep0);
+    const __m512i scale = _mm512_slli_epi64(q.n, 48);
+    const __m512d up =
+        f64s_of_bits(_mm512_add_epi64(bits_of_f64s(entries(lanes_powers, q.n)), scale));
+    const __m512d down =
+        f64s_of_bits(_mm512_sub_epi64(bits_of_f64s(entries(lanes_inverse_powers, q.n)), scale));
+    const __m512d z = q.f * q.f;
+    const __m512d even = fma_with(z, all_f64(0x1.3b2c9b33e574ap-8), 0x1.ebfbdff557182p-4);
+    const __m512d odd = fma_with(z, all_f64(0x1.5d897cef05d87p-11), 0x1.c6b08d6f2d895p-6);
+    const t_lanes_halves h = {up + down, up - down, fma_with(z, even, 0x1.0000000000014p-1),
+                              q.f * fma_with(z, odd, 0x1.62e42fefa39f3p-2)};
+    return h;
+}
+static ALWAYS_INLINE __m512d sinh_lanes_f64(__m512d x)
+{
+    const t_lanes_halves h = halves_of_lanes(_mm512_abs_pd(x));
+    return signed_as(FMA_F64(h.minus, h.even, h.plus * h.odd), x);
+}
+static ALWAYS_INLINE __m512d cosh_lanes_f64(__m512d x)
+{
+    const t_lanes_halves h = halves_of_lanes(_mm512_abs_pd(x));
+    return FMA_F64(h.plus, h.even, h.minus * h.odd);
+}
+/* Infinite results are rare. */
+LANES(sinh, is_beyond_limit(x, 89))
+LANES(cosh, is_beyond_limit(x, 89))
+
+/* ---- Logarithms ---------------------------------------------------------------------------- */
+
+/*
+ * x = 2^k m, m between 49/64 and 49/32; the sixteenth of the bits between has a middle c, of which
+ * the table has the inverse.  Then r = m / c - 1, |r| <= 1/32, and log x = k log 2 + log c +
+ * log(1 + r).  For the sixteenth of 1, c is 1, so that r is all there is.
+ */
+static const double lanes_inverses[16] = {
+    0x1.47ae147ae147bp0,  0x1.3b13b13b13b14p0,  0x1.2f684bda12f68p0,  0x1.2492492492492p0,
+    0x1.1a7b9611a7b96p0,  0x1.1111111111111p0,  0x1.0842108421084p0,  0x1p0,
+    0x1.e1e1e1e1e1e1ep-1, 0x1.c71c71c71c71cp-1, 0x1.af286bca1af28p-1, 0x1.999999999999ap-1,
+    0x1.8618618618618p-1, 0x1.745d1745d1746p-1, 0x1.642c8590b2164p-1, 0x1.5555555555555p-1,
+};
+static const double lanes_log2[16] = {
+    -0x1.6cb0f6865c8ebp-2, -0x1.32bfee370ee6ap-2, -0x1.f5fd8a9063e32p-3, -0x1.8a8980abfbd3p-3,
+    -0x1.22dadc2ab3496p-3, -0x1.7d60496cfbb4bp-4, -0x1.77394c9d958dp-5,  0x0p0,
+    0x1.663f6fac91318p-4,  0x1.5c01a39fbd68bp-3,  0x1.fbc16b902680dp-3,  0x1.49a784bcd1b8ap-2,
+    0x1.91bba891f170ap-2,  0x1.d6753e032ea0ep-2,  0x1.0c10500d63aa7p-1,  0x1.2b803473f7ad2p-1,
+};
+static const double lanes_log[16] = {
+    -0x1.f991c6cb3b37ap-3, -0x1.a93ed3c8ad9e5p-3, -0x1.5bf406b543dbp-3, -0x1.1178e8227e47ap-3,
+    -0x1.9335e5d594988p-4, -0x1.08598b59e3a06p-4, -0x1.0415d89e7444p-5, 0x0p0,
+    0x1.f0a30c01162a8p-5,  0x1.e27076e2af2eap-4,  0x1.5ff3070a793d6p-3, 0x1.c8ff7c79a9a2p-3,
+    0x1.1675cababa60fp-2,  0x1.4618bc21c5ec2p-2,  0x1.739d7f6bbd007p-2, 0x1.9f323ecbf984dp-2,
+};
+static const double lanes_log10[16] = {
+    -0x1.b721cd17157e3p-4, -0x1.715d0ce367afdp-4, -0x1.2e3a740b7800dp-4, -0x1.db11ed766abf1p-5,
+    -0x1.5e3966b7e9294p-5, -0x1.cb38fccd8bfdap-6, -0x1.c3d0837784c3ap-7, 0x0p0,
+    0x1.af5f92b00e611p-6,  0x1.a30a9d609efedp-5,  0x1.31b3055c4711ap-4,  0x1.8cf183886480bp-4,
+    0x1.e3bc1ab0e1ap-4,    0x1.1b3e71ec94f7ap-3,  0x1.42c7e7fe3fc02p-3,  0x1.68a288b60b7fdp-3,
+};
+typedef struct t_lanes_split {
+    __m512d k, r;
+    __m512i index;
+} t_lanes_split;
+static ALWAYS_INLINE t_lanes_split split_lanes(__m512d x)
+{
+    const uint64_t first = 0x3fe8800000000000;
+    const __m512i above = _mm512_add_epi64(bits_of_f64s(x), all_u64(0x3ff0000000000000 - first));
+    const __m512i offset = _mm512_and_si512(above, all_u64(0x000fffffffffffff));
+    const __m512i index = _mm512_srli_epi64(above, 48);
+    const __m512d m = f64s_of_bits(_mm512_add_epi64(offset, all_u64(first)));
+    const t_lanes_split split = {_mm512_getexp_pd(f64s_of_bits(above)),
+                                 fma_with(m, entries(lanes_inverses, index), -1), index};
+    return split;
+}
+/* log2(1 + r) + k + log2 c; the error of the fit is 2^-38.0. */
+static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(x);
+    __m512d p = fma_with(s.r, all_f64(-0x1.eaabefc680191p-3), 0x1.27c09c045a84cp-2);
+    p = fma_with(s.r, p, -0x1.7154b417500c4p-2);
+    p = fma_with(s.r, p, 0x1.ec709748c443dp-2);
+    p = fma_with(s.r, p, -0x1.715476514e94p-1);
+    p = fma_with(s.r, p, 0x1.71547652bd9aap0);
+    return FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
+}
+static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
+{
+    const __m512d base = FMA_F64(s.k, all_f64(0x1.62e42fefa39efp-1), entries(lanes_log, s.index));
+    __m512d p = fma_with(r, all_f64(-0x1.541b8a00ee56cp-3), 0x1.99fff69d2764fp-3);
+    p = fma_with(r, p, -0x1.00002ad178f48p-2);
+    p = fma_with(r, p, 0x1.555550d7824a9p-2);
+    p = fma_with(r, p, -0x1.fffffffe0aa16p-2);
+    p = fma_with(r, p, 0x1.0000000003c13p0);
+    return FMA_F64(r, p, base);
+}
+static ALWAYS_INLINE __m512d log_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(x);
+    return log_of_rest(s, s.r);
+}
+/* For the sixteenth of 1, x itself is r, of which 1 + x may lose bits. */
+static ALWAYS_INLINE __m512d log1p_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(all_f64(1) + x);
+    const __mmask8 is_near = _mm512_cmp_pd_mask(_mm512_abs_pd(x), all_f64(0x1p-6), _CMP_LT_OQ);
+    return signed_as(log_of_rest(s, _mm512_mask_mov_pd(s.r, is_near, x)), x);
+}
+static ALWAYS_INLINE __m512d log10_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(x);
+    const __m512d base = FMA_F64(s.k, all_f64(0x1.34413509f79ffp-2), entries(lanes_log10, s.index));
+    __m512d p = fma_with(s.r, all_f64(-0x1.2769eb5647052p-4), 0x1.641f10e1dfef7p-4);
+    p = fma_with(s.r, p, -0x1.bcb7fbb2e7ee9p-4);
+    p = fma_with(s.r, p, 0x1.287a725038db3p-3);
+    p = fma_with(s.r, p, -0x1.bcb7b150bae34p-3);
+    p = fma_with(s.r, p, 0x1.bcb7b15274d6bp-2);
+    return FMA_F64(s.r, p, base);
+}
+/* All but positive, normal and finite numbers are special. */
+#define ANY_CLASS 0xff
+#define INFINITE_CLASS 0x99 /* and NaNs */
+LANES(log, _mm512_fpclass_ps_mask(x, ANY_CLASS))
+LANES(log1p,
+      _mm512_fpclass_ps_mask(x, INFINITE_CLASS) | _mm512_cmp_ps_mask(x, all_f32(-1), _CMP_NGT_UQ))
+LANES(log2, _mm512_fpclass_ps_mask(x, ANY_CLASS))
+LANES(log10, _mm512_fpclass_ps_mask(x, ANY_CLASS))
+
+/* ---- power --------------------------------------------------------------------------------- */
+
+/*
+ * y log2 |x|, of which the error of the fit is 2^-50.5, and at most 128 times that where 2 to it is
+ * neither 0 nor infinite.
+ */
+static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
+{
+    const t_lanes_split s = split_lanes(_mm512_abs_pd(x));
+    __m512d p = fma_with(s.r, all_f64(-0x1.6f9b07ec73e6cp-3), 0x1.a6b053ff183cap-3);
+    p = fma_with(s.r, p, -0x1.ec7151ee00af7p-3);
+    p = fma_with(s.r, p, 0x1.2776b9e0f2a8dp-2);
+    p = fma_with(s.r, p, -0x1.71547649b37e6p-2);
+    p = fma_with(s.r, p, 0x1.ec709dc4271f2p-2);
+    p = fma_with(s.r, p, -0x1.71547652b849dp-1);
+    p = fma_with(s.r, p, 0x1.71547652b82fap0);
+    return y * FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
+}
+/* From +-200 on, where the power is 0 or infinite, that of 200. */
+static ALWAYS_INLINE __m512d power_of_product(__m512d product)
+{
+    const __m512d within = _mm512_min_pd(all_f64(200), at_least(product));
+    const __m512d m = within + all_f64(SIXTEENTHS_MAGIC);
+    return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
+}
+/* Compares the sizes of 16 products. */
+#define COMPARE_SIZES(product, predicate, limit)                                                   \
+    _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate),       \
+                    _mm512_cmp_pd_mask(_mm512_abs_pd(product.a), all_f64(limit), predicate))
+/* The bits of the signs of x^y; *is_undefined_ret has negative x where y is not whole. */
+static ALWAYS_INLINE __m512i power_signs(__m512 x, __m512 y, __mmask16 *is_undefined_ret)
+{
+    /* The last bit of a whole y with |y| < 2^22 is that of the sum. */
+    const __m512 sum = y + all_f32(0x1.8p23f);
+    const __mmask16 is_broken = _mm512_cmp_ps_mask(sum - all_f32(0x1.8p23f), y, _CMP_NEQ_UQ) |
+                                _mm512_cmp_ps_mask(_mm512_abs_ps(y), all_f32(0x1p22f), _CMP_NLT_UQ);
+    *is_undefined_ret = is_broken & _mm512_movepi32_mask(_mm512_castps_si512(x));
+    return _mm512_and_si512(
+        _mm512_and_si512(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(sum), 31)),
+        _mm512_set1_epi32((int)0x80000000));
+}
+#define ZERO_CLASS 0x06
+#define NEITHER_CLASS 0xb9 /* infinities, subnormal numbers and NaNs */
+/*
+ * Powers that may be subnormal are rare, or that may or may not be infinite.  The logarithm of 0 is
+ * below -1000 here; so powers of 0 are 0 or infinite, or rare.
+ */
+static ALWAYS_INLINE t_lanes power_lanes(__m512 x, t_f64_pair wide_x, __m512 y, t_f64_pair wide_y)
+{
+    const t_f64_pair product = {power_product(wide_x.a, wide_y.a),
+                                power_product(wide_x.b, wide_y.b)};
+    const t_f64_pair z = {power_of_product(product.a), power_of_product(product.b)};
+    /* NaNs are both. */
+    const __mmask16 is_far = COMPARE_SIZES(product, _CMP_NLT_UQ, 125);
+    const __mmask16 is_finite = COMPARE_SIZES(product, _CMP_NGE_UQ, 151);
+    __mmask16 is_special;
+    const __m512i signs = power_signs(x, y, &is_special);
+    is_special |= _mm512_fpclass_ps_mask(x, NEITHER_CLASS);
+    is_special |= is_finite & (_mm512_fpclass_ps_mask(x, ZERO_CLASS) | is_far);
+    t_lanes lanes = narrow_lanes(z, is_special);
+    lanes.a = _mm256_or_ps(lanes.a, _mm256_castsi256_ps(_mm512_castsi512_si256(signs)));
+    lanes.b = _mm256_or_ps(lanes.b, _mm256_castsi256_ps(_mm512_extracti32x8_epi32(signs, 1)));
+    return lanes;
+}
+
+/* ---- Inverses of the trigonometric functions ------------------------------------------------ */
+
+/*
+ * For each half octave from 3/32 to 12, by the last bits of its number, a tangent c in the middle
+ * of its angles; 0 for what is below, 2^60 for what is above.  Then arctan x = arctan c + arctan t
+ * with t = (x - c) / (1 + c x), |t| <= 0.106.
+ */
+static const double lanes_tangents[16] = {
+    0x1.3504f4p1,  0x1.b78f34p1,  0x1.33b61p2,   0x1.b70b2cp2,  0x1.3354f8p3,  0x1p60,
+    0x0p0,         0x1.bfe456p-4, 0x1.3fb1fap-3, 0x1.bf9536p-3, 0x1.3edd6ap-2, 0x1.be8902p-2,
+    0x1.3c6ef4p-1, 0x1.bc0e24p-1, 0x1.384512p0,  0x1.b9224ep0,
+};
+static const double lanes_angles[16] = {
+    0x1.2d97c82ef3f6fp0,
+    0x1.49951fdd55ed8p0,
+    0x1.5da0a7c1ec8f6p0,
+    0x1.6d11405f25fdcp0,
+    0x1.779078cc47d1bp0,
+    0x1.921fb54442d18p0,
+    0x0p0,
+    0x1.be1e959a10926p-4,
+    0x1.3d22c4217a13dp-3,
+    0x1.b8a78a7a7ef59p-3,
+    0x1.351ea26533f1fp-2,
+    0x1.a514028eccf2p-2,
+    0x1.1b6e1994c43a8p-1,
+    0x1.6dcc576695cc7p-1,
+    0x1.c4a839921178fp-1,
+    0x1.0b833bf6ac32dp0,
+};
+/* From 2^30 on the result is that of 2^30. */
+static ALWAYS_INLINE __m512d arctan_lanes_f64(__m512d x)
+{
+    const __m512d size = _mm512_min_pd(all_f64(0x1p30), _mm512_abs_pd(x));
+    const __m512d near = _mm512_max_pd(all_f64(0x1p-4), _mm512_min_pd(all_f64(12), size));
+    const __m512i index = _mm512_srli_epi64(bits_of_f64s(near), 51);
+    const __m512d c = entries(lanes_tangents, index);
+    const __m512d t = (size - c) / fma_with(c, size, 1), z = t * t;
+    __m512d p = fma_with(z, all_f64(0x1.be54b30e58731p-4), -0x1.248911a2f8098p-3);
+    p = fma_with(z, p, 0x1.999991f548d5bp-3);
+    p = fma_with(z, p, -0x1.5555555459181p-2);
+    return signed_as(entries(lanes_angles, index) + FMA_F64(t * z, p, t), x);
+}
+LANES(arctan, 0)
+
+/*
+ * arcsin |x| is arcsin s for |x| <= 1/2, and pi/2 - 2 arcsin(s/2) with s^2 = 2 - 2 |x| above: both
+ * arcsines are s + s z p(z), where z is s^2 or a fourth of it.  The error of the fit is 2^-39.9.
+ */
+typedef struct t_lanes_arcsine {
+    __m512d angle;
+    __mmask8 is_above;
+} t_lanes_arcsine;
+static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
+{
+    const __m512d size = _mm512_abs_pd(x), rest = all_f64(1) - size;
+    const __mmask8 is_above = _mm512_cmp_pd_mask(size, all_f64(0.5), _CMP_GT_OQ);
+    const __m512d z = _mm512_mask_mul_pd(size * size, is_above, rest, all_f64(0.5));
+    const __m512d s = _mm512_mask_sqrt_pd(size, is_above, rest + rest);
+    __m512d p = fma_with(z, all_f64(0x1.0d7de72801388p-5), 0x1.053ef29ad67d8p-9);
+    p = fma_with(z, p, 0x1.522e8753abf1dp-6);
+    p = fma_with(z, p, 0x1.6643f9f6358d3p-6);
+    p = fma_with(z, p, 0x1.f2819889d16b2p-6);
+    p = fma_with(z, p, 0x1.6db25d31fbe86p-5);
+    p = fma_with(z, p, 0x1.33334085b36e2p-4);
+    p = fma_with(z, p, 0x1.55555547e1602p-3);
+    const t_lanes_arcsine a = {FMA_F64(s * z, p, s), is_above};
+    return a;
+}
+static ALWAYS_INLINE __m512d arcsin_lanes_f64(__m512d x)
+{
+    const t_lanes_arcsine a = arcsine_of_lanes(x);
+    return signed_as(_mm512_mask_sub_pd(a.angle, a.is_above, all_f64(HALF_PI_HI), a.angle), x);
+}
+/* pi/2 - arcsin x for |x| <= 1/2; 2 arcsin(s/2) above, and pi minus it below. */
+static ALWAYS_INLINE __m512d arccos_lanes_f64(__m512d x)
+{
+    const t_lanes_arcsine a = arcsine_of_lanes(x);
+    const __mmask8 is_minus = _mm512_movepi64_mask(bits_of_f64s(x));
+    const __m512d right = _mm512_maskz_mov_pd((__mmask8)~a.is_above, all_f64(HALF_PI_HI));
+    const __m512d base = _mm512_mask_mov_pd(right, a.is_above & is_minus, all_f64(2 * HALF_PI_HI));
+    return _mm512_mask_add_pd(base - a.angle, a.is_above ^ is_minus, base, a.angle);
+}
+/* |x| > 1 and NaNs are special. */
+LANES(arcsin, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
+LANES(arccos, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
+
+/*
+ * arctan2.  Of the quotient of the smaller and the larger one of |x| and |y|, a nearest eighth c,
+ * by an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
+ */
+static const double lanes_eighths[16] = {
+    0x0p0,
+    0x1.fd5ba9aac2f6ep-4,
+    0x1.f5b75f92c80ddp-3,
+    0x1.6f61941e4def1p-2,
+    0x1.dac670561bb4fp-2,
+    0x1.1e00babdefeb4p-1,
+    0x1.4978fa3269ee1p-1,
+    0x1.700a7c5784634p-1,
+    0x1.921fb54442d18p-1,
+};
+#define EIGHTHS_MAGIC 0x1.8p49
+static ALWAYS_INLINE __m512d arctan2_lanes_f64(__m512d y, __m512d x)
+{
+    const __m512d size_x = _mm512_abs_pd(x), size_y = _mm512_abs_pd(y);
+    const __m512d larger = _mm512_max_pd(size_x, size_y), smaller = _mm512_min_pd(size_x, size_y);
+    const __m512d m = FMA_F64(smaller, _mm512_rcp14_pd(larger), all_f64(EIGHTHS_MAGIC));
+    const __m512d c = m - all_f64(EIGHTHS_MAGIC);
+    const __m512d t = _mm512_fnmadd_pd(c, larger, smaller) / FMA_F64(c, smaller, larger), z = t * t;
+    __m512d p = fma_with(z, all_f64(-0x1.22dd76b5ffaa9p-3), 0x1.99989bd2ae8fcp-3);
+    p = fma_with(z, p, -0x1.555555405d364p-2);
+    const __m512d angle = entries(lanes_eighths, bits_of_f64s(m)) + FMA_F64(t * z, p, t);
+    /* pi/2 minus it where y is larger, and pi minus that where x is negative. */
+    const __mmask8 is_steep = _mm512_cmp_pd_mask(size_y, size_x, _CMP_GT_OQ);
+    const __mmask8 is_left = _mm512_movepi64_mask(bits_of_f64s(x));
+    const __m512d flat = _mm512_maskz_mov_pd(is_left, all_f64(2 * HALF_PI_HI));
+    const __m512d base = _mm512_mask_mov_pd(flat, is_steep, all_f64(HALF_PI_HI));
+    return signed_as(_mm512_mask_sub_pd(base + angle, is_steep ^ is_left, base, angle), y);
+}
+/* NaNs, infinities, 0 / 0, and quotients that may be subnormal are special. */
+static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x, t_f64_pair wide_x)
+{
+    const t_f64_pair angles = {arctan2_lanes_f64(wide_y.a, wide_x.a),
+                               arctan2_lanes_f64(wide_y.b, wide_x.b)};
+    const __m512i size_x = _mm512_castps_si512(_mm512_abs_ps(x));
+    const __m512i size_y = _mm512_castps_si512(_mm512_abs_ps(y));
+    const __m512i larger = _mm512_max_epu32(size_x, size_y);
+    const __m512i smaller = _mm512_min_epu32(size_x, size_y);
+    const __m512i ratio = _mm512_sub_epi32(larger, smaller);
+    const __m512i one = _mm512_set1_epi32(1);
+    return narrow_lanes(
+        angles,
+        _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(smaller, smaller), ratio,
+                                     _mm512_set1_epi32(100 << 23)) |
+            _mm512_cmpge_epu32_mask(_mm512_sub_epi32(larger, one), _mm512_set1_epi32(0x7f7fffff)));
+}
+
+#undef LANES
+
+/* ---- Loops --------------------------------------------------------------------------------- */
+
+/* 16 values, of the operands after so many bytes. */
+#define LANES_OF_ONE(op, at) op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)))
+#define LANES_OF_TWO(op, at)                                                                       \
+    op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)), _mm512_loadu_ps(b + (at)),          \
+               load_wide(b + (at)))
+/* Computes 32 elements at once; returns whether any is rare. */
+#define LANES_LOOP(op, of)                                                                         \
+    NOINLINE static uint32_t op##_lanes_loop_f32(ptrdiff_t groups, uint32_t *restrict is_rare,     \
+                                                 char *restrict out, const char *restrict a,       \
+                                                 const char *restrict b)                           \
+    {                                                                                              \
+        uint32_t is_any_rare = 0;                                                                  \
+        for (ptrdiff_t k = 0; k < groups; k++, out += 128, a += 128, b += 128) {                   \
+            const t_lanes x = of(op, 0), y = of(op, 64);                                           \
+            store_halves(out, x);                                                                  \
+            store_halves(out + 64, y);                                                             \
+            is_rare[k] = x.is_rare | y.is_rare;                                                    \
+            is_any_rare |= is_rare[k];                                                             \
+        }                                                                                          \
+        return is_any_rare;                                                                        \
+    }
+#define MYLIB_LANES(X)                                                                             \
+    X(exp)                                                                                         \
+    X(exp2)                                                                                        \
+    X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh) X(arcsin) X(arccos) X(arctan)
+/* Those of two arguments, and the loop for any elements. */
+#define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)
+
+#endif /* __AVX512BW__ */
+
+#endif /* MYLIB_LANES_H */
