@@ -100,6 +100,25 @@ def test_the_gpu_gives_the_same_bits(name: str, dtype: Any) -> None:
     oracle.assert_same(backwards, wanted[::-3], name, [x[::-3] for x in arguments])
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gpu_rounds_what_is_near_the_middle_of_two_float32(name: str) -> None:
+    """Where less than 2^-38 decides to which float32 a result rounds, a quick way must not."""
+    arguments = elementary.FUNCTIONS[name].arguments(
+        np.random.default_rng(6), 1 << 22, np.dtype(np.float32)
+    )
+    with np.errstate(all="ignore"):
+        wide = getattr(pcd, name)(*(x.astype(np.float64) for x in arguments))
+    from_middle = np.abs((wide.view(np.int64) & 0x1FFFFFFF) - 0x10000000)
+    is_near = (from_middle < 0x4000) & np.isfinite(wide)
+    assert is_near.any()
+    near = [x[is_near] for x in arguments]
+    with np.errstate(all="ignore"):
+        there = getattr(pcd, name)(*(pcd.asarray(x, device="cuda") for x in near))
+    right = elementary.rounded(name, *near)
+    oracle.assert_same(pcd.asnumpy(there), right, name, near)
+
+
 @EACH
 def test_an_element_decides_alone(name: str, dtype: Any) -> None:
     """Alone, in any row and with any stride, an element has the bits that it has among others."""

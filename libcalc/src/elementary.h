@@ -49,14 +49,13 @@
     X(tan, f32)
 /* Functions of two arguments with hard ones. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
-    X(arctan2, f64)                                                                                \
-    X(logaddexp, f64)
+    X(arctan2, f64)
 #define MYLIB_HARD_BINARY_ON_CPU(X)                                                                \
-    X(logaddexp, f32)                                                                              \
+    X(logaddexp, f32) X(logaddexp, f64)                                                            \
     X(arctan2, f32)
 /* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
-    X(sinh) X(arcsinh) X(arccosh) X(arccos)
+    X(arccos)
 /* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
@@ -70,14 +69,21 @@
 /* Functions of f64 with a quick way on the CPU, op_ordinary_f64(x). */
 #define MYLIB_ORDINARY(X)                                                                          \
     X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
+/* On a GPU, of one argument and of two. */
+#define MYLIB_ORDINARY_ON_GPU(X)                                                                   \
+    X(log1p) X(arcsinh) X(arccosh) X(arctanh)
+#define MYLIB_ORDINARY_BINARY_ON_GPU(X)                                                            \
+    X(logaddexp)
 /* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \
     X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)                  \
-    X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64)
+    X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64)                      \
+    X(sinh, sinh_quick_f64) X(cosh, cosh_quick_f64)                                                \
+    X(arcsinh, arcsinh_quick_f64) X(arccosh, arccosh_quick_f64) X(arctanh, arctanh_quick_f64)
 /* Those of two arguments. */
 #define MYLIB_QUICK_BINARY_ON_GPU(X)                                                               \
-    X(logaddexp, logaddexp_quick_f32) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
+    X(logaddexp, logaddexp_quick_f64) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \
     X(power, f64)
 #define MYLIB_IN_TWO_STEPS_ON_CPU(X)                                                               \

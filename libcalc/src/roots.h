@@ -46,13 +46,24 @@ MYLIB_FN double quotient_of(double n, double d)
     return __fma_rn(__fma_rn(-d, q, n), inverse, q);
 }
 
-MYLIB_FN double root_of(double x)
+/* Returns 1 / sqrt(x) to 20 bits. */
+MYLIB_FN double approximate_inverse_root(double x)
 {
     double rough;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(rough) : "d"(x));
+    return rough;
+}
+/* Of x > 0. */
+MYLIB_FN double root_of_positive(double x)
+{
+    const double rough = approximate_inverse_root(x);
     const double e = __fma_rn(x, -(rough * rough), 1);
     const double inverse = __fma_rn(rough * e, __fma_rn(e, 0.375, 0.5), rough), root = x * inverse;
-    const double value = __fma_rn(__fma_rn(-root, root, x), 0.5 * inverse, root);
+    return __fma_rn(__fma_rn(-root, root, x), 0.5 * inverse, root);
+}
+MYLIB_FN double root_of(double x)
+{
+    const double value = root_of_positive(x);
     return x == 0 ? x : value;
 }
 
@@ -60,6 +71,7 @@ MYLIB_FN double root_of(double x)
 
 MYLIB_FN double inverse_of(double d) { return 1 / d; }
 MYLIB_FN double quotient_of(double n, double d) { return n / d; }
+MYLIB_FN double root_of_positive(double x) { return sqrt(x); }
 MYLIB_FN double root_of(double x) { return sqrt(x); }
 
 #endif

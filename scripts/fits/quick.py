@@ -83,7 +83,23 @@ def rows_of_f64() -> dict[str, Row]:
     def exp2_slope(f: mp.mpf) -> mp.mpf:
         return (mp.mpf(2) ** f - 1) / f if abs(f) > mp.mpf(10) ** -30 else mp.log(2)
 
+    def sinh_slope(z: mp.mpf) -> mp.mpf:
+        return mp.sinh(mp.sqrt(z) * mp.log(2)) / mp.sqrt(z)
+
+    def cosh_slope(z: mp.mpf) -> mp.mpf:
+        return (mp.cosh(mp.sqrt(z) * mp.log(2)) - 1) / z
+
     return {
+        "sinh(f ln 2) / f": fit(sinh_slope, LEAST, half**2, range(5), lambda z: 1 / sinh_slope(z)),
+        "(cosh(f ln 2) - 1) / z": fit(
+            cosh_slope, LEAST, half**2, range(4), lambda z: z / (1 + z * cosh_slope(z))
+        ),
+        "(artanh t / t - 1) / z": fit(
+            lambda z: 4 * series(4 * z), mp.mpf(0), mp.mpf("0.2007") ** 2, range(5), lambda z: z
+        ),
+        "(2 artanh(s/2) - s) / s^3, s <= 2/3": fit(
+            series, mp.mpf(0), (2 * (1 + LEAST) / 3) ** 2, range(7), lambda z: z
+        ),
         "tan r / r": (upper + lower, error),
         "(arctan t / t - 1) / z": fit(
             lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z,

@@ -56,10 +56,30 @@ __device__ __forceinline__ void read_operand(const mylib_function_args &args, in
     }
 }
 
+/* Computes any element `at`.  Reads it again, so that no register keeps it for this rare call. */
+template <int OP, typename T>
+__device__ __noinline__ typename function<OP, T>::type compute_at(const mylib_function_args &args,
+                                                                  int64_t at)
+{
+    T x[2] = {};
+#pragma unroll
+    for (int k = 0; k < function<OP, T>::inputs; k++) {
+        const char *p = args.in[k] == NULL ? (const char *)args.constant[k] : args.in[k];
+        const bool is_single = args.in[k] == NULL || args.is_single[k];
+        x[k] = load_element<T>(p + (is_single ? 0 : at) * (int64_t)sizeof(T));
+    }
+    return function<OP, T>::apply(x[0], x[1]);
+}
+
+/* Logarithms have few registers: reading again took 2 % longer. */
+template <int OP>
+constexpr bool READS_AGAIN = OP != MYLIB_OP_log &&OP != MYLIB_OP_log2 &&OP != MYLIB_OP_log10;
+
 /* Computes r[i] from a[i] and b[i]: easy elements together, then hard ones one by one. */
 template <int OP, typename T, int N>
-__device__ __forceinline__ void apply_at_once(const T (&a)[N], const T (&b)[N],
-                                              typename function<OP, T>::type (&r)[N])
+__device__ __forceinline__ void
+apply_at_once(const mylib_function_args &args, const block_elements &e, const T (&a)[N],
+              const T (&b)[N], typename function<OP, T>::type (&r)[N])
 {
     bool is_hard[N] = {}, is_any_hard = false;
 #pragma unroll
@@ -71,13 +91,21 @@ __device__ __forceinline__ void apply_at_once(const T (&a)[N], const T (&b)[N],
         if (is_any_hard) {
 #pragma unroll
             for (int i = 0; i < N; i++)
-                if (is_hard[i])
-                    r[i] = by_hardness<OP, T>::any(a[i], b[i]);
+                if (is_hard[i]) {
+                    if constexpr (READS_AGAIN<OP>)
+                        r[i] = compute_at<OP, T>(args, e.first + place<N, GROUP<N, T>>(e, i));
+                    else
+                        r[i] = by_hardness<OP, T>::any(a[i], b[i]);
+                }
         }
 }
 
+/* Blocks that a processor holds at least, which limits registers; 0: as the compiler likes. */
 template <int OP, typename T>
-__global__ void __launch_bounds__(THREADS)
+constexpr int LEAST_BLOCKS = OP == MYLIB_OP_power && sizeof(T) == 4 ? 4 : 0;
+
+template <int OP, typename T>
+__global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)
     function_kernel(const __grid_constant__ mylib_function_args args)
 {
     typedef typename function<OP, T>::type R;
@@ -92,9 +120,9 @@ __global__ void __launch_bounds__(THREADS)
     read_operand(args, 0, e, a);
     if constexpr (function<OP, T>::inputs == 2) {
         read_operand(args, 1, e, b);
-        apply_at_once<OP>(a, b, r);
+        apply_at_once<OP>(args, e, a, b, r);
     } else {
-        apply_at_once<OP>(a, a, r);
+        apply_at_once<OP>(args, e, a, a, r);
     }
     R *out = (R *)args.out + e.first;
     if (e.is_vector) {

@@ -75,13 +75,23 @@ template <int OP, typename T> struct by_hardness {
 #define QUICK_BINARY(op, way)                                                                      \
     BY_HARDNESS(op, f32, const t_quick quick = way(a, b);                                          \
                 is_hard |= quick.is_rare != 0, quick.value)
+#define ORDINARY(op)                                                                               \
+    BY_HARDNESS(op, f64, (void)b; const t_quick_f64 quick = op##_ordinary_f64(a);                  \
+                is_hard |= quick.is_rare >> 63 != 0, quick.value)
+#define ORDINARY_BINARY(op)                                                                        \
+    BY_HARDNESS(op, f64, const t_quick_f64 quick = op##_ordinary_f64(a, b);                        \
+                is_hard |= quick.is_rare >> 63 != 0, quick.value)
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY)
 MYLIB_QUICK_ON_GPU(QUICK)
+MYLIB_ORDINARY_ON_GPU(ORDINARY)
+MYLIB_ORDINARY_BINARY_ON_GPU(ORDINARY_BINARY)
 MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
 MYLIB_MENDED(MENDED)
 #undef MENDED
+#undef ORDINARY_BINARY
+#undef ORDINARY
 #undef QUICK_BINARY
 #undef QUICK
 #undef IN_TWO_STEPS
@@ -98,11 +108,11 @@ template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 /*
  * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 elements of
  * small types.  Elementary functions take 32 bytes, which share the loads of constants; long ones
- * half as many.
+ * half as many, but power of f32.
  */
 template <int OP, typename T>
 constexpr int AT_ONCE = (sizeof(T) < 4 ? 4 : (is_elementary<OP> ? 32 : 16) / (int)sizeof(T)) /
-                        (is_long<OP> ? 2 : 1);
+                        (is_long<OP> && !(OP == MYLIB_OP_power && sizeof(T) == 4) ? 2 : 1);
 
 } // namespace
 

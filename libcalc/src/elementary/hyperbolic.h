@@ -214,6 +214,52 @@ MYLIB_FN double arctanh_f64(double x)
 }
 
 /*
+ * The same bits of ordinary arguments, without steps for others.  Left out are also those that
+ * change no bit: hi + lo has the same value after fast_two_sum(hi, lo).
+ */
+MYLIB_FN uint32_t upper_half(double x) { return (uint32_t)(bits_of_f64(x) >> 32); }
+MYLIB_FN double unless_tiny(double x, double value)
+{
+    return (upper_half(x) & 0x7fffffff) < 0x3e300000 ? x : with_sign_of(value, x);
+}
+MYLIB_FN t_quick_f64 arcsinh_ordinary_f64(double x)
+{
+    const double size = magnitude(x);
+    const t_dd square = two_product(size, size), w = two_sum(1, square.hi);
+    const double root = root_of_positive(w.hi);
+    const double rest = FMA(-root, root, w.hi) + (w.lo + square.lo);
+    const t_dd sum = two_sum(size, root - 1);
+    const t_dd log = log1p_sum(fast_two_sum(sum.hi, sum.lo + quotient_of(rest * 0.5, root)));
+    const t_quick_f64 quick = {unless_tiny(x, log.hi + log.lo),
+                               (uint64_t)(upper_half(size) >= 0x43500000) << 63};
+    return quick;
+}
+/* The root is not below d. */
+MYLIB_FN t_quick_f64 arccosh_ordinary_f64(double x)
+{
+    const double d = x - 1;
+    const t_dd square = two_product(d, d), w = two_sum(d + d, square.hi);
+    const double root = root_of_positive(w.hi);
+    const double rest = FMA(-root, root, w.hi) + (w.lo + square.lo);
+    const t_dd sum = fast_two_sum(root, d);
+    const t_dd log = log1p_sum(fast_two_sum(sum.hi, sum.lo + quotient_of(rest * 0.5, root)));
+    const uint64_t bits = bits_of_f64(x), first = 0x3ff0000000000001, end = 0x4350000000000000;
+    const t_quick_f64 quick = {log.hi + log.lo, (bits - first) | (end - 1 - bits)};
+    return quick;
+}
+MYLIB_FN t_quick_f64 arctanh_ordinary_f64(double x)
+{
+    const double size = magnitude(x);
+    const t_dd d = fast_two_sum(1, -size);
+    const double inverse = inverse_of(d.hi), q = 2 * size * inverse;
+    const double rest = FMA(-q, d.hi, 2 * size) - q * d.lo;
+    const t_dd log = log1p_sum(fast_two_sum(q, rest * inverse));
+    const t_quick_f64 quick = {unless_tiny(x, 0.5 * (log.hi + log.lo)),
+                               (uint64_t)(upper_half(size) >= 0x3ff00000) << 63};
+    return quick;
+}
+
+/*
  * For f32 and f16: k ln 2 + 2 artanh(n / d), with |n / d| <= 0.2006; the error of the fit is
  * 2^-55.8.
  */

@@ -91,7 +91,7 @@ MYLIB_FN t_dd log_dd(t_dd x)
     return fast_two_sum(sum.hi, sum.lo);
 }
 /* For other functions: log(1 + x.hi + x.lo), which is at least 2^-1000, likewise. */
-MYLIB_FN t_dd log1p_dd(t_dd x)
+MYLIB_FN t_dd log1p_sum(t_dd x)
 {
     const t_dd u = two_sum(1, x.hi);
     const t_split s = split(u.hi, 0);
@@ -101,7 +101,11 @@ MYLIB_FN t_dd log1p_dd(t_dd x)
     /* For k = 0, x itself is f. */
     const int is_near = s.k == 0;
     const t_dd log_m = log_of_sum(is_near ? x.hi : f.hi, is_near ? x.lo : f.lo);
-    const t_dd sum = add_octaves(s.k, log_m);
+    return add_octaves(s.k, log_m);
+}
+MYLIB_FN t_dd log1p_dd(t_dd x)
+{
+    const t_dd sum = log1p_sum(x);
     return fast_two_sum(sum.hi, sum.lo);
 }
 

@@ -28,6 +28,17 @@ MYLIB_FN double quick_quotient(double n, double d)
 #endif
 }
 
+/* The square root of x with a relative error of 2^-51; x is 0 only where the result is ignored. */
+MYLIB_FN double quick_root(double x)
+{
+#if defined(__CUDA_ARCH__)
+    const double rough = approximate_inverse_root(x), root = x * rough, e = FMA(-root, rough, 1);
+    return FMA(root * e, FMA(e, 0.375, 0.5), root);
+#else
+    return root_of(x);
+#endif
+}
+
 /* Not 0 where a value with an error of so many of its ulps may round to another f32. */
 MYLIB_FN uint32_t is_within_of_middle(double value, uint32_t ulps)
 {
@@ -69,9 +80,11 @@ MYLIB_FN t_quick arctan_quick_f64(float x)
  */
 MYLIB_FN t_quick arctan2_quick_f64(float y, float x)
 {
-    const float size_x = magnitude_f32(x), size_y = magnitude_f32(y);
+    /* As integers, of which a NaN is the larger one. */
+    const uint32_t size_x = bits_of_f32(x) & 0x7fffffff, size_y = bits_of_f32(y) & 0x7fffffff;
     const int is_steep = size_y > size_x;
-    const float larger = is_steep ? size_y : size_x, smaller = is_steep ? size_x : size_y;
+    const uint32_t most = is_steep ? size_y : size_x, least = is_steep ? size_x : size_y;
+    const float larger = f32_of_bits(most), smaller = f32_of_bits(least);
     const int is_near = smaller > (float)TAN_1_8_PI * larger;
     const uint32_t turn = bits_of_f32(x) & 0x80000000;
     const double n = smaller, d = larger, b = is_near ? 1 : 0;
@@ -83,7 +96,7 @@ MYLIB_FN t_quick arctan2_quick_f64(float y, float x)
     const double angle =
         quick_angle(f64_of_bits((uint64_t)eighths << 32), f64_of_bits(bits_of_f64(t) ^ sign));
     /* NaN, infinity, both 0; and results that are not 0 and not normal. */
-    const uint32_t is_special = bits_of_f32(size_x + size_y) - 1 >= 0x7f7fffff;
+    const uint32_t is_special = most - 1 >= 0x7f7fffff;
     const uint32_t is_small = (uint32_t)(bits_of_f64(angle) >> 32) - 1 < 0x380fffff;
     return quick_of(angle, bits_of_f32(y), is_special | is_small);
 }
@@ -119,15 +132,19 @@ MYLIB_FN t_octaves split_bits_of_f32(uint32_t bits)
                                f32_of_bits((above & 0x007fffff) + 0x3f3504f3) - 1};
     return octaves;
 }
-/* k ln 2 + log(1 + f) for such an f; the error of the fit is 2^-44.9. */
-MYLIB_FN double quick_log_f64(double k, double f)
+/* k ln 2 + log(1 + f) for such an f, and s = 2 f / (2 + f); the error of the fit is 2^-44.9. */
+MYLIB_FN double quick_log_by_artanh(double k, double s)
 {
-    const double s = quick_quotient(f, FMA(0.5, f, 1)), z = s * s;
+    const double z = s * s;
     double p = FMA(z, 0x1.91141e0626ca1p-14, 0x1.c62b2cf371beep-12);
     p = FMA(z, p, 0x1.249411a8e74e8p-9);
     p = FMA(z, p, 0x1.999996a9e2a83p-7);
     p = FMA(z, p, 0x1.555555561e103p-4);
     return FMA(k, 0x1.62e42fefa39efp-1, FMA(s * z, p, s));
+}
+MYLIB_FN double quick_log_f64(double k, double f)
+{
+    return quick_log_by_artanh(k, quick_quotient(f, FMA(0.5, f, 1)));
 }
 MYLIB_FN t_quick log_quick_f64(float x)
 {
@@ -206,6 +223,124 @@ MYLIB_FN t_quick tanh_quick_f64(float x)
     const double t = FMA(f * quick_exp2_slope(f), scale, scale - 1);
     return quick_of(quick_quotient(t, t + 2), bits_of_f32(x), 0);
 }
+/*
+ * With x / ln 2 = n + f, |f| <= 1/2, the sine is (2^(n-1) - 2^(-n-1)) c + (2^(n-1) + 2^(-n-1)) s,
+ * where c and s are those of f ln 2; the cosine has c and s exchanged.  The errors of the fits are
+ * 2^-45.9 of c and 2^-49.5 of s; in the sine that of c counts at most 2.4 times, near 0.35.
+ */
+typedef struct t_quick_halves {
+    double c, s, plus, minus;
+} t_quick_halves;
+MYLIB_FN t_quick_halves quick_halves(float x)
+{
+    const float size = magnitude_f32(x);
+    const double within = size > 100 ? 100 : size;
+    const double m = FMA(within, 0x1.71547652b82fep0, EXPONENT_MAGIC), n = m - EXPONENT_MAGIC;
+    const double f = FMA(within, 0x1.71547652b82fep0, -n), z = f * f;
+    const uint64_t bits = bits_of_f64(m) << 52;
+    const double up = f64_of_bits(bits - ((uint64_t)1 << 52));      /* 2^(n - 1) */
+    const double down = f64_of_bits(((uint64_t)2045 << 52) - bits); /* 2^(-n - 1) */
+    double s = FMA(z, 0x1.b658778e2b23dp-24, 0x1.ffcb7550d06e1p-17);
+    s = FMA(z, s, 0x1.5d87fe90dc11p-10);
+    s = FMA(z, s, 0x1.c6b08d7043f97p-5);
+    s = FMA(z, s, 0x1.62e42fefa39f7p-1);
+    double c = FMA(z, 0x1.63e7232e48655p-20, 0x1.4308976ef4c39p-13);
+    c = FMA(z, c, 0x1.3b2ab7245ba42p-7);
+    c = FMA(z, c, 0x1.ebfbdff81bb3dp-3);
+    const t_quick_halves halves = {FMA(z, c, 1), f * s, up + down, up - down};
+    return halves;
+}
+MYLIB_FN t_quick sinh_quick_f64(float x)
+{
+    const t_quick_halves h = quick_halves(x);
+    return quick_of(FMA(h.minus, h.c, h.plus * h.s), bits_of_f32(x), 0);
+}
+MYLIB_FN t_quick cosh_quick_f64(float x)
+{
+    const t_quick_halves h = quick_halves(x);
+    return quick_of(FMA(h.plus, h.c, h.minus * h.s), 0, 0);
+}
+
+/*
+ * log(a + b) = k ln 2 + 2 artanh((a + b - 2^k) / (a + b + 2^k)), 2^k being the power of 2 near
+ * a + b, which is at least 1; for k = 0 it is 2 artanh(a / (b + 1)), as in hyperbolic.h.
+ */
+MYLIB_FN double quick_log_of_sum(double a, double b)
+{
+    const uint32_t above = (uint32_t)(bits_of_f64(a + b) >> 32) + (0x3ff00000 - 0x3fe6a09e);
+    const int is_near = above >> 20 == 1023;
+    const uint32_t octaves = above & 0xfff00000;
+    const double k = f64_of_bits(0x4330000000000000 | above >> 20) - (0x1p52 + 1023);
+    /* 2^k; and 2^(k + 1), 1 and 2, all 0 if k is 0. */
+    const double scale = f64_of_bits((uint64_t)octaves << 32);
+    const uint32_t twice = is_near ? 0 : octaves + 0x00100000, one = is_near ? 0 : 0x3ff00000;
+    const uint32_t two = is_near ? 0 : 0x40000000;
+    const double n =
+        FMA(f64_of_bits((uint64_t)two << 32), b, FMA(2, a, -f64_of_bits((uint64_t)twice << 32)));
+    const double d = b + FMA(f64_of_bits((uint64_t)one << 32), a, scale);
+    return quick_log_by_artanh(k, quick_quotient(n, d));
+}
+MYLIB_FN t_quick arcsinh_quick_f64(float x)
+{
+    const double size = magnitude_f32(x), root = quick_root(FMA(size, size, 1));
+    return quick_of(quick_log_of_sum(size, root), bits_of_f32(x),
+                    !(magnitude_f32(x) < (float)INFINITY_F64));
+}
+MYLIB_FN t_quick arccosh_quick_f64(float x)
+{
+    const double wide = x, root = quick_root(FMA(wide, wide, -1));
+    return quick_of(quick_log_of_sum(root, wide), 0, !((x > 1) & (x < (float)INFINITY_F64)));
+}
+/*
+ * Half the logarithm of (1 + x) / (1 - x), k of which is found by their bits, to 0.09: k ln 2 / 2 +
+ * artanh t, |t| <= 0.2007; the error of the fit is 2^-42.2.
+ */
+MYLIB_FN t_quick arctanh_quick_f64(float x)
+{
+    const float size_f32 = magnitude_f32(x);
+    const double size = size_f32;
+    const uint32_t ratio = bits_of_f32(1 + size_f32) - bits_of_f32(1 - size_f32) + 0x00400000;
+    const double k = f64_of_bits(0x4330000000000000 | ratio >> 23) - 0x1p52;
+    const double octaves = f64_of_bits((uint64_t)((ratio >> 23 << 20) + 0x3ff00000) << 32);
+    const double minus = 1 - octaves, plus = 1 + octaves;
+    const double t = quick_quotient(FMA(size, plus, minus), FMA(size, minus, plus)), z = t * t;
+    double p = FMA(z, 0x1.9c636ca553c5ep-4, 0x1.c54d6f0e2b084p-4);
+    p = FMA(z, p, 0x1.2496fbd64f32fp-3);
+    p = FMA(z, p, 0x1.99998efde15a6p-3);
+    p = FMA(z, p, 0x1.555555593752dp-2);
+    const double value = FMA(k, 0x1.62e42fefa39efp-2, FMA(t * z, p, t));
+    const t_quick quick = {with_sign_of_f32((float)value, x),
+                           (uint32_t) !(size_f32 < 1) | is_within_of_middle(value, 0x1000)};
+    return quick;
+}
+
+/*
+ * m + log(1 + e), where m is the larger one, and e = 2^(d / ln 2) with d the difference of both.
+ * The two ends of the error, 2^-42 and some roundings of m, round to one f32 or else it is rare.
+ * The exponential adds 2^-44.5 to the logarithm, and the fit of 2 artanh(e / (2 + e)) 2^-44.3.
+ */
+MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
+{
+    const float m = x > y ? x : y, any = x > y ? y : x;
+    /* Where m - 200 is m, both are so large that no digit of the logarithm counts. */
+    const float other = any < m - 200 ? m - 200 : any;
+    const double wide = m, d = other - wide;
+    const double magic = FMA(d, 0x1.71547652b82fep0, INTEGER_MAGIC), n = magic - INTEGER_MAGIC;
+    const double f = FMA(d, 0x1.71547652b82fep0, -n), power = FMA(f, quick_exp2_slope(f), 1);
+    const double e = f64_of_bits(bits_of_f64(power) + (bits_of_f64(magic) << 52));
+    const double s = quick_quotient(e, FMA(0.5, e, 1)), z = s * s;
+    double p = FMA(z, 0x1.99f18e7d094c4p-18, 0x1.209f9ddcbbcd7p-16);
+    p = FMA(z, p, 0x1.76e939e44dd5dp-14);
+    p = FMA(z, p, 0x1.c6fa74f310b24p-12);
+    p = FMA(z, p, 0x1.2492c18150f63p-9);
+    p = FMA(z, p, 0x1.999998070906cp-7);
+    p = FMA(z, p, 0x1.55555556388d5p-4);
+    const double error = FMA(magnitude(wide), 0x1p-50, 0x1p-42);
+    const double high = wide + (FMA(s * z, p, s) + error), low = FMA(-2, error, high);
+    const float value = (float)high;
+    const t_quick quick = {value, !(value == (float)low)};
+    return quick;
+}
 
 /*
  * 2^(y log2 |x|), where -2^200 stands for the logarithm of 0.  log2 |x| has a relative error of
@@ -225,14 +360,13 @@ MYLIB_FN t_quick power_quick_f64(float x, float y)
     const double m = p + INTEGER_MAGIC, g = p - (m - INTEGER_MAGIC);
     const double power = FMA(g, quick_exp2_slope(g), 1);
     const double value = f64_of_bits(bits_of_f64(power) + (bits_of_f64(m) << 52));
-    /* The last bit of a whole y with |y| < 2^22 is that of the sum. */
+    /* The last bit of a whole y with |y| < 2^22 is that of the sum; others are special. */
     const float sum = y + 0x1.8p23f;
-    const int is_whole = (sum - 0x1.8p23f == y) & (magnitude_f32(y) < 0x1p22f);
+    const int is_whole = sum - 0x1.8p23f == y;
     const uint32_t is_negative = bits_of_f32(x) >> 31;
     const uint32_t sign = bits_of_f32(x) & bits_of_f32(sum) << 31;
     const uint32_t is_special = ((size_bits - 0x00800000 >= 0x7f000000) & (size_bits != 0)) |
-                                !(magnitude_f32(y) < (float)INFINITY_F64) |
-                                (is_negative & !is_whole);
+                                !(magnitude_f32(y) < 0x1p22f) | (is_negative & !is_whole);
     const uint32_t is_subnormal = (uint32_t)(bits_of_f64(value) >> 32) - 0x36800000 < 0x01900000;
     const t_quick quick = {f32_of_bits(bits_of_f32((float)value) | sign),
                            is_special | is_subnormal | is_within_of_middle(value, 0x800)};
