@@ -357,6 +357,17 @@ def _call_host(
     return _call_ufunc(operation, operation.call_ufunc, (ufunc, *inputs), keywords)
 
 
+def _is_widened(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Tells whether a float `out` holds more than the results, which fit it without a warning."""
+    out = keywords.get("out")
+    if getattr(out, "dtype", _BOOL).kind not in "fc":
+        return False
+    kinds = [_kind(x if type(x) in WEAK else np.asarray(x)) for x in inputs]
+    casting = keywords.get("casting", "same_kind")
+    own = resolve(operation, kinds, out.dtype, None, casting, args=inputs)[-1]
+    return (own.kind in "iu" or np.can_cast(own, out.dtype)) and not np.can_cast(out.dtype, own)
+
+
 def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
     # The ufunc computes converted and selected elements part by part.  The library finds a negative
@@ -365,7 +376,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
         return True
     # NumPy's buffers convert elements that are not selected, too, and warn of them.
-    if "where" in keywords and "dtype" in keywords:
+    if "where" in keywords and ("dtype" in keywords or _is_widened(operation, inputs, keywords)):
         return True
     # NumPy's buffers must not convert floats to integers; see _convert.py.
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))

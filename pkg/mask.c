@@ -108,7 +108,7 @@ static int64_t row_stride(const mylib_array *a, int ndim, const int64_t *shape, 
 static int find_rows(masked *m, const mylib_array *mask, int64_t count, int is_fortran)
 {
     const mylib_array *out = &m->arrays[0];
-    if (count_of(mask->ndim, mask->shape) != count ||
+    if (mask->ndim > out->ndim || count_of(mask->ndim, mask->shape) != count ||
         row_stride(mask, out->ndim, out->shape, is_fortran) != (count == 1 ? 0 : 1))
         return 0;
     for (int k = 0; k <= m->inputs; k++)

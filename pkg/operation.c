@@ -363,6 +363,37 @@ static int may_overwrite(PyObject *out, PyObject *other)
     return may_share_memory(&written, &read);
 }
 
+/* Returns whether an operand is a NumPy array of the type of `out`. */
+static int is_operand_type(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
+{
+    const int type = PyArray_TYPE((PyArrayObject *)out);
+    for (Py_ssize_t k = 0; k < nargs; k++)
+        if (PyArray_CheckExact(args[k]) && PyArray_TYPE((PyArrayObject *)args[k]) == type)
+            return 1;
+    return 0;
+}
+
+/* Returns whether an array is of floats or complex numbers. */
+static int is_inexact(PyObject *array)
+{
+    return PyArray_ISFLOAT((PyArrayObject *)array) || PyArray_ISCOMPLEX((PyArrayObject *)array);
+}
+
+/*
+ * Returns whether NumPy may convert unselected elements, which may warn: those of `out` to a type
+ * that holds less, such as integers, and back.
+ */
+static int may_convert(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!PyArray_Check(out) || !is_inexact(out))
+        return 0;
+    for (Py_ssize_t k = 0; k < nargs; k++)
+        if (PyArray_Check(args[k]) && is_inexact(args[k]) &&
+            PyArray_ITEMSIZE((PyArrayObject *)args[k]) >= PyArray_ITEMSIZE((PyArrayObject *)out))
+            return 0;
+    return 1;
+}
+
 /*
  * Returns whether pkg._call may compute all elements, because the mask may have so many runs that
  * this is faster.  It leaves conversions of the result to the ufunc: then only selected ones warn.
@@ -372,11 +403,7 @@ static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssiz
     if (!PyArray_Check(mask) || PyArray_SIZE((PyArrayObject *)mask) < LONG_MASK ||
         !PyArray_Check(out))
         return 0;
-    const int type = PyArray_TYPE((PyArrayObject *)out);
-    int is_kept = type == NPY_BOOL;
-    for (Py_ssize_t k = 0; k < nargs; k++)
-        is_kept |= PyArray_CheckExact(args[k]) && PyArray_TYPE((PyArrayObject *)args[k]) == type;
-    return is_kept;
+    return PyArray_ISBOOL((PyArrayObject *)out) || is_operand_type(out, args, nargs);
 }
 
 /*
@@ -486,7 +513,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     is_general |= mask != NULL && out != NULL &&
                   (may_overwrite(out, mask) || (others == 1 && is_long(mask, out, args, nargs)));
-    is_general |= mask != NULL && has_dtype; /* NumPy would warn of unselected elements */
+    /* NumPy would warn of unselected elements. */
+    is_general |= mask != NULL && (has_dtype || (out != NULL && may_convert(out, args, self->nin)));
     /* NumPy checks the casting of predicates; it must not convert floats to integers. */
     is_general |= has_casting &&
                   (self->gives_bool || has_dtype ||

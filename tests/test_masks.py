@@ -216,3 +216,25 @@ def test_where(
         assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
         assert result.strides == expected.strides
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("n", [20, 3000])
+@pytest.mark.parametrize("types", ["i8 f8", "i8 f4", "f4 f8"])
+def test_unselected_elements_of_a_wider_out_do_not_warn(types: str, n: int) -> None:
+    """NumPy converts them to the type of the results and back."""
+    own, wider = types.split()
+    x, mask = np.arange(n).astype(own), np.arange(n) % 3 == 0
+    out = np.where(mask, 0, np.nan if own == "i8" else 1e300).astype(wider)
+    expected = np.where(mask, 2 * x, out)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pcd.add(x, x, out=out, where=mask)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_a_mask_of_more_dimensions_than_out_is_refused() -> None:
+    for mask in (np.ones(1, np.bool_), np.zeros((1, 1), np.bool_)):
+        out = np.array(7.0)
+        with pytest.raises(ValueError, match="broadcast"):
+            pcd.add(np.array(1.0), np.array(2.0), out=out, where=mask)
+        assert out == 7
