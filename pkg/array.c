@@ -39,14 +39,14 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
                : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
 }
 
-#define BINARY_SLOTS(name, op, is_true_division)                                                   \
-    static PyObject *array_##name(PyObject *a, PyObject *b)                                        \
-    {                                                                                              \
-        return apply(MYLIB_OP_##op, is_true_division, a, b, NULL);                                 \
-    }                                                                                              \
-    static PyObject *array_inplace_##name(PyObject *a, PyObject *b)                                \
-    {                                                                                              \
-        return apply(MYLIB_OP_##op, is_true_division, a, b, a);                                    \
+#define BINARY_SLOTS(name, op, is_true_division) \
+    static PyObject *array_##name(PyObject *a, PyObject *b) \
+    { \
+        return apply(MYLIB_OP_##op, is_true_division, a, b, NULL); \
+    } \
+    static PyObject *array_inplace_##name(PyObject *a, PyObject *b) \
+    { \
+        return apply(MYLIB_OP_##op, is_true_division, a, b, a); \
     }
 BINARY_SLOTS(add, add, 0)
 BINARY_SLOTS(subtract, subtract, 0)

@@ -80,11 +80,11 @@ int num_of_type(mylib_type type)
 }
 
 /* C has more integer types than sizes: on Linux both long and long long are 64 bits wide. */
-#define INTEGER(first, c_type)                                                                     \
-    (1 + (first) +                                                                                 \
-     (sizeof(c_type) == 1   ? 0                                                                    \
-      : sizeof(c_type) == 2 ? 1                                                                    \
-      : sizeof(c_type) == 4 ? 2                                                                    \
+#define INTEGER(first, c_type) \
+    (1 + (first) + \
+     (sizeof(c_type) == 1   ? 0 \
+      : sizeof(c_type) == 2 ? 1 \
+      : sizeof(c_type) == 4 ? 2 \
                             : 3))
 #define SIGNED(c_type) INTEGER(MYLIB_I8, c_type)
 #define UNSIGNED(c_type) INTEGER(MYLIB_U8, c_type)

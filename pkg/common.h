@@ -39,12 +39,12 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 #define RELEASE_GIL_COUNT 2048
 
 /* Runs a statement; releases the GIL if it takes long. */
-#define WITHOUT_GIL_IF(takes_long, ...)                                                            \
-    do {                                                                                           \
-        PyThreadState *saved_thread = (takes_long) ? PyEval_SaveThread() : NULL;                   \
-        __VA_ARGS__;                                                                               \
-        if (saved_thread != NULL)                                                                  \
-            PyEval_RestoreThread(saved_thread);                                                    \
+#define WITHOUT_GIL_IF(takes_long, ...) \
+    do { \
+        PyThreadState *saved_thread = (takes_long) ? PyEval_SaveThread() : NULL; \
+        __VA_ARGS__; \
+        if (saved_thread != NULL) \
+            PyEval_RestoreThread(saved_thread); \
     } while (0)
 
 #define WITHOUT_GIL(...) WITHOUT_GIL_IF(1, __VA_ARGS__)
@@ -146,7 +146,7 @@ static inline PyObject *answer(outcome done, PyObject *result)
 }
 
 /* The supported element types, as messages name them. */
-#define SUPPORTED_TYPES                                                                            \
+#define SUPPORTED_TYPES \
     "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
 
 /* Adds the table of the element types to the module. */

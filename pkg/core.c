@@ -33,7 +33,7 @@
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
 /* The version of the header that this file is compiled with. */
-#define VERSION_TEXT                                                                               \
+#define VERSION_TEXT \
     STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
 
 static int core_exec(PyObject *module)

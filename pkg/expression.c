@@ -192,18 +192,18 @@ static void program_dealloc(PyObject *object)
 static void free_dims(int64_t **dims) { PyMem_Free(*dims); }
 
 /* Declares a call of a program with `count` inputs; without memory its free_dims are NULL. */
-#define DECLARE_PROGRAM_CALL(c, core, count)                                                       \
-    mylib_array c##_arrays[1 + MAX_INPUTS];                                                        \
-    operand c##_operands[MAX_INPUTS];                                                              \
-    int64_t c##_few[DIMS_OF(1 + FEW_INPUTS)];                                                      \
-    __attribute__((cleanup(free_dims))) int64_t *c##_many =                                        \
-        (count) > FEW_INPUTS ? PyMem_Malloc(DIMS_OF(1 + (size_t)(count)) * sizeof *c##_many)       \
-                             : NULL;                                                               \
-    call c = {.state = (core),                                                                     \
-              .inputs = (count),                                                                   \
-              .device = {MYLIB_CPU, 0},                                                            \
-              .arrays = c##_arrays,                                                                \
-              .operands = c##_operands,                                                            \
+#define DECLARE_PROGRAM_CALL(c, core, count) \
+    mylib_array c##_arrays[1 + MAX_INPUTS]; \
+    operand c##_operands[MAX_INPUTS]; \
+    int64_t c##_few[DIMS_OF(1 + FEW_INPUTS)]; \
+    __attribute__((cleanup(free_dims))) int64_t *c##_many = \
+        (count) > FEW_INPUTS ? PyMem_Malloc(DIMS_OF(1 + (size_t)(count)) * sizeof *c##_many) \
+                             : NULL; \
+    call c = {.state = (core), \
+              .inputs = (count), \
+              .device = {MYLIB_CPU, 0}, \
+              .arrays = c##_arrays, \
+              .operands = c##_operands, \
               .free_dims = (count) > FEW_INPUTS ? c##_many : c##_few}
 
 /* Sets the values of the numbers among the inputs. */

@@ -149,11 +149,11 @@ static mylib_status map_rows(const masked *m, int64_t n, char *const *data, cons
     return m->task(m->context, &row[0], &row[1]);
 }
 
-#define MOVE(size)                                                                                 \
-    case size:                                                                                     \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            memcpy(to + (is_scatter ? index[i] * stride : i * (size)),                             \
-                   from + (is_scatter ? i * (size) : index[i] * stride), size);                    \
+#define MOVE(size) \
+    case size: \
+        for (int64_t i = 0; i < n; i++) \
+            memcpy(to + (is_scatter ? index[i] * stride : i * (size)), \
+                   from + (is_scatter ? i * (size) : index[i] * stride), size); \
         break;
 
 /* Copies the elements at index[] of a row to contiguous memory or, for a scatter, from there. */

@@ -73,11 +73,11 @@ int find_exact(PyObject *x, mylib_type type, void *value)
         if (overflow != 0)
             return 0;
         switch (type) {
-#define FITS(S, T, low, high)                                                                      \
-    case S:                                                                                        \
-        if (n < (low) || n > (high))                                                               \
-            return 0;                                                                              \
-        *(T *)value = (T)n;                                                                        \
+#define FITS(S, T, low, high) \
+    case S: \
+        if (n < (low) || n > (high)) \
+            return 0; \
+        *(T *)value = (T)n; \
         return 1;
             FITS(MYLIB_I8, int8_t, INT8_MIN, INT8_MAX)
             FITS(MYLIB_I16, int16_t, INT16_MIN, INT16_MAX)

@@ -35,15 +35,15 @@ typedef struct call {
 } call;
 
 /* Declares a call of `count` inputs with room for `most`, so that small calls take little stack. */
-#define DECLARE_CALL(c, core, most, count)                                                         \
-    mylib_array c##_arrays[1 + (most)];                                                            \
-    operand c##_operands[most];                                                                    \
-    int64_t c##_dims[DIMS_OF(1 + (most))];                                                         \
-    call c = {.state = (core),                                                                     \
-              .inputs = (count),                                                                   \
-              .device = {MYLIB_CPU, 0},                                                            \
-              .arrays = c##_arrays,                                                                \
-              .operands = c##_operands,                                                            \
+#define DECLARE_CALL(c, core, most, count) \
+    mylib_array c##_arrays[1 + (most)]; \
+    operand c##_operands[most]; \
+    int64_t c##_dims[DIMS_OF(1 + (most))]; \
+    call c = {.state = (core), \
+              .inputs = (count), \
+              .device = {MYLIB_CPU, 0}, \
+              .arrays = c##_arrays, \
+              .operands = c##_operands, \
               .free_dims = c##_dims}
 
 /* Returns the kind of a Python number, -1 for anything else. */

@@ -408,8 +408,9 @@ static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssiz
 
 /*
  * Computes a call with a mask over host arrays: the selected elements, if they are few or in long
- * runs, or else all elements in a temporary array, from which the mask selects.  Declines if some element raised a floating-point flag, for it may not be selected:
- * then the slow path computes the selected elements alone.
+ * runs, or else all elements in a temporary array, from which the mask selects.  Declines if some
+ * element raised a floating-point flag, for it may not be selected: then the slow path computes the
+ * selected elements alone.
  */
 static outcome run_selected(const operation *self, PyObject *const *args, PyObject *out,
                             PyObject *mask)

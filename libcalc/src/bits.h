@@ -22,18 +22,18 @@
 #define MYLIB_FN_APART static __attribute__((noinline, unused))
 #endif
 
-#define DEFINE_BITS(s, T, U)                                                                       \
-    MYLIB_FN U bits_of_##s(T x)                                                                    \
-    {                                                                                              \
-        U bits;                                                                                    \
-        memcpy(&bits, &x, sizeof bits);                                                            \
-        return bits;                                                                               \
-    }                                                                                              \
-    MYLIB_FN T s##_of_bits(U bits)                                                                 \
-    {                                                                                              \
-        T x;                                                                                       \
-        memcpy(&x, &bits, sizeof x);                                                               \
-        return x;                                                                                  \
+#define DEFINE_BITS(s, T, U) \
+    MYLIB_FN U bits_of_##s(T x) \
+    { \
+        U bits; \
+        memcpy(&bits, &x, sizeof bits); \
+        return bits; \
+    } \
+    MYLIB_FN T s##_of_bits(U bits) \
+    { \
+        T x; \
+        memcpy(&x, &bits, sizeof x); \
+        return x; \
     }
 DEFINE_BITS(f32, t_f32, uint32_t)
 DEFINE_BITS(f64, t_f64, uint64_t)

@@ -9,7 +9,7 @@
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
-#define VERSION                                                                                    \
+#define VERSION \
     STRING(MYLIB_VERSION_MAJOR) "." STRING(MYLIB_VERSION_MINOR) "." STRING(MYLIB_VERSION_PATCH)
 
 const char *mylib_version(void) { return VERSION; }

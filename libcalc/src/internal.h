@@ -43,18 +43,18 @@ void mylib_begin_cleanup(void);
 void mylib_end_cleanup(void);
 
 /* Returns from the function on failure. */
-#define RETURN_IF_ERROR(expr)                                                                      \
-    do {                                                                                           \
-        const mylib_status status_ = (expr);                                                       \
-        if (status_ != MYLIB_OK)                                                                   \
-            return status_;                                                                        \
+#define RETURN_IF_ERROR(expr) \
+    do { \
+        const mylib_status status_ = (expr); \
+        if (status_ != MYLIB_OK) \
+            return status_; \
     } while (0)
 
 /* Goes to `out:` on failure; the function has a `mylib_status st`. */
-#define MYLIB_TRY(expr)                                                                            \
-    do {                                                                                           \
-        if ((st = (expr)) != MYLIB_OK)                                                             \
-            goto out;                                                                              \
+#define MYLIB_TRY(expr) \
+    do { \
+        if ((st = (expr)) != MYLIB_OK) \
+            goto out; \
     } while (0)
 
 /* ---- The table (table.c) ------------------------------------------------------------------- */
@@ -75,16 +75,16 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
     enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2, LOGIC = 0, TEST = 0 };
     if (type == MYLIB_BOOL) {
         switch ((int)op) {
-#define AS(op, logical)                                                                            \
-    case MYLIB_OP_##op:                                                                            \
+#define AS(op, logical) \
+    case MYLIB_OP_##op: \
         return MYLIB_OP_##logical;
             MYLIB_BOOL_OPS(AS)
 #undef AS
         }
     }
     switch (op) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
         return (mylib_op)(MYLIB_OP_##op - kind);
         MYLIB_OPS(ROW)
 #undef ROW
@@ -224,8 +224,8 @@ mylib_status mylib_operation_of_product(mylib_operation *operation, mylib_type t
 static inline int64_t mylib_program_operand_size(const mylib_program *program, int k)
 {
     switch (k == 0 ? program->result_type : program->input_type[k - 1]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
+#define DT(s, S) \
+    case MYLIB_##S: \
         return sizeof(t_##s);
         MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -550,13 +550,13 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
  * `advance` moves by two steps; n counts down.  A pointer's steps depend on each other, and one
  * step for each element would take longer than a load and a store.
  */
-#define IN_PAIRS(n, statement, advance)                                                            \
-    UNROLLED for (; (n) >= 2; (n) -= 2, advance)                                                   \
-    {                                                                                              \
-        for (int i = 0; i < 2; i++)                                                                \
-            statement;                                                                             \
-    }                                                                                              \
-    for (int i = 0; i < (n); i++)                                                                  \
+#define IN_PAIRS(n, statement, advance) \
+    UNROLLED for (; (n) >= 2; (n) -= 2, advance) \
+    { \
+        for (int i = 0; i < 2; i++) \
+            statement; \
+    } \
+    for (int i = 0; i < (n); i++) \
     statement
 
 /* ---- CUDA (cuda/, or cuda/none.c) ---------------------------------------------------------- */

@@ -621,11 +621,11 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
 
 /* ---- Strided copies ------------------------------------------------------------------------ */
 
-#define COPY_ONE(T)                                                                                \
-    {                                                                                              \
-        T value;                                                                                   \
-        memcpy(&value, src + i * src_stride, sizeof value);                                        \
-        memcpy(dst + i * dst_stride, &value, sizeof value);                                        \
+#define COPY_ONE(T) \
+    { \
+        T value; \
+        memcpy(&value, src + i * src_stride, sizeof value); \
+        memcpy(dst + i * dst_stride, &value, sizeof value); \
     }
 #define COPY_OF(T) IN_PAIRS(n, COPY_ONE(T), (dst += 2 * dst_stride, src += 2 * src_stride))
 

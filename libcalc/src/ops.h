@@ -14,24 +14,24 @@
 #define MYLIB_OPS_H
 
 /* DT(suffix, enumerator): the suffix is also the name. */
-#define MYLIB_TYPES(DT)                                                                            \
-    DT(i8, I8)                                                                                     \
-    DT(i16, I16)                                                                                   \
-    DT(i32, I32)                                                                                   \
-    DT(i64, I64)                                                                                   \
-    DT(u8, U8)                                                                                     \
-    DT(u16, U16)                                                                                   \
-    DT(u32, U32)                                                                                   \
-    DT(u64, U64)                                                                                   \
-    DT(f16, F16)                                                                                   \
-    DT(f32, F32)                                                                                   \
-    DT(f64, F64)                                                                                   \
-    DT(c64, C64)                                                                                   \
+#define MYLIB_TYPES(DT) \
+    DT(i8, I8) \
+    DT(i16, I16) \
+    DT(i32, I32) \
+    DT(i64, I64) \
+    DT(u8, U8) \
+    DT(u16, U16) \
+    DT(u32, U32) \
+    DT(u64, U64) \
+    DT(f16, F16) \
+    DT(f32, F32) \
+    DT(f64, F64) \
+    DT(c64, C64) \
     DT(c128, C128)
 
 /* All element types of arrays: those above, and those that no operation computes in. */
-#define MYLIB_STORED_TYPES(DT)                                                                     \
-    MYLIB_TYPES(DT)                                                                                \
+#define MYLIB_STORED_TYPES(DT) \
+    MYLIB_TYPES(DT) \
     DT(bool, BOOL)
 
 /* The class of a type: selects its family in scalar_ops.h and its kind of kernel. */
@@ -50,7 +50,7 @@
 #define MYLIB_CLASS_c128 COMPLEX
 #define MYLIB_CLASS_bool BOOL
 
-#define MYLIB_SET_INT(X, op)                                                                       \
+#define MYLIB_SET_INT(X, op) \
     X(op, i8) X(op, i16) X(op, i32) X(op, i64) X(op, u8) X(op, u16) X(op, u32) X(op, u64)
 #define MYLIB_SET_FLOAT(X, op) X(op, f16) X(op, f32) X(op, f64)
 #define MYLIB_SET_COMPLEX(X, op) X(op, c64) X(op, c128)
@@ -63,25 +63,25 @@
  * AS(op, logical): the operations of bool, each with the operation whose kernels compute it.
  * absolute has no kernel: it is a conversion to bool, and so are the operations listed with it.
  */
-#define MYLIB_BOOL_OPS(AS)                                                                         \
-    AS(absolute, absolute)                                                                         \
-    AS(add, logical_or)                                                                            \
-    AS(multiply, logical_and)                                                                      \
-    AS(minimum, logical_and)                                                                       \
-    AS(maximum, logical_or)                                                                        \
-    AS(fmin, logical_and)                                                                          \
-    AS(fmax, logical_or)                                                                           \
-    AS(floor, absolute)                                                                            \
-    AS(ceil, absolute)                                                                             \
-    AS(trunc, absolute)                                                                            \
-    AS(real, absolute)                                                                             \
-    AS(logical_and, logical_and)                                                                   \
-    AS(logical_or, logical_or)                                                                     \
-    AS(logical_xor, logical_xor)                                                                   \
-    AS(logical_not, logical_not)                                                                   \
-    AS(bitwise_and, logical_and)                                                                   \
-    AS(bitwise_or, logical_or)                                                                     \
-    AS(bitwise_xor, logical_xor)                                                                   \
+#define MYLIB_BOOL_OPS(AS) \
+    AS(absolute, absolute) \
+    AS(add, logical_or) \
+    AS(multiply, logical_and) \
+    AS(minimum, logical_and) \
+    AS(maximum, logical_or) \
+    AS(fmin, logical_and) \
+    AS(fmax, logical_or) \
+    AS(floor, absolute) \
+    AS(ceil, absolute) \
+    AS(trunc, absolute) \
+    AS(real, absolute) \
+    AS(logical_and, logical_and) \
+    AS(logical_or, logical_or) \
+    AS(logical_xor, logical_xor) \
+    AS(logical_not, logical_not) \
+    AS(bitwise_and, logical_and) \
+    AS(bitwise_or, logical_or) \
+    AS(bitwise_xor, logical_xor) \
     AS(invert, logical_not)
 
 /*
@@ -94,84 +94,84 @@
  * cpu/elementary.c), so that a new function does not change the machine code of arithmetic.  Plain
  * functions are defined in plain_functions.h, elementary ones in elementary.h.
  */
-#define MYLIB_ARITHMETIC(ROW)                                                                      \
-    ROW(BINARY, add, ALL)                                                                          \
-    ROW(BINARY, subtract, ALL)                                                                     \
-    ROW(BINARY, multiply, ALL)                                                                     \
-    ROW(BINARY, divide, ALL)                                                                       \
-    ROW(BINARY, floor_divide, REAL)                                                                \
-    ROW(BINARY, remainder, REAL)                                                                   \
-    ROW(BINARY, minimum, ALL)                                                                      \
-    ROW(BINARY, maximum, ALL)                                                                      \
-    ROW(UNARY, negative, ALL)                                                                      \
-    ROW(UNARY_REAL, absolute, ALL)                                                                 \
-    ROW(UNARY, square, ALL)                                                                        \
-    ROW(UNARY, sqrt, INEXACT)                                                                      \
-    ROW(COMPARE, equal, ALL)                                                                       \
-    ROW(COMPARE, not_equal, ALL)                                                                   \
-    ROW(COMPARE, less, ALL)                                                                        \
-    ROW(COMPARE, less_equal, ALL)                                                                  \
-    ROW(REVERSED, greater, ALL)                                                                    \
-    ROW(REVERSED, greater_equal, ALL)                                                              \
-    ROW(LOGIC, logical_and, ALL)                                                                   \
-    ROW(LOGIC, logical_or, ALL)                                                                    \
-    ROW(LOGIC, logical_xor, ALL)                                                                   \
-    ROW(TEST, logical_not, ALL)                                                                    \
-    ROW(BINARY, bitwise_and, INT)                                                                  \
-    ROW(BINARY, bitwise_or, INT)                                                                   \
-    ROW(BINARY, bitwise_xor, INT)                                                                  \
-    ROW(UNARY, invert, INT)                                                                        \
-    ROW(BINARY, left_shift, INT)                                                                   \
+#define MYLIB_ARITHMETIC(ROW) \
+    ROW(BINARY, add, ALL) \
+    ROW(BINARY, subtract, ALL) \
+    ROW(BINARY, multiply, ALL) \
+    ROW(BINARY, divide, ALL) \
+    ROW(BINARY, floor_divide, REAL) \
+    ROW(BINARY, remainder, REAL) \
+    ROW(BINARY, minimum, ALL) \
+    ROW(BINARY, maximum, ALL) \
+    ROW(UNARY, negative, ALL) \
+    ROW(UNARY_REAL, absolute, ALL) \
+    ROW(UNARY, square, ALL) \
+    ROW(UNARY, sqrt, INEXACT) \
+    ROW(COMPARE, equal, ALL) \
+    ROW(COMPARE, not_equal, ALL) \
+    ROW(COMPARE, less, ALL) \
+    ROW(COMPARE, less_equal, ALL) \
+    ROW(REVERSED, greater, ALL) \
+    ROW(REVERSED, greater_equal, ALL) \
+    ROW(LOGIC, logical_and, ALL) \
+    ROW(LOGIC, logical_or, ALL) \
+    ROW(LOGIC, logical_xor, ALL) \
+    ROW(TEST, logical_not, ALL) \
+    ROW(BINARY, bitwise_and, INT) \
+    ROW(BINARY, bitwise_or, INT) \
+    ROW(BINARY, bitwise_xor, INT) \
+    ROW(UNARY, invert, INT) \
+    ROW(BINARY, left_shift, INT) \
     ROW(BINARY, right_shift, INT)
 
-#define MYLIB_PLAIN_FUNCTIONS(ROW)                                                                 \
-    ROW(UNARY, rint, INEXACT)                                                                      \
-    ROW(UNARY, floor, REAL)                                                                        \
-    ROW(UNARY, ceil, REAL)                                                                         \
-    ROW(UNARY, trunc, REAL)                                                                        \
-    ROW(UNARY, sign, ALL)                                                                          \
-    ROW(TEST, signbit, FLOAT)                                                                      \
-    ROW(BINARY, copysign, FLOAT)                                                                   \
-    ROW(BINARY, nextafter, FLOAT)                                                                  \
-    ROW(UNARY, reciprocal, ALL)                                                                    \
-    ROW(UNARY, positive, ALL)                                                                      \
-    ROW(BINARY, fmod, REAL)                                                                        \
-    ROW(BINARY, fmin, ALL)                                                                         \
-    ROW(BINARY, fmax, ALL)                                                                         \
-    ROW(TEST, isnan, ALL)                                                                          \
-    ROW(TEST, isinf, ALL)                                                                          \
-    ROW(TEST, isfinite, ALL)                                                                       \
-    ROW(UNARY, conjugate, ALL)                                                                     \
-    ROW(UNARY_REAL, real, ALL)                                                                     \
+#define MYLIB_PLAIN_FUNCTIONS(ROW) \
+    ROW(UNARY, rint, INEXACT) \
+    ROW(UNARY, floor, REAL) \
+    ROW(UNARY, ceil, REAL) \
+    ROW(UNARY, trunc, REAL) \
+    ROW(UNARY, sign, ALL) \
+    ROW(TEST, signbit, FLOAT) \
+    ROW(BINARY, copysign, FLOAT) \
+    ROW(BINARY, nextafter, FLOAT) \
+    ROW(UNARY, reciprocal, ALL) \
+    ROW(UNARY, positive, ALL) \
+    ROW(BINARY, fmod, REAL) \
+    ROW(BINARY, fmin, ALL) \
+    ROW(BINARY, fmax, ALL) \
+    ROW(TEST, isnan, ALL) \
+    ROW(TEST, isinf, ALL) \
+    ROW(TEST, isfinite, ALL) \
+    ROW(UNARY, conjugate, ALL) \
+    ROW(UNARY_REAL, real, ALL) \
     ROW(UNARY_REAL, imag, ALL)
 
-#define MYLIB_ELEMENTARY_FUNCTIONS(ROW)                                                            \
-    ROW(UNARY, sin, INEXACT)                                                                       \
-    ROW(UNARY, cos, INEXACT)                                                                       \
-    ROW(UNARY, tan, INEXACT)                                                                       \
-    ROW(UNARY, deg2rad, FLOAT)                                                                     \
-    ROW(UNARY, rad2deg, FLOAT)                                                                     \
-    ROW(UNARY, exp, INEXACT)                                                                       \
-    ROW(UNARY, exp2, FLOAT)                                                                        \
-    ROW(UNARY, expm1, INEXACT)                                                                     \
-    ROW(UNARY, arcsin, INEXACT)                                                                    \
-    ROW(UNARY, arccos, INEXACT)                                                                    \
-    ROW(UNARY, arctan, INEXACT)                                                                    \
-    ROW(BINARY, arctan2, FLOAT)                                                                    \
-    ROW(UNARY, log, INEXACT)                                                                       \
-    ROW(UNARY, log2, INEXACT)                                                                      \
-    ROW(UNARY, log10, INEXACT)                                                                     \
-    ROW(UNARY, log1p, INEXACT)                                                                     \
-    ROW(UNARY, cbrt, FLOAT)                                                                        \
-    ROW(BINARY, hypot, FLOAT)                                                                      \
-    ROW(UNARY, sinh, INEXACT)                                                                      \
-    ROW(UNARY, cosh, INEXACT)                                                                      \
-    ROW(UNARY, tanh, INEXACT)                                                                      \
-    ROW(UNARY, arcsinh, INEXACT)                                                                   \
-    ROW(UNARY, arccosh, INEXACT)                                                                   \
-    ROW(UNARY, arctanh, INEXACT)                                                                   \
-    ROW(BINARY, power, ALL)                                                                        \
-    ROW(BINARY, logaddexp, FLOAT)                                                                  \
+#define MYLIB_ELEMENTARY_FUNCTIONS(ROW) \
+    ROW(UNARY, sin, INEXACT) \
+    ROW(UNARY, cos, INEXACT) \
+    ROW(UNARY, tan, INEXACT) \
+    ROW(UNARY, deg2rad, FLOAT) \
+    ROW(UNARY, rad2deg, FLOAT) \
+    ROW(UNARY, exp, INEXACT) \
+    ROW(UNARY, exp2, FLOAT) \
+    ROW(UNARY, expm1, INEXACT) \
+    ROW(UNARY, arcsin, INEXACT) \
+    ROW(UNARY, arccos, INEXACT) \
+    ROW(UNARY, arctan, INEXACT) \
+    ROW(BINARY, arctan2, FLOAT) \
+    ROW(UNARY, log, INEXACT) \
+    ROW(UNARY, log2, INEXACT) \
+    ROW(UNARY, log10, INEXACT) \
+    ROW(UNARY, log1p, INEXACT) \
+    ROW(UNARY, cbrt, FLOAT) \
+    ROW(BINARY, hypot, FLOAT) \
+    ROW(UNARY, sinh, INEXACT) \
+    ROW(UNARY, cosh, INEXACT) \
+    ROW(UNARY, tanh, INEXACT) \
+    ROW(UNARY, arcsinh, INEXACT) \
+    ROW(UNARY, arccosh, INEXACT) \
+    ROW(UNARY, arctanh, INEXACT) \
+    ROW(BINARY, power, ALL) \
+    ROW(BINARY, logaddexp, FLOAT) \
     ROW(UNARY, erf, FLOAT)
 
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)

@@ -72,8 +72,8 @@ static mylib_status explain_i64(mylib_status st, mylib_op op, int64_t b)
 static mylib_status exact(mylib_op op, t_i64 a, t_i64 b, t_i64 *result)
 {
     switch ((int)op) {
-#define CASE_SIGNED(op)                                                                            \
-    case MYLIB_OP_##op:                                                                            \
+#define CASE_SIGNED(op) \
+    case MYLIB_OP_##op: \
         return exact_##op(a, b, result);
 #define CASES_INT(op) CASE_SIGNED(op)
 #define CASES_REAL(op) CASE_SIGNED(op)

@@ -53,10 +53,10 @@
 /* ---- Logic --------------------------------------------------------------------------------- */
 
 /* Results are 0 or 1.  IS_TRUE tells whether an element of a type differs from 0. */
-#define DEFINE_TRUTHS(s, T, IS_TRUE)                                                               \
-    MYLIB_FN int logical_and_##s(T a, T b) { return IS_TRUE(a) & IS_TRUE(b); }                     \
-    MYLIB_FN int logical_or_##s(T a, T b) { return IS_TRUE(a) | IS_TRUE(b); }                      \
-    MYLIB_FN int logical_xor_##s(T a, T b) { return IS_TRUE(a) ^ IS_TRUE(b); }                     \
+#define DEFINE_TRUTHS(s, T, IS_TRUE) \
+    MYLIB_FN int logical_and_##s(T a, T b) { return IS_TRUE(a) & IS_TRUE(b); } \
+    MYLIB_FN int logical_or_##s(T a, T b) { return IS_TRUE(a) | IS_TRUE(b); } \
+    MYLIB_FN int logical_xor_##s(T a, T b) { return IS_TRUE(a) ^ IS_TRUE(b); } \
     MYLIB_FN int logical_not_##s(T a) { return !IS_TRUE(a); }
 #define IS_TRUE_NUMBER(a) ((a) != 0)
 #define IS_TRUE_HALF(a) (((a).bits & 0x7fff) != 0)
@@ -79,88 +79,88 @@ DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
  * Arithmetic uses the unsigned type U and wraps; 1u * keeps types narrower than int from being
  * promoted to a signed int that could overflow.
  */
-#define DEFINE_INTEGER(s, T, U)                                                                    \
-    MYLIB_FN T add_##s(T a, T b) { return (T)(1u * (U)a + (U)b); }                                 \
-    MYLIB_FN T subtract_##s(T a, T b) { return (T)(1u * (U)a - (U)b); }                            \
-    MYLIB_FN T multiply_##s(T a, T b) { return (T)(1u * (U)a * (U)b); }                            \
-    MYLIB_FN T minimum_##s(T a, T b) { return a < b ? a : b; }                                     \
-    MYLIB_FN T maximum_##s(T a, T b) { return a > b ? a : b; }                                     \
-    MYLIB_FN T negative_##s(T a) { return (T)(0u - 1u * (U)a); }                                   \
-    MYLIB_FN T square_##s(T a) { return (T)(1u * (U)a * (U)a); }                                   \
-    MYLIB_FN int equal_##s(T a, T b) { return a == b; }                                            \
-    MYLIB_FN int not_equal_##s(T a, T b) { return a != b; }                                        \
-    MYLIB_FN int less_##s(T a, T b) { return a < b; }                                              \
-    MYLIB_FN int less_equal_##s(T a, T b) { return a <= b; }                                       \
-    MYLIB_FN T bitwise_and_##s(T a, T b) { return (T)((U)a & (U)b); }                              \
-    MYLIB_FN T bitwise_or_##s(T a, T b) { return (T)((U)a | (U)b); }                               \
-    MYLIB_FN T bitwise_xor_##s(T a, T b) { return (T)((U)a ^ (U)b); }                              \
-    MYLIB_FN T invert_##s(T a) { return (T) ~(U)a; }                                               \
-    MYLIB_FN T left_shift_##s(T a, T b)                                                            \
-    {                                                                                              \
-        return (T)((U)b < 8 * sizeof(T) ? 1u * (U)a << ((U)b % (8 * sizeof(T))) : 0u);             \
-    }                                                                                              \
+#define DEFINE_INTEGER(s, T, U) \
+    MYLIB_FN T add_##s(T a, T b) { return (T)(1u * (U)a + (U)b); } \
+    MYLIB_FN T subtract_##s(T a, T b) { return (T)(1u * (U)a - (U)b); } \
+    MYLIB_FN T multiply_##s(T a, T b) { return (T)(1u * (U)a * (U)b); } \
+    MYLIB_FN T minimum_##s(T a, T b) { return a < b ? a : b; } \
+    MYLIB_FN T maximum_##s(T a, T b) { return a > b ? a : b; } \
+    MYLIB_FN T negative_##s(T a) { return (T)(0u - 1u * (U)a); } \
+    MYLIB_FN T square_##s(T a) { return (T)(1u * (U)a * (U)a); } \
+    MYLIB_FN int equal_##s(T a, T b) { return a == b; } \
+    MYLIB_FN int not_equal_##s(T a, T b) { return a != b; } \
+    MYLIB_FN int less_##s(T a, T b) { return a < b; } \
+    MYLIB_FN int less_equal_##s(T a, T b) { return a <= b; } \
+    MYLIB_FN T bitwise_and_##s(T a, T b) { return (T)((U)a & (U)b); } \
+    MYLIB_FN T bitwise_or_##s(T a, T b) { return (T)((U)a | (U)b); } \
+    MYLIB_FN T bitwise_xor_##s(T a, T b) { return (T)((U)a ^ (U)b); } \
+    MYLIB_FN T invert_##s(T a) { return (T) ~(U)a; } \
+    MYLIB_FN T left_shift_##s(T a, T b) \
+    { \
+        return (T)((U)b < 8 * sizeof(T) ? 1u * (U)a << ((U)b % (8 * sizeof(T))) : 0u); \
+    } \
     DEFINE_TRUTHS(s, T, IS_TRUE_NUMBER)
 
 /* Both x / 0 and MIN / -1 would trap on x86, and are undefined in C and on a GPU. */
-#define DEFINE_SIGNED(s, T, U, MIN)                                                                \
-    DEFINE_INTEGER(s, T, U)                                                                        \
-    MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; }                           \
-    /* Shifts in copies of the sign bit; counts that are too large leave only those. */            \
-    MYLIB_FN T right_shift_##s(T a, T b)                                                           \
-    {                                                                                              \
-        return (T)(a >> ((U)b < 8 * sizeof(T) ? (U)b : 8 * sizeof(T) - 1));                        \
-    }                                                                                              \
-    MYLIB_FN T divide_##s(T a, T b)                                                                \
-    {                                                                                              \
-        if (b == 0) {                                                                              \
-            RAISE_DIVBYZERO();                                                                     \
-            return 0;                                                                              \
-        }                                                                                          \
-        if (b == -1) {                                                                             \
-            if (a == MIN)                                                                          \
-                RAISE_OVERFLOW();                                                                  \
-            return negative_##s(a);                                                                \
-        }                                                                                          \
-        return (T)(a / b);                                                                         \
-    }                                                                                              \
-    MYLIB_FN T remainder_##s(T a, T b)                                                             \
-    {                                                                                              \
-        if (b == 0) {                                                                              \
-            RAISE_DIVBYZERO();                                                                     \
-            return 0;                                                                              \
-        }                                                                                          \
-        T r = (T)(b == -1 ? 0 : a % b);                                                            \
-        return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);                                      \
-    }                                                                                              \
-    MYLIB_FN T floor_divide_##s(T a, T b)                                                          \
-    {                                                                                              \
-        T q = divide_##s(a, b);                                                                    \
-        return (T)((a < 0) != (b < 0) && b != 0 && (T)(1u * (U)q * (U)b) != a ? q - 1 : q);        \
+#define DEFINE_SIGNED(s, T, U, MIN) \
+    DEFINE_INTEGER(s, T, U) \
+    MYLIB_FN T absolute_##s(T a) { return a < 0 ? negative_##s(a) : a; } \
+    /* Shifts in copies of the sign bit; counts that are too large leave only those. */ \
+    MYLIB_FN T right_shift_##s(T a, T b) \
+    { \
+        return (T)(a >> ((U)b < 8 * sizeof(T) ? (U)b : 8 * sizeof(T) - 1)); \
+    } \
+    MYLIB_FN T divide_##s(T a, T b) \
+    { \
+        if (b == 0) { \
+            RAISE_DIVBYZERO(); \
+            return 0; \
+        } \
+        if (b == -1) { \
+            if (a == MIN) \
+                RAISE_OVERFLOW(); \
+            return negative_##s(a); \
+        } \
+        return (T)(a / b); \
+    } \
+    MYLIB_FN T remainder_##s(T a, T b) \
+    { \
+        if (b == 0) { \
+            RAISE_DIVBYZERO(); \
+            return 0; \
+        } \
+        T r = (T)(b == -1 ? 0 : a % b); \
+        return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r); \
+    } \
+    MYLIB_FN T floor_divide_##s(T a, T b) \
+    { \
+        T q = divide_##s(a, b); \
+        return (T)((a < 0) != (b < 0) && b != 0 && (T)(1u * (U)q * (U)b) != a ? q - 1 : q); \
     }
 
-#define DEFINE_UNSIGNED(s, T)                                                                      \
-    DEFINE_INTEGER(s, T, T)                                                                        \
-    MYLIB_FN T absolute_##s(T a) { return a; }                                                     \
-    MYLIB_FN T right_shift_##s(T a, T b)                                                           \
-    {                                                                                              \
-        return (T)(b < 8 * sizeof(T) ? a >> (b % (8 * sizeof(T))) : 0);                            \
-    }                                                                                              \
-    MYLIB_FN T divide_##s(T a, T b)                                                                \
-    {                                                                                              \
-        if (b == 0) {                                                                              \
-            RAISE_DIVBYZERO();                                                                     \
-            return 0;                                                                              \
-        }                                                                                          \
-        return (T)(a / b);                                                                         \
-    }                                                                                              \
-    MYLIB_FN T remainder_##s(T a, T b)                                                             \
-    {                                                                                              \
-        if (b == 0) {                                                                              \
-            RAISE_DIVBYZERO();                                                                     \
-            return 0;                                                                              \
-        }                                                                                          \
-        return (T)(a % b);                                                                         \
-    }                                                                                              \
+#define DEFINE_UNSIGNED(s, T) \
+    DEFINE_INTEGER(s, T, T) \
+    MYLIB_FN T absolute_##s(T a) { return a; } \
+    MYLIB_FN T right_shift_##s(T a, T b) \
+    { \
+        return (T)(b < 8 * sizeof(T) ? a >> (b % (8 * sizeof(T))) : 0); \
+    } \
+    MYLIB_FN T divide_##s(T a, T b) \
+    { \
+        if (b == 0) { \
+            RAISE_DIVBYZERO(); \
+            return 0; \
+        } \
+        return (T)(a / b); \
+    } \
+    MYLIB_FN T remainder_##s(T a, T b) \
+    { \
+        if (b == 0) { \
+            RAISE_DIVBYZERO(); \
+            return 0; \
+        } \
+        return (T)(a % b); \
+    } \
     MYLIB_FN T floor_divide_##s(T a, T b) { return divide_##s(a, b); }
 
 DEFINE_SIGNED(i8, t_i8, t_u8, INT8_MIN)
@@ -182,46 +182,46 @@ DEFINE_UNSIGNED(u64, t_u64)
  * Plain arithmetic raises the flag for an invalid fmod: some C libraries raise it only where
  * <fenv.h> looks, some not at all.
  */
-#define DEFINE_FLOAT(s, T, f)                                                                      \
-    MYLIB_FN T add_##s(T a, T b) { return a + b; }                                                 \
-    MYLIB_FN T subtract_##s(T a, T b) { return a - b; }                                            \
-    MYLIB_FN T multiply_##s(T a, T b) { return a * b; }                                            \
-    MYLIB_FN T divide_##s(T a, T b) { return a / b; }                                              \
-    MYLIB_FN T minimum_##s(T a, T b) { return a != a || QUIET_LESS(a, b) ? a : b; }                \
-    MYLIB_FN T maximum_##s(T a, T b) { return a != a || QUIET_LESS(b, a) ? a : b; }                \
-    MYLIB_FN T negative_##s(T a) { return -a; }                                                    \
-    MYLIB_FN T absolute_##s(T a) { return fabs##f(a); }                                            \
-    MYLIB_FN T square_##s(T a) { return a * a; }                                                   \
-    MYLIB_FN T sqrt_##s(T a) { return sqrt##f(a); }                                                \
-    MYLIB_FN int equal_##s(T a, T b) { return a == b; }                                            \
-    MYLIB_FN int not_equal_##s(T a, T b) { return a != b; }                                        \
-    MYLIB_FN int less_##s(T a, T b) { return QUIET_LESS(a, b); }                                   \
+#define DEFINE_FLOAT(s, T, f) \
+    MYLIB_FN T add_##s(T a, T b) { return a + b; } \
+    MYLIB_FN T subtract_##s(T a, T b) { return a - b; } \
+    MYLIB_FN T multiply_##s(T a, T b) { return a * b; } \
+    MYLIB_FN T divide_##s(T a, T b) { return a / b; } \
+    MYLIB_FN T minimum_##s(T a, T b) { return a != a || QUIET_LESS(a, b) ? a : b; } \
+    MYLIB_FN T maximum_##s(T a, T b) { return a != a || QUIET_LESS(b, a) ? a : b; } \
+    MYLIB_FN T negative_##s(T a) { return -a; } \
+    MYLIB_FN T absolute_##s(T a) { return fabs##f(a); } \
+    MYLIB_FN T square_##s(T a) { return a * a; } \
+    MYLIB_FN T sqrt_##s(T a) { return sqrt##f(a); } \
+    MYLIB_FN int equal_##s(T a, T b) { return a == b; } \
+    MYLIB_FN int not_equal_##s(T a, T b) { return a != b; } \
+    MYLIB_FN int less_##s(T a, T b) { return QUIET_LESS(a, b); } \
     MYLIB_FN int less_equal_##s(T a, T b) { return QUIET_LESS_EQUAL(a, b); }
 
-#define DEFINE_FLOAT_QUOTIENT(s, T, f)                                                             \
-    MYLIB_FN T fmod_##s(T a, T b)                                                                  \
-    {                                                                                              \
-        return b == 0 || fabs##f(a) == INFINITY ? (a * b) / (a * b) : fmod##f(a, b);               \
-    }                                                                                              \
-    MYLIB_FN T remainder_##s(T a, T b)                                                             \
-    {                                                                                              \
-        T mod = fmod_##s(a, b);                                                                    \
-        if (mod == 0)                                                                              \
-            return copysign##f((T)0, b);                                                           \
-        return QUIET_LESS(b, 0) != QUIET_LESS(mod, 0) ? mod + b : mod;                             \
-    }                                                                                              \
-    MYLIB_FN T floor_divide_##s(T a, T b)                                                          \
-    {                                                                                              \
-        if (b == 0)                                                                                \
-            return a / b;                                                                          \
-        T mod = fmod_##s(a, b);                                                                    \
-        T div = (a - mod) / b;                                                                     \
-        if (mod != 0 && QUIET_LESS(b, 0) != QUIET_LESS(mod, 0))                                    \
-            div -= 1;                                                                              \
-        if (div == 0)                                                                              \
-            return copysign##f((T)0, a / b);                                                       \
-        T rounded = floor##f(div);                                                                 \
-        return QUIET_LESS((T)0.5, div - rounded) ? rounded + 1 : rounded;                          \
+#define DEFINE_FLOAT_QUOTIENT(s, T, f) \
+    MYLIB_FN T fmod_##s(T a, T b) \
+    { \
+        return b == 0 || fabs##f(a) == INFINITY ? (a * b) / (a * b) : fmod##f(a, b); \
+    } \
+    MYLIB_FN T remainder_##s(T a, T b) \
+    { \
+        T mod = fmod_##s(a, b); \
+        if (mod == 0) \
+            return copysign##f((T)0, b); \
+        return QUIET_LESS(b, 0) != QUIET_LESS(mod, 0) ? mod + b : mod; \
+    } \
+    MYLIB_FN T floor_divide_##s(T a, T b) \
+    { \
+        if (b == 0) \
+            return a / b; \
+        T mod = fmod_##s(a, b); \
+        T div = (a - mod) / b; \
+        if (mod != 0 && QUIET_LESS(b, 0) != QUIET_LESS(mod, 0)) \
+            div -= 1; \
+        if (div == 0) \
+            return copysign##f((T)0, a / b); \
+        T rounded = floor##f(div); \
+        return QUIET_LESS((T)0.5, div - rounded) ? rounded + 1 : rounded; \
     }
 
 BEGIN_WITHOUT_CHOICES
@@ -244,14 +244,14 @@ MYLIB_FN t_f16 f16_from_f32(float x)
     t_f16 h = {__half_as_ushort(__float2half_rn(x))};
     return h;
 }
-#define DEFINE_HALF_BINARY(op)                                                                     \
-    MYLIB_FN t_f16 op##_f16(t_f16 a, t_f16 b)                                                      \
-    {                                                                                              \
-        return f16_from_f32(op##_f32(f32_from_f16(a), f32_from_f16(b)));                           \
+#define DEFINE_HALF_BINARY(op) \
+    MYLIB_FN t_f16 op##_f16(t_f16 a, t_f16 b) \
+    { \
+        return f16_from_f32(op##_f32(f32_from_f16(a), f32_from_f16(b))); \
     }
-#define DEFINE_HALF_UNARY(op)                                                                      \
+#define DEFINE_HALF_UNARY(op) \
     MYLIB_FN t_f16 op##_f16(t_f16 a) { return f16_from_f32(op##_f32(f32_from_f16(a))); }
-#define DEFINE_HALF_COMPARE(op)                                                                    \
+#define DEFINE_HALF_COMPARE(op) \
     MYLIB_FN int op##_f16(t_f16 a, t_f16 b) { return op##_f32(f32_from_f16(a), f32_from_f16(b)); }
 
 DEFINE_HALF_BINARY(add)
@@ -279,12 +279,12 @@ DEFINE_HALF_COMPARE(less_equal)
  * TOP is the largest float that fits.  It vectorizes because it does not branch around the
  * conversion.
  */
-#define DEFINE_TRUNCATE(s, T, r, F, MIN, TOP, MAX)                                                 \
-    MYLIB_FN T s##_from_##r(F x)                                                                   \
-    {                                                                                              \
-        F low = x > (F)(MIN) ? x : (F)(MIN), within = low < (F)(TOP) ? low : (F)(TOP);             \
-        T truncated = (T)within;                                                                   \
-        return (T)(TOP) == (MAX) || !(x > (F)(TOP)) ? truncated : (MAX);                           \
+#define DEFINE_TRUNCATE(s, T, r, F, MIN, TOP, MAX) \
+    MYLIB_FN T s##_from_##r(F x) \
+    { \
+        F low = x > (F)(MIN) ? x : (F)(MIN), within = low < (F)(TOP) ? low : (F)(TOP); \
+        T truncated = (T)within; \
+        return (T)(TOP) == (MAX) || !(x > (F)(TOP)) ? truncated : (MAX); \
     }
 
 DEFINE_TRUNCATE(i8, t_i8, f32, t_f32, INT8_MIN, INT8_MAX, INT8_MAX)
@@ -392,58 +392,58 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
  * real part, then by imaginary part.  A minimum or maximum with a NaN in either part is that
  * operand; every comparison with it is false, except not_equal.
  */
-#define DEFINE_COMPLEX(s, C, T, r, f)                                                              \
-    MYLIB_FN C make_##s(T re, T im)                                                                \
-    {                                                                                              \
-        C z = {re, im};                                                                            \
-        return z;                                                                                  \
-    }                                                                                              \
-    MYLIB_FN C make_apart_##s(T re, T im)                                                          \
-    {                                                                                              \
-        KEEP_APART(re, im);                                                                        \
-        return make_##s(re, im);                                                                   \
-    }                                                                                              \
-    MYLIB_FN C add_##s(C a, C b) { return make_##s(a.re + b.re, a.im + b.im); }                    \
-    MYLIB_FN C subtract_##s(C a, C b) { return make_##s(a.re - b.re, a.im - b.im); }               \
-    MYLIB_FN C multiply_##s(C a, C b)                                                              \
-    {                                                                                              \
-        return make_apart_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);               \
-    }                                                                                              \
-    MYLIB_FN C divide_##s(C a, C b)                                                                \
-    {                                                                                              \
-        T br = fabs##f(b.re), bi = fabs##f(b.im);                                                  \
-        if (QUIET_LESS_EQUAL(bi, br)) {                                                            \
-            if (br == 0)                                                                           \
-                return make_##s(a.re / br, a.im / br);                                             \
-            T ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);                              \
-            return make_apart_##s((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);   \
-        }                                                                                          \
-        T ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);                                  \
-        return make_apart_##s((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);       \
-    }                                                                                              \
-    MYLIB_FN int equal_##s(C a, C b) { return (a.re == b.re) & (a.im == b.im); }                   \
-    MYLIB_FN int not_equal_##s(C a, C b) { return (a.re != b.re) | (a.im != b.im); }               \
-    MYLIB_FN int less_##s(C a, C b)                                                                \
-    {                                                                                              \
-        return (QUIET_LESS(a.re, b.re) & !QUIET_UNORDERED(a.im, b.im)) |                           \
-               ((a.re == b.re) & QUIET_LESS(a.im, b.im));                                          \
-    }                                                                                              \
-    MYLIB_FN int less_equal_##s(C a, C b)                                                          \
-    {                                                                                              \
-        return (QUIET_LESS(a.re, b.re) & !QUIET_UNORDERED(a.im, b.im)) |                           \
-               ((a.re == b.re) & QUIET_LESS_EQUAL(a.im, b.im));                                    \
-    }                                                                                              \
-    MYLIB_FN C minimum_##s(C a, C b)                                                               \
-    {                                                                                              \
-        return a.re != a.re || a.im != a.im || less_equal_##s(a, b) ? a : b;                       \
-    }                                                                                              \
-    MYLIB_FN C maximum_##s(C a, C b)                                                               \
-    {                                                                                              \
-        return a.re != a.re || a.im != a.im || less_equal_##s(b, a) ? a : b;                       \
-    }                                                                                              \
-    MYLIB_FN C negative_##s(C a) { return make_##s(-a.re, -a.im); }                                \
-    MYLIB_FN T absolute_##s(C a) { return modulus_##r(a.re, a.im); }                               \
-    MYLIB_FN C square_##s(C a) { return multiply_##s(a, a); }                                      \
+#define DEFINE_COMPLEX(s, C, T, r, f) \
+    MYLIB_FN C make_##s(T re, T im) \
+    { \
+        C z = {re, im}; \
+        return z; \
+    } \
+    MYLIB_FN C make_apart_##s(T re, T im) \
+    { \
+        KEEP_APART(re, im); \
+        return make_##s(re, im); \
+    } \
+    MYLIB_FN C add_##s(C a, C b) { return make_##s(a.re + b.re, a.im + b.im); } \
+    MYLIB_FN C subtract_##s(C a, C b) { return make_##s(a.re - b.re, a.im - b.im); } \
+    MYLIB_FN C multiply_##s(C a, C b) \
+    { \
+        return make_apart_##s(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); \
+    } \
+    MYLIB_FN C divide_##s(C a, C b) \
+    { \
+        T br = fabs##f(b.re), bi = fabs##f(b.im); \
+        if (QUIET_LESS_EQUAL(bi, br)) { \
+            if (br == 0) \
+                return make_##s(a.re / br, a.im / br); \
+            T ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio); \
+            return make_apart_##s((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale); \
+        } \
+        T ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio); \
+        return make_apart_##s((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale); \
+    } \
+    MYLIB_FN int equal_##s(C a, C b) { return (a.re == b.re) & (a.im == b.im); } \
+    MYLIB_FN int not_equal_##s(C a, C b) { return (a.re != b.re) | (a.im != b.im); } \
+    MYLIB_FN int less_##s(C a, C b) \
+    { \
+        return (QUIET_LESS(a.re, b.re) & !QUIET_UNORDERED(a.im, b.im)) | \
+               ((a.re == b.re) & QUIET_LESS(a.im, b.im)); \
+    } \
+    MYLIB_FN int less_equal_##s(C a, C b) \
+    { \
+        return (QUIET_LESS(a.re, b.re) & !QUIET_UNORDERED(a.im, b.im)) | \
+               ((a.re == b.re) & QUIET_LESS_EQUAL(a.im, b.im)); \
+    } \
+    MYLIB_FN C minimum_##s(C a, C b) \
+    { \
+        return a.re != a.re || a.im != a.im || less_equal_##s(a, b) ? a : b; \
+    } \
+    MYLIB_FN C maximum_##s(C a, C b) \
+    { \
+        return a.re != a.re || a.im != a.im || less_equal_##s(b, a) ? a : b; \
+    } \
+    MYLIB_FN C negative_##s(C a) { return make_##s(-a.re, -a.im); } \
+    MYLIB_FN T absolute_##s(C a) { return modulus_##r(a.re, a.im); } \
+    MYLIB_FN C square_##s(C a) { return multiply_##s(a, a); } \
     MYLIB_FN C sqrt_##s(C a) { return csqrt_##r(a.re, a.im); }
 
 DEFINE_COMPLEX(c64, t_c64, t_f32, f32, f)
@@ -452,17 +452,17 @@ DEFINE_COMPLEX(c128, t_c128, t_f64, f64, )
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
 /* Returns element i of mylib_arange(); for f16 an f32 to be rounded. */
-#define DEFINE_RANGE_INTEGER(op, s)                                                                \
-    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i)                                   \
-    {                                                                                              \
-        return (t_##s)((uint64_t)start + (uint64_t)i * (uint64_t)step);                            \
+#define DEFINE_RANGE_INTEGER(op, s) \
+    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) \
+    { \
+        return (t_##s)((uint64_t)start + (uint64_t)i * (uint64_t)step); \
     }
-#define DEFINE_RANGE_FLOAT(s)                                                                      \
+#define DEFINE_RANGE_FLOAT(s) \
     MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) { return start + (t_##s)i * step; }
-#define DEFINE_RANGE_COMPLEX(s, r)                                                                 \
-    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i)                                   \
-    {                                                                                              \
-        return make_##s(range_##r(start.re, step.re, i), range_##r(start.im, step.im, i));         \
+#define DEFINE_RANGE_COMPLEX(s, r) \
+    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) \
+    { \
+        return make_##s(range_##r(start.re, step.re, i), range_##r(start.im, step.im, i)); \
     }
 MYLIB_SET_INT(DEFINE_RANGE_INTEGER, )
 DEFINE_RANGE_FLOAT(f32)
@@ -497,15 +497,15 @@ EXACT(multiply)
         return MYLIB_ERR_OVERFLOW;
     return *result_ret / b == a ? MYLIB_OK : MYLIB_ERR_OVERFLOW;
 }
-#define EXACT_DIVISION(op, can_overflow)                                                           \
-    EXACT(op)                                                                                      \
-    {                                                                                              \
-        if (b == 0)                                                                                \
-            return MYLIB_ERR_ZERO_DIVIDE;                                                          \
-        if ((can_overflow) && a == INT64_MIN && b == -1)                                           \
-            return MYLIB_ERR_OVERFLOW;                                                             \
-        *result_ret = op##_i64(a, b);                                                              \
-        return MYLIB_OK;                                                                           \
+#define EXACT_DIVISION(op, can_overflow) \
+    EXACT(op) \
+    { \
+        if (b == 0) \
+            return MYLIB_ERR_ZERO_DIVIDE; \
+        if ((can_overflow) && a == INT64_MIN && b == -1) \
+            return MYLIB_ERR_OVERFLOW; \
+        *result_ret = op##_i64(a, b); \
+        return MYLIB_OK; \
     }
 EXACT_DIVISION(divide, 1)
 EXACT_DIVISION(floor_divide, 1)
@@ -529,12 +529,12 @@ EXACT(square)
 }
 
 /* Operations whose result always fits i64. */
-#define EXACT_VALUE(op, value)                                                                     \
-    EXACT(op)                                                                                      \
-    {                                                                                              \
-        (void)a, (void)b;                                                                          \
-        *result_ret = (value);                                                                     \
-        return MYLIB_OK;                                                                           \
+#define EXACT_VALUE(op, value) \
+    EXACT(op) \
+    { \
+        (void)a, (void)b; \
+        *result_ret = (value); \
+        return MYLIB_OK; \
     }
 EXACT_VALUE(minimum, minimum_i64(a, b))
 EXACT_VALUE(maximum, maximum_i64(a, b))

@@ -11,8 +11,8 @@ static _Thread_local char message[MYLIB_MESSAGE_SIZE];
 const char *mylib_status_name(mylib_status status)
 {
     switch (status) {
-#define CASE(name)                                                                                 \
-    case name:                                                                                     \
+#define CASE(name) \
+    case name: \
         return #name;
         CASE(MYLIB_OK)
         CASE(MYLIB_ERR_ARGUMENT)

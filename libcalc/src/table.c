@@ -13,7 +13,7 @@ enum {
 #undef ROW
         row_count
 };
-#define ROW(kind, op, set)                                                                         \
+#define ROW(kind, op, set) \
     _Static_assert((int)row_##op == (int)MYLIB_OP_##op, "ops.h and mylib.h disagree on " #op);
 MYLIB_OPS(ROW)
 #undef ROW
@@ -25,8 +25,8 @@ _Static_assert(MYLIB_STORED_TYPES(DT) == MYLIB_TYPE_COUNT, "a type of mylib.h ha
 const char *mylib_type_name(mylib_type type)
 {
     switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
+#define DT(s, S) \
+    case MYLIB_##S: \
         return #s;
         MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -45,8 +45,8 @@ mylib_status mylib_check_type(mylib_type type)
 size_t mylib_type_size(mylib_type type)
 {
     switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
+#define DT(s, S) \
+    case MYLIB_##S: \
         return sizeof(t_##s);
         MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -57,8 +57,8 @@ size_t mylib_type_size(mylib_type type)
 const char *mylib_op_name(mylib_op op)
 {
     switch (op) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
         return #op;
         MYLIB_OPS(ROW)
 #undef ROW
@@ -67,8 +67,8 @@ const char *mylib_op_name(mylib_op op)
 }
 
 /* Returns the value of the row's kind, which the enclosing function defines. */
-#define RETURN_KIND(kind, op, set)                                                                 \
-    case MYLIB_OP_##op:                                                                            \
+#define RETURN_KIND(kind, op, set) \
+    case MYLIB_OP_##op: \
         return kind;
 
 int mylib_op_arity(mylib_op op)
@@ -112,8 +112,8 @@ static unsigned types_of(mylib_op op)
     }
     switch (op) {
 #define BIT(op, s) | bit_##s
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
         return bool_bit MYLIB_SET_##set(BIT, op);
         MYLIB_OPS(ROW)
 #undef ROW

@@ -149,7 +149,7 @@ static size_t make_input(rng *r, uint8_t *bytes, size_t room, int64_t spoilt)
     size_t used = 0;
     int inputs = (int)rng_below(r, 6), constants = (int)rng_below(r, 4);
     int steps = 1 + (int)rng_below(r, 12), values = inputs + constants;
-#define PUT(right)                                                                                 \
+#define PUT(right) \
     (bytes[used++] = (uint8_t)(rng_once_in(r, spoilt) ? rng_below(r, 256) : (int64_t)(right)))
     PUT(inputs);
     PUT(constants);

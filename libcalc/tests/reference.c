@@ -430,11 +430,11 @@ static void real_element(real_function *function, mylib_type type, const void *a
 /* ---- Elementary functions -------------------------------------------------------------------- */
 
 /* By the C library, in long double; that results are within their bounds is tested in Python. */
-#define ELEMENTARY(op, value)                                                                      \
-    static long double elementary_##op(long double a, long double b)                               \
-    {                                                                                              \
-        (void)b;                                                                                   \
-        return value;                                                                              \
+#define ELEMENTARY(op, value) \
+    static long double elementary_##op(long double a, long double b) \
+    { \
+        (void)b; \
+        return value; \
     }
 ELEMENTARY(sin, sinl(a))
 ELEMENTARY(cos, cosl(a))
@@ -490,10 +490,10 @@ static void by_component(real_function *function, mylib_type type, const double 
         r->other[i] = r->value[i] = round_to(type, function(type, a[i], b[i]));
 }
 
-#define BY_COMPONENT(op)                                                                           \
+#define BY_COMPONENT(op) \
     static void complex_##op(mylib_type type, const double *a, const double *b, complex_result *r) \
-    {                                                                                              \
-        by_component(real_##op, type, a, b, r);                                                    \
+    { \
+        by_component(real_##op, type, a, b, r); \
     }
 BY_COMPONENT(add)
 BY_COMPONENT(subtract)
@@ -759,12 +759,12 @@ static void complex_elementary(_Complex long double value, int of_modulus, mylib
         r->slack[i] = 4 * half_unit(type) * size + 2 * smallest(type);
     }
 }
-#define COMPLEX_ELEMENTARY(op, function)                                                           \
+#define COMPLEX_ELEMENTARY(op, function) \
     static void complex_##op(mylib_type type, const double *a, const double *b, complex_result *r) \
-    {                                                                                              \
-        const _Complex long double z = join(a[0], a[1]);                                           \
-        (void)b;                                                                                   \
-        complex_elementary(function, MYLIB_OP_##op == MYLIB_OP_expm1, type, r);                    \
+    { \
+        const _Complex long double z = join(a[0], a[1]); \
+        (void)b; \
+        complex_elementary(function, MYLIB_OP_##op == MYLIB_OP_expm1, type, r); \
     }
 COMPLEX_ELEMENTARY(exp, cexpl(z))
 COMPLEX_ELEMENTARY(expm1, expm1_of(z))
@@ -953,33 +953,33 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
 
 #define ELEMENT(kind, op) kind##_element(kind##_##op, type, a, b, expected)
 #define ELEMENT_OF(kind, op) ELEMENT(kind, op)
-#define CASE(op, s)                                                                                \
-    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
-        ELEMENT_OF(KIND_##s, op);                                                                  \
+#define CASE(op, s) \
+    case MYLIB_OP_##op * 32 + TEST_##s: \
+        ELEMENT_OF(KIND_##s, op); \
         break;
 #define CASE_BINARY(op, s) CASE(op, s)
 #define CASE_UNARY(op, s) CASE(op, s)
 #define CASE_UNARY_REAL(op, s) CASE(op, s)
-#define CASE_COMPARE(op, s)                                                                        \
-    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
-        compare_elements(order_##op, type, a, b, expected);                                        \
+#define CASE_COMPARE(op, s) \
+    case MYLIB_OP_##op * 32 + TEST_##s: \
+        compare_elements(order_##op, type, a, b, expected); \
         break;
 #define CASE_REVERSED(op, s) CASE_COMPARE(op, s)
-#define CASE_LOGIC(op, s)                                                                          \
-    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
-        truth_element(truth_##op, type, a, b, expected);                                           \
+#define CASE_LOGIC(op, s) \
+    case MYLIB_OP_##op * 32 + TEST_##s: \
+        truth_element(truth_##op, type, a, b, expected); \
         break;
 #define CASE_TEST(op, s) CASE_LOGIC(op, s)
-#define CASE_BOOL(op, logical)                                                                     \
-    case MYLIB_OP_##op * 32 + TEST_bool:                                                           \
-        truth_element(truth_##logical, type, a, b, expected);                                      \
+#define CASE_BOOL(op, logical) \
+    case MYLIB_OP_##op * 32 + TEST_bool: \
+        truth_element(truth_##logical, type, a, b, expected); \
         break;
 #define PLAIN_UNARY(op, s) CASE(op, s)
 #define PLAIN_UNARY_REAL(op, s) CASE(op, s)
 #define PLAIN_BINARY(op, s) CASE(op, s)
-#define PLAIN_TEST(op, s)                                                                          \
-    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
-        predicate_element(predicate_##op, type, a, expected);                                      \
+#define PLAIN_TEST(op, s) \
+    case MYLIB_OP_##op * 32 + TEST_##s: \
+        predicate_element(predicate_##op, type, a, expected); \
         break;
 #define CASES(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
 #define CASES_PLAIN(kind, op, set) MYLIB_SET_##set(PLAIN_##kind, op)
@@ -988,9 +988,9 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
 #define OF_complex complex
 #define OF(kind) OF_##kind
 #define ELEMENTARY_OF(kind) OF(kind)
-#define CASE_ELEMENTARY(op, s)                                                                     \
-    case MYLIB_OP_##op * 32 + TEST_##s:                                                            \
-        ELEMENT_OF(ELEMENTARY_OF(KIND_##s), op);                                                   \
+#define CASE_ELEMENTARY(op, s) \
+    case MYLIB_OP_##op * 32 + TEST_##s: \
+        ELEMENT_OF(ELEMENTARY_OF(KIND_##s), op); \
         break;
 #define CASES_ELEMENTARY(arity, op, set) MYLIB_SET_##set(CASE_ELEMENTARY, op)
 

@@ -67,18 +67,18 @@ int test_end(void);
 __attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...);
 
 /* CHECK(condition, format, ...): the message says what was expected and what was found. */
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed);                   \
-        if (!(condition))                                                                          \
-            test_fail(__FILE__, __LINE__, __VA_ARGS__);                                            \
+#define CHECK(condition, ...) \
+    do { \
+        atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed); \
+        if (!(condition)) \
+            test_fail(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line, const char *format,
                                                      ...);
 
 /* CHECK_STATUS(call, status): true when the call gave it, and a message if it is an error. */
-#define CHECK_STATUS(call, expected)                                                               \
+#define CHECK_STATUS(call, expected) \
     test_check_status((call), (expected), #call, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_STATUS(call, MYLIB_OK)
 
@@ -184,9 +184,9 @@ typedef struct test_op {
 #define TEST_OF_BOOL(op, logical) | 1ull << MYLIB_OP_##op
 static const uint64_t test_ops_of_bool = 0 MYLIB_BOOL_OPS(TEST_OF_BOOL);
 #undef TEST_OF_BOOL
-#define TEST_OP(arity, op, set)                                                                    \
-    {MYLIB_OP_##op,         #op,                                                                   \
-     TEST_ARITY_##arity,    TEST_REAL_##arity,                                                     \
+#define TEST_OP(arity, op, set) \
+    {MYLIB_OP_##op,         #op, \
+     TEST_ARITY_##arity,    TEST_REAL_##arity, \
      TEST_COMPARES_##arity, 0u MYLIB_SET_##set(TEST_BIT, op)},
 static const test_op test_ops[] = {MYLIB_OPS(TEST_OP)};
 #undef TEST_OP
@@ -246,14 +246,14 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
 }
 
 /* For every pair that is total: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
-#define FOR_EVERY_PAIR(op, t)                                                                      \
-    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)                       \
-        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)              \
+#define FOR_EVERY_PAIR(op, t) \
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) \
+        for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) \
             if (test_is_total(op, t->type))
 
 /* For those of them that are to be tested. */
-#define FOR_EACH_PAIR(op, t)                                                                       \
-    FOR_EVERY_PAIR(op, t)                                                                          \
+#define FOR_EACH_PAIR(op, t) \
+    FOR_EVERY_PAIR(op, t) \
     if (test_takes(op, t, 1))
 
 /* Bytes of the widest vectors that kernels are compiled for: AVX-512's, or NEON's. */

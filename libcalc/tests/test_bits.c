@@ -123,8 +123,8 @@ static void check_frozen(const test_op *op, const test_type *t, mylib_device dev
 }
 
 /* Integers need no such test: their operations are exact. */
-#define FOR_EACH_FROZEN(op, t)                                                                     \
-    FOR_EVERY_PAIR(op, t)                                                                          \
+#define FOR_EACH_FROZEN(op, t) \
+    FOR_EVERY_PAIR(op, t) \
     if (!test_is_integer(t->type))
 
 #if defined(TEST_ON_GPU)

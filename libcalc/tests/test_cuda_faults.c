@@ -380,9 +380,9 @@ static mylib_status scalar_c128(void)
     return st;
 }
 
-#define SCENARIO(name)                                                                             \
-    {                                                                                              \
-#name, name                                                                                \
+#define SCENARIO(name) \
+    { \
+#name, name \
     }
 static const struct scenario {
     const char *name;

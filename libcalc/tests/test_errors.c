@@ -34,18 +34,18 @@ static int is_poison(const void *p, size_t nbytes)
 }
 
 /* The status, a message of its own that holds 'part', and poisoned results. */
-#define EXPECT_WITH(call, status, part)                                                            \
-    do {                                                                                           \
-        char old[1024];                                                                            \
-        set_old_message();                                                                         \
-        snprintf(old, sizeof old, "%s", mylib_last_message());                                     \
-        if (CHECK_STATUS(call, status)) {                                                          \
-            CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call",   \
-                  #call);                                                                          \
-            CHECK(strstr(mylib_last_message(), part) != NULL, "%s: the message lacks \"%s\": %s",  \
-                  #call, part, mylib_last_message());                                              \
-        }                                                                                          \
-        CHECK(is_poison(out, sizeof out), "%s wrote to the result", #call);                        \
+#define EXPECT_WITH(call, status, part) \
+    do { \
+        char old[1024]; \
+        set_old_message(); \
+        snprintf(old, sizeof old, "%s", mylib_last_message()); \
+        if (CHECK_STATUS(call, status)) { \
+            CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call", \
+                  #call); \
+            CHECK(strstr(mylib_last_message(), part) != NULL, "%s: the message lacks \"%s\": %s", \
+                  #call, part, mylib_last_message()); \
+        } \
+        CHECK(is_poison(out, sizeof out), "%s wrote to the result", #call); \
     } while (0)
 
 #define EXPECT(call, status) EXPECT_WITH(call, status, "")

@@ -627,10 +627,10 @@ static void test_memory(rng *r)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define EXPECT(call, status)                                                                       \
-    do {                                                                                           \
-        CHECK_STATUS(call, status);                                                                \
-        test_gpu_works();                                                                          \
+#define EXPECT(call, status) \
+    do { \
+        CHECK_STATUS(call, status); \
+        test_gpu_works(); \
     } while (0)
 
 static void test_errors(void)

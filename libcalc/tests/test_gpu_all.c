@@ -131,10 +131,10 @@ static void test_small(void)
           "the results differ");
 }
 
-#define REFUSED(call)                                                                              \
-    do {                                                                                           \
-        CHECK_STATUS(call, MYLIB_ERR_ARGUMENT);                                                    \
-        CHECK(strstr(mylib_last_message(), "all GPUs") != NULL, "%s", mylib_last_message());       \
+#define REFUSED(call) \
+    do { \
+        CHECK_STATUS(call, MYLIB_ERR_ARGUMENT); \
+        CHECK(strstr(mylib_last_message(), "all GPUs") != NULL, "%s", mylib_last_message()); \
     } while (0)
 
 static void test_refusals(void)

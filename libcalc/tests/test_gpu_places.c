@@ -39,9 +39,9 @@ static uint64_t used_nbytes(mylib_device device)
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* Every pair of places; on the host alone it is test_copy's business. */
-#define FOR_EACH_WAY(to, from)                                                                     \
-    for (const place *to = places; to < places + (test_gpu_count > 1 ? 4 : 3); to++)               \
-        for (const place *from = places; from < places + (test_gpu_count > 1 ? 4 : 3); from++)     \
+#define FOR_EACH_WAY(to, from) \
+    for (const place *to = places; to < places + (test_gpu_count > 1 ? 4 : 3); to++) \
+        for (const place *from = places; from < places + (test_gpu_count > 1 ? 4 : 3); from++) \
             if (to->device.kind == MYLIB_CUDA || from->device.kind == MYLIB_CUDA)
 
 static void test_random(rng *r)
@@ -480,10 +480,10 @@ static void test_pointers(void)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define EXPECT(call, status)                                                                       \
-    do {                                                                                           \
-        CHECK_STATUS(call, status);                                                                \
-        test_gpu_works();                                                                          \
+#define EXPECT(call, status) \
+    do { \
+        CHECK_STATUS(call, status); \
+        test_gpu_works(); \
     } while (0)
 
 static void test_errors(void)

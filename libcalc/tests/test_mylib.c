@@ -96,12 +96,12 @@ static void check_scalars(mylib_device device)
 #define LENGTH 1000
 
 /* Fills and reads arrays of a C type; f16 has none, and is given as bits. */
-#define FILL(T)                                                                                    \
-    static void fill_##T(void *p, int start, int step)                                             \
-    {                                                                                              \
-        for (int i = 0; i < LENGTH; i++)                                                           \
-            ((T *)p)[i] = (T)(start + step * (i % 100));                                           \
-    }                                                                                              \
+#define FILL(T) \
+    static void fill_##T(void *p, int start, int step) \
+    { \
+        for (int i = 0; i < LENGTH; i++) \
+            ((T *)p)[i] = (T)(start + step * (i % 100)); \
+    } \
     static double get_##T(const void *p, int i) { return (double)((const T *)p)[i]; }
 
 FILL(int8_t)

@@ -363,13 +363,13 @@ static mylib_status pinned(void)
     return st != MYLIB_OK ? st : mylib_free_pinned(memory);
 }
 
-#define ON_CPU(name)                                                                               \
-    {                                                                                              \
-#name, name, 0                                                                             \
+#define ON_CPU(name) \
+    { \
+#name, name, 0 \
     }
-#define ON_GPU(name)                                                                               \
-    {                                                                                              \
-#name, name, 1                                                                             \
+#define ON_GPU(name) \
+    { \
+#name, name, 1 \
     }
 static const struct scenario {
     const char *name;

@@ -805,8 +805,8 @@ static void test_single_statements(void)
     const mylib_step select = {MYLIB_STEP_SELECT, f64, {0, 1, 2}};
     mylib_statement s;
     memset(&s, 0, sizeof s);
-#define IS(op, first, second)                                                                      \
-    (s.opcode == (op) && s.type == f64 && s.operand[0].index == (first) &&                         \
+#define IS(op, first, second) \
+    (s.opcode == (op) && s.type == f64 && s.operand[0].index == (first) && \
      s.operand[1].index == (second))
     test_set_case("single statements");
     CHECK(is_single(2, f64, i32, f64, 0, 1, add, none, &s) && IS(MYLIB_OP_add, 0, 1), "add");
@@ -1015,7 +1015,7 @@ static void test_arrays_refused(void)
     if (!CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, &step, &p)))
         return;
     check_refused(mylib_program_result_type(p, NULL), argument, "type_ret is NULL");
-#define REFUSED(told, program, out, in)                                                            \
+#define REFUSED(told, program, out, in) \
     check_refused(mylib_program_run(program, test_cpu, NULL, out, in), argument, told)
     REFUSED("program is NULL", NULL, &out, in);
     REFUSED("out is NULL", p, NULL, in);
@@ -1035,9 +1035,9 @@ static void test_arrays_refused(void)
     REFUSED("in[0] has elements, but its data is NULL", p, &out, in);
     in[0].data = x;
 #undef REFUSED
-#define REFUSED(told, program, reduction, type, out, in)                                           \
-    check_refused(mylib_program_reduce(program, (mylib_reduction)(reduction), type, test_cpu,      \
-                                       NULL, out, in),                                             \
+#define REFUSED(told, program, reduction, type, out, in) \
+    check_refused(mylib_program_reduce(program, (mylib_reduction)(reduction), type, test_cpu, \
+                                       NULL, out, in), \
                   argument, told)
     mylib_array sum = {y, test_cpu, MYLIB_F64, 0, NULL, NULL};
     REFUSED("program is NULL", NULL, MYLIB_SUM, MYLIB_F64, &sum, in);

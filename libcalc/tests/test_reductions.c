@@ -39,13 +39,13 @@ static number load(mylib_type type, const void *p)
 {
     number x = {0, 0, 0};
     switch (type) {
-#define INTEGER(s, T, E)                                                                           \
-    case MYLIB_##E: {                                                                              \
-        T value;                                                                                   \
-        memcpy(&value, p, sizeof value);                                                           \
-        x.i = (int64_t)value;                                                                      \
-        x.re = (double)value;                                                                      \
-        break;                                                                                     \
+#define INTEGER(s, T, E) \
+    case MYLIB_##E: { \
+        T value; \
+        memcpy(&value, p, sizeof value); \
+        x.i = (int64_t)value; \
+        x.re = (double)value; \
+        break; \
     }
         INTEGER(i8, int8_t, I8)
         INTEGER(i16, int16_t, I16)
@@ -498,8 +498,8 @@ static void test_errors(void)
     mylib_array result = {out, test_cpu, MYLIB_F64, 2, column, NULL};
     test_set_case("errors");
     CHECK_OK(mylib_reduce(MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &result, &in));
-#define REFUSED(reduction, type, status)                                                           \
-    CHECK_STATUS(mylib_reduce((mylib_reduction)(reduction), type, test_cpu, NULL, &result, &in),   \
+#define REFUSED(reduction, type, status) \
+    CHECK_STATUS(mylib_reduce((mylib_reduction)(reduction), type, test_cpu, NULL, &result, &in), \
                  status)
     REFUSED(4, MYLIB_F64, MYLIB_ERR_ARGUMENT);
     REFUSED(-1, MYLIB_F64, MYLIB_ERR_ARGUMENT);

@@ -25,18 +25,18 @@ static void arange_f16(int64_t n, char *out, int64_t stride, const void *start, 
     }
 }
 
-#define ARANGE(op, s)                                                                              \
-    static void arange_##s(int64_t n, char *out, int64_t stride, const void *start,                \
-                           const void *step)                                                       \
-    {                                                                                              \
-        t_##s first, distance;                                                                     \
-        memcpy(&first, start, sizeof first);                                                       \
-        memcpy(&distance, step, sizeof distance);                                                  \
-        UNROLLED for (int64_t i = 0; i < n; i++)                                                   \
-        {                                                                                          \
-            t_##s value = range_##s(first, distance, i);                                           \
-            memcpy(out + i * stride, &value, sizeof value);                                        \
-        }                                                                                          \
+#define ARANGE(op, s) \
+    static void arange_##s(int64_t n, char *out, int64_t stride, const void *start, \
+                           const void *step) \
+    { \
+        t_##s first, distance; \
+        memcpy(&first, start, sizeof first); \
+        memcpy(&distance, step, sizeof distance); \
+        UNROLLED for (int64_t i = 0; i < n; i++) \
+        { \
+            t_##s value = range_##s(first, distance, i); \
+            memcpy(out + i * stride, &value, sizeof value); \
+        } \
     }
 MYLIB_SET_INT(ARANGE, )
 ARANGE(, f32)
@@ -47,9 +47,9 @@ void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, con
                       const void *step)
 {
     switch ((int)type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        arange_##s(n, out, stride, start, step);                                                   \
+#define DT(s, S) \
+    case MYLIB_##S: \
+        arange_##s(n, out, stride, start, step); \
         break;
         MYLIB_TYPES(DT)
 #undef DT

@@ -64,60 +64,60 @@ static inline __m512d product_c128(__m512d a, __m512d b)
     return _mm512_add_pd(by_re, _mm512_xor_pd(by_im, minus_re));
 }
 
-#define PRODUCTS(s)                                                                                \
-    static inline __m512d load_vector_##s(const char *p, ptrdiff_t stride)                         \
-    {                                                                                              \
-        const ptrdiff_t quarter_stride = stride * (ptrdiff_t)(16 / sizeof(t_##s));                 \
-        if (stride == sizeof(t_##s))                                                               \
-            return _mm512_loadu_pd(p);                                                             \
-        __m512d x = _mm512_castpd128_pd512(load_quarter_##s(p, stride));                           \
-        x = _mm512_insertf64x2(x, load_quarter_##s(p + quarter_stride, stride), 1);                \
-        __m256d y = _mm256_castpd128_pd256(load_quarter_##s(p + 2 * quarter_stride, stride));      \
-        y = _mm256_insertf64x2(y, load_quarter_##s(p + 3 * quarter_stride, stride), 1);            \
-        return _mm512_insertf64x4(x, y, 1);                                                        \
-    }                                                                                              \
-    static inline void store_vector_##s(char *p, ptrdiff_t stride, __m512d x)                      \
-    {                                                                                              \
-        const ptrdiff_t quarter_stride = stride * (ptrdiff_t)(16 / sizeof(t_##s));                 \
-        if (stride == sizeof(t_##s)) {                                                             \
-            _mm512_storeu_pd(p, x);                                                                \
-            return;                                                                                \
-        }                                                                                          \
-        store_quarter_##s(p, stride, _mm512_castpd512_pd128(x));                                   \
-        store_quarter_##s(p + quarter_stride, stride, _mm512_extractf64x2_pd(x, 1));               \
-        store_quarter_##s(p + 2 * quarter_stride, stride, _mm512_extractf64x2_pd(x, 2));           \
-        store_quarter_##s(p + 3 * quarter_stride, stride, _mm512_extractf64x2_pd(x, 3));           \
-    }                                                                                              \
-    /* Multiplies whole vectors; returns the number of elements done. */                           \
-    static ALWAYS_INLINE ptrdiff_t product_loop_##s(ptrdiff_t n, char *out, ptrdiff_t so,          \
-                                                    const char *a, ptrdiff_t sa, const char *b,    \
-                                                    ptrdiff_t sb)                                  \
-    {                                                                                              \
-        const ptrdiff_t m = 64 / sizeof(t_##s), end = n / m * m;                                   \
-        const __m512d a0 = load_vector_##s(a, 0), b0 = load_vector_##s(b, 0);                      \
-        for (ptrdiff_t i = 0; i < end; i += m) {                                                   \
-            __m512d x = sa == 0 ? a0 : load_vector_##s(a + i * sa, sa);                            \
-            __m512d y = sb == 0 ? b0 : load_vector_##s(b + i * sb, sb);                            \
-            __asm__("" : "+v"(x), "+v"(y)); /* loads once, not for each use */                     \
-            store_vector_##s(out + i * so, so, product_##s(x, y));                                 \
-        }                                                                                          \
-        return end;                                                                                \
-    }                                                                                              \
-    static ALWAYS_INLINE void product_loops_##s(ptrdiff_t n, char *out, ptrdiff_t so,              \
-                                                const char *a, ptrdiff_t sa, const char *b,        \
-                                                ptrdiff_t sb)                                      \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        ptrdiff_t done = 0;                                                                        \
-        if (so == w && sa == w && sb == w)                                                         \
-            done = product_loop_##s(n, out, w, a, w, b, w);                                        \
-        else if (so == w)                                                                          \
-            done = product_loop_##s(n, out, w, a, sa, b, sb);                                      \
-        else if (so != 0)                                                                          \
-            done = product_loop_##s(n, out, so, a, sa, b, sb);                                     \
-        multiply_kernel_##s(n - done, out + done * so, so, a + done * sa, sa, b + done * sb, sb);  \
-    }                                                                                              \
-    KERNEL(multiply_product_##s) { product_loops_##s(n, out, so, a, sa, b, sb); }                  \
+#define PRODUCTS(s) \
+    static inline __m512d load_vector_##s(const char *p, ptrdiff_t stride) \
+    { \
+        const ptrdiff_t quarter_stride = stride * (ptrdiff_t)(16 / sizeof(t_##s)); \
+        if (stride == sizeof(t_##s)) \
+            return _mm512_loadu_pd(p); \
+        __m512d x = _mm512_castpd128_pd512(load_quarter_##s(p, stride)); \
+        x = _mm512_insertf64x2(x, load_quarter_##s(p + quarter_stride, stride), 1); \
+        __m256d y = _mm256_castpd128_pd256(load_quarter_##s(p + 2 * quarter_stride, stride)); \
+        y = _mm256_insertf64x2(y, load_quarter_##s(p + 3 * quarter_stride, stride), 1); \
+        return _mm512_insertf64x4(x, y, 1); \
+    } \
+    static inline void store_vector_##s(char *p, ptrdiff_t stride, __m512d x) \
+    { \
+        const ptrdiff_t quarter_stride = stride * (ptrdiff_t)(16 / sizeof(t_##s)); \
+        if (stride == sizeof(t_##s)) { \
+            _mm512_storeu_pd(p, x); \
+            return; \
+        } \
+        store_quarter_##s(p, stride, _mm512_castpd512_pd128(x)); \
+        store_quarter_##s(p + quarter_stride, stride, _mm512_extractf64x2_pd(x, 1)); \
+        store_quarter_##s(p + 2 * quarter_stride, stride, _mm512_extractf64x2_pd(x, 2)); \
+        store_quarter_##s(p + 3 * quarter_stride, stride, _mm512_extractf64x2_pd(x, 3)); \
+    } \
+    /* Multiplies whole vectors; returns the number of elements done. */ \
+    static ALWAYS_INLINE ptrdiff_t product_loop_##s(ptrdiff_t n, char *out, ptrdiff_t so, \
+                                                    const char *a, ptrdiff_t sa, const char *b, \
+                                                    ptrdiff_t sb) \
+    { \
+        const ptrdiff_t m = 64 / sizeof(t_##s), end = n / m * m; \
+        const __m512d a0 = load_vector_##s(a, 0), b0 = load_vector_##s(b, 0); \
+        for (ptrdiff_t i = 0; i < end; i += m) { \
+            __m512d x = sa == 0 ? a0 : load_vector_##s(a + i * sa, sa); \
+            __m512d y = sb == 0 ? b0 : load_vector_##s(b + i * sb, sb); \
+            __asm__("" : "+v"(x), "+v"(y)); /* loads once, not for each use */ \
+            store_vector_##s(out + i * so, so, product_##s(x, y)); \
+        } \
+        return end; \
+    } \
+    static ALWAYS_INLINE void product_loops_##s(ptrdiff_t n, char *out, ptrdiff_t so, \
+                                                const char *a, ptrdiff_t sa, const char *b, \
+                                                ptrdiff_t sb) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        ptrdiff_t done = 0; \
+        if (so == w && sa == w && sb == w) \
+            done = product_loop_##s(n, out, w, a, w, b, w); \
+        else if (so == w) \
+            done = product_loop_##s(n, out, w, a, sa, b, sb); \
+        else if (so != 0) \
+            done = product_loop_##s(n, out, so, a, sa, b, sb); \
+        multiply_kernel_##s(n - done, out + done * so, so, a + done * sa, sa, b + done * sb, sb); \
+    } \
+    KERNEL(multiply_product_##s) { product_loops_##s(n, out, so, a, sa, b, sb); } \
     KERNEL(square_product_##s) { product_loops_##s(n, out, so, a, sa, a, sa); }
 PRODUCTS(c64)
 PRODUCTS(c128)
@@ -203,43 +203,43 @@ static inline __m512d minimum_lanes_f64(__m512d x, __m512d y) { return lesser_f6
 static inline __m512d maximum_lanes_f64(__m512d x, __m512d y) { return lesser_f64(x, y, y, x); }
 
 /* Unary operations get a as b too. */
-#define VECTOR_LOOPS(s)                                                                            \
-    static ALWAYS_INLINE vector_##s load_or_repeat_##s(unsigned lanes, vector_##s x0,              \
-                                                       const char *p, ptrdiff_t stride)            \
-    {                                                                                              \
-        return stride == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, p);               \
-    }                                                                                              \
-    static ALWAYS_INLINE void vector_loops_##s(                                                    \
+#define VECTOR_LOOPS(s) \
+    static ALWAYS_INLINE vector_##s load_or_repeat_##s(unsigned lanes, vector_##s x0, \
+                                                       const char *p, ptrdiff_t stride) \
+    { \
+        return stride == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, p); \
+    } \
+    static ALWAYS_INLINE void vector_loops_##s( \
         vector_##s (*op)(vector_##s, vector_##s), mylib_kernel *otherwise, ptrdiff_t n, char *out, \
-        ptrdiff_t so, const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)                    \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), m = LANES_##s;                                          \
-        ptrdiff_t i = 0;                                                                           \
-        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0)) {                             \
-            otherwise(n, out, so, a, sa, b, sb);                                                   \
-            return;                                                                                \
-        }                                                                                          \
-        const vector_##s x0 = repeat_##s(a), y0 = repeat_##s(b);                                   \
-        for (; i + m <= n; i += m) {                                                               \
-            const vector_##s x = load_or_repeat_##s(0xffff, x0, a + i * w, sa);                    \
-            store_lanes_##s(out + i * w, 0xffff,                                                   \
-                            op(x, load_or_repeat_##s(0xffff, y0, b + i * w, sb)));                 \
-        }                                                                                          \
-        if (i < n) {                                                                               \
-            const unsigned lanes = (1u << (n - i)) - 1;                                            \
-            const vector_##s x = load_or_repeat_##s(lanes, x0, a + i * w, sa);                     \
-            store_lanes_##s(out + i * w, lanes,                                                    \
-                            op(x, load_or_repeat_##s(lanes, y0, b + i * w, sb)));                  \
-        }                                                                                          \
+        ptrdiff_t so, const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), m = LANES_##s; \
+        ptrdiff_t i = 0; \
+        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0)) { \
+            otherwise(n, out, so, a, sa, b, sb); \
+            return; \
+        } \
+        const vector_##s x0 = repeat_##s(a), y0 = repeat_##s(b); \
+        for (; i + m <= n; i += m) { \
+            const vector_##s x = load_or_repeat_##s(0xffff, x0, a + i * w, sa); \
+            store_lanes_##s(out + i * w, 0xffff, \
+                            op(x, load_or_repeat_##s(0xffff, y0, b + i * w, sb))); \
+        } \
+        if (i < n) { \
+            const unsigned lanes = (1u << (n - i)) - 1; \
+            const vector_##s x = load_or_repeat_##s(lanes, x0, a + i * w, sa); \
+            store_lanes_##s(out + i * w, lanes, \
+                            op(x, load_or_repeat_##s(lanes, y0, b + i * w, sb))); \
+        } \
     }
 VECTOR_LOOPS(f16)
 VECTOR_LOOPS(f32)
 VECTOR_LOOPS(f64)
 #undef VECTOR_LOOPS
 
-#define BINARY(op, s, lanes)                                                                       \
+#define BINARY(op, s, lanes) \
     KERNEL(op##_vectors_##s) { vector_loops_##s(lanes, op##_kernel_##s, n, out, so, a, sa, b, sb); }
-#define UNARY(op, s, lanes)                                                                        \
+#define UNARY(op, s, lanes) \
     KERNEL(op##_vectors_##s) { vector_loops_##s(lanes, op##_kernel_##s, n, out, so, a, sa, a, sa); }
 BINARY(add, f16, add_lanes)
 BINARY(subtract, f16, subtract_lanes)
@@ -268,56 +268,56 @@ BINARY(maximum, f64, maximum_lanes_f64)
  * The plain kernel does vectors in which a quotient could be too large or underflow, or an element
  * is an infinity, a NaN, or a zero or subnormal b.  `range` has a margin for a subnormal a.
  */
-#define REMAINDER(s, v, epi, ps, digits, range, exponents)                                         \
-    static inline int remainder_is_plain_##s(vector_##s a, vector_##s b)                           \
-    {                                                                                              \
-        const __m512i one = _mm512_set1_##epi(v(1) << digits);                                     \
-        const __m512i infinity = _mm512_set1_##epi(v(exponents) << digits);                        \
-        __m512i x = _mm512_cast##ps##_si512(_mm512_abs_##ps(a));                                   \
-        __m512i y = _mm512_cast##ps##_si512(_mm512_abs_##ps(b));                                   \
-        __m512i spread =                                                                           \
-            _mm512_sub_##epi(_mm512_and_si512(x, infinity), _mm512_and_si512(y, infinity));        \
-        unsigned in_range =                                                                        \
-            _mm512_cmplt_##epi##_mask(_mm512_set1_##epi(-(v(range) << digits)), spread) &          \
-            _mm512_cmplt_##epi##_mask(spread, _mm512_set1_##epi(v(digits) << digits));             \
-        return (((in_range & _mm512_cmplt_##epi##_mask(x, infinity)) |                             \
-                 _mm512_testn_##epi##_mask(x, x)) &                                                \
-                _mm512_cmple_##epi##_mask(one, y) & _mm512_cmplt_##epi##_mask(y, infinity)) ==     \
-               (1u << LANES_##s) - 1;                                                              \
-    }                                                                                              \
-    static inline vector_##s remainder_vector_##s(vector_##s a, vector_##s b)                      \
-    {                                                                                              \
-        const vector_##s zero = _mm512_setzero_##ps(), sign = _mm512_set1_##ps((t_##s) - 0.0);     \
-        vector_##s x = _mm512_abs_##ps(a), y = _mm512_abs_##ps(b);                                 \
-        vector_##s q = _mm512_roundscale_##ps(x / y, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);      \
-        vector_##s r = _mm512_fnmadd_##ps(q, y, x);                                                \
-        r += _mm512_maskz_mov_##ps(_mm512_cmp_##ps##_mask(r, zero, _CMP_LT_OQ), y);                \
-        unsigned is_zero = _mm512_cmp_##ps##_mask(r, zero, _CMP_EQ_OQ);                            \
-        unsigned has_other_sign = _mm512_cmp_##ps##_mask(a, zero, _CMP_LT_OQ) ^                    \
-                                  _mm512_cmp_##ps##_mask(b, zero, _CMP_LT_OQ);                     \
-        r = _mm512_mask_sub_##ps(r, has_other_sign & ~is_zero, y, r);                              \
-        return _mm512_or_##ps(r, _mm512_and_##ps(b, sign));                                        \
-    }                                                                                              \
-    KERNEL(remainder_vectors_##s)                                                                  \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), m = LANES_##s;                                          \
-        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0)) {                             \
-            remainder_kernel_##s(n, out, so, a, sa, b, sb);                                        \
-            return;                                                                                \
-        }                                                                                          \
-        const vector_##s x0 = repeat_##s(a), y0 = repeat_##s(b);                                   \
-        for (ptrdiff_t i = 0; i < n; i += m) {                                                     \
-            const ptrdiff_t left = n - i < m ? n - i : m;                                          \
-            const unsigned lanes = (1u << left) - 1;                                               \
-            const vector_##s x =                                                                   \
-                sa == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, a + i * w);          \
-            const vector_##s y =                                                                   \
-                sb == 0 ? repeat_lanes_##s(lanes, y0) : load_lanes_##s(lanes, b + i * w);          \
-            if (remainder_is_plain_##s(x, y))                                                      \
-                store_lanes_##s(out + i * w, lanes, remainder_vector_##s(x, y));                   \
-            else                                                                                   \
-                remainder_kernel_##s(left, out + i * w, w, a + i * sa, sa, b + i * sb, sb);        \
-        }                                                                                          \
+#define REMAINDER(s, v, epi, ps, digits, range, exponents) \
+    static inline int remainder_is_plain_##s(vector_##s a, vector_##s b) \
+    { \
+        const __m512i one = _mm512_set1_##epi(v(1) << digits); \
+        const __m512i infinity = _mm512_set1_##epi(v(exponents) << digits); \
+        __m512i x = _mm512_cast##ps##_si512(_mm512_abs_##ps(a)); \
+        __m512i y = _mm512_cast##ps##_si512(_mm512_abs_##ps(b)); \
+        __m512i spread = \
+            _mm512_sub_##epi(_mm512_and_si512(x, infinity), _mm512_and_si512(y, infinity)); \
+        unsigned in_range = \
+            _mm512_cmplt_##epi##_mask(_mm512_set1_##epi(-(v(range) << digits)), spread) & \
+            _mm512_cmplt_##epi##_mask(spread, _mm512_set1_##epi(v(digits) << digits)); \
+        return (((in_range & _mm512_cmplt_##epi##_mask(x, infinity)) | \
+                 _mm512_testn_##epi##_mask(x, x)) & \
+                _mm512_cmple_##epi##_mask(one, y) & _mm512_cmplt_##epi##_mask(y, infinity)) == \
+               (1u << LANES_##s) - 1; \
+    } \
+    static inline vector_##s remainder_vector_##s(vector_##s a, vector_##s b) \
+    { \
+        const vector_##s zero = _mm512_setzero_##ps(), sign = _mm512_set1_##ps((t_##s) - 0.0); \
+        vector_##s x = _mm512_abs_##ps(a), y = _mm512_abs_##ps(b); \
+        vector_##s q = _mm512_roundscale_##ps(x / y, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); \
+        vector_##s r = _mm512_fnmadd_##ps(q, y, x); \
+        r += _mm512_maskz_mov_##ps(_mm512_cmp_##ps##_mask(r, zero, _CMP_LT_OQ), y); \
+        unsigned is_zero = _mm512_cmp_##ps##_mask(r, zero, _CMP_EQ_OQ); \
+        unsigned has_other_sign = _mm512_cmp_##ps##_mask(a, zero, _CMP_LT_OQ) ^ \
+                                  _mm512_cmp_##ps##_mask(b, zero, _CMP_LT_OQ); \
+        r = _mm512_mask_sub_##ps(r, has_other_sign & ~is_zero, y, r); \
+        return _mm512_or_##ps(r, _mm512_and_##ps(b, sign)); \
+    } \
+    KERNEL(remainder_vectors_##s) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), m = LANES_##s; \
+        if (so != w || (sa != w && sa != 0) || (sb != w && sb != 0)) { \
+            remainder_kernel_##s(n, out, so, a, sa, b, sb); \
+            return; \
+        } \
+        const vector_##s x0 = repeat_##s(a), y0 = repeat_##s(b); \
+        for (ptrdiff_t i = 0; i < n; i += m) { \
+            const ptrdiff_t left = n - i < m ? n - i : m; \
+            const unsigned lanes = (1u << left) - 1; \
+            const vector_##s x = \
+                sa == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, a + i * w); \
+            const vector_##s y = \
+                sb == 0 ? repeat_lanes_##s(lanes, y0) : load_lanes_##s(lanes, b + i * w); \
+            if (remainder_is_plain_##s(x, y)) \
+                store_lanes_##s(out + i * w, lanes, remainder_vector_##s(x, y)); \
+            else \
+                remainder_kernel_##s(left, out + i * w, w, a + i * sa, sa, b + i * sb, sb); \
+        } \
     }
 REMAINDER(f32, INT32_C, epi32, ps, 23, 100, 255)
 REMAINDER(f64, INT64_C, epi64, pd, 52, 900, 2047)

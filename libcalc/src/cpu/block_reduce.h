@@ -25,51 +25,51 @@ BEGIN_WITHOUT_CHOICES
  * loop of any length into kilobytes of cases.
  */
 #define CHUNK 16
-#define IN_CHUNKS(m, statement)                                                                    \
-    do {                                                                                           \
-        const ptrdiff_t whole = (m)-CHUNK;                                                         \
-        ptrdiff_t i0 = 0;                                                                          \
-        NOT_UNROLLED for (; i0 <= whole; i0 += CHUNK)                                              \
-            NO_DEPENDENCE for (ptrdiff_t k = 0; k < CHUNK; k++)                                    \
-        {                                                                                          \
-            const ptrdiff_t i = i0 + k;                                                            \
-            statement;                                                                             \
-        }                                                                                          \
-        NOT_UNROLLED for (ptrdiff_t i = i0; i < (m); i++)                                          \
-        {                                                                                          \
-            STAYS_SCALAR;                                                                          \
-            statement;                                                                             \
-        }                                                                                          \
+#define IN_CHUNKS(m, statement) \
+    do { \
+        const ptrdiff_t whole = (m)-CHUNK; \
+        ptrdiff_t i0 = 0; \
+        NOT_UNROLLED for (; i0 <= whole; i0 += CHUNK) \
+            NO_DEPENDENCE for (ptrdiff_t k = 0; k < CHUNK; k++) \
+        { \
+            const ptrdiff_t i = i0 + k; \
+            statement; \
+        } \
+        NOT_UNROLLED for (ptrdiff_t i = i0; i < (m); i++) \
+        { \
+            STAYS_SCALAR; \
+            statement; \
+        } \
     } while (0)
 
 /* The last lanes, which are combined by code without loops. */
 #define LAST_LANES 16
 
 /* Combines `lanes` lanes pairwise, down to PARTS. */
-#define FOLD(name, C, PARTS, COMBINE)                                                              \
-    NOINLINE static void name(C *lane, ptrdiff_t lanes)                                            \
-    {                                                                                              \
-        enum { LAST = LAST_LANES * (PARTS) };                                                      \
-        const ptrdiff_t end = lanes < LAST ? (PARTS) : LAST;                                       \
-        ptrdiff_t half = MYLIB_BLOCK_LANES * (PARTS) / 2;                                          \
-        NOT_UNROLLED for (; half >= end; half /= 2)                                                \
-        {                                                                                          \
-            if (half < lanes)                                                                      \
-                IN_CHUNKS(lanes - half < half ? lanes - half : half,                               \
-                          lane[i] = COMBINE(lane[i], lane[i + half]));                             \
-        }                                                                                          \
-        if (half >= (PARTS)) {                                                                     \
-            C last[LAST];                                                                          \
-            memcpy(last, lane, sizeof last);                                                       \
-            for (ptrdiff_t i = 0; i < LAST / 2; i++)                                               \
-                last[i] = COMBINE(last[i], last[i + LAST / 2]);                                    \
-            for (ptrdiff_t i = 0; i < LAST / 4; i++)                                               \
-                last[i] = COMBINE(last[i], last[i + LAST / 4]);                                    \
-            for (ptrdiff_t i = 0; i < LAST / 8; i++)                                               \
-                last[i] = COMBINE(last[i], last[i + LAST / 8]);                                    \
-            for (ptrdiff_t i = 0; i < (PARTS); i++)                                                \
-                lane[i] = COMBINE(last[i], last[i + (PARTS)]);                                     \
-        }                                                                                          \
+#define FOLD(name, C, PARTS, COMBINE) \
+    NOINLINE static void name(C *lane, ptrdiff_t lanes) \
+    { \
+        enum { LAST = LAST_LANES * (PARTS) }; \
+        const ptrdiff_t end = lanes < LAST ? (PARTS) : LAST; \
+        ptrdiff_t half = MYLIB_BLOCK_LANES * (PARTS) / 2; \
+        NOT_UNROLLED for (; half >= end; half /= 2) \
+        { \
+            if (half < lanes) \
+                IN_CHUNKS(lanes - half < half ? lanes - half : half, \
+                          lane[i] = COMBINE(lane[i], lane[i + half])); \
+        } \
+        if (half >= (PARTS)) { \
+            C last[LAST]; \
+            memcpy(last, lane, sizeof last); \
+            for (ptrdiff_t i = 0; i < LAST / 2; i++) \
+                last[i] = COMBINE(last[i], last[i + LAST / 2]); \
+            for (ptrdiff_t i = 0; i < LAST / 4; i++) \
+                last[i] = COMBINE(last[i], last[i + LAST / 4]); \
+            for (ptrdiff_t i = 0; i < LAST / 8; i++) \
+                last[i] = COMBINE(last[i], last[i + LAST / 8]); \
+            for (ptrdiff_t i = 0; i < (PARTS); i++) \
+                lane[i] = COMBINE(last[i], last[i + (PARTS)]); \
+        } \
     }
 
 /*
@@ -86,43 +86,43 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
  * Reduces n terms in the carrying type C; TERM(s, i) is term i, FETCH(s, i, m) prefetches m terms
  * that lie well after term i.  If complex numbers are added part by part, a term is PARTS of C.
  */
-#define BLOCK(name, s, C, PARTS, TERM, FETCH, COMBINE, fold)                                       \
-    static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
-    {                                                                                              \
-        enum { LANES = MYLIB_BLOCK_LANES * (PARTS), SPAN = SPAN_NBYTES / sizeof(C) };              \
-        _Alignas(64) C lane[LANES];                                                                \
-        (void)b;                                                                                   \
-        n *= (PARTS);                                                                              \
-        const ptrdiff_t rows = n / LANES, rest = n - rows * LANES;                                 \
-        if (rows == 0) {                                                                           \
-            IN_CHUNKS(rest, lane[i] = TERM(s, i));                                                 \
-        } else {                                                                                   \
-            NOT_UNROLLED for (ptrdiff_t l = 0; l < LANES; l += SPAN)                               \
-            {                                                                                      \
-                C part[SPAN];                                                                      \
-                FETCH(s, l, SPAN);                                                                 \
-                for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
-                    part[k] = TERM(s, l + k);                                                      \
-                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++)                                  \
-                {                                                                                  \
-                    FETCH(s, r *LANES + l, SPAN);                                                  \
-                    for (ptrdiff_t k = 0; k < SPAN; k++)                                           \
-                        part[k] = COMBINE(part[k], TERM(s, r * LANES + l + k));                    \
-                }                                                                                  \
-                memcpy(lane + l, part, sizeof part);                                               \
-            }                                                                                      \
-            IN_CHUNKS(rest, lane[i] = COMBINE(lane[i], TERM(s, rows * LANES + i)));                \
-        }                                                                                          \
-        fold(lane, rows == 0 ? rest : LANES);                                                      \
-        memcpy(result, lane, (PARTS) * sizeof(C));                                                 \
+#define BLOCK(name, s, C, PARTS, TERM, FETCH, COMBINE, fold) \
+    static void name(ptrdiff_t n, char *result, const char *a, const char *b) \
+    { \
+        enum { LANES = MYLIB_BLOCK_LANES * (PARTS), SPAN = SPAN_NBYTES / sizeof(C) }; \
+        _Alignas(64) C lane[LANES]; \
+        (void)b; \
+        n *= (PARTS); \
+        const ptrdiff_t rows = n / LANES, rest = n - rows * LANES; \
+        if (rows == 0) { \
+            IN_CHUNKS(rest, lane[i] = TERM(s, i)); \
+        } else { \
+            NOT_UNROLLED for (ptrdiff_t l = 0; l < LANES; l += SPAN) \
+            { \
+                C part[SPAN]; \
+                FETCH(s, l, SPAN); \
+                for (ptrdiff_t k = 0; k < SPAN; k++) \
+                    part[k] = TERM(s, l + k); \
+                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++) \
+                { \
+                    FETCH(s, r *LANES + l, SPAN); \
+                    for (ptrdiff_t k = 0; k < SPAN; k++) \
+                        part[k] = COMBINE(part[k], TERM(s, r * LANES + l + k)); \
+                } \
+                memcpy(lane + l, part, sizeof part); \
+            } \
+            IN_CHUNKS(rest, lane[i] = COMBINE(lane[i], TERM(s, rows * LANES + i))); \
+        } \
+        fold(lane, rows == 0 ? rest : LANES); \
+        memcpy(result, lane, (PARTS) * sizeof(C)); \
     }
 
 #define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
 #define TERM_WIDENED(s, i) ((t_u64)TERM_SAME(s, i)) /* negative terms modulo 2^64 */
-#define FETCH_1(s, i, m)                                                                           \
+#define FETCH_1(s, i, m) \
     fetch_ahead(a + (i) * (ptrdiff_t)sizeof(t_##s), (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s))
-#define FETCH_2(s, i, m)                                                                           \
-    (FETCH_1(s, i, m), fetch_ahead(b + (i) * (ptrdiff_t)sizeof(t_##s),                             \
+#define FETCH_2(s, i, m) \
+    (FETCH_1(s, i, m), fetch_ahead(b + (i) * (ptrdiff_t)sizeof(t_##s), \
                                    (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s)))
 #define TERM_PRODUCT(s, i) (TERM_SAME(s, i) * load_##s(b + (i) * (ptrdiff_t)sizeof(t_##s)))
 
@@ -130,45 +130,45 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
  * Reduces n integers in the carrying type C.  The order of the terms changes nothing, so that the
  * lanes stay in registers, and short rows need no pairwise folding.
  */
-#define EXACT_BLOCK(name, s, C, TERM, COMBINE)                                                     \
-    static void name(ptrdiff_t n, char *result, const char *a, const char *b)                      \
-    {                                                                                              \
-        enum { SPAN = SPAN_NBYTES / sizeof(C) };                                                   \
-        C total = (C)TERM(s, 0);                                                                   \
-        ptrdiff_t i = 1;                                                                           \
-        (void)b;                                                                                   \
-        if (n >= CHUNK) {                                                                          \
-            C last[CHUNK];                                                                         \
-            for (ptrdiff_t k = 0; k < CHUNK; k++)                                                  \
-                last[k] = (C)TERM(s, k);                                                           \
-            i = CHUNK;                                                                             \
-            if (n >= CHUNK + SPAN) {                                                               \
-                C part[SPAN];                                                                      \
-                for (ptrdiff_t k = 0; k < SPAN; k++)                                               \
-                    part[k] = (C)TERM(s, i + k);                                                   \
-                NOT_UNROLLED for (i += SPAN; i + SPAN <= n; i += SPAN)                             \
-                {                                                                                  \
-                    for (ptrdiff_t k = 0; k < SPAN; k++)                                           \
-                        part[k] = COMBINE(part[k], TERM(s, i + k));                                \
-                }                                                                                  \
-                for (ptrdiff_t l = 0; l < SPAN; l += CHUNK)                                        \
-                    for (ptrdiff_t k = 0; k < CHUNK; k++)                                          \
-                        last[k] = COMBINE(last[k], part[l + k]);                                   \
-            }                                                                                      \
-            NOT_UNROLLED for (; i + CHUNK <= n; i += CHUNK)                                        \
-            {                                                                                      \
-                for (ptrdiff_t k = 0; k < CHUNK; k++)                                              \
-                    last[k] = COMBINE(last[k], TERM(s, i + k));                                    \
-            }                                                                                      \
-            total = last[0];                                                                       \
-            for (ptrdiff_t k = 1; k < CHUNK; k++)                                                  \
-                total = COMBINE(total, last[k]);                                                   \
-        }                                                                                          \
-        for (; i < n; i++) {                                                                       \
-            STAYS_SCALAR;                                                                          \
-            total = COMBINE(total, TERM(s, i));                                                    \
-        }                                                                                          \
-        memcpy(result, &total, sizeof total);                                                      \
+#define EXACT_BLOCK(name, s, C, TERM, COMBINE) \
+    static void name(ptrdiff_t n, char *result, const char *a, const char *b) \
+    { \
+        enum { SPAN = SPAN_NBYTES / sizeof(C) }; \
+        C total = (C)TERM(s, 0); \
+        ptrdiff_t i = 1; \
+        (void)b; \
+        if (n >= CHUNK) { \
+            C last[CHUNK]; \
+            for (ptrdiff_t k = 0; k < CHUNK; k++) \
+                last[k] = (C)TERM(s, k); \
+            i = CHUNK; \
+            if (n >= CHUNK + SPAN) { \
+                C part[SPAN]; \
+                for (ptrdiff_t k = 0; k < SPAN; k++) \
+                    part[k] = (C)TERM(s, i + k); \
+                NOT_UNROLLED for (i += SPAN; i + SPAN <= n; i += SPAN) \
+                { \
+                    for (ptrdiff_t k = 0; k < SPAN; k++) \
+                        part[k] = COMBINE(part[k], TERM(s, i + k)); \
+                } \
+                for (ptrdiff_t l = 0; l < SPAN; l += CHUNK) \
+                    for (ptrdiff_t k = 0; k < CHUNK; k++) \
+                        last[k] = COMBINE(last[k], part[l + k]); \
+            } \
+            NOT_UNROLLED for (; i + CHUNK <= n; i += CHUNK) \
+            { \
+                for (ptrdiff_t k = 0; k < CHUNK; k++) \
+                    last[k] = COMBINE(last[k], TERM(s, i + k)); \
+            } \
+            total = last[0]; \
+            for (ptrdiff_t k = 1; k < CHUNK; k++) \
+                total = COMBINE(total, last[k]); \
+        } \
+        for (; i < n; i++) { \
+            STAYS_SCALAR; \
+            total = COMBINE(total, TERM(s, i)); \
+        } \
+        memcpy(result, &total, sizeof total); \
     }
 
 /* Sums of every type. */
@@ -186,25 +186,25 @@ SUM(, u64)
  * Sums of integers are exact in any order, and some instructions add neighbours: of unsigned bytes,
  * and of signed two-byte integers.  `bias` shifts the other types into their range.
  */
-#define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits)                                 \
-    static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)             \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), lanes = (ptrdiff_t)sizeof(__m256i) / w;                 \
-        const __m256i bias = bias_bits;                                                            \
-        __m256i sums = _mm256_setzero_si256();                                                     \
-        ptrdiff_t i = 0;                                                                           \
-        int64_t sum = 0;                                                                           \
-        (void)b;                                                                                   \
-        for (; i + lanes <= n; i += lanes) {                                                       \
-            __m256i x = _mm256_loadu_si256((const __m256i *)(a + i * w));                          \
-            sums = _mm256_add_epi##bits(sums, ADD_NEIGHBOURS(_mm256_xor_si256(x, bias)));          \
-        }                                                                                          \
-        sum = sum_of_lanes_##bits(sums) + i * (bias_value);                                        \
-        for (; i < n; i++) {                                                                       \
-            STAYS_SCALAR;                                                                          \
-            sum += load_##s(a + i * w);                                                            \
-        }                                                                                          \
-        memcpy(result, &sum, sizeof sum);                                                          \
+#define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits) \
+    static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), lanes = (ptrdiff_t)sizeof(__m256i) / w; \
+        const __m256i bias = bias_bits; \
+        __m256i sums = _mm256_setzero_si256(); \
+        ptrdiff_t i = 0; \
+        int64_t sum = 0; \
+        (void)b; \
+        for (; i + lanes <= n; i += lanes) { \
+            __m256i x = _mm256_loadu_si256((const __m256i *)(a + i * w)); \
+            sums = _mm256_add_epi##bits(sums, ADD_NEIGHBOURS(_mm256_xor_si256(x, bias))); \
+        } \
+        sum = sum_of_lanes_##bits(sums) + i * (bias_value); \
+        for (; i < n; i++) { \
+            STAYS_SCALAR; \
+            sum += load_##s(a + i * w); \
+        } \
+        memcpy(result, &sum, sizeof sum); \
     }
 static inline int64_t sum_of_lanes_64(__m256i sums)
 {
@@ -252,8 +252,8 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
 }
 
 /* Products of the carrying types; sums of products for types where one pass pays. */
-#define PRODUCT(s)                                                                                 \
-    FOLD(fold_multiply_##s, t_##s, 1, multiply_##s)                                                \
+#define PRODUCT(s) \
+    FOLD(fold_multiply_##s, t_##s, 1, multiply_##s) \
     BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, FETCH_1, multiply_##s, fold_multiply_##s)
 EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_SAME, multiply_u64)
 PRODUCT(f32)
@@ -265,18 +265,18 @@ BLOCK(dot_block_f32, f32, t_f32, 1, TERM_PRODUCT, FETCH_2, add_f32, fold_add_f32
 BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, FETCH_2, add_f64, fold_add_f64)
 
 /* Minima and maxima of all types but f16. */
-#define EXTREME(name, op, s)                                                                       \
-    FOLD(fold_##op##_##s, t_##s, 1, op##_##s)                                                      \
+#define EXTREME(name, op, s) \
+    FOLD(fold_##op##_##s, t_##s, 1, op##_##s) \
     BLOCK(name, s, t_##s, 1, TERM_SAME, FETCH_1, op##_##s, fold_##op##_##s)
 #define EXTREME_EXACT(op, s) EXACT_BLOCK(op##_block_##s, s, t_##s, TERM_SAME, op##_##s)
-#define EXTREME_QUIET(op, s)                                                                       \
-    EXTREME(op##_any_block_##s, op, s)                                                             \
-    static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b)            \
-    {                                                                                              \
-        QUIETLY(s, op##_any_block_##s(n, result, a, b))                                            \
+#define EXTREME_QUIET(op, s) \
+    EXTREME(op##_any_block_##s, op, s) \
+    static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b) \
+    { \
+        QUIETLY(s, op##_any_block_##s(n, result, a, b)) \
     }
 #define EXTREME_NONE(op, s)
-#define EXTREMES(op, s)                                                                            \
+#define EXTREMES(op, s) \
     BY_CLASS(s, EXTREME_EXACT, EXTREME_NONE, EXTREME_QUIET, EXTREME_QUIET)(op, s)
 #define DT(s, S) EXTREMES(minimum, s) EXTREMES(maximum, s)
 MYLIB_TYPES(DT)
@@ -304,12 +304,12 @@ END_WITHOUT_CHOICES
 static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_type type)
 {
     switch ((int)reduction * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(reduction, S, kernel)                                                                 \
-    case MYLIB_##reduction *MYLIB_TYPE_COUNT + MYLIB_##S:                                          \
+#define CASE(reduction, S, kernel) \
+    case MYLIB_##reduction *MYLIB_TYPE_COUNT + MYLIB_##S: \
         return kernel;
 #define EXTREMES(s, S) CASE(MIN, S, minimum_block_##s) CASE(MAX, S, maximum_block_##s)
 #define NO_EXTREMES(s, S)
-#define DT(s, S)                                                                                   \
+#define DT(s, S) \
     CASE(SUM, S, sum_block_##s) BY_CLASS(s, EXTREMES, NO_EXTREMES, EXTREMES, EXTREMES)(s, S)
         MYLIB_TYPES(DT)
 #undef DT

@@ -15,27 +15,27 @@
  * convert() takes through f32.  Complex numbers go part by part.
  */
 #define load_bool(p) (load_u8(p) != 0)
-#define TO_INTEGER(t, out, x)                                                                      \
-    store_##t(out, _Generic((x), t_f32                                                             \
-                            : t##_from_f32(x), t_f64                                               \
-                            : t##_from_f64(x), default                                             \
+#define TO_INTEGER(t, out, x) \
+    store_##t(out, _Generic((x), t_f32 \
+                            : t##_from_f32(x), t_f64 \
+                            : t##_from_f64(x), default \
                             : (t_##t)(x)))
 #define TO_SIGNED(t, out, x) TO_INTEGER(t, out, x)
 #define TO_UNSIGNED(t, out, x) TO_INTEGER(t, out, x)
 #define TO_FLOAT(t, out, x) store_##t(out, (t_##t)(x))
 #define TO_BOOL(t, out, x) store_u8(out, (x) != 0)
-#define CONVERSION(t, s)                                                                           \
-    static void t##_of_##s(ptrdiff_t n, char *out, const char *a)                                  \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(t_##t);                                     \
-        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
-            PASTE(TO_, MYLIB_CLASS_##t)(t, out + i * wo, load_##s(a + i * w));                     \
+#define CONVERSION(t, s) \
+    static void t##_of_##s(ptrdiff_t n, char *out, const char *a) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(t_##t); \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+            PASTE(TO_, MYLIB_CLASS_##t)(t, out + i * wo, load_##s(a + i * w)); \
     }
 
 /* X(t, s) for every type s that is converted to t. */
 #define CONVERTED_TO(X, t) MYLIB_SET_INT(X, t) X(t, f32) X(t, f64) X(t, bool)
 #define NOT_CONVERTED_TO(X, t)
-#define CONVERSIONS(X, t)                                                                          \
+#define CONVERSIONS(X, t) \
     BY_CLASS(t, CONVERTED_TO, NOT_CONVERTED_TO, CONVERTED_TO, NOT_CONVERTED_TO)(X, t)
 #define DT(t, T) CONVERSIONS(CONVERSION, t)
 MYLIB_STORED_TYPES(DT)
@@ -48,14 +48,14 @@ MYLIB_STORED_TYPES(DT)
 #undef TO_INTEGER
 #undef load_bool
 
-#define COMPLEX_TO_BOOL(s)                                                                         \
-    static void bool_of_##s(ptrdiff_t n, char *out, const char *a)                                 \
-    {                                                                                              \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            const t_##s x = load_##s(a + i * (ptrdiff_t)sizeof x);                                 \
-            STAYS_SCALAR;                                                                          \
-            store_u8(out + i, (x.re != 0) | (x.im != 0));                                          \
-        }                                                                                          \
+#define COMPLEX_TO_BOOL(s) \
+    static void bool_of_##s(ptrdiff_t n, char *out, const char *a) \
+    { \
+        for (ptrdiff_t i = 0; i < n; i++) { \
+            const t_##s x = load_##s(a + i * (ptrdiff_t)sizeof x); \
+            STAYS_SCALAR; \
+            store_u8(out + i, (x.re != 0) | (x.im != 0)); \
+        } \
     }
 COMPLEX_TO_BOOL(c64)
 COMPLEX_TO_BOOL(c128)
@@ -66,8 +66,8 @@ typedef void contiguous_conversion(ptrdiff_t n, char *out, const char *a);
 static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
 {
     switch ((int)to * MYLIB_TYPE_COUNT + (int)from) {
-#define CASE(t, s)                                                                                 \
-    case type_##t *MYLIB_TYPE_COUNT + type_##s:                                                    \
+#define CASE(t, s) \
+    case type_##t *MYLIB_TYPE_COUNT + type_##s: \
         return t##_of_##s;
 #define DT(t, T) CONVERSIONS(CASE, t)
         MYLIB_STORED_TYPES(DT)

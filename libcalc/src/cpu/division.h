@@ -61,35 +61,35 @@ static inline divisor divisor_unsigned(int bits, uint64_t y)
  * complement is divided, and the quotient complemented.  x is then negative if both `flipped` (x or
  * ~x) and `moved` (x or -x) are: for 0 only ~x is negative, for MIN only -x, the magnitude 2^(N-1).
  */
-#define DIVISIONS_OF_LANES(lanes, U, S, E, high_half)                                              \
-    static inline U divide_signed_##lanes(U x, divisor d)                                          \
-    {                                                                                              \
-        U x_sign = (U)((S)x >> (8 * (int)sizeof(E) - 1)), sign = x_sign ^ (E)d.sign;               \
-        U size = high_half((U)((x ^ x_sign) - x_sign + 1), (E)d.multiplier) >> d.after;            \
-        return (U)((size ^ sign) - sign);                                                          \
-    }                                                                                              \
-    static inline U floor_divide_signed_##lanes(U x, divisor d)                                    \
-    {                                                                                              \
-        U flipped = x ^ (E)d.sign, moved = (U)(flipped - (E)d.sign);                               \
-        U sign = (U)((S)(flipped & moved) >> (8 * (int)sizeof(E) - 1));                            \
-        return sign ^ (U)(high_half((U)((moved ^ sign) + 1), (E)d.multiplier) >> d.after);         \
-    }                                                                                              \
-    static inline U remainder_signed_##lanes(U x, divisor d)                                       \
-    {                                                                                              \
-        return (U)(x - 1u * floor_divide_signed_##lanes(x, d) * (E)d.value);                       \
-    }                                                                                              \
-    static inline U divide_unsigned_##lanes(U x, divisor d)                                        \
-    {                                                                                              \
-        U high = high_half(x, (E)d.multiplier);                                                    \
-        return (U)(high + ((U)(x - high) >> d.before)) >> d.after;                                 \
-    }                                                                                              \
-    static inline U floor_divide_unsigned_##lanes(U x, divisor d)                                  \
-    {                                                                                              \
-        return divide_unsigned_##lanes(x, d);                                                      \
-    }                                                                                              \
-    static inline U remainder_unsigned_##lanes(U x, divisor d)                                     \
-    {                                                                                              \
-        return (U)(x - 1u * divide_unsigned_##lanes(x, d) * (E)d.value);                           \
+#define DIVISIONS_OF_LANES(lanes, U, S, E, high_half) \
+    static inline U divide_signed_##lanes(U x, divisor d) \
+    { \
+        U x_sign = (U)((S)x >> (8 * (int)sizeof(E) - 1)), sign = x_sign ^ (E)d.sign; \
+        U size = high_half((U)((x ^ x_sign) - x_sign + 1), (E)d.multiplier) >> d.after; \
+        return (U)((size ^ sign) - sign); \
+    } \
+    static inline U floor_divide_signed_##lanes(U x, divisor d) \
+    { \
+        U flipped = x ^ (E)d.sign, moved = (U)(flipped - (E)d.sign); \
+        U sign = (U)((S)(flipped & moved) >> (8 * (int)sizeof(E) - 1)); \
+        return sign ^ (U)(high_half((U)((moved ^ sign) + 1), (E)d.multiplier) >> d.after); \
+    } \
+    static inline U remainder_signed_##lanes(U x, divisor d) \
+    { \
+        return (U)(x - 1u * floor_divide_signed_##lanes(x, d) * (E)d.value); \
+    } \
+    static inline U divide_unsigned_##lanes(U x, divisor d) \
+    { \
+        U high = high_half(x, (E)d.multiplier); \
+        return (U)(high + ((U)(x - high) >> d.before)) >> d.after; \
+    } \
+    static inline U floor_divide_unsigned_##lanes(U x, divisor d) \
+    { \
+        return divide_unsigned_##lanes(x, d); \
+    } \
+    static inline U remainder_unsigned_##lanes(U x, divisor d) \
+    { \
+        return (U)(x - 1u * divide_unsigned_##lanes(x, d) * (E)d.value); \
     }
 
 static inline uint16_t high_half_u16(uint16_t x, uint16_t m)
@@ -147,27 +147,27 @@ DIVISIONS_OF_LANES(v_u32, v_u32, v_i32, uint32_t, high_half_v_u32)
 DIVISIONS_OF_LANES(v_u64, v_u64, v_i64, uint64_t, high_half_v_u64)
 
 /* Without the barrier gcc reloads x for each use; a load across cache lines costs two. */
-#define DIVIDE_VECTORS(lanes, E)                                                                   \
-    static ALWAYS_INLINE ptrdiff_t divide_vectors_##lanes(                                         \
-        lanes (*division)(lanes, divisor), divisor d, ptrdiff_t n, char *out, const char *a)       \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(E), per_vector = VECTOR_NBYTES / w;                             \
-        ptrdiff_t i = 0;                                                                           \
-        for (; i + per_vector <= n; i += per_vector) {                                             \
-            lanes x;                                                                               \
-            memcpy(&x, a + i * w, sizeof x);                                                       \
-            __asm__("" : "+x"(x));                                                                 \
-            x = division(x, d);                                                                    \
-            memcpy(out + i * w, &x, sizeof x);                                                     \
-        }                                                                                          \
-        return i;                                                                                  \
+#define DIVIDE_VECTORS(lanes, E) \
+    static ALWAYS_INLINE ptrdiff_t divide_vectors_##lanes( \
+        lanes (*division)(lanes, divisor), divisor d, ptrdiff_t n, char *out, const char *a) \
+    { \
+        const ptrdiff_t w = sizeof(E), per_vector = VECTOR_NBYTES / w; \
+        ptrdiff_t i = 0; \
+        for (; i + per_vector <= n; i += per_vector) { \
+            lanes x; \
+            memcpy(&x, a + i * w, sizeof x); \
+            __asm__("" : "+x"(x)); \
+            x = division(x, d); \
+            memcpy(out + i * w, &x, sizeof x); \
+        } \
+        return i; \
     }
 DIVIDE_VECTORS(v_u32, uint32_t)
 DIVIDE_VECTORS(v_u64, uint64_t)
 #undef DIVIDE_VECTORS
-#define DIVIDE_VECTORS_32(division, d, n, out, a)                                                  \
+#define DIVIDE_VECTORS_32(division, d, n, out, a) \
     divide_vectors_v_u32(division##_v_u32, d, n, out, a)
-#define DIVIDE_VECTORS_64(division, d, n, out, a)                                                  \
+#define DIVIDE_VECTORS_64(division, d, n, out, a) \
     divide_vectors_v_u64(division##_v_u64, d, n, out, a)
 #undef MULTIPLY_LOW_HALVES
 #undef VECTOR_NBYTES
@@ -178,15 +178,15 @@ DIVIDE_VECTORS(v_u64, uint64_t)
  * out and a are contiguous.  8-bit types use lanes of 16 bits, so that the signed form fits all
  * magnitudes.  Not inlined, so that scripts/check_vectorized.py sees each form.
  */
-#define BY_NUMBER(op, s, form, bits)                                                               \
-    NOINLINE KERNEL(op##_by_number_##s)                                                            \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        const divisor d = divisor_##form(bits, load_##s(b));                                       \
-        ptrdiff_t i = DIVIDE_VECTORS_##bits(op##_##form, d, n, out, a);                            \
-        (void)so, (void)sa;                                                                        \
-        NO_DEPENDENCE for (; i < n; i++)                                                           \
-            store_##s(out + i * w, (t_##s)op##_##form##_##bits(load_##s(a + i * w), d));           \
+#define BY_NUMBER(op, s, form, bits) \
+    NOINLINE KERNEL(op##_by_number_##s) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        const divisor d = divisor_##form(bits, load_##s(b)); \
+        ptrdiff_t i = DIVIDE_VECTORS_##bits(op##_##form, d, n, out, a); \
+        (void)so, (void)sa; \
+        NO_DEPENDENCE for (; i < n; i++) \
+            store_##s(out + i * w, (t_##s)op##_##form##_##bits(load_##s(a + i * w), d)); \
     }
 
 /* ---- By an array --------------------------------------------------------------------------- */
@@ -203,45 +203,45 @@ DIVIDE_VECTORS(v_u64, uint64_t)
  * floor_divide and remainder move by one step, without a branch to mispredict.
  */
 #define HAS_OTHER_SIGN(r, b) (((r) != 0) & (((r) < 1) != ((b) < 1)))
-#define ARRAY_LOOPS(s, W, F, MIN)                                                                  \
-    static ALWAYS_INLINE t_##s step_from_truncated_##s(mylib_op op, W a, W b, W q)                 \
-    {                                                                                              \
-        if (op == MYLIB_OP_divide)                                                                 \
-            return (t_##s)q;                                                                       \
-        if (op == MYLIB_OP_floor_divide)                                                           \
-            return (t_##s)(q - (W)HAS_OTHER_SIGN(a - q * b, b));                                   \
-        return (t_##s)(a - q * b + ((0 - (W)HAS_OTHER_SIGN(a - q * b, b)) & b));                   \
-    }                                                                                              \
-    static ALWAYS_INLINE void array_loops_##s(mylib_op op, mylib_kernel *plain, ptrdiff_t n,       \
-                                              char *out, const char *a, ptrdiff_t sa,              \
-                                              const char *b)                                       \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        t_##s repeated[DIVISION_BLOCK];                                                            \
-        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && sa == 0; i++)                         \
-            repeated[i] = load_##s(a);                                                             \
-        for (; n > 0; n -= DIVISION_BLOCK) {                                                       \
-            ptrdiff_t m = n < DIVISION_BLOCK ? n : DIVISION_BLOCK;                                 \
-            const char *x = sa == 0 ? (const char *)repeated : a;                                  \
-            t_##s special = 0;                                                                     \
-            for (ptrdiff_t i = 0; i < m; i++) {                                                    \
-                t_##s xi = load_##s(x + i * w), yi = load_##s(b + i * w);                          \
-                special |= (t_##s)((yi == 0) | ((MIN < 0) & (xi == MIN) & (yi == (t_##s) - 1)));   \
-            }                                                                                      \
-            if (special) {                                                                         \
-                plain(m, out, w, x, w, b, w);                                                      \
-            } else {                                                                               \
-                NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)                                    \
-                {                                                                                  \
-                    W xi = load_##s(x + i * w), yi = load_##s(b + i * w);                          \
-                    W q = (W)((F)xi / (F)yi);                                                      \
-                    store_##s(out + i * w, step_from_truncated_##s(op, xi, yi, q));                \
-                }                                                                                  \
-            }                                                                                      \
-            out += m * w;                                                                          \
-            a += m * sa;                                                                           \
-            b += m * w;                                                                            \
-        }                                                                                          \
+#define ARRAY_LOOPS(s, W, F, MIN) \
+    static ALWAYS_INLINE t_##s step_from_truncated_##s(mylib_op op, W a, W b, W q) \
+    { \
+        if (op == MYLIB_OP_divide) \
+            return (t_##s)q; \
+        if (op == MYLIB_OP_floor_divide) \
+            return (t_##s)(q - (W)HAS_OTHER_SIGN(a - q * b, b)); \
+        return (t_##s)(a - q * b + ((0 - (W)HAS_OTHER_SIGN(a - q * b, b)) & b)); \
+    } \
+    static ALWAYS_INLINE void array_loops_##s(mylib_op op, mylib_kernel *plain, ptrdiff_t n, \
+                                              char *out, const char *a, ptrdiff_t sa, \
+                                              const char *b) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        t_##s repeated[DIVISION_BLOCK]; \
+        for (ptrdiff_t i = 0; i < DIVISION_BLOCK && i < n && sa == 0; i++) \
+            repeated[i] = load_##s(a); \
+        for (; n > 0; n -= DIVISION_BLOCK) { \
+            ptrdiff_t m = n < DIVISION_BLOCK ? n : DIVISION_BLOCK; \
+            const char *x = sa == 0 ? (const char *)repeated : a; \
+            t_##s special = 0; \
+            for (ptrdiff_t i = 0; i < m; i++) { \
+                t_##s xi = load_##s(x + i * w), yi = load_##s(b + i * w); \
+                special |= (t_##s)((yi == 0) | ((MIN < 0) & (xi == MIN) & (yi == (t_##s) - 1))); \
+            } \
+            if (special) { \
+                plain(m, out, w, x, w, b, w); \
+            } else { \
+                NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++) \
+                { \
+                    W xi = load_##s(x + i * w), yi = load_##s(b + i * w); \
+                    W q = (W)((F)xi / (F)yi); \
+                    store_##s(out + i * w, step_from_truncated_##s(op, xi, yi, q)); \
+                } \
+            } \
+            out += m * w; \
+            a += m * sa; \
+            b += m * w; \
+        } \
     }
 ARRAY_LOOPS(i8, int32_t, float, INT8_MIN)
 ARRAY_LOOPS(i16, int32_t, float, INT16_MIN)
@@ -253,11 +253,11 @@ ARRAY_LOOPS(u32, int64_t, double, 0)
 #undef HAS_OTHER_SIGN
 #undef DIVISION_BLOCK
 
-#define BY_ARRAY(op, s)                                                                            \
-    NOINLINE KERNEL(op##_by_array_##s)                                                             \
-    {                                                                                              \
-        (void)so, (void)sb;                                                                        \
-        array_loops_##s(MYLIB_OP_##op, op##_kernel_##s, n, out, a, sa, b);                         \
+#define BY_ARRAY(op, s) \
+    NOINLINE KERNEL(op##_by_array_##s) \
+    { \
+        (void)so, (void)sb; \
+        array_loops_##s(MYLIB_OP_##op, op##_kernel_##s, n, out, a, sa, b); \
     }
 
 /* ---- Choice -------------------------------------------------------------------------------- */
@@ -283,29 +283,29 @@ static ALWAYS_INLINE void choose_division(mylib_kernel *plain, mylib_kernel *by_
         plain(n, out, so, a, sa, b, sb);
 }
 
-#define DIVISION_KERNEL(op, s, by_array)                                                           \
-    KERNEL(op##_division_##s)                                                                      \
-    {                                                                                              \
-        const t_##s y = load_##s(b);                                                               \
-        int is_special = y == 0 || (MYLIB_CLASS_##s == SIGNED && y == (t_##s) - 1);                \
-        choose_division(op##_kernel_##s, op##_by_number_##s, by_array, sizeof(t_##s), is_special,  \
-                        n, out, so, a, sa, b, sb);                                                 \
+#define DIVISION_KERNEL(op, s, by_array) \
+    KERNEL(op##_division_##s) \
+    { \
+        const t_##s y = load_##s(b); \
+        int is_special = y == 0 || (MYLIB_CLASS_##s == SIGNED && y == (t_##s) - 1); \
+        choose_division(op##_kernel_##s, op##_by_number_##s, by_array, sizeof(t_##s), is_special, \
+                        n, out, so, a, sa, b, sb); \
     }
-#define DIVISION_OF(op, s, form, bits)                                                             \
-    BY_NUMBER(op, s, form, bits)                                                                   \
-    BY_ARRAY(op, s)                                                                                \
+#define DIVISION_OF(op, s, form, bits) \
+    BY_NUMBER(op, s, form, bits) \
+    BY_ARRAY(op, s) \
     DIVISION_KERNEL(op, s, op##_by_array_##s)
-#define DIVISION_OF_64_BITS(op, s, form)                                                           \
-    BY_NUMBER(op, s, form, 64)                                                                     \
+#define DIVISION_OF_64_BITS(op, s, form) \
+    BY_NUMBER(op, s, form, 64) \
     DIVISION_KERNEL(op, s, NULL)
-#define DIVISION(op)                                                                               \
-    DIVISION_OF(op, i8, signed, 16)                                                                \
-    DIVISION_OF(op, i16, signed, 16)                                                               \
-    DIVISION_OF(op, i32, signed, 32)                                                               \
-    DIVISION_OF_64_BITS(op, i64, signed)                                                           \
-    DIVISION_OF(op, u8, signed, 16)                                                                \
-    DIVISION_OF(op, u16, unsigned, 16)                                                             \
-    DIVISION_OF(op, u32, unsigned, 32)                                                             \
+#define DIVISION(op) \
+    DIVISION_OF(op, i8, signed, 16) \
+    DIVISION_OF(op, i16, signed, 16) \
+    DIVISION_OF(op, i32, signed, 32) \
+    DIVISION_OF_64_BITS(op, i64, signed) \
+    DIVISION_OF(op, u8, signed, 16) \
+    DIVISION_OF(op, u16, unsigned, 16) \
+    DIVISION_OF(op, u32, unsigned, 32) \
     DIVISION_OF_64_BITS(op, u64, unsigned)
 DIVISION(divide)
 DIVISION(floor_divide)

@@ -101,23 +101,23 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
 static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
 
 /* Checks vectors for results to report, and single elements only if there are any. */
-#define DEFINE_FLAGS(s, U, INFINITE)                                                               \
-    NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a,        \
-                                  const char *b)                                                   \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(U);                                                             \
-        U found = 0;                                                                               \
-        int flags = 0;                                                                             \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            U bits;                                                                                \
-            memcpy(&bits, out + i * w, sizeof bits);                                               \
-            found |= (U)((bits & (INFINITE)) == (INFINITE));                                       \
-        }                                                                                          \
-        for (ptrdiff_t i = 0; found && i < n; i++)                                                 \
-            flags |= flag_of_warning[warning_of_real(op, load_number_##s(a + i * w),               \
-                                                     load_number_##s(b + i * w),                   \
-                                                     load_number_##s(out + i * w))];               \
-        return flags;                                                                              \
+#define DEFINE_FLAGS(s, U, INFINITE) \
+    NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
+                                  const char *b) \
+    { \
+        const ptrdiff_t w = sizeof(U); \
+        U found = 0; \
+        int flags = 0; \
+        for (ptrdiff_t i = 0; i < n; i++) { \
+            U bits; \
+            memcpy(&bits, out + i * w, sizeof bits); \
+            found |= (U)((bits & (INFINITE)) == (INFINITE)); \
+        } \
+        for (ptrdiff_t i = 0; found && i < n; i++) \
+            flags |= flag_of_warning[warning_of_real(op, load_number_##s(a + i * w), \
+                                                     load_number_##s(b + i * w), \
+                                                     load_number_##s(out + i * w))]; \
+        return flags; \
     }
 static double load_number_f16(const char *p) { return f64_from_f16(load_f16(p)); }
 static double load_number_f32(const char *p) { return load_f32(p); }
@@ -127,20 +127,20 @@ DEFINE_FLAGS(f32, uint32_t, 0x7f800000)
 DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000)
 #undef DEFINE_FLAGS
 
-#define DEFINE_COMPLEX_FLAGS(s)                                                                    \
-    NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a,        \
-                                  const char *b)                                                   \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        int flags = 0;                                                                             \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            const t_##s x = load_##s(a + i * w), y = load_##s(b + i * w);                          \
-            const t_##s z = load_##s(out + i * w);                                                 \
-            const t_c128 p = make_c128(x.re, x.im), q = make_c128(y.re, y.im);                     \
-            flags |= flag_of_warning[warning_of_complex(op, p, q, z.re)] |                         \
-                     flag_of_warning[warning_of_complex(op, p, q, z.im)];                          \
-        }                                                                                          \
-        return flags;                                                                              \
+#define DEFINE_COMPLEX_FLAGS(s) \
+    NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
+                                  const char *b) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        int flags = 0; \
+        for (ptrdiff_t i = 0; i < n; i++) { \
+            const t_##s x = load_##s(a + i * w), y = load_##s(b + i * w); \
+            const t_##s z = load_##s(out + i * w); \
+            const t_c128 p = make_c128(x.re, x.im), q = make_c128(y.re, y.im); \
+            flags |= flag_of_warning[warning_of_complex(op, p, q, z.re)] | \
+                     flag_of_warning[warning_of_complex(op, p, q, z.im)]; \
+        } \
+        return flags; \
     }
 DEFINE_COMPLEX_FLAGS(c64)
 DEFINE_COMPLEX_FLAGS(c128)
@@ -157,7 +157,7 @@ DEFINE_COMPLEX_FLAGS(c128)
 #endif
 
 /* The elements of a group fill a vector of the smaller type. */
-#define GROUP(s, r)                                                                                \
+#define GROUP(s, r) \
     (VECTOR_NBYTES / (sizeof(t_##s) < sizeof(t_##r) ? sizeof(t_##s) : sizeof(t_##r)))
 
 #define ELEMENT(s, p) load_##s((p) + i * (ptrdiff_t)sizeof(t_##s))
@@ -173,26 +173,26 @@ DEFINE_COMPLEX_FLAGS(c128)
 #define FLATTENED
 #endif
 
-#define FUNCTION_LOOP(op, s, r, value)                                                             \
-    NOINLINE FLATTENED static int op##_loop_##s(ptrdiff_t groups, char *out, const char *a,        \
-                                                const char *b)                                     \
-    {                                                                                              \
-        const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, r);                                       \
-        (void)b;                                                                                   \
-        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) STORE(r, value);                           \
-        return 1;                                                                                  \
+#define FUNCTION_LOOP(op, s, r, value) \
+    NOINLINE FLATTENED static int op##_loop_##s(ptrdiff_t groups, char *out, const char *a, \
+                                                const char *b) \
+    { \
+        const ptrdiff_t n = groups * (ptrdiff_t)GROUP(s, r); \
+        (void)b; \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) STORE(r, value); \
+        return 1; \
     }
-#define FUNCTION_KERNEL(op, s, r, is_binary, group, loop)                                          \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        const function f = {                                                                       \
-            MYLIB_OP_##op, loop,          can_warn(MYLIB_OP_##op) ? flags_##s : NULL,              \
-            is_binary,     sizeof(t_##s), sizeof(t_##r),                                           \
-            group};                                                                                \
-        run_function(&f, n, out, so, a, sa, b, sb);                                                \
+#define FUNCTION_KERNEL(op, s, r, is_binary, group, loop) \
+    KERNEL(op##_kernel_##s) \
+    { \
+        const function f = { \
+            MYLIB_OP_##op, loop,          can_warn(MYLIB_OP_##op) ? flags_##s : NULL, \
+            is_binary,     sizeof(t_##s), sizeof(t_##r), \
+            group}; \
+        run_function(&f, n, out, so, a, sa, b, sb); \
     }
-#define FUNCTION(op, s, r, is_binary, value)                                                       \
-    FUNCTION_LOOP(op, s, r, value)                                                                 \
+#define FUNCTION(op, s, r, is_binary, value) \
+    FUNCTION_LOOP(op, s, r, value) \
     FUNCTION_KERNEL(op, s, r, is_binary, GROUP(s, r), op##_loop_##s)
 #define UNARY(op, s) FUNCTION(op, s, s, 0, op##_##s(ELEMENT(s, a)))
 #define PART_c64(op, s) FUNCTION(op, s, f32, 0, op##_##s(ELEMENT(s, a)))
@@ -204,25 +204,25 @@ DEFINE_COMPLEX_FLAGS(c128)
 /* ---- Functions of integers ----------------------------------------------------------------- */
 
 /* These raise their own flags. */
-#define INTEGER(op, s, r, value)                                                                   \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        for (ptrdiff_t i = 0; i < n; i++)                                                          \
-            store_##r(out + i * so, (t_##r)(value));                                               \
+#define INTEGER(op, s, r, value) \
+    KERNEL(op##_kernel_##s) \
+    { \
+        for (ptrdiff_t i = 0; i < n; i++) \
+            store_##r(out + i * so, (t_##r)(value)); \
     }
 #define INTEGER_UNARY(op, s) INTEGER(op, s, s, op##_##s(load_##s(a + i * sa)))
-#define INTEGER_BINARY(op, s)                                                                      \
+#define INTEGER_BINARY(op, s) \
     INTEGER(op, s, s, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)))
 #define INTEGER_TEST(op, s) INTEGER(op, s, u8, op##_##s(load_##s(a + i * sa)))
 
 /* Many functions of integers, and some of floats, return the operand or one constant. */
-#define MOVES(size)                                                                                \
-    KERNEL(copy_##size) { mylib_copy_strided(size, n, out, so, a, sa); }                           \
-    KERNEL(zeros_##size)                                                                           \
-    {                                                                                              \
-        static const char zero[size];                                                              \
-        (void)a, (void)sa;                                                                         \
-        mylib_copy_strided(size, n, out, so, zero, 0);                                             \
+#define MOVES(size) \
+    KERNEL(copy_##size) { mylib_copy_strided(size, n, out, so, a, sa); } \
+    KERNEL(zeros_##size) \
+    { \
+        static const char zero[size]; \
+        (void)a, (void)sa; \
+        mylib_copy_strided(size, n, out, so, zero, 0); \
     }
 MOVES(1)
 MOVES(2)
@@ -241,11 +241,11 @@ KERNEL(ones_1)
 static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t size,
                                            mylib_kernel *otherwise)
 {
-#define OF_SIZE(name)                                                                              \
-    (size == 1   ? name##_1                                                                        \
-     : size == 2 ? name##_2                                                                        \
-     : size == 4 ? name##_4                                                                        \
-     : size == 8 ? name##_8                                                                        \
+#define OF_SIZE(name) \
+    (size == 1   ? name##_1 \
+     : size == 2 ? name##_2 \
+     : size == 4 ? name##_4 \
+     : size == 8 ? name##_8 \
                  : name##_16)
     const int is_integer = type_class <= UNSIGNED, is_real = type_class != COMPLEX;
     switch ((int)op) {
@@ -314,18 +314,18 @@ KERNEL(nextafter_own_f16)
 #define LONG_AT_ONCE_f64 AT_ONCE
 #endif
 #define LONG_AT_ONCE_f32 AT_ONCE
-#define FOR_GROUPS_OF(group, i, n)                                                                 \
-    for (ptrdiff_t first = 0; first < (n); first += (group))                                       \
+#define FOR_GROUPS_OF(group, i, n) \
+    for (ptrdiff_t first = 0; first < (n); first += (group)) \
     NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)
 #define FOR_GROUPS(i, n) FOR_GROUPS_OF(AT_ONCE, i, n)
 
-#define ELEMENTARY_LOOP(op, s, value)                                                              \
-    NOINLINE FLATTENED static int op##_loop_##s(ptrdiff_t groups, char *restrict out,              \
-                                                const char *restrict a, const char *restrict b)    \
-    {                                                                                              \
-        (void)b;                                                                                   \
-        FOR_GROUPS(i, groups *AT_ONCE) STORE(s, value);                                            \
-        return 1;                                                                                  \
+#define ELEMENTARY_LOOP(op, s, value) \
+    NOINLINE FLATTENED static int op##_loop_##s(ptrdiff_t groups, char *restrict out, \
+                                                const char *restrict a, const char *restrict b) \
+    { \
+        (void)b; \
+        FOR_GROUPS(i, groups *AT_ONCE) STORE(s, value); \
+        return 1; \
     }
 
 /* An integer of the size of a float. */
@@ -339,31 +339,31 @@ KERNEL(nextafter_own_f16)
  * Hard arguments are computed one by one after the rest, which is vector code.  One loop computes
  * the easy values and detects hard arguments, since the two may share their first steps.
  */
-#define HARD_LOOP(op, s, group, arguments)                                                         \
-    NOINLINE FLATTENED static int op##_easy_loop_##s(                                              \
-        ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b)           \
-    {                                                                                              \
-        WORD_##s is_any_hard = 0;                                                                  \
-        (void)b;                                                                                   \
-        FOR_GROUPS_OF(group, i, n)                                                                 \
-        {                                                                                          \
-            is_any_hard |= (WORD_##s)op##_is_hard_##s arguments;                                   \
-            STORE(s, op##_easy_##s arguments);                                                     \
-        }                                                                                          \
-        return is_any_hard != 0;                                                                   \
-    }                                                                                              \
-    NOINLINE static int op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a,             \
-                                           const char *b)                                          \
-    {                                                                                              \
-        const ptrdiff_t n = groups * AT_ONCE;                                                      \
-        if (!op##_easy_loop_##s(n, out, a, b))                                                     \
-            return RAISES_MORE(op);                                                                \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                        \
-            STAYS_SCALAR;                                                                          \
-            if (op##_is_hard_##s arguments)                                                        \
-                STORE(s, op##_hard_##s arguments);                                                 \
-        }                                                                                          \
-        return 1;                                                                                  \
+#define HARD_LOOP(op, s, group, arguments) \
+    NOINLINE FLATTENED static int op##_easy_loop_##s( \
+        ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b) \
+    { \
+        WORD_##s is_any_hard = 0; \
+        (void)b; \
+        FOR_GROUPS_OF(group, i, n) \
+        { \
+            is_any_hard |= (WORD_##s)op##_is_hard_##s arguments; \
+            STORE(s, op##_easy_##s arguments); \
+        } \
+        return is_any_hard != 0; \
+    } \
+    NOINLINE static int op##_hard_loop_##s(ptrdiff_t groups, char *out, const char *a, \
+                                           const char *b) \
+    { \
+        const ptrdiff_t n = groups * AT_ONCE; \
+        if (!op##_easy_loop_##s(n, out, a, b)) \
+            return RAISES_MORE(op); \
+        for (ptrdiff_t i = 0; i < n; i++) { \
+            STAYS_SCALAR; \
+            if (op##_is_hard_##s arguments) \
+                STORE(s, op##_hard_##s arguments); \
+        } \
+        return 1; \
     }
 #define HARD(op, s) HARD_LOOP(op, s, AT_ONCE, (ELEMENT(s, a)))
 #define HARD_BINARY(op, s) HARD_LOOP(op, s, LONG_AT_ONCE_##s, (ELEMENT(s, a), ELEMENT(s, b)))
@@ -381,51 +381,51 @@ MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
  * Each step is a long dependency chain, and a processor keeps more elements of a short loop in
  * flight.  A chunk with rare arguments is computed again.
  */
-#define TWO_STEPS(op, s)                                                                           \
-    NOINLINE FLATTENED static void op##_rare_loop_##s(ptrdiff_t n, char *out, const char *a,       \
-                                                      const char *b)                               \
-    {                                                                                              \
-        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                            \
-            STORE(s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)));                                      \
-    }                                                                                              \
-    NOINLINE FLATTENED static void op##_first_loop_##s(                                            \
-        ptrdiff_t n, double *restrict hi, double *restrict lo, const char *restrict a)             \
-    {                                                                                              \
-        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n)                                                      \
-        {                                                                                          \
-            const t_dd value = op##_first_##s(ELEMENT(s, a));                                      \
-            hi[i] = value.hi;                                                                      \
-            lo[i] = value.lo;                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    NOINLINE FLATTENED static int op##_second_loop_##s(                                            \
-        ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b,           \
-        const double *restrict hi, const double *restrict lo)                                      \
-    {                                                                                              \
-        WORD_##s is_any_rare = 0;                                                                  \
-        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n)                                                      \
-        {                                                                                          \
-            const t_##s x = ELEMENT(s, a), y = ELEMENT(s, b);                                      \
-            const t_dd value = make_dd(hi[i], lo[i]);                                              \
-            is_any_rare |= op##_is_rare_##s(x, y, value);                                          \
-            STORE(s, op##_second_##s(x, y, value));                                                \
-        }                                                                                          \
-        return is_any_rare != 0;                                                                   \
-    }                                                                                              \
-    NOINLINE static int op##_steps_##s(ptrdiff_t groups, char *out, const char *a, const char *b)  \
-    {                                                                                              \
-        double hi[CHUNK], lo[CHUNK];                                                               \
-        ptrdiff_t n = groups * AT_ONCE, size = sizeof(t_##s);                                      \
-        int may_warn = type_##s == type_f32; /* infinite results of f64 are rare */                \
-        for (ptrdiff_t m; n > 0; n -= m, out += m * size, a += m * size, b += m * size) {          \
-            m = n < CHUNK ? n : CHUNK;                                                             \
-            op##_first_loop_##s(m, hi, lo, a);                                                     \
-            if (!op##_second_loop_##s(m, out, a, b, hi, lo))                                       \
-                continue;                                                                          \
-            op##_rare_loop_##s(m, out, a, b);                                                      \
-            may_warn = 1;                                                                          \
-        }                                                                                          \
-        return may_warn;                                                                           \
+#define TWO_STEPS(op, s) \
+    NOINLINE FLATTENED static void op##_rare_loop_##s(ptrdiff_t n, char *out, const char *a, \
+                                                      const char *b) \
+    { \
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+            STORE(s, op##_##s(ELEMENT(s, a), ELEMENT(s, b))); \
+    } \
+    NOINLINE FLATTENED static void op##_first_loop_##s( \
+        ptrdiff_t n, double *restrict hi, double *restrict lo, const char *restrict a) \
+    { \
+        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n) \
+        { \
+            const t_dd value = op##_first_##s(ELEMENT(s, a)); \
+            hi[i] = value.hi; \
+            lo[i] = value.lo; \
+        } \
+    } \
+    NOINLINE FLATTENED static int op##_second_loop_##s( \
+        ptrdiff_t n, char *restrict out, const char *restrict a, const char *restrict b, \
+        const double *restrict hi, const double *restrict lo) \
+    { \
+        WORD_##s is_any_rare = 0; \
+        FOR_GROUPS_OF(LONG_AT_ONCE_##s, i, n) \
+        { \
+            const t_##s x = ELEMENT(s, a), y = ELEMENT(s, b); \
+            const t_dd value = make_dd(hi[i], lo[i]); \
+            is_any_rare |= op##_is_rare_##s(x, y, value); \
+            STORE(s, op##_second_##s(x, y, value)); \
+        } \
+        return is_any_rare != 0; \
+    } \
+    NOINLINE static int op##_steps_##s(ptrdiff_t groups, char *out, const char *a, const char *b) \
+    { \
+        double hi[CHUNK], lo[CHUNK]; \
+        ptrdiff_t n = groups * AT_ONCE, size = sizeof(t_##s); \
+        int may_warn = type_##s == type_f32; /* infinite results of f64 are rare */ \
+        for (ptrdiff_t m; n > 0; n -= m, out += m * size, a += m * size, b += m * size) { \
+            m = n < CHUNK ? n : CHUNK; \
+            op##_first_loop_##s(m, hi, lo, a); \
+            if (!op##_second_loop_##s(m, out, a, b, hi, lo)) \
+                continue; \
+            op##_rare_loop_##s(m, out, a, b); \
+            may_warn = 1; \
+        } \
+        return may_warn; \
     }
 MYLIB_IN_TWO_STEPS(TWO_STEPS)
 MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
@@ -439,55 +439,55 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
 #define IS_RARE_f32(word) (word)
 #define IS_RARE_f64(word) ((word) >> 63)
-#define QUICK_LOOP(op, s, type, group, any_loop, call)                                             \
-    NOINLINE FLATTENED static uint32_t op##_quick_loop_##s(                                        \
-        ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a,  \
-        const char *restrict b)                                                                    \
-    {                                                                                              \
-        (void)b;                                                                                   \
-        const ptrdiff_t n = groups * (group);                                                      \
-        uint32_t is_any_group = 0;                                                                 \
-        for (ptrdiff_t first = 0; first < n; first += (group)) {                                   \
-            WORD_##s is_any_rare = 0;                                                              \
-            NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++)                \
-            {                                                                                      \
-                const type quick = call;                                                           \
-                is_any_rare |= quick.is_rare;                                                      \
-                STORE(s, quick.value);                                                             \
-            }                                                                                      \
-            *is_rare = (uint32_t)IS_RARE_##s(is_any_rare);                                         \
-            is_any_group |= *is_rare++;                                                            \
-        }                                                                                          \
-        return is_any_group;                                                                       \
-    }                                                                                              \
+#define QUICK_LOOP(op, s, type, group, any_loop, call) \
+    NOINLINE FLATTENED static uint32_t op##_quick_loop_##s( \
+        ptrdiff_t groups, uint32_t *restrict is_rare, char *restrict out, const char *restrict a, \
+        const char *restrict b) \
+    { \
+        (void)b; \
+        const ptrdiff_t n = groups * (group); \
+        uint32_t is_any_group = 0; \
+        for (ptrdiff_t first = 0; first < n; first += (group)) { \
+            WORD_##s is_any_rare = 0; \
+            NO_DEPENDENCE MIXED for (ptrdiff_t i = first; i < first + (group); i++) \
+            { \
+                const type quick = call; \
+                is_any_rare |= quick.is_rare; \
+                STORE(s, quick.value); \
+            } \
+            *is_rare = (uint32_t)IS_RARE_##s(is_any_rare); \
+            is_any_group |= *is_rare++; \
+        } \
+        return is_any_group; \
+    } \
     OR_ANY_LOOP(op, s, quick, group, any_loop)
 /* The loop of that `way`, and for groups with rare elements any_loop. */
-#define OR_ANY_LOOP(op, s, way, group, any_loop)                                                   \
-    static function_loop any_loop;                                                                 \
-    NOINLINE static int op##_##way##_or_any_##s(ptrdiff_t groups, char *out, const char *a,        \
-                                                const char *b)                                     \
-    {                                                                                              \
-        uint32_t is_rare[BLOCK_NBYTES / sizeof(t_##s) / (group)];                                  \
-        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(t_##s);                                 \
-        if (!op##_##way##_loop_##s(groups, is_rare, out, a, b))                                    \
-            return RAISES_MORE(op);                                                                \
-        for (ptrdiff_t k = 0, end; k < groups; k = end) {                                          \
-            end = k + 1;                                                                           \
-            if (!is_rare[k])                                                                       \
-                continue;                                                                          \
-            while (end < groups && is_rare[end])                                                   \
-                end++;                                                                             \
+#define OR_ANY_LOOP(op, s, way, group, any_loop) \
+    static function_loop any_loop; \
+    NOINLINE static int op##_##way##_or_any_##s(ptrdiff_t groups, char *out, const char *a, \
+                                                const char *b) \
+    { \
+        uint32_t is_rare[BLOCK_NBYTES / sizeof(t_##s) / (group)]; \
+        const ptrdiff_t size = (group) * (ptrdiff_t)sizeof(t_##s); \
+        if (!op##_##way##_loop_##s(groups, is_rare, out, a, b)) \
+            return RAISES_MORE(op); \
+        for (ptrdiff_t k = 0, end; k < groups; k = end) { \
+            end = k + 1; \
+            if (!is_rare[k]) \
+                continue; \
+            while (end < groups && is_rare[end]) \
+                end++; \
             any_loop((end - k) * ((group) / AT_ONCE), out + k * size, a + k * size, b + k * size); \
-        }                                                                                          \
-        return 1;                                                                                  \
+        } \
+        return 1; \
     }
-#define QUICK(op)                                                                                  \
+#define QUICK(op) \
     QUICK_LOOP(op, f32, t_quick, AT_ONCE_F32, op##_loop_f32, op##_quick_f32(ELEMENT(f32, a)))
-#define ORDINARY(op)                                                                               \
+#define ORDINARY(op) \
     QUICK_LOOP(op, f64, t_quick_f64, AT_ONCE, op##_loop_f64, op##_ordinary_f64(ELEMENT(f64, a)))
-#define QUICK_WIDE(op, way, any_loop)                                                              \
+#define QUICK_WIDE(op, way, any_loop) \
     QUICK_LOOP(op, f32, t_quick, AT_ONCE, any_loop, way(ELEMENT(f32, a)))
-#define QUICK_BINARY(op, way, any_loop)                                                            \
+#define QUICK_BINARY(op, way, any_loop) \
     QUICK_LOOP(op, f32, t_quick, AT_ONCE, any_loop, way(ELEMENT(f32, a), ELEMENT(f32, b)))
 MYLIB_QUICK(QUICK)
 MYLIB_ORDINARY(ORDINARY)
@@ -497,7 +497,7 @@ MYLIB_QUICK_IN_F64(QUICK_WIDE)
 MYLIB_QUICK_BINARY(QUICK_BINARY)
 #if VECTOR_NBYTES == 64
 #define LANES(op) LANES_LOOP(op, LANES_OF_ONE) OR_ANY_LOOP(op, f32, lanes, AT_ONCE, op##_loop_f32)
-#define LANES_BINARY(op, any_loop)                                                                 \
+#define LANES_BINARY(op, any_loop) \
     LANES_LOOP(op, LANES_OF_TWO) OR_ANY_LOOP(op, f32, lanes, AT_ONCE, any_loop)
 MYLIB_LANES(LANES)
 MYLIB_LANES_BINARY(LANES_BINARY)
@@ -520,12 +520,12 @@ typedef struct own_loop {
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)
-#define QUICK(op_, way, any_loop)                                                                  \
-    if (op == MYLIB_OP_##op_ && type == type_f32)                                                  \
+#define QUICK(op_, way, any_loop) \
+    if (op == MYLIB_OP_##op_ && type == type_f32) \
         return (own_loop){op_##_quick_or_any_f32, AT_ONCE};
 #if VECTOR_NBYTES == 64
-#define LANES(op_)                                                                                 \
-    if (op == MYLIB_OP_##op_ && type == type_f32)                                                  \
+#define LANES(op_) \
+    if (op == MYLIB_OP_##op_ && type == type_f32) \
         return (own_loop){op_##_lanes_or_any_f32, AT_ONCE};
 #define LANES_BINARY(op_, any_loop) LANES(op_)
     MYLIB_LANES(LANES)
@@ -538,8 +538,8 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #undef QUICK
 #endif
     switch ((int)op * MYLIB_TYPE_COUNT + type) {
-#define CASE(op, s, loop, group)                                                                   \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+#define CASE(op, s, loop, group) \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
         return (own_loop){loop, group};
 #define HARD(op, s) CASE(op, s, op##_hard_loop_##s, AT_ONCE)
 #define TWO_STEPS(op, s) CASE(op, s, op##_steps_##s, AT_ONCE)
@@ -566,28 +566,28 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 }
 
 #define OWN_LOOP(op, s) own_loop_or(MYLIB_OP_##op, type_##s, op##_loop_##s)
-#define ELEMENTARY_KERNEL(op, s, is_binary)                                                        \
+#define ELEMENTARY_KERNEL(op, s, is_binary) \
     FUNCTION_KERNEL(op, s, s, is_binary, OWN_LOOP(op, s).group, OWN_LOOP(op, s).loop)
-#define FLOAT_UNARY(op, s)                                                                         \
-    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a)))                                                \
+#define FLOAT_UNARY(op, s) \
+    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a))) \
     ELEMENTARY_KERNEL(op, s, 0)
-#define FLOAT_BINARY(op, s)                                                                        \
-    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))                                 \
+#define FLOAT_BINARY(op, s) \
+    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b))) \
     ELEMENTARY_KERNEL(op, s, 1)
 /* Computes one element at a time, by a call. */
-#define COMPLEX(op, s, is_binary, value)                                                           \
-    NOINLINE static int op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b)        \
-    {                                                                                              \
-        (void)b;                                                                                   \
-        for (ptrdiff_t i = 0; i < n; i++)                                                          \
-            STORE(s, value);                                                                       \
-        return 1;                                                                                  \
-    }                                                                                              \
+#define COMPLEX(op, s, is_binary, value) \
+    NOINLINE static int op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b) \
+    { \
+        (void)b; \
+        for (ptrdiff_t i = 0; i < n; i++) \
+            STORE(s, value); \
+        return 1; \
+    } \
     FUNCTION_KERNEL(op, s, s, is_binary, 1, op##_loop_##s)
 #define COMPLEX_UNARY(op, s) COMPLEX(op, s, 0, op##_##s(ELEMENT(s, a)))
 #define COMPLEX_BINARY(op, s) COMPLEX(op, s, 1, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))
 #define ELEMENTARY_UNARY(op, s) BY_CLASS(s, , FLOAT_UNARY, FLOAT_UNARY, COMPLEX_UNARY)(op, s)
-#define ELEMENTARY_BINARY(op, s)                                                                   \
+#define ELEMENTARY_BINARY(op, s) \
     BY_CLASS(s, INTEGER_BINARY, FLOAT_BINARY, FLOAT_BINARY, COMPLEX_BINARY)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(ELEMENTARY_##kind, op)
 MYLIB_ELEMENTARY_FUNCTIONS(ROW)
@@ -610,8 +610,8 @@ mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type
     if (op == MYLIB_OP_nextafter && type == MYLIB_F16)
         return nextafter_own_f16;
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(op, s)                                                                                \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+#define CASE(op, s) \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
         return move_or(MYLIB_OP_##op, MYLIB_CLASS_##s, sizeof(t_##s), op##_kernel_##s);
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_OWN_FUNCTIONS(ROW)

@@ -31,58 +31,58 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
  * The last loop is for any strides.  It takes real numbers in pairs: a pointer's steps depend on
  * each other, and one step per element would take longer than a load and a store.
  */
-#define BINARY_LOOPS(s)                                                                            \
-    static ALWAYS_INLINE void binary_loops_##s(                                                    \
-        t_##s (*op)(t_##s, t_##s), int is_long, ptrdiff_t n, char *out, ptrdiff_t so,              \
-        const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)                                  \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        if (is_long) {                                                                             \
-            for (; n > 0; n--, out += so, a += sa, b += sb) {                                      \
-                STAYS_SCALAR;                                                                      \
-                store_##s(out, op(load_##s(a), load_##s(b)));                                      \
-            }                                                                                      \
-        } else if (so == w && sa == w && sb == w) {                                                \
-            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                        \
-                store_##s(out + i * w, op(load_##s(a + i * w), load_##s(b + i * w)));              \
-        } else if (so == w && sa == w && sb == 0) {                                                \
-            const t_##s b0 = load_##s(b);                                                          \
-            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                        \
-                store_##s(out + i * w, op(load_##s(a + i * w), b0));                               \
-        } else if (so == w && sa == 0 && sb == w) {                                                \
-            const t_##s a0 = load_##s(a);                                                          \
-            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                        \
-                store_##s(out + i * w, op(a0, load_##s(b + i * w)));                               \
-        } else if (MYLIB_CLASS_##s == COMPLEX) {                                                   \
-            for (ptrdiff_t i = 0; i < n; i++)                                                      \
-                store_##s(out + i * so, op(load_##s(a + i * sa), load_##s(b + i * sb)));           \
-        } else {                                                                                   \
-            IN_PAIRS(n, store_##s(out + i * so, op(load_##s(a + i * sa), load_##s(b + i * sb))),   \
-                     (out += 2 * so, a += 2 * sa, b += 2 * sb));                                   \
-        }                                                                                          \
+#define BINARY_LOOPS(s) \
+    static ALWAYS_INLINE void binary_loops_##s( \
+        t_##s (*op)(t_##s, t_##s), int is_long, ptrdiff_t n, char *out, ptrdiff_t so, \
+        const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        if (is_long) { \
+            for (; n > 0; n--, out += so, a += sa, b += sb) { \
+                STAYS_SCALAR; \
+                store_##s(out, op(load_##s(a), load_##s(b))); \
+            } \
+        } else if (so == w && sa == w && sb == w) { \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##s(out + i * w, op(load_##s(a + i * w), load_##s(b + i * w))); \
+        } else if (so == w && sa == w && sb == 0) { \
+            const t_##s b0 = load_##s(b); \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##s(out + i * w, op(load_##s(a + i * w), b0)); \
+        } else if (so == w && sa == 0 && sb == w) { \
+            const t_##s a0 = load_##s(a); \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##s(out + i * w, op(a0, load_##s(b + i * w))); \
+        } else if (MYLIB_CLASS_##s == COMPLEX) { \
+            for (ptrdiff_t i = 0; i < n; i++) \
+                store_##s(out + i * so, op(load_##s(a + i * sa), load_##s(b + i * sb))); \
+        } else { \
+            IN_PAIRS(n, store_##s(out + i * so, op(load_##s(a + i * sa), load_##s(b + i * sb))), \
+                     (out += 2 * so, a += 2 * sa, b += 2 * sb)); \
+        } \
     }
 
 /* From type s to type r. */
-#define UNARY_LOOPS(name, s, r)                                                                    \
-    static ALWAYS_INLINE void name(t_##r (*op)(t_##s), int is_long, ptrdiff_t n, char *out,        \
-                                   ptrdiff_t so, const char *a, ptrdiff_t sa)                      \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(t_##r);                                     \
-        if (is_long) {                                                                             \
-            for (; n > 0; n--, out += so, a += sa) {                                               \
-                STAYS_SCALAR;                                                                      \
-                store_##r(out, op(load_##s(a)));                                                   \
-            }                                                                                      \
-        } else if (so == wo && sa == w) {                                                          \
-            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)                                        \
-                store_##r(out + i * wo, op(load_##s(a + i * w)));                                  \
-        } else if (MYLIB_CLASS_##s == COMPLEX) {                                                   \
-            for (ptrdiff_t i = 0; i < n; i++)                                                      \
-                store_##r(out + i * so, op(load_##s(a + i * sa)));                                 \
-        } else {                                                                                   \
-            IN_PAIRS(n, store_##r(out + i * so, op(load_##s(a + i * sa))),                         \
-                     (out += 2 * so, a += 2 * sa));                                                \
-        }                                                                                          \
+#define UNARY_LOOPS(name, s, r) \
+    static ALWAYS_INLINE void name(t_##r (*op)(t_##s), int is_long, ptrdiff_t n, char *out, \
+                                   ptrdiff_t so, const char *a, ptrdiff_t sa) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), wo = sizeof(t_##r); \
+        if (is_long) { \
+            for (; n > 0; n--, out += so, a += sa) { \
+                STAYS_SCALAR; \
+                store_##r(out, op(load_##s(a))); \
+            } \
+        } else if (so == wo && sa == w) { \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##r(out + i * wo, op(load_##s(a + i * w))); \
+        } else if (MYLIB_CLASS_##s == COMPLEX) { \
+            for (ptrdiff_t i = 0; i < n; i++) \
+                store_##r(out + i * so, op(load_##s(a + i * sa))); \
+        } else { \
+            IN_PAIRS(n, store_##r(out + i * so, op(load_##s(a + i * sa))), \
+                     (out += 2 * so, a += 2 * sa)); \
+        } \
     }
 
 #define LOOPS(s) BINARY_LOOPS(s) UNARY_LOOPS(unary_loops_##s, s, s)
@@ -97,18 +97,18 @@ UNARY_LOOPS(modulus_loops_c128, c128, f64)
 #undef UNARY_LOOPS
 #undef BINARY_LOOPS
 
-#define BINARY(op, s)                                                                              \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        binary_loops_##s(op##_##s, is_long(MYLIB_OP_##op, MYLIB_CLASS_##s), n, out, so, a, sa, b,  \
-                         sb);                                                                      \
+#define BINARY(op, s) \
+    KERNEL(op##_kernel_##s) \
+    { \
+        binary_loops_##s(op##_##s, is_long(MYLIB_OP_##op, MYLIB_CLASS_##s), n, out, so, a, sa, b, \
+                         sb); \
     }
-#define UNARY(op, s)                                                                               \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        unary_loops_##s(op##_##s, is_long(MYLIB_OP_##op, MYLIB_CLASS_##s), n, out, so, a, sa);     \
+#define UNARY(op, s) \
+    KERNEL(op##_kernel_##s) \
+    { \
+        unary_loops_##s(op##_##s, is_long(MYLIB_OP_##op, MYLIB_CLASS_##s), n, out, so, a, sa); \
     }
-#define MODULUS(op, s)                                                                             \
+#define MODULUS(op, s) \
     KERNEL(op##_kernel_##s) { modulus_loops_##s(op##_##s, 0, n, out, so, a, sa); }
 
 /* ---- Comparisons --------------------------------------------------------------------------- */
@@ -144,36 +144,36 @@ NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one,
     one_by_one(n, out, so, a, sa, b, sb);
 }
 
-#define COMPARE_ONE_BY_ONE(op, s)                                                                  \
-    KERNEL(op##_one_by_one_##s)                                                                    \
-    {                                                                                              \
-        UNROLLED for (ptrdiff_t i = 0; i < n; i++)                                                 \
-        {                                                                                          \
-            STAYS_SCALAR;                                                                          \
+#define COMPARE_ONE_BY_ONE(op, s) \
+    KERNEL(op##_one_by_one_##s) \
+    { \
+        UNROLLED for (ptrdiff_t i = 0; i < n; i++) \
+        { \
+            STAYS_SCALAR; \
             store_u8(out + i * so, (uint8_t)op##_##s(load_##s(a + i * sa), load_##s(b + i * sb))); \
-        }                                                                                          \
+        } \
     }
 
-#define GROUP_LOOPS(s)                                                                             \
-    static ALWAYS_INLINE void group_loops_##s(int (*op)(t_##s, t_##s), ptrdiff_t n, char *out,     \
-                                              const char *a, ptrdiff_t sa, const char *b,          \
-                                              ptrdiff_t sb)                                        \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        const t_##s a0 = load_##s(a), b0 = load_##s(b);                                            \
-        if (sb == 0) {                                                                             \
-            for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb)              \
-                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                   \
-                    store_u8(out + i, (uint8_t)op(load_##s(a + i * w), b0));                       \
-        } else if (sa == 0) {                                                                      \
-            for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb)              \
-                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                   \
-                    store_u8(out + i, (uint8_t)op(a0, load_##s(b + i * w)));                       \
-        } else {                                                                                   \
-            for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb)              \
-                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                   \
-                    store_u8(out + i, (uint8_t)op(load_##s(a + i * w), load_##s(b + i * w)));      \
-        }                                                                                          \
+#define GROUP_LOOPS(s) \
+    static ALWAYS_INLINE void group_loops_##s(int (*op)(t_##s, t_##s), ptrdiff_t n, char *out, \
+                                              const char *a, ptrdiff_t sa, const char *b, \
+                                              ptrdiff_t sb) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        const t_##s a0 = load_##s(a), b0 = load_##s(b); \
+        if (sb == 0) { \
+            for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb) \
+                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++) \
+                    store_u8(out + i, (uint8_t)op(load_##s(a + i * w), b0)); \
+        } else if (sa == 0) { \
+            for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb) \
+                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++) \
+                    store_u8(out + i, (uint8_t)op(a0, load_##s(b + i * w))); \
+        } else { \
+            for (; n > 0; n -= GROUP, out += GROUP, a += GROUP * sa, b += GROUP * sb) \
+                IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++) \
+                    store_u8(out + i, (uint8_t)op(load_##s(a + i * w), load_##s(b + i * w))); \
+        } \
     }
 #define NO_LOOPS(s)
 #define DT(s, S) BY_CLASS(s, GROUP_LOOPS, NO_LOOPS, GROUP_LOOPS, NO_LOOPS)(s)
@@ -182,17 +182,17 @@ MYLIB_TYPES(DT)
 #undef NO_LOOPS
 #undef GROUP_LOOPS
 
-#define COMPARE(op, s)                                                                             \
-    COMPARE_ONE_BY_ONE(op, s)                                                                      \
-    NOINLINE static void op##_groups_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa,      \
-                                         const char *b, ptrdiff_t sb)                              \
-    {                                                                                              \
-        group_loops_##s(op##_##s, n, out, a, sa, b, sb);                                           \
-    }                                                                                              \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
+#define COMPARE(op, s) \
+    COMPARE_ONE_BY_ONE(op, s) \
+    NOINLINE static void op##_groups_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, \
+                                         const char *b, ptrdiff_t sb) \
+    { \
+        group_loops_##s(op##_##s, n, out, a, sa, b, sb); \
+    } \
+    KERNEL(op##_kernel_##s) \
+    { \
         QUIETLY(s, compare(op##_groups_##s, op##_one_by_one_##s, sizeof(t_##s), n, out, so, a, sa, \
-                           b, sb))                                                                 \
+                           b, sb)) \
     }
 
 /*
@@ -221,65 +221,65 @@ static inline void split_two_c128(double *re, double *im, const char *p, const c
 #endif
 }
 
-#define PART_LOOPS(s, r)                                                                           \
-    NOINLINE static void split_##s(t_##r *re, t_##r *im, const char *p, ptrdiff_t stride)          \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), half = sizeof(t_##r);                                   \
-        if (stride == w) {                                                                         \
-            IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                       \
-            {                                                                                      \
-                re[i] = load_##r(p + i * w);                                                       \
-                im[i] = load_##r(p + i * w + half);                                                \
-            }                                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        UNROLLED for (ptrdiff_t i = 0; i < GROUP; i += 2)                                          \
-        {                                                                                          \
-            STAYS_SCALAR;                                                                          \
-            split_two_##s(re + i, im + i, p + i * stride, p + (i + 1) * stride);                   \
-        }                                                                                          \
-    }                                                                                              \
-    static ALWAYS_INLINE void part_loops_##s(int (*op)(t_##s, t_##s), mylib_kernel *one_by_one,    \
-                                             ptrdiff_t n, char *out, ptrdiff_t so, const char *a,  \
-                                             ptrdiff_t sa, const char *b, ptrdiff_t sb)            \
-    {                                                                                              \
-        _Alignas(64) t_##r ar[GROUP], ai[GROUP], br[GROUP], bi[GROUP];                             \
-        _Alignas(64) uint8_t result[GROUP];                                                        \
-        /* An output of stride 0 may be an input: then the order matters. */                       \
-        for (; n >= GROUP && so != 0; n -= GROUP) {                                                \
-            split_##s(ar, ai, a, sa);                                                              \
-            split_##s(br, bi, b, sb);                                                              \
-            IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++)                                       \
-            {                                                                                      \
-                const t_##s x = {ar[i], ai[i]}, y = {br[i], bi[i]};                                \
-                result[i] = (uint8_t)op(x, y);                                                     \
-            }                                                                                      \
-            if (so == 1)                                                                           \
-                memcpy(out, result, GROUP);                                                        \
-            else                                                                                   \
-                for (ptrdiff_t i = 0; i < GROUP; i++)                                              \
-                    store_u8(out + i * so, result[i]);                                             \
-            out += GROUP * so, a += GROUP * sa, b += GROUP * sb;                                   \
-        }                                                                                          \
-        one_by_one(n, out, so, a, sa, b, sb);                                                      \
+#define PART_LOOPS(s, r) \
+    NOINLINE static void split_##s(t_##r *re, t_##r *im, const char *p, ptrdiff_t stride) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), half = sizeof(t_##r); \
+        if (stride == w) { \
+            IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++) \
+            { \
+                re[i] = load_##r(p + i * w); \
+                im[i] = load_##r(p + i * w + half); \
+            } \
+            return; \
+        } \
+        UNROLLED for (ptrdiff_t i = 0; i < GROUP; i += 2) \
+        { \
+            STAYS_SCALAR; \
+            split_two_##s(re + i, im + i, p + i * stride, p + (i + 1) * stride); \
+        } \
+    } \
+    static ALWAYS_INLINE void part_loops_##s(int (*op)(t_##s, t_##s), mylib_kernel *one_by_one, \
+                                             ptrdiff_t n, char *out, ptrdiff_t so, const char *a, \
+                                             ptrdiff_t sa, const char *b, ptrdiff_t sb) \
+    { \
+        _Alignas(64) t_##r ar[GROUP], ai[GROUP], br[GROUP], bi[GROUP]; \
+        _Alignas(64) uint8_t result[GROUP]; \
+        /* An output of stride 0 may be an input: then the order matters. */ \
+        for (; n >= GROUP && so != 0; n -= GROUP) { \
+            split_##s(ar, ai, a, sa); \
+            split_##s(br, bi, b, sb); \
+            IN_A_GROUP for (ptrdiff_t i = 0; i < GROUP; i++) \
+            { \
+                const t_##s x = {ar[i], ai[i]}, y = {br[i], bi[i]}; \
+                result[i] = (uint8_t)op(x, y); \
+            } \
+            if (so == 1) \
+                memcpy(out, result, GROUP); \
+            else \
+                for (ptrdiff_t i = 0; i < GROUP; i++) \
+                    store_u8(out + i * so, result[i]); \
+            out += GROUP * so, a += GROUP * sa, b += GROUP * sb; \
+        } \
+        one_by_one(n, out, so, a, sa, b, sb); \
     }
 PART_LOOPS(c64, f32)
 PART_LOOPS(c128, f64)
 #undef PART_LOOPS
 
-#define COMPARE_PARTS(op, s)                                                                       \
-    COMPARE_ONE_BY_ONE(op, s)                                                                      \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
-        QUIETLY(s, part_loops_##s(op##_##s, op##_one_by_one_##s, n, out, so, a, sa, b, sb))        \
+#define COMPARE_PARTS(op, s) \
+    COMPARE_ONE_BY_ONE(op, s) \
+    KERNEL(op##_kernel_##s) \
+    { \
+        QUIETLY(s, part_loops_##s(op##_##s, op##_one_by_one_##s, n, out, so, a, sa, b, sb)) \
     }
 
 /* ---- Tests --------------------------------------------------------------------------------- */
 
 /* A test of one element is a comparison that ignores its second operand (the first again). */
-#define TEST_AS_COMPARISON(op, s, C)                                                               \
-    static inline int op##_first_##s(t_##s a, t_##s b) { return (void)b, op##_##s(a); }            \
-    C(op##_first, s)                                                                               \
+#define TEST_AS_COMPARISON(op, s, C) \
+    static inline int op##_first_##s(t_##s a, t_##s b) { return (void)b, op##_##s(a); } \
+    C(op##_first, s) \
     KERNEL(op##_kernel_##s) { op##_first_kernel_##s(n, out, so, a, sa, a, sa); }
 #define TEST(op, s) TEST_AS_COMPARISON(op, s, COMPARE)
 #define TEST_PARTS(op, s) TEST_AS_COMPARISON(op, s, COMPARE_PARTS)

@@ -177,23 +177,23 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
 }
 
 /* f16 comes before f32 in the table, and calls its kernels. */
-#define HALF_BINARY(op, s)                                                                         \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
+#define HALF_BINARY(op, s) \
+    KERNEL(op##_kernel_f32); \
+    KERNEL(op##_kernel_##s) \
+    { \
         half_kernel(op##_kernel_f32, 1, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
     }
-#define HALF_UNARY(op, s)                                                                          \
-    KERNEL(op##_kernel_f32);                                                                       \
-    KERNEL(op##_kernel_##s)                                                                        \
-    {                                                                                              \
+#define HALF_UNARY(op, s) \
+    KERNEL(op##_kernel_f32); \
+    KERNEL(op##_kernel_##s) \
+    { \
         half_kernel(op##_kernel_f32, 0, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
     }
-#define HALF_COMPARE(op, s)                                                                        \
-    KERNEL(op##_kernel_f32);                                                                       \
+#define HALF_COMPARE(op, s) \
+    KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, b, sb); }
-#define HALF_TEST(op, s)                                                                           \
-    KERNEL(op##_kernel_f32);                                                                       \
+#define HALF_TEST(op, s) \
+    KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, 0); }
 
 #endif /* MYLIB_HALF_H */

@@ -30,10 +30,10 @@
 
 /* ---- Costly operations on strided operands ------------------------------------------------- */
 
-#define PACKED(op, s, least, binary, wo, kernel)                                                   \
-    KERNEL(op##_packed_##s)                                                                        \
-    {                                                                                              \
-        packed_kernel(kernel, least, binary, wo, sizeof(t_##s), n, out, so, a, sa, b, sb);         \
+#define PACKED(op, s, least, binary, wo, kernel) \
+    KERNEL(op##_packed_##s) \
+    { \
+        packed_kernel(kernel, least, binary, wo, sizeof(t_##s), n, out, so, a, sa, b, sb); \
     }
 PACKED(sqrt, f32, 8, 0, sizeof(t_f32), sqrt_kernel_f32)
 PACKED(sqrt, f64, 8, 0, sizeof(t_f64), sqrt_kernel_f64)
@@ -53,8 +53,8 @@ PACKED(absolute, c128, 64, 0, sizeof(t_f64), absolute_kernel_c128)
 static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(op, s, kernel)                                                                        \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+#define CASE(op, s, kernel) \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
         return kernel;
 #define DIVISION(op, s) CASE(op, s, op##_division_##s)
         MYLIB_SET_INT(DIVISION, divide)
@@ -123,11 +123,11 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
     if (special != NULL)
         return special;
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(op, s)                                                                                \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+#define CASE(op, s) \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
         return BY_CLASS(s, MODULAR, PLAIN, PLAIN, PLAIN)(op, s);
 #define PLAIN(op, s) op##_kernel_##s
-#define MODULAR(op, s)                                                                             \
+#define MODULAR(op, s) \
     is_modular(MYLIB_OP_##op) ? PASTE(op##_kernel_, UNSIGNED_##s) : op##_kernel_##s
 #define UNSIGNED_i8 u8
 #define UNSIGNED_i16 u16

@@ -92,12 +92,12 @@ static ALWAYS_INLINE __mmask16 is_beyond_limit(__m512 x, float limit)
 }
 
 /* op_lanes() of a function op_lanes_f64() of eight numbers, and of the special ones among x. */
-#define LANES(op, is_special)                                                                      \
-    static ALWAYS_INLINE t_lanes op##_lanes(__m512 x, t_f64_pair wide)                             \
-    {                                                                                              \
-        const t_f64_pair y = {op##_lanes_f64(wide.a), op##_lanes_f64(wide.b)};                     \
-        (void)x;                                                                                   \
-        return narrow_lanes(y, is_special);                                                        \
+#define LANES(op, is_special) \
+    static ALWAYS_INLINE t_lanes op##_lanes(__m512 x, t_f64_pair wide) \
+    { \
+        const t_f64_pair y = {op##_lanes_f64(wide.a), op##_lanes_f64(wide.b)}; \
+        (void)x; \
+        return narrow_lanes(y, is_special); \
     }
 
 /* ---- Exponentials -------------------------------------------------------------------------- */
@@ -383,8 +383,8 @@ static ALWAYS_INLINE __m512d power_of_product(__m512d product)
     return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
 }
 /* Compares the sizes of 16 products. */
-#define COMPARE_SIZES(product, predicate, limit)                                                   \
-    _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate),       \
+#define COMPARE_SIZES(product, predicate, limit) \
+    _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate), \
                     _mm512_cmp_pd_mask(_mm512_abs_pd(product.a), all_f64(limit), predicate))
 /* The bits of the signs of x^y; *is_undefined_ret has negative x where y is not whole. */
 static ALWAYS_INLINE __m512i power_signs(__m512 x, __m512 y, __mmask16 *is_undefined_ret)
@@ -566,28 +566,28 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 
 /* 16 values, of the operands after so many bytes. */
 #define LANES_OF_ONE(op, at) op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)))
-#define LANES_OF_TWO(op, at)                                                                       \
-    op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)), _mm512_loadu_ps(b + (at)),          \
+#define LANES_OF_TWO(op, at) \
+    op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)), _mm512_loadu_ps(b + (at)), \
                load_wide(b + (at)))
 /* Computes 32 elements at once; returns whether any is rare. */
-#define LANES_LOOP(op, of)                                                                         \
-    NOINLINE static uint32_t op##_lanes_loop_f32(ptrdiff_t groups, uint32_t *restrict is_rare,     \
-                                                 char *restrict out, const char *restrict a,       \
-                                                 const char *restrict b)                           \
-    {                                                                                              \
-        uint32_t is_any_rare = 0;                                                                  \
-        for (ptrdiff_t k = 0; k < groups; k++, out += 128, a += 128, b += 128) {                   \
-            const t_lanes x = of(op, 0), y = of(op, 64);                                           \
-            store_halves(out, x);                                                                  \
-            store_halves(out + 64, y);                                                             \
-            is_rare[k] = x.is_rare | y.is_rare;                                                    \
-            is_any_rare |= is_rare[k];                                                             \
-        }                                                                                          \
-        return is_any_rare;                                                                        \
+#define LANES_LOOP(op, of) \
+    NOINLINE static uint32_t op##_lanes_loop_f32(ptrdiff_t groups, uint32_t *restrict is_rare, \
+                                                 char *restrict out, const char *restrict a, \
+                                                 const char *restrict b) \
+    { \
+        uint32_t is_any_rare = 0; \
+        for (ptrdiff_t k = 0; k < groups; k++, out += 128, a += 128, b += 128) { \
+            const t_lanes x = of(op, 0), y = of(op, 64); \
+            store_halves(out, x); \
+            store_halves(out + 64, y); \
+            is_rare[k] = x.is_rare | y.is_rare; \
+            is_any_rare |= is_rare[k]; \
+        } \
+        return is_any_rare; \
     }
-#define MYLIB_LANES(X)                                                                             \
-    X(exp)                                                                                         \
-    X(exp2)                                                                                        \
+#define MYLIB_LANES(X) \
+    X(exp) \
+    X(exp2) \
     X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh) X(arcsin) X(arccos) X(arctan)
 /* Those of two arguments, and the loop for any elements. */
 #define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)

@@ -37,7 +37,7 @@ enum { MYLIB_STORED_TYPES(DT) };
 #undef DT
 
 /* Expands to one of four macros by the class of type s; bool counts as an integer. */
-#define BY_CLASS(s, of_integer, of_half, of_float, of_complex)                                     \
+#define BY_CLASS(s, of_integer, of_half, of_float, of_complex) \
     PASTE(BY_CLASS_, MYLIB_CLASS_##s)(of_integer, of_half, of_float, of_complex)
 #define BY_CLASS_SIGNED(of_integer, of_half, of_float, of_complex) of_integer
 #define BY_CLASS_UNSIGNED(of_integer, of_half, of_float, of_complex) of_integer
@@ -84,8 +84,8 @@ enum { MYLIB_STORED_TYPES(DT) };
 #define STAYS_SCALAR __asm__ volatile("")
 
 /* Begins a mylib_kernel: out[i] = op(a[i], b[i]) for n elements; so, sa and sb are byte strides. */
-#define KERNEL(name)                                                                               \
-    static void name(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,            \
+#define KERNEL(name) \
+    static void name(ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa, \
                      const char *b __attribute__((unused)), ptrdiff_t sb __attribute__((unused)))
 
 /*
@@ -93,10 +93,10 @@ enum { MYLIB_STORED_TYPES(DT) };
  * NaN is a legal operand, but vector comparisons of some levels raise FE_INVALID for it, and all do
  * for a signaling one: so the flags are restored.
  */
-#define QUIETLY(s, call)                                                                           \
-    const int flags = MYLIB_CLASS_##s < HALF ? 0 : mylib_test_flags();                             \
-    call;                                                                                          \
-    if (MYLIB_CLASS_##s >= HALF)                                                                   \
+#define QUIETLY(s, call) \
+    const int flags = MYLIB_CLASS_##s < HALF ? 0 : mylib_test_flags(); \
+    call; \
+    if (MYLIB_CLASS_##s >= HALF) \
         mylib_restore_flags(flags);
 
 /* ---- Loads and stores ---------------------------------------------------------------------- */
@@ -105,26 +105,26 @@ enum { MYLIB_STORED_TYPES(DT) };
  * Loads and stores at any address; each compiles to one unaligned move.  Complex numbers are copied
  * part by part: gcc does not vectorize loops over copied structures.
  */
-#define ACCESS_WHOLE(s)                                                                            \
-    static inline t_##s load_##s(const char *p)                                                    \
-    {                                                                                              \
-        t_##s x;                                                                                   \
-        memcpy(&x, p, sizeof x);                                                                   \
-        return x;                                                                                  \
-    }                                                                                              \
+#define ACCESS_WHOLE(s) \
+    static inline t_##s load_##s(const char *p) \
+    { \
+        t_##s x; \
+        memcpy(&x, p, sizeof x); \
+        return x; \
+    } \
     static inline void store_##s(char *p, t_##s x) { memcpy(p, &x, sizeof x); }
-#define ACCESS_PARTS(s)                                                                            \
-    static inline t_##s load_##s(const char *p)                                                    \
-    {                                                                                              \
-        t_##s x;                                                                                   \
-        memcpy(&x.re, p, sizeof x.re);                                                             \
-        memcpy(&x.im, p + sizeof x.re, sizeof x.im);                                               \
-        return x;                                                                                  \
-    }                                                                                              \
-    static inline void store_##s(char *p, t_##s x)                                                 \
-    {                                                                                              \
-        memcpy(p, &x.re, sizeof x.re);                                                             \
-        memcpy(p + sizeof x.re, &x.im, sizeof x.im);                                               \
+#define ACCESS_PARTS(s) \
+    static inline t_##s load_##s(const char *p) \
+    { \
+        t_##s x; \
+        memcpy(&x.re, p, sizeof x.re); \
+        memcpy(&x.im, p + sizeof x.re, sizeof x.im); \
+        return x; \
+    } \
+    static inline void store_##s(char *p, t_##s x) \
+    { \
+        memcpy(p, &x.re, sizeof x.re); \
+        memcpy(p + sizeof x.re, &x.im, sizeof x.im); \
     }
 #define DT(s, S) BY_CLASS(s, ACCESS_WHOLE, ACCESS_WHOLE, ACCESS_WHOLE, ACCESS_PARTS)(s)
 MYLIB_TYPES(DT)

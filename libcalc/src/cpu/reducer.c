@@ -55,29 +55,29 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
         memcpy(r->partial + (g * r->outputs + output) * r->size, src, (size_t)(n * r->size));
 }
 
-#define TAKE_FIRST(s)                                                                              \
-    static int take_first_##s(int64_t n, char *value, const char *terms, int64_t stride)           \
-    {                                                                                              \
-        t_##s v, x;                                                                                \
-        memcpy(&v, value, sizeof v);                                                               \
-        if (v.re != v.re || v.im != v.im) {                                                        \
-            for (; n > 0; n--, terms += stride) {                                                  \
-                memcpy(&x, terms, sizeof x);                                                       \
-                if (x.re != x.re || x.im != x.im)                                                  \
-                    break;                                                                         \
-            }                                                                                      \
-        } else if (v.re == 0 || v.im == 0) {                                                       \
-            for (; n > 0; n--, terms += stride) {                                                  \
-                memcpy(&x, terms, sizeof x);                                                       \
-                if (x.re == v.re && x.im == v.im)                                                  \
-                    break;                                                                         \
-            }                                                                                      \
-        } else {                                                                                   \
-            return 1;                                                                              \
-        }                                                                                          \
-        if (n > 0)                                                                                 \
-            memcpy(value, terms, sizeof v);                                                        \
-        return n > 0;                                                                              \
+#define TAKE_FIRST(s) \
+    static int take_first_##s(int64_t n, char *value, const char *terms, int64_t stride) \
+    { \
+        t_##s v, x; \
+        memcpy(&v, value, sizeof v); \
+        if (v.re != v.re || v.im != v.im) { \
+            for (; n > 0; n--, terms += stride) { \
+                memcpy(&x, terms, sizeof x); \
+                if (x.re != x.re || x.im != x.im) \
+                    break; \
+            } \
+        } else if (v.re == 0 || v.im == 0) { \
+            for (; n > 0; n--, terms += stride) { \
+                memcpy(&x, terms, sizeof x); \
+                if (x.re == v.re && x.im == v.im) \
+                    break; \
+            } \
+        } else { \
+            return 1; \
+        } \
+        if (n > 0) \
+            memcpy(value, terms, sizeof v); \
+        return n > 0; \
     }
 TAKE_FIRST(c64)
 TAKE_FIRST(c128)

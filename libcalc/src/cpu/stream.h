@@ -61,14 +61,14 @@ static inline void stream_line(char *dst, const char *src)
         STREAM_VECTOR(dst + i, LOAD_VECTOR(src + i));
 }
 
-#define LINES(op, s, store_line)                                                                   \
+#define LINES(op, s, store_line) \
     static void op##_lines_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b, \
-                               ptrdiff_t sb)                                                       \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s), m = LINE / w;                                           \
-        for (; n > 0; n--, out += LINE, a += sa, b += sb) {                                        \
-            store_line;                                                                            \
-        }                                                                                          \
+                               ptrdiff_t sb) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s), m = LINE / w; \
+        for (; n > 0; n--, out += LINE, a += sa, b += sb) { \
+            store_line; \
+        } \
     }
 
 /* The compiler keeps `line` in registers: the loop that computes it is expanded for its length. */
@@ -103,11 +103,11 @@ static ALWAYS_INLINE void stream_narrow_line(char *dst, const float *src)
 #undef STREAM_HALVES
 #undef NARROW
 #undef WIDEN
-#define IN_FLOATS(op, s)                                                                           \
-    LINES(op, s, _Alignas(LINE) float x[LINE / sizeof(t_f16)];                                     \
-          _Alignas(LINE) float y[LINE / sizeof(t_f16)]; const ptrdiff_t size = sizeof(float);      \
-          (void)w; widen_line(x, a); widen_line(y, b);                                             \
-          binary_loops_f32(op##_f32, 0, m, (char *)x, size, (char *)x, size, (char *)y, size);     \
+#define IN_FLOATS(op, s) \
+    LINES(op, s, _Alignas(LINE) float x[LINE / sizeof(t_f16)]; \
+          _Alignas(LINE) float y[LINE / sizeof(t_f16)]; const ptrdiff_t size = sizeof(float); \
+          (void)w; widen_line(x, a); widen_line(y, b); \
+          binary_loops_f32(op##_f32, 0, m, (char *)x, size, (char *)x, size, (char *)y, size); \
           stream_narrow_line(out, x))
 
 #if defined(HAS_V4)
@@ -115,15 +115,15 @@ static inline void stream_lanes_f32(char *p, __m512 x) { _mm512_stream_ps((float
 static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((double *)p, x); }
 #endif
 
-#define LANES(op, s)                                                                               \
-    LINES(op##_any, s,                                                                             \
-          for (ptrdiff_t i = 0; i < m; i += LANES_##s)                                             \
-              stream_lanes_##s(out + i * w, op##_lanes_##s(load_lanes_##s(0xffff, a + i * w),      \
-                                                           load_lanes_##s(0xffff, b + i * w))))    \
+#define LANES(op, s) \
+    LINES(op##_any, s, \
+          for (ptrdiff_t i = 0; i < m; i += LANES_##s) \
+              stream_lanes_##s(out + i * w, op##_lanes_##s(load_lanes_##s(0xffff, a + i * w), \
+                                                           load_lanes_##s(0xffff, b + i * w)))) \
     static void op##_lines_##s(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b, \
-                               ptrdiff_t sb)                                                       \
-    {                                                                                              \
-        QUIETLY(s, op##_any_lines_##s(n, out, a, sa, b, sb))                                       \
+                               ptrdiff_t sb) \
+    { \
+        QUIETLY(s, op##_any_lines_##s(n, out, a, sa, b, sb)) \
     }
 
 #define FLOATS(X, op) X(op, f32) X(op, f64)
@@ -134,25 +134,25 @@ static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((doub
 #define LANE_OPS(LANES)
 #endif
 /* The loops, by their forms.  lookup_lines() maps other types to these. */
-#define LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)                                                  \
-    NUMBERS(BINARY, add)                                                                           \
-    NUMBERS(BINARY, subtract)                                                                      \
-    NUMBERS(BINARY, multiply)                                                                      \
-    NUMBERS(UNARY, negative)                                                                       \
-    NUMBERS(UNARY, square)                                                                         \
-    FLOATS(BINARY, divide)                                                                         \
-    FLOATS(UNARY, absolute)                                                                        \
-    FLOATS(UNARY, sqrt)                                                                            \
-    MYLIB_SET_INT(BINARY, minimum)                                                                 \
-    MYLIB_SET_INT(BINARY, maximum)                                                                 \
-    BINARY(bitwise_and, u64)                                                                       \
-    BINARY(bitwise_or, u64)                                                                        \
-    BINARY(bitwise_xor, u64)                                                                       \
-    UNARY(invert, u64)                                                                             \
-    IN_FLOATS(add, f16)                                                                            \
-    IN_FLOATS(subtract, f16)                                                                       \
-    IN_FLOATS(multiply, f16)                                                                       \
-    IN_FLOATS(divide, f16)                                                                         \
+#define LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES) \
+    NUMBERS(BINARY, add) \
+    NUMBERS(BINARY, subtract) \
+    NUMBERS(BINARY, multiply) \
+    NUMBERS(UNARY, negative) \
+    NUMBERS(UNARY, square) \
+    FLOATS(BINARY, divide) \
+    FLOATS(UNARY, absolute) \
+    FLOATS(UNARY, sqrt) \
+    MYLIB_SET_INT(BINARY, minimum) \
+    MYLIB_SET_INT(BINARY, maximum) \
+    BINARY(bitwise_and, u64) \
+    BINARY(bitwise_or, u64) \
+    BINARY(bitwise_xor, u64) \
+    UNARY(invert, u64) \
+    IN_FLOATS(add, f16) \
+    IN_FLOATS(subtract, f16) \
+    IN_FLOATS(multiply, f16) \
+    IN_FLOATS(divide, f16) \
     LANE_OPS(LANES)
 LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)
 #undef LANES
@@ -176,8 +176,8 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
     else if (op != MYLIB_OP_minimum && op != MYLIB_OP_maximum && type <= MYLIB_I64)
         type = (mylib_type)(type + (MYLIB_U8 - MYLIB_I8)); /* the same bits modulo 2^N */
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(op, s)                                                                                \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s:                                               \
+#define CASE(op, s) \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
         return op##_lines_##s;
         LINE_OPS(CASE, CASE, CASE, CASE)
 #undef CASE

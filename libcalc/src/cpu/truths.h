@@ -26,59 +26,59 @@
  * Answers for n contiguous elements, of at most SPANS_PER_COUNT spans.  The last span is completed
  * by elements that change nothing.
  */
-#define TRUTHS(s)                                                                                  \
-    enum { SPAN_##s = SPAN_NBYTES / sizeof(t_##s) };                                               \
-    static ALWAYS_INLINE int64_t truths_of_spans_##s(mylib_truths what, ptrdiff_t spans,           \
-                                                     const char *p, t_##s mask)                    \
-    {                                                                                              \
-        t_##s part[SPAN_##s];                                                                      \
-        memset(part, 0, sizeof part);                                                              \
-        NOT_UNROLLED for (ptrdiff_t i = 0; i < spans; i++, p += SPAN_NBYTES)                       \
-        {                                                                                          \
-            for (ptrdiff_t k = 0; k < SPAN_##s; k++) {                                             \
-                const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask;                      \
-                part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x                         \
-                                  : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0)                  \
-                                                             : part[k] + (x != 0));                \
-            }                                                                                      \
-        }                                                                                          \
-        int64_t total = 0;                                                                         \
-        for (ptrdiff_t k = 0; k < SPAN_##s; k++)                                                   \
-            total = what == MYLIB_COUNT_TRUE ? total + (int64_t)part[k] : total | (part[k] != 0);  \
-        return total;                                                                              \
-    }                                                                                              \
-    static ALWAYS_INLINE int64_t truths_of_row_##s(mylib_truths what, ptrdiff_t n, const char *p,  \
-                                                   t_##s mask)                                     \
-    {                                                                                              \
-        const ptrdiff_t most = what == MYLIB_COUNT_TRUE ? SPANS_PER_COUNT : SPANS_PER_LOOK;        \
-        int64_t total = 0;                                                                         \
-        for (ptrdiff_t spans; (spans = n / SPAN_##s) > 0;) {                                       \
-            spans = spans < most ? spans : most;                                                   \
-            total += truths_of_spans_##s(what, spans, p, mask);                                    \
-            if (what != MYLIB_COUNT_TRUE && total != 0)                                            \
-                return 1;                                                                          \
-            n -= spans * SPAN_##s;                                                                 \
-            p += spans * SPAN_NBYTES;                                                              \
-        }                                                                                          \
-        if (n > FEW_ELEMENTS) {                                                                    \
-            char rest[SPAN_NBYTES];                                                                \
-            memset(rest, what == MYLIB_SEEK_FALSE ? 0xff : 0, sizeof rest);                        \
-            memcpy(rest, p, (size_t)n * sizeof(t_##s));                                            \
-            return total + truths_of_spans_##s(what, 1, rest, mask);                               \
-        }                                                                                          \
-        NOT_UNROLLED for (ptrdiff_t k = 0; k < n; k++)                                             \
-        {                                                                                          \
-            STAYS_SCALAR;                                                                          \
-            const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask;                          \
-            total += what == MYLIB_SEEK_FALSE ? x == 0 : x != 0;                                   \
-        }                                                                                          \
-        return total;                                                                              \
-    }                                                                                              \
-    NOINLINE static int64_t truths_##s(mylib_truths what, ptrdiff_t n, const char *p, t_##s mask)  \
-    {                                                                                              \
-        return what == MYLIB_SEEK_TRUE    ? truths_of_row_##s(MYLIB_SEEK_TRUE, n, p, mask)         \
-               : what == MYLIB_SEEK_FALSE ? truths_of_row_##s(MYLIB_SEEK_FALSE, n, p, mask)        \
-                                          : truths_of_row_##s(MYLIB_COUNT_TRUE, n, p, mask);       \
+#define TRUTHS(s) \
+    enum { SPAN_##s = SPAN_NBYTES / sizeof(t_##s) }; \
+    static ALWAYS_INLINE int64_t truths_of_spans_##s(mylib_truths what, ptrdiff_t spans, \
+                                                     const char *p, t_##s mask) \
+    { \
+        t_##s part[SPAN_##s]; \
+        memset(part, 0, sizeof part); \
+        NOT_UNROLLED for (ptrdiff_t i = 0; i < spans; i++, p += SPAN_NBYTES) \
+        { \
+            for (ptrdiff_t k = 0; k < SPAN_##s; k++) { \
+                const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask; \
+                part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x \
+                                  : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0) \
+                                                             : part[k] + (x != 0)); \
+            } \
+        } \
+        int64_t total = 0; \
+        for (ptrdiff_t k = 0; k < SPAN_##s; k++) \
+            total = what == MYLIB_COUNT_TRUE ? total + (int64_t)part[k] : total | (part[k] != 0); \
+        return total; \
+    } \
+    static ALWAYS_INLINE int64_t truths_of_row_##s(mylib_truths what, ptrdiff_t n, const char *p, \
+                                                   t_##s mask) \
+    { \
+        const ptrdiff_t most = what == MYLIB_COUNT_TRUE ? SPANS_PER_COUNT : SPANS_PER_LOOK; \
+        int64_t total = 0; \
+        for (ptrdiff_t spans; (spans = n / SPAN_##s) > 0;) { \
+            spans = spans < most ? spans : most; \
+            total += truths_of_spans_##s(what, spans, p, mask); \
+            if (what != MYLIB_COUNT_TRUE && total != 0) \
+                return 1; \
+            n -= spans * SPAN_##s; \
+            p += spans * SPAN_NBYTES; \
+        } \
+        if (n > FEW_ELEMENTS) { \
+            char rest[SPAN_NBYTES]; \
+            memset(rest, what == MYLIB_SEEK_FALSE ? 0xff : 0, sizeof rest); \
+            memcpy(rest, p, (size_t)n * sizeof(t_##s)); \
+            return total + truths_of_spans_##s(what, 1, rest, mask); \
+        } \
+        NOT_UNROLLED for (ptrdiff_t k = 0; k < n; k++) \
+        { \
+            STAYS_SCALAR; \
+            const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask; \
+            total += what == MYLIB_SEEK_FALSE ? x == 0 : x != 0; \
+        } \
+        return total; \
+    } \
+    NOINLINE static int64_t truths_##s(mylib_truths what, ptrdiff_t n, const char *p, t_##s mask) \
+    { \
+        return what == MYLIB_SEEK_TRUE    ? truths_of_row_##s(MYLIB_SEEK_TRUE, n, p, mask) \
+               : what == MYLIB_SEEK_FALSE ? truths_of_row_##s(MYLIB_SEEK_FALSE, n, p, mask) \
+                                          : truths_of_row_##s(MYLIB_COUNT_TRUE, n, p, mask); \
     }
 TRUTHS(u8)
 TRUTHS(u16)
@@ -138,60 +138,60 @@ static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_
  * Adds to totals[k], for each of `columns` columns, at most a span, how many of its elements are
  * true, or something else than 0 if one is what is sought.
  */
-#define COLUMNS(s)                                                                                 \
-    static ALWAYS_INLINE void truths_of_some_##s(                                                  \
+#define COLUMNS(s) \
+    static ALWAYS_INLINE void truths_of_some_##s( \
         mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, const char *p, \
-        ptrdiff_t stride, t_##s mask, int64_t *totals)                                             \
-    {                                                                                              \
-        while (rows > 0) {                                                                         \
-            const ptrdiff_t m = mylib_lesser(rows, ROWS_PER_COUNT);                                \
-            t_##s part[SPAN_##s];                                                                  \
-            memset(part, 0, sizeof part);                                                          \
-            NOT_UNROLLED for (ptrdiff_t i = 0; i < m; i++, p += row_stride)                        \
-            {                                                                                      \
-                for (ptrdiff_t k = 0; k < columns; k++) {                                          \
-                    const t_##s x = load_##s(p + k * stride) & mask;                               \
-                    part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x                     \
-                                      : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0)              \
-                                                                 : part[k] + (x != 0));            \
-                }                                                                                  \
-            }                                                                                      \
-            for (ptrdiff_t k = 0; k < columns; k++)                                                \
-                totals[k] = what == MYLIB_COUNT_TRUE ? totals[k] + (int64_t)part[k]                \
-                                                     : totals[k] | (part[k] != 0);                 \
-            rows -= m;                                                                             \
-        }                                                                                          \
-    }                                                                                              \
-    static ALWAYS_INLINE void truths_of_all_##s(                                                   \
+        ptrdiff_t stride, t_##s mask, int64_t *totals) \
+    { \
+        while (rows > 0) { \
+            const ptrdiff_t m = mylib_lesser(rows, ROWS_PER_COUNT); \
+            t_##s part[SPAN_##s]; \
+            memset(part, 0, sizeof part); \
+            NOT_UNROLLED for (ptrdiff_t i = 0; i < m; i++, p += row_stride) \
+            { \
+                for (ptrdiff_t k = 0; k < columns; k++) { \
+                    const t_##s x = load_##s(p + k * stride) & mask; \
+                    part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x \
+                                      : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0) \
+                                                                 : part[k] + (x != 0)); \
+                } \
+            } \
+            for (ptrdiff_t k = 0; k < columns; k++) \
+                totals[k] = what == MYLIB_COUNT_TRUE ? totals[k] + (int64_t)part[k] \
+                                                     : totals[k] | (part[k] != 0); \
+            rows -= m; \
+        } \
+    } \
+    static ALWAYS_INLINE void truths_of_all_##s( \
         mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, const char *p, \
-        ptrdiff_t stride, t_##s mask, int64_t *totals)                                             \
-    {                                                                                              \
-        enum { SIZE = sizeof(t_##s), FEW = SPAN_##s / 4 };                                         \
-        for (ptrdiff_t n; columns > 0; columns -= n, totals += n, p += n * stride) {               \
-            n = mylib_lesser(columns, SPAN_##s);                                                   \
-            if (stride == SIZE && n == SPAN_##s) {                                                 \
-                truths_of_some_##s(what, rows, row_stride, SPAN_##s, p, SIZE, mask, totals);       \
-            } else if (stride == SIZE && n >= FEW) {                                               \
-                n = FEW;                                                                           \
-                truths_of_some_##s(what, rows, row_stride, FEW, p, SIZE, mask, totals);            \
-            } else {                                                                               \
-                truths_of_some_##s(what, rows, row_stride, n, p, stride, mask, totals);            \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    NOINLINE static void columns_##s(mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride,      \
-                                     ptrdiff_t columns, const char *p, ptrdiff_t stride,           \
-                                     t_##s mask, int64_t *totals)                                  \
-    {                                                                                              \
-        if (what == MYLIB_SEEK_TRUE)                                                               \
-            truths_of_all_##s(MYLIB_SEEK_TRUE, rows, row_stride, columns, p, stride, mask,         \
-                              totals);                                                             \
-        else if (what == MYLIB_SEEK_FALSE)                                                         \
-            truths_of_all_##s(MYLIB_SEEK_FALSE, rows, row_stride, columns, p, stride, mask,        \
-                              totals);                                                             \
-        else                                                                                       \
-            truths_of_all_##s(MYLIB_COUNT_TRUE, rows, row_stride, columns, p, stride, mask,        \
-                              totals);                                                             \
+        ptrdiff_t stride, t_##s mask, int64_t *totals) \
+    { \
+        enum { SIZE = sizeof(t_##s), FEW = SPAN_##s / 4 }; \
+        for (ptrdiff_t n; columns > 0; columns -= n, totals += n, p += n * stride) { \
+            n = mylib_lesser(columns, SPAN_##s); \
+            if (stride == SIZE && n == SPAN_##s) { \
+                truths_of_some_##s(what, rows, row_stride, SPAN_##s, p, SIZE, mask, totals); \
+            } else if (stride == SIZE && n >= FEW) { \
+                n = FEW; \
+                truths_of_some_##s(what, rows, row_stride, FEW, p, SIZE, mask, totals); \
+            } else { \
+                truths_of_some_##s(what, rows, row_stride, n, p, stride, mask, totals); \
+            } \
+        } \
+    } \
+    NOINLINE static void columns_##s(mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, \
+                                     ptrdiff_t columns, const char *p, ptrdiff_t stride, \
+                                     t_##s mask, int64_t *totals) \
+    { \
+        if (what == MYLIB_SEEK_TRUE) \
+            truths_of_all_##s(MYLIB_SEEK_TRUE, rows, row_stride, columns, p, stride, mask, \
+                              totals); \
+        else if (what == MYLIB_SEEK_FALSE) \
+            truths_of_all_##s(MYLIB_SEEK_FALSE, rows, row_stride, columns, p, stride, mask, \
+                              totals); \
+        else \
+            truths_of_all_##s(MYLIB_COUNT_TRUE, rows, row_stride, columns, p, stride, mask, \
+                              totals); \
     }
 COLUMNS(u8)
 COLUMNS(u16)

@@ -35,14 +35,14 @@ KERNEL(negative_sign_f16) { sign_loops(0xffff, 0x8000, n, out, so, a, sa); }
  * single number may overlap its operands in one part (cpu/run.c), so both parts are computed before
  * it is stored.
  */
-#define PAIRS(op, s, r)                                                                            \
-    KERNEL(op##_pairs_##s)                                                                         \
-    {                                                                                              \
-        const ptrdiff_t w = sizeof(t_##s);                                                         \
-        if (n > 1 && so == w && sa == w && sb == w)                                                \
-            op##_kernel_##r(2 * n, out, w / 2, a, w / 2, b, w / 2);                                \
-        else                                                                                       \
-            op##_kernel_##s(n, out, so, a, sa, b, sb);                                             \
+#define PAIRS(op, s, r) \
+    KERNEL(op##_pairs_##s) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        if (n > 1 && so == w && sa == w && sb == w) \
+            op##_kernel_##r(2 * n, out, w / 2, a, w / 2, b, w / 2); \
+        else \
+            op##_kernel_##s(n, out, so, a, sa, b, sb); \
     }
 PAIRS(add, c64, f32)
 PAIRS(add, c128, f64)
@@ -52,13 +52,13 @@ PAIRS(subtract, c128, f64)
 
 /* ---- Quiet minima and maxima ---------------------------------------------------------------- */
 
-#define QUIET(op, s, kernel)                                                                       \
+#define QUIET(op, s, kernel) \
     KERNEL(op##_quiet_##s) { QUIETLY(s, kernel(n, out, so, a, sa, b, sb)) }
-#define QUIETS(op)                                                                                 \
-    QUIET(op, f16, IN_VECTORS(op, f16))                                                            \
-    QUIET(op, f32, IN_VECTORS(op, f32))                                                            \
-    QUIET(op, f64, IN_VECTORS(op, f64))                                                            \
-    QUIET(op, c64, op##_kernel_c64)                                                                \
+#define QUIETS(op) \
+    QUIET(op, f16, IN_VECTORS(op, f16)) \
+    QUIET(op, f32, IN_VECTORS(op, f32)) \
+    QUIET(op, f64, IN_VECTORS(op, f64)) \
+    QUIET(op, c64, op##_kernel_c64) \
     QUIET(op, c128, op##_kernel_c128)
 QUIETS(minimum)
 QUIETS(maximum)

@@ -249,8 +249,8 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
 template <typename T> __host__ __device__ constexpr unsigned types_read()
 {
     unsigned types = 0;
-#define DT(s, S)                                                                                   \
-    if (number_of<T>::value == MYLIB_##S || is_read<T, t_##s>())                                   \
+#define DT(s, S) \
+    if (number_of<T>::value == MYLIB_##S || is_read<T, t_##s>()) \
         types |= 1u << MYLIB_##S;
     MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -363,8 +363,8 @@ __global__ void __launch_bounds__(THREADS)
 __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
 {
     switch (op) {
-#define EXACT_CASE(op)                                                                             \
-    case MYLIB_OP_##op:                                                                            \
+#define EXACT_CASE(op) \
+    case MYLIB_OP_##op: \
         return exact_##op(a, b, result);
 #define CASES_INT(op) EXACT_CASE(op)
 #define CASES_REAL(op) EXACT_CASE(op)
@@ -436,10 +436,10 @@ template <> struct range_of<t_f16> {
     typedef t_f32 type;
 };
 
-#define RANGE(op, s)                                                                               \
-    __device__ __forceinline__ t_##s range_element(t_##s start, t_##s step, int64_t i)             \
-    {                                                                                              \
-        return range_##s(start, step, i);                                                          \
+#define RANGE(op, s) \
+    __device__ __forceinline__ t_##s range_element(t_##s start, t_##s step, int64_t i) \
+    { \
+        return range_##s(start, step, i); \
     }
 MYLIB_SET_INT(RANGE, )
 RANGE(, f32)
@@ -492,8 +492,8 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
     switch (args->type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
+#define DT(s, S) \
+    case MYLIB_##S: \
         return launch_flags<t_##s>(args, flags, stream);
         MYLIB_TYPES(DT)
 #undef DT
@@ -511,8 +511,8 @@ cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t s
                                 const void *start, const void *step, cudaStream_t stream)
 {
     switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
+#define DT(s, S) \
+    case MYLIB_##S: \
         return launch_range<t_##s>(n, out, stride, start, step, stream);
         MYLIB_TYPES(DT)
 #undef DT

@@ -32,7 +32,7 @@ extern "C" {
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line);
 
 /* Returns from the function on failure. */
-#define CUDA_RETURN_IF_ERROR(call)                                                                 \
+#define CUDA_RETURN_IF_ERROR(call) \
     RETURN_IF_ERROR(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
 /* Goes to `out:` on failure. */
@@ -60,8 +60,8 @@ void mylib_cuda_free_event(int device);
  * the previous device.  Returns from the function if the device does not exist or CUDA was used
  * before a fork.
  */
-#define ENTER_DEVICE(device)                                                                       \
-    __attribute__((cleanup(mylib_cuda_leave))) int previous_device = -1;                           \
+#define ENTER_DEVICE(device) \
+    __attribute__((cleanup(mylib_cuda_leave))) int previous_device = -1; \
     RETURN_IF_ERROR(mylib_cuda_enter(device, &previous_device))
 
 /* Makes 'device' current; sets *previous_ret if another one was. */

@@ -172,9 +172,9 @@ __global__ void __launch_bounds__(THREADS)
                  b = args.inputs == 2 ? read_complex(args, 1, at) : a;
     t_c128 r = a;
     switch (args.opcode) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        r = apply_complex<MYLIB_OP_##op>(a, b);                                                    \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
+        r = apply_complex<MYLIB_OP_##op>(a, b); \
         break;
         MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 #undef ROW
@@ -206,9 +206,9 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
 {
     chosen c = {NULL, 1};
     switch (args->opcode * MYLIB_TYPE_COUNT + args->type) {
-#define CASE(op, s)                                                                                \
-    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value:                                \
-        c = choose<MYLIB_OP_##op, t_##s>();                                                        \
+#define CASE(op, s) \
+    case MYLIB_OP_##op *MYLIB_TYPE_COUNT + number_of<t_##s>::value: \
+        c = choose<MYLIB_OP_##op, t_##s>(); \
         break;
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_FUNCTIONS(ROW)

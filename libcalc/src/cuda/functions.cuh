@@ -15,16 +15,16 @@ namespace
 template <int OP, typename T> struct function {
     static constexpr bool is_defined = false;
 };
-#define FUNCTION(op, s, inputs_, R, value)                                                         \
-    template <> struct function<MYLIB_OP_##op, t_##s> {                                            \
-        static constexpr bool is_defined = true;                                                   \
-        static constexpr int inputs = inputs_;                                                     \
-        typedef R type;                                                                            \
-        static __device__ __forceinline__ R apply(t_##s a, t_##s b)                                \
-        {                                                                                          \
-            (void)b;                                                                               \
-            return value;                                                                          \
-        }                                                                                          \
+#define FUNCTION(op, s, inputs_, R, value) \
+    template <> struct function<MYLIB_OP_##op, t_##s> { \
+        static constexpr bool is_defined = true; \
+        static constexpr int inputs = inputs_; \
+        typedef R type; \
+        static __device__ __forceinline__ R apply(t_##s a, t_##s b) \
+        { \
+            (void)b; \
+            return value; \
+        } \
     };
 #define FUNCTION_UNARY(op, s) FUNCTION(op, s, 1, t_##s, op##_##s(a))
 #define FUNCTION_BINARY(op, s) FUNCTION(op, s, 2, t_##s, op##_##s(a, b))
@@ -46,40 +46,40 @@ template <int OP, typename T> struct by_hardness {
         return function<OP, T>::apply(a, b);
     }
 };
-#define BY_HARDNESS(op, s, find_hard, value)                                                       \
-    template <> struct by_hardness<MYLIB_OP_##op, t_##s> {                                         \
-        static constexpr bool has_hard = true;                                                     \
-        static __device__ __forceinline__ t_##s easy(t_##s a, t_##s b, bool &is_hard)              \
-        {                                                                                          \
-            find_hard;                                                                             \
-            return value;                                                                          \
-        }                                                                                          \
-        static __device__ __noinline__ t_##s any(t_##s a, t_##s b)                                 \
-        {                                                                                          \
-            return function<MYLIB_OP_##op, t_##s>::apply(a, b);                                    \
-        }                                                                                          \
+#define BY_HARDNESS(op, s, find_hard, value) \
+    template <> struct by_hardness<MYLIB_OP_##op, t_##s> { \
+        static constexpr bool has_hard = true; \
+        static __device__ __forceinline__ t_##s easy(t_##s a, t_##s b, bool &is_hard) \
+        { \
+            find_hard; \
+            return value; \
+        } \
+        static __device__ __noinline__ t_##s any(t_##s a, t_##s b) \
+        { \
+            return function<MYLIB_OP_##op, t_##s>::apply(a, b); \
+        } \
     };
-#define HARD(op, s)                                                                                \
+#define HARD(op, s) \
     BY_HARDNESS(op, s, (void)b; is_hard |= op##_is_hard_##s(a) != 0, op##_easy_##s(a))
-#define HARD_BINARY(op, s)                                                                         \
+#define HARD_BINARY(op, s) \
     BY_HARDNESS(op, s, is_hard |= op##_is_hard_##s(a, b) != 0, op##_easy_##s(a, b))
-#define IN_TWO_STEPS(op, s)                                                                        \
-    BY_HARDNESS(op, s, const t_dd first = op##_first_##s(a);                                       \
+#define IN_TWO_STEPS(op, s) \
+    BY_HARDNESS(op, s, const t_dd first = op##_first_##s(a); \
                 is_hard |= op##_is_rare_##s(a, b, first) != 0, op##_second_##s(a, b, first))
-#define MENDED(op)                                                                                 \
-    BY_HARDNESS(op, f32, (void)b; const double near = op##_near(a);                                \
+#define MENDED(op) \
+    BY_HARDNESS(op, f32, (void)b; const double near = op##_near(a); \
                 is_hard |= is_near_middle(near) != 0, (float)near)
-#define QUICK(op, way)                                                                             \
-    BY_HARDNESS(op, f32, (void)b; const t_quick quick = way(a);                                    \
+#define QUICK(op, way) \
+    BY_HARDNESS(op, f32, (void)b; const t_quick quick = way(a); \
                 is_hard |= quick.is_rare != 0, quick.value)
-#define QUICK_BINARY(op, way)                                                                      \
-    BY_HARDNESS(op, f32, const t_quick quick = way(a, b);                                          \
+#define QUICK_BINARY(op, way) \
+    BY_HARDNESS(op, f32, const t_quick quick = way(a, b); \
                 is_hard |= quick.is_rare != 0, quick.value)
-#define ORDINARY(op)                                                                               \
-    BY_HARDNESS(op, f64, (void)b; const t_quick_f64 quick = op##_ordinary_f64(a);                  \
+#define ORDINARY(op) \
+    BY_HARDNESS(op, f64, (void)b; const t_quick_f64 quick = op##_ordinary_f64(a); \
                 is_hard |= quick.is_rare >> 63 != 0, quick.value)
-#define ORDINARY_BINARY(op)                                                                        \
-    BY_HARDNESS(op, f64, const t_quick_f64 quick = op##_ordinary_f64(a, b);                        \
+#define ORDINARY_BINARY(op) \
+    BY_HARDNESS(op, f64, const t_quick_f64 quick = op##_ordinary_f64(a, b); \
                 is_hard |= quick.is_rare >> 63 != 0, quick.value)
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)

@@ -390,7 +390,7 @@ static int is_chain(const mylib_fused_args *args)
     return found;
 }
 
-/* Tells whether it pays to keep inputs: in long programs, and in chains that read an input again. */
+/* Tells whether keeping inputs pays: in long programs, and in chains that read one again. */
 static int is_long(mylib_fused_args *args)
 {
     const int kept = find_kept(args);

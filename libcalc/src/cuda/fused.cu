@@ -142,16 +142,16 @@ __device__ __noinline__ void convert_spaced(int type, const char *p, int64_t ste
 {
     alignas(16) T x[N<T, WAY>];
     switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (is_promoted<T, t_##s>()) {                                                   \
-            t_##s values[N<T, WAY>];                                                               \
-            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++, p += step) if (i < count)        \
-                values[i] = load_element<t_##s>(p);                                                \
-            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++) x[i] = convert<T>(values[i]);    \
-            write_place<T, WAY>(place, x);                                                         \
-            return;                                                                                \
-        }                                                                                          \
+#define DT(s, S) \
+    case MYLIB_##S: \
+        if constexpr (is_promoted<T, t_##s>()) { \
+            t_##s values[N<T, WAY>]; \
+            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++, p += step) if (i < count) \
+                values[i] = load_element<t_##s>(p); \
+            _Pragma("unroll") for (int i = 0; i < N<T, WAY>; i++) x[i] = convert<T>(values[i]); \
+            write_place<T, WAY>(place, x); \
+            return; \
+        } \
         break;
         MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -238,16 +238,16 @@ __device__ __forceinline__ void read_narrow(const fused_args &args, int input,
                 words[i] = *(const uint16_t *)p;
     }
     switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (sizeof(t_##s) <= 2) {                                                        \
-            _Pragma("unroll") for (int i = 0; i < N<t_f32, WAY>; i++)                              \
-            {                                                                                      \
-                t_##s value;                                                                       \
-                memcpy(&value, &words[i], sizeof value);                                           \
-                x[i] = convert<t_f32>(value);                                                      \
-            }                                                                                      \
-        }                                                                                          \
+#define DT(s, S) \
+    case MYLIB_##S: \
+        if constexpr (sizeof(t_##s) <= 2) { \
+            _Pragma("unroll") for (int i = 0; i < N<t_f32, WAY>; i++) \
+            { \
+                t_##s value; \
+                memcpy(&value, &words[i], sizeof value); \
+                x[i] = convert<t_f32>(value); \
+            } \
+        } \
         break;
         MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -312,11 +312,11 @@ read_operand(const fused_args &args, int operand, const position<WAY> &at,
 template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x, const T *y)
 {
     switch (opcode) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined &&                                     \
-                      mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value))                        \
-            *x = meaning<MYLIB_OP_##op, T>::apply(*x, *y);                                         \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined && \
+                      mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value)) \
+            *x = meaning<MYLIB_OP_##op, T>::apply(*x, *y); \
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
@@ -358,27 +358,27 @@ template <int WAY, int WHICH, typename T, int N>
 __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N], bool &is_hard)
 {
     switch (opcode) {
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        if constexpr (mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value))                        \
-            return false;                                                                          \
-        else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                \
-            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] =                                   \
-                meaning<MYLIB_OP_##op, T>::apply(x[i], y[i]);                                      \
-        }                                                                                          \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
+        if constexpr (mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value)) \
+            return false; \
+        else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) { \
+            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = \
+                meaning<MYLIB_OP_##op, T>::apply(x[i], y[i]); \
+        } \
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        if constexpr (!HAS_FUNCTIONS<WAY> || !function<MYLIB_OP_##op, T>::is_defined) {            \
-        } else if constexpr (WHICH == EASY) {                                                      \
-            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] =                                   \
-                convert<T>(by_hardness<MYLIB_OP_##op, T>::easy(x[i], y[i], is_hard));              \
-        } else {                                                                                   \
-            _Pragma("unroll 1") for (int i = 0; i < N; i++) x[i] =                                 \
-                convert<T>(function<MYLIB_OP_##op, T>::apply(x[i], y[i]));                         \
-        }                                                                                          \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
+        if constexpr (!HAS_FUNCTIONS<WAY> || !function<MYLIB_OP_##op, T>::is_defined) { \
+        } else if constexpr (WHICH == EASY) { \
+            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = \
+                convert<T>(by_hardness<MYLIB_OP_##op, T>::easy(x[i], y[i], is_hard)); \
+        } else { \
+            _Pragma("unroll 1") for (int i = 0; i < N; i++) x[i] = \
+                convert<T>(function<MYLIB_OP_##op, T>::apply(x[i], y[i])); \
+        } \
         break;
         MYLIB_FUNCTIONS(ROW)
 #undef ROW
@@ -896,9 +896,9 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
 {
     const void *kernel = NULL;
     switch (args->computed_type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        kernel = kernel_of<t_##s>(*args);                                                          \
+#define DT(s, S) \
+    case MYLIB_##S: \
+        kernel = kernel_of<t_##s>(*args); \
         break;
         MYLIB_FUSED_TYPES(DT)
 #undef DT

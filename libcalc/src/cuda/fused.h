@@ -29,15 +29,15 @@
 extern "C" {
 #endif
 
-#define MYLIB_FUSED_TYPES(DT)                                                                      \
-    DT(i32, I32)                                                                                   \
-    DT(i64, I64)                                                                                   \
-    DT(u32, U32)                                                                                   \
-    DT(u64, U64)                                                                                   \
-    DT(f16, F16)                                                                                   \
-    DT(f32, F32)                                                                                   \
-    DT(f64, F64)                                                                                   \
-    DT(c64, C64)                                                                                   \
+#define MYLIB_FUSED_TYPES(DT) \
+    DT(i32, I32) \
+    DT(i64, I64) \
+    DT(u32, U32) \
+    DT(u64, U64) \
+    DT(f16, F16) \
+    DT(f32, F32) \
+    DT(f64, F64) \
+    DT(c64, C64) \
     DT(c128, C128)
 
 #define MYLIB_FUSED_MAX_STATEMENTS 192

@@ -26,7 +26,7 @@ namespace
 constexpr int THREADS = MYLIB_CUDA_THREADS;
 
 /* Maximum resident thread blocks of THREADS threads on a multiprocessor. */
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 ||                     \
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || \
     __CUDA_ARCH__ / 100 == 10
 constexpr int MAX_BLOCKS = 8;
 #elif __CUDA_ARCH__ == 750
@@ -77,9 +77,9 @@ template <typename T> __device__ __forceinline__ T load_element(const char *p)
 enum element_class { SIGNED, UNSIGNED, HALF, FLOAT, COMPLEX, BOOL };
 
 template <typename T> struct class_of;
-#define DT(s, S)                                                                                   \
-    template <> struct class_of<t_##s> {                                                           \
-        static constexpr element_class value = MYLIB_CLASS_##s;                                    \
+#define DT(s, S) \
+    template <> struct class_of<t_##s> { \
+        static constexpr element_class value = MYLIB_CLASS_##s; \
     };
 MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -117,8 +117,8 @@ template <typename S> __device__ __forceinline__ bool is_nonzero(S x)
 /* truncate<T>(x) converts a float to an integer. */
 template <typename T> __device__ T truncate(t_f32 x);
 template <typename T> __device__ T truncate(t_f64 x);
-#define TRUNCATE(op, s)                                                                            \
-    template <> __device__ __forceinline__ t_##s truncate(t_f32 x) { return s##_from_f32(x); }     \
+#define TRUNCATE(op, s) \
+    template <> __device__ __forceinline__ t_##s truncate(t_f32 x) { return s##_from_f32(x); } \
     template <> __device__ __forceinline__ t_##s truncate(t_f64 x) { return s##_from_f64(x); }
 MYLIB_SET_INT(TRUNCATE, )
 #undef TRUNCATE
@@ -158,9 +158,9 @@ template <typename T, typename S> __device__ __forceinline__ T convert(S x)
 
 /* The number of a type. */
 template <typename T> struct number_of;
-#define DT(s, S)                                                                                   \
-    template <> struct number_of<t_##s> {                                                          \
-        static constexpr int value = MYLIB_##S;                                                    \
+#define DT(s, S) \
+    template <> struct number_of<t_##s> { \
+        static constexpr int value = MYLIB_##S; \
     };
 MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -175,8 +175,8 @@ template <typename R, typename G>
 __host__ __device__ __forceinline__ R with_type(int type, R otherwise, G g)
 {
     switch (type) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
+#define DT(s, S) \
+    case MYLIB_##S: \
         return g(type_of<t_##s>());
         MYLIB_STORED_TYPES(DT)
 #undef DT
@@ -221,25 +221,25 @@ template <int OP, typename T> struct meaning {
 };
 
 #define APPLY_BINARY(op, s) return op##_##s(a, b);
-#define APPLY_UNARY(op, s)                                                                         \
-    (void)b;                                                                                       \
+#define APPLY_UNARY(op, s) \
+    (void)b; \
     return op##_##s(a);
-#define APPLY_UNARY_REAL(op, s)                                                                    \
-    (void)b;                                                                                       \
+#define APPLY_UNARY_REAL(op, s) \
+    (void)b; \
     return real_of<t_##s>::widen(op##_##s(a));
 #define APPLY_COMPARE(op, s) return convert<t_##s>((t_i32)op##_##s(a, b));
-#define MEANING(APPLY, op, s)                                                                      \
-    template <> struct meaning<MYLIB_OP_##op, t_##s> {                                             \
-        static constexpr bool is_defined = true;                                                   \
-        static __device__ __forceinline__ t_##s apply(t_##s a, t_##s b) { APPLY(op, s) }           \
+#define MEANING(APPLY, op, s) \
+    template <> struct meaning<MYLIB_OP_##op, t_##s> { \
+        static constexpr bool is_defined = true; \
+        static __device__ __forceinline__ t_##s apply(t_##s a, t_##s b) { APPLY(op, s) } \
     };
 #define MEANING_BINARY(op, s) MEANING(APPLY_BINARY, op, s)
 #define MEANING_UNARY(op, s) MEANING(APPLY_UNARY, op, s)
 #define MEANING_UNARY_REAL(op, s) MEANING(APPLY_UNARY_REAL, op, s)
 #define MEANING_COMPARE(op, s) MEANING(APPLY_COMPARE, op, s)
 #define MEANING_REVERSED(op, s)
-#define APPLY_TEST(op, s)                                                                          \
-    (void)b;                                                                                       \
+#define APPLY_TEST(op, s) \
+    (void)b; \
     return convert<t_##s>((t_i32)op##_##s(a));
 #define MEANING_LOGIC(op, s) MEANING(APPLY_COMPARE, op, s)
 #define MEANING_TEST(op, s) MEANING(APPLY_TEST, op, s)
@@ -304,12 +304,12 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
     case MYLIB_OPCODE_SELECT:
         select(acc, x, mask);
         break;
-#define ROW(kind, op, set)                                                                         \
-    case MYLIB_OP_##op:                                                                            \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) {                                     \
-            _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] =                                 \
-                apply<MYLIB_OP_##op, T, CALLS>(acc[i], x[i]);                                      \
-        }                                                                                          \
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) { \
+            _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] = \
+                apply<MYLIB_OP_##op, T, CALLS>(acc[i], x[i]); \
+        } \
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW

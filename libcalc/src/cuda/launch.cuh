@@ -12,7 +12,7 @@
 
 #include "cuda_internal.h"
 
-/* Older toolkits cannot capture such a launch in a graph.  The tests compile kernels without nvcc. */
+/* Older toolkits cannot capture such a launch in a graph.  Tests compile kernels without nvcc. */
 #if CUDART_VERSION >= 12030 && defined(__NVCC__)
 #define HAS_EARLY_LAUNCH 1
 #else

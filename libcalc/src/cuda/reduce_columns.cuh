@@ -66,10 +66,10 @@ reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, in
     const char *p = first + term * args.in_strides[0][args.kept_ndim];
     if (!args.is_stored_as_carrier[0]) {
         switch (args.input_type[0]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (widens<C, t_##s>())                                                          \
-            return reduce_stored_columns<F, C, W, t_##s>(f, p, step, count);                       \
+#define DT(s, S) \
+    case MYLIB_##S: \
+        if constexpr (widens<C, t_##s>()) \
+            return reduce_stored_columns<F, C, W, t_##s>(f, p, step, count); \
         break;
             MYLIB_STORED_TYPES(DT)
 #undef DT

@@ -93,10 +93,10 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
         });
     } else if (!args.is_stored_as_carrier[0]) {
         switch (args.input_type[0]) {
-#define DT(s, S)                                                                                   \
-    case MYLIB_##S:                                                                                \
-        if constexpr (widens<C, t_##s>())                                                          \
-            return reduce_short_lanes<t_##s, F, C>(f, p, own.step, own.most, own.count);           \
+#define DT(s, S) \
+    case MYLIB_##S: \
+        if constexpr (widens<C, t_##s>()) \
+            return reduce_short_lanes<t_##s, F, C>(f, p, own.step, own.most, own.count); \
         break;
             MYLIB_STORED_TYPES(DT)
 #undef DT

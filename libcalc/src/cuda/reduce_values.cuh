@@ -120,9 +120,9 @@ __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
     for (int i = 0; i < N; i++)
         high[i] = 0;
     switch (args.input_size[k]) {
-#define CASE(T)                                                                                    \
-    case sizeof(T):                                                                                \
-        _Pragma("unroll") for (int i = 0; i < N; i++) low[i] = *(const T *)p[i];                   \
+#define CASE(T) \
+    case sizeof(T): \
+        _Pragma("unroll") for (int i = 0; i < N; i++) low[i] = *(const T *)p[i]; \
         break;
         CASE(uint8_t)
         CASE(uint16_t)

@@ -677,7 +677,7 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
 
 /* ---- Between images and planes --------------------------------------------------------------- */
 
-/* Copies a vector of pixels: all their channels are adjacent on one side, in planes on the other. */
+/* Copies a vector of pixels: their channels are adjacent on one side, in planes on the other. */
 template <typename T, int CHANNELS>
 __global__ void __launch_bounds__(THREADS)
     channels_kernel(const __grid_constant__ mylib_strided_args args)

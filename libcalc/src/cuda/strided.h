@@ -40,10 +40,10 @@ extern "C" {
 
 /* The tile of a transposing walk: columns x rows are the elements of all threads. */
 #define MYLIB_STRIDED_TILE_COLUMNS(size) ((size) >= 8 ? 32 : 64)
-#define MYLIB_STRIDED_TILE_ROWS(size)                                                              \
+#define MYLIB_STRIDED_TILE_ROWS(size) \
     (MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(size) / MYLIB_STRIDED_TILE_COLUMNS(size))
 /* Bytes of a tile's row in shared memory; the padding spreads columns over all banks. */
-#define MYLIB_STRIDED_TILE_PITCH(size)                                                             \
+#define MYLIB_STRIDED_TILE_PITCH(size) \
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*

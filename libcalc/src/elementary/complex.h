@@ -85,11 +85,11 @@ MYLIB_FN t_c128 times_i(t_c128 z) { return make_c128(-z.im, z.re); }
 MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 
 /* op_c64 of a function op_c128. */
-#define DEFINE_COMPLEX_NARROW(op)                                                                  \
-    MYLIB_FN t_c64 op##_c64(t_c64 z)                                                               \
-    {                                                                                              \
-        const t_c128 w = op##_c128(make_c128(z.re, z.im));                                         \
-        return make_c64((float)w.re, (float)w.im);                                                 \
+#define DEFINE_COMPLEX_NARROW(op) \
+    MYLIB_FN t_c64 op##_c64(t_c64 z) \
+    { \
+        const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
+        return make_c64((float)w.re, (float)w.im); \
     }
 
 /* ---- exp, sinh, cosh, sin, cos ------------------------------------------------------------- */

@@ -176,11 +176,11 @@ MYLIB_FN uint64_t is_beyond(double x, double limit)
     const uint64_t bits = bits_of_f64(x);
     return (bits - 0x0010000000000000) | (bits_of_f64(limit) - 1 - bits);
 }
-#define LOG_ORDINARY(op)                                                                           \
-    MYLIB_FN t_quick_f64 op##_ordinary_f64(double x)                                               \
-    {                                                                                              \
-        const t_quick_f64 quick = {op##_of_split(split(x, 0)), is_beyond(x, INFINITY_F64)};        \
-        return quick;                                                                              \
+#define LOG_ORDINARY(op) \
+    MYLIB_FN t_quick_f64 op##_ordinary_f64(double x) \
+    { \
+        const t_quick_f64 quick = {op##_of_split(split(x, 0)), is_beyond(x, INFINITY_F64)}; \
+        return quick; \
     }
 LOG_ORDINARY(log)
 LOG_ORDINARY(log2)

@@ -393,10 +393,10 @@ MYLIB_FN double quotient_near(double n, double d)
  * op_f32 and op_f16 of a function op_near, whose f64 is near enough to round it to either; f32 but
  * for what is mended.
  */
-#define DEFINE_NARROW(op)                                                                          \
-    MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); }                               \
+#define DEFINE_NARROW(op) \
+    MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); } \
     DEFINE_F16(op)
-#define DEFINE_F16(op)                                                                             \
+#define DEFINE_F16(op) \
     MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(widen_f16(x))); }
 
 #endif /* MYLIB_NUMBERS_H */

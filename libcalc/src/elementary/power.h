@@ -75,23 +75,23 @@ MYLIB_FN int is_integer(double y) { return rint(y) == y; }
  * The sign, and C's special cases (Annex F.10.4.4), put upon |x|^y.  `size` may be anything where x
  * is 0 or infinite.
  */
-#define DEFINE_POWER_SPECIAL(s, T, U, round, sign_bit)                                             \
-    MYLIB_FN_IN_LINE T power_special_##s(T x, T y, T size)                                         \
-    {                                                                                              \
-        const T infinity = (T)INFINITY_F64, half = (T)0.5 * y;                                     \
-        const int is_whole = round(y) == y, is_odd = is_whole & (round(half) != half);             \
-        const T at_end = ((x == 0) == (y < 0)) ? infinity : 0;                                     \
-        const int is_end = (x == 0) | (x == infinity) | (x == -infinity);                          \
-        const T number = is_end ? at_end : size;                                                   \
-        const U sign = is_odd ? bits_of_##s(x) & (sign_bit) : 0;                                   \
-        const T signed_number = s##_of_bits(bits_of_##s(number) | sign);                           \
-        const int is_domain = (x < 0) & (x > -infinity) & (is_whole ^ 1);                          \
-        const T real = is_domain ? (T)NAN_F64 : signed_number;                                     \
-        const int is_nan = (x != x) | (y != y);                                                    \
-        const T result = is_nan ? x + y : real;                                                    \
-        const int is_turn = (x == -1) & ((y == infinity) | (y == -infinity));                      \
-        const int is_one = (x == 1) | (y == 0) | is_turn;                                          \
-        return is_one ? 1 : result;                                                                \
+#define DEFINE_POWER_SPECIAL(s, T, U, round, sign_bit) \
+    MYLIB_FN_IN_LINE T power_special_##s(T x, T y, T size) \
+    { \
+        const T infinity = (T)INFINITY_F64, half = (T)0.5 * y; \
+        const int is_whole = round(y) == y, is_odd = is_whole & (round(half) != half); \
+        const T at_end = ((x == 0) == (y < 0)) ? infinity : 0; \
+        const int is_end = (x == 0) | (x == infinity) | (x == -infinity); \
+        const T number = is_end ? at_end : size; \
+        const U sign = is_odd ? bits_of_##s(x) & (sign_bit) : 0; \
+        const T signed_number = s##_of_bits(bits_of_##s(number) | sign); \
+        const int is_domain = (x < 0) & (x > -infinity) & (is_whole ^ 1); \
+        const T real = is_domain ? (T)NAN_F64 : signed_number; \
+        const int is_nan = (x != x) | (y != y); \
+        const T result = is_nan ? x + y : real; \
+        const int is_turn = (x == -1) & ((y == infinity) | (y == -infinity)); \
+        const int is_one = (x == 1) | (y == 0) | is_turn; \
+        return is_one ? 1 : result; \
     }
 DEFINE_POWER_SPECIAL(f32, float, uint32_t, rintf, 0x80000000)
 DEFINE_POWER_SPECIAL(f64, double, uint64_t, rint, SIGN_BIT_F64)

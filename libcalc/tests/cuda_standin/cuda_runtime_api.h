@@ -8,28 +8,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CUDA_STANDIN_ERRORS(E)                                                                     \
-    E(Success, 0, "no error")                                                                      \
-    E(ErrorInvalidValue, 1, "invalid argument")                                                    \
-    E(ErrorMemoryAllocation, 2, "out of memory")                                                   \
-    E(ErrorCudartUnloading, 4, "driver shutting down")                                             \
-    E(ErrorInvalidConfiguration, 9, "invalid configuration argument")                              \
-    E(ErrorInsufficientDriver, 35, "driver version is insufficient")                               \
-    E(ErrorNoDevice, 100, "no CUDA-capable device is detected")                                    \
-    E(ErrorInvalidDevice, 101, "invalid device ordinal")                                           \
-    E(ErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")                           \
-    E(ErrorNvlinkUncorrectable, 220, "uncorrectable NVLink error")                                 \
-    E(ErrorInvalidResourceHandle, 400, "invalid resource handle")                                  \
-    E(ErrorIllegalAddress, 700, "an illegal memory access was encountered")                        \
-    E(ErrorLaunchOutOfResources, 701, "too many resources requested for launch")                   \
-    E(ErrorLaunchTimeout, 702, "the launch timed out and was terminated")                          \
-    E(ErrorAssert, 710, "device-side assert triggered")                                            \
-    E(ErrorHardwareStackError, 714, "hardware stack error")                                        \
-    E(ErrorIllegalInstruction, 715, "an illegal instruction was encountered")                      \
-    E(ErrorMisalignedAddress, 716, "misaligned address")                                           \
-    E(ErrorInvalidAddressSpace, 717, "operation not supported on global/shared address space")     \
-    E(ErrorInvalidPc, 718, "invalid program counter")                                              \
-    E(ErrorLaunchFailure, 719, "unspecified launch failure")                                       \
+#define CUDA_STANDIN_ERRORS(E) \
+    E(Success, 0, "no error") \
+    E(ErrorInvalidValue, 1, "invalid argument") \
+    E(ErrorMemoryAllocation, 2, "out of memory") \
+    E(ErrorCudartUnloading, 4, "driver shutting down") \
+    E(ErrorInvalidConfiguration, 9, "invalid configuration argument") \
+    E(ErrorInsufficientDriver, 35, "driver version is insufficient") \
+    E(ErrorNoDevice, 100, "no CUDA-capable device is detected") \
+    E(ErrorInvalidDevice, 101, "invalid device ordinal") \
+    E(ErrorECCUncorrectable, 214, "uncorrectable ECC error encountered") \
+    E(ErrorNvlinkUncorrectable, 220, "uncorrectable NVLink error") \
+    E(ErrorInvalidResourceHandle, 400, "invalid resource handle") \
+    E(ErrorIllegalAddress, 700, "an illegal memory access was encountered") \
+    E(ErrorLaunchOutOfResources, 701, "too many resources requested for launch") \
+    E(ErrorLaunchTimeout, 702, "the launch timed out and was terminated") \
+    E(ErrorAssert, 710, "device-side assert triggered") \
+    E(ErrorHardwareStackError, 714, "hardware stack error") \
+    E(ErrorIllegalInstruction, 715, "an illegal instruction was encountered") \
+    E(ErrorMisalignedAddress, 716, "misaligned address") \
+    E(ErrorInvalidAddressSpace, 717, "operation not supported on global/shared address space") \
+    E(ErrorInvalidPc, 718, "invalid program counter") \
+    E(ErrorLaunchFailure, 719, "unspecified launch failure") \
     E(ErrorNotSupported, 801, "operation not supported")
 
 #define CUDA_STANDIN_ENUMERATOR(name, number, text) cuda##name = number,

@@ -74,11 +74,11 @@ static cudaError_t begin(const char *name)
 }
 
 /* First in each function that can fail. */
-#define BEGIN()                                                                                    \
-    do {                                                                                           \
-        cudaError_t error_ = begin(__func__);                                                      \
-        if (error_ != cudaSuccess)                                                                 \
-            return error_;                                                                         \
+#define BEGIN() \
+    do { \
+        cudaError_t error_ = begin(__func__); \
+        if (error_ != cudaSuccess) \
+            return error_; \
     } while (0)
 
 int cuda_standin_launch(void) { return (int)begin("a launch"); }
@@ -126,8 +126,8 @@ cudaError_t cudaGetLastError(void)
 const char *cudaGetErrorName(cudaError_t error)
 {
     switch (error) {
-#define CASE(name, number, text)                                                                   \
-    case cuda##name:                                                                               \
+#define CASE(name, number, text) \
+    case cuda##name: \
         return "cuda" #name;
         CUDA_STANDIN_ERRORS(CASE)
 #undef CASE
@@ -138,8 +138,8 @@ const char *cudaGetErrorName(cudaError_t error)
 const char *cudaGetErrorString(cudaError_t error)
 {
     switch (error) {
-#define CASE(name, number, text)                                                                   \
-    case cuda##name:                                                                               \
+#define CASE(name, number, text) \
+    case cuda##name: \
         return text;
         CUDA_STANDIN_ERRORS(CASE)
 #undef CASE
@@ -248,12 +248,12 @@ static cudaError_t check_stream(cudaStream_t stream)
 }
 
 /* First in each function that is given a stream. */
-#define BEGIN_ON(stream)                                                                           \
-    do {                                                                                           \
-        BEGIN();                                                                                   \
-        cudaError_t stream_error_ = check_stream(stream);                                          \
-        if (stream_error_ != cudaSuccess)                                                          \
-            return stream_error_;                                                                  \
+#define BEGIN_ON(stream) \
+    do { \
+        BEGIN(); \
+        cudaError_t stream_error_ = check_stream(stream); \
+        if (stream_error_ != cudaSuccess) \
+            return stream_error_; \
     } while (0)
 
 /* ---- Memory -------------------------------------------------------------------------------- */
