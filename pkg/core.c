@@ -10,6 +10,7 @@
  *   memory.c      GPU memory, streams, arrays over memory
  *   operands.c    the operands of a call: types, values, shapes
  *   mask.c        elements that a mask selects
+ *   join.c        joins arrays along an axis
  *   run.c         runs operations and copies
  *   reduce.c      runs reductions
  *   array.c       the base of pkg.Array
@@ -21,6 +22,7 @@
 #include "array.h"
 #include "dlpack.h"
 #include "expression.h"
+#include "join.h"
 #include "library.h"
 #include "memory.h"
 #include "operation.h"
@@ -83,9 +85,9 @@ static int core_exec(PyObject *module)
         if (*types[i].type == NULL || PyModule_AddType(module, *types[i].type) < 0)
             return -1;
     }
-    PyMethodDef *const functions[] = {library_functions, ufunc_functions,     memory_functions,
-                                      run_functions,     reduce_functions,    array_functions,
-                                      dlpack_functions,  operation_functions, NULL};
+    PyMethodDef *const functions[] = {
+        library_functions, ufunc_functions, memory_functions, join_functions,      run_functions,
+        reduce_functions,  array_functions, dlpack_functions, operation_functions, NULL};
     for (PyMethodDef *const *table = functions; *table != NULL; table++)
         if (PyModule_AddFunctions(module, *table) < 0)
             return -1;
