@@ -15,8 +15,7 @@ typedef mylib_status map_task(void *context, const mylib_array *out, const mylib
 typedef struct masked {
     const unsigned char *mask;
     int inputs;
-    int64_t
-        capacity; /* 0: compute each run where it is; else gather this many elements at a time */
+    int64_t capacity; /* gather this many elements at a time; 0: compute runs where they are */
     const mylib_array *arrays;       /* of the call: the output, the inputs */
     int64_t stride[1 + MASK_INPUTS]; /* of each in bytes; 0: a single element */
     map_task *task;
