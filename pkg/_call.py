@@ -359,7 +359,7 @@ def _call_host(
 
 def _is_widened(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Tells whether a float `out` holds more than the results, which fit it without a warning."""
-    out = keywords.get("out")
+    out: Any = keywords.get("out")
     if getattr(out, "dtype", _BOOL).kind not in "fc":
         return False
     kinds = [_kind(x if type(x) in WEAK else np.asarray(x)) for x in inputs]

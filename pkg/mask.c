@@ -173,7 +173,7 @@ static inline void move_elements(int is_scatter, int size, int64_t n, const int6
 /* Computes the elements at index[]; `memory` is for the gathered elements. */
 static mylib_status map_gathered(const masked *m, int64_t n, const int64_t *index, char *memory)
 {
-    char *data[1 + MASK_INPUTS];
+    char *data[1 + MASK_INPUTS], *const results = memory;
     int64_t stride[1 + MASK_INPUTS];
     for (int k = 0; k <= m->inputs; k++) {
         const mylib_array *a = &m->arrays[k];
@@ -186,7 +186,7 @@ static mylib_status map_gathered(const masked *m, int64_t n, const int64_t *inde
     }
     const mylib_status status = map_rows(m, n, data, stride);
     if (status == MYLIB_OK)
-        move_elements(1, type_sizes[m->arrays[0].type], n, index, m->arrays[0].data, data[0],
+        move_elements(1, type_sizes[m->arrays[0].type], n, index, m->arrays[0].data, results,
                       m->stride[0]);
     return status;
 }

@@ -13,7 +13,7 @@
 
 #define MAX_INPUTS 3
 
-/* op of inputs that are converted to 'type'; without op, in[0] ? in[1] : in[2], or a copy of in[0]. */
+/* op of inputs converted to 'type'; without op, in[0] ? in[1] : in[2], or a copy of in[0]. */
 typedef struct computation {
     const test_op *op;
     mylib_type type, out_type, in_type[MAX_INPUTS];
