@@ -15,7 +15,7 @@ from installs import CMAKE_TOOLS, Environment, EnvironmentMaker, Machine, Wheel,
 
 # Adds, reports where the package came from, and fails if a CUDA library had to be found.
 #: The largest wheel with CUDA, for one architecture.
-CUDA_WHEEL_NBYTES = 2_800_000
+CUDA_WHEEL_NBYTES = 3_000_000
 
 WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__version__, pcd.__file__)"
 
@@ -91,7 +91,7 @@ def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "limit"), [("cpu_wheel", 1_300_000), ("cuda_wheel", CUDA_WHEEL_NBYTES)]
+    ("made", "limit"), [("cpu_wheel", 1_330_000), ("cuda_wheel", CUDA_WHEEL_NBYTES)]
 )
 def test_wheel_becomes_a_manylinux_wheel(
     made: str,
