@@ -332,7 +332,7 @@ KERNEL(nextafter_own_f16)
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
 
-/* What is neither hard nor rare is finite or the NaN of a NaN, but of functions that overflow. */
+/* Lists the functions that may overflow, and so raise flags, without a hard or rare argument. */
 #define RAISES_MORE(op) (MYLIB_OP_##op == MYLIB_OP_power || MYLIB_OP_##op == MYLIB_OP_logaddexp)
 
 /*

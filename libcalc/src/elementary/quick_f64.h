@@ -322,7 +322,7 @@ MYLIB_FN t_quick arctanh_quick_f64(float x)
 MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
 {
     const float m = x > y ? x : y, any = x > y ? y : x;
-    /* Where m - 200 is m, both are so large that no digit of the logarithm counts. */
+    /* If m - 200 is m, both are so large that no digit of the logarithm counts. */
     const float other = any < m - 200 ? m - 200 : any;
     const double wide = m, d = other - wide;
     const double magic = FMA(d, 0x1.71547652b82fep0, INTEGER_MAGIC), n = magic - INTEGER_MAGIC;
