@@ -103,11 +103,13 @@ int main(void)
 {
     test_begin("truths");
     for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_takes_case((size_t)level, TEST_LEVEL_COUNT) || !test_use_level(level))
+        if (!test_use_level(level))
             continue;
         rng r = rng_make((uint64_t)level);
+        /* Types are left out of a sample, not levels: this machine may lack the level that is left. */
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)
-            test_type_of(&r, t);
+            if (test_takes_case((size_t)(t->type + level), TEST_LEVEL_COUNT))
+                test_type_of(&r, t);
     }
     return test_end();
 }
