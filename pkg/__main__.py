@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -36,8 +37,18 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _open_standard_files() -> None:
+    """Puts /dev/null in the place of closed standard files; an output would take their numbers."""
+    while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(file)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+
+
 def script() -> int:
     """Runs the command ``pcd``."""
+    _open_standard_files()
     # If a read fails, Zarr abandons the concurrent ones, and asyncio would log each of them.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     return main(sys.argv[1:])

@@ -30,7 +30,7 @@ from ._cluster import Work, run_on_workers
 from ._convert import convert
 from ._inputs import AnyInput, Input, open_input
 from ._operands import broadcast_shapes, is_number
-from ._outputs import Failure, Output, size_text, usage
+from ._outputs import Failure, Output, reason, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
 from ._stores import ZarrOutput, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
@@ -341,7 +341,7 @@ class Evaluation:
 
     def run(self) -> None:
         if self.options.output is None:
-            print(self._whole()[()])
+            _show(self._whole()[()])
             return
         path, is_overwriting = self.options.output, self.options.overwrite
         output = open_output(path, is_overwriting, self.files, self.signals.deferred)
@@ -472,10 +472,10 @@ def _bytes(text: str) -> int:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a size, such as 500K, 64M or 2G")
     power = " kmgt".index(found[2] or " ")
-    nbytes = int(float(found[1]) * 1024**power)
-    if nbytes < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected at least 1 byte")
-    return nbytes
+    nbytes = float(found[1]) * 1024.0**power
+    if not 1 <= nbytes < 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected at least 1 byte, less than 2^63")
+    return int(nbytes)
 
 
 def _dtype(text: str) -> np.dtype[Any]:
@@ -561,7 +561,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _say(text: object) -> None:
-    print(f"pkg eval: {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # of a full disk: the exit status still tells
+        print(f"pkg eval: {text}", file=sys.stderr, flush=True)
+
+
+def _show(value: object) -> None:
+    """Prints a value; Failure if it cannot be written."""
+    if sys.stdout is None:
+        raise Failure("standard output is closed")
+    try:
+        print(value, flush=True)
+    except OSError as error:
+        sys.stdout = None  # else Python would try again at its end, and exit with 120
+        raise Failure(f"cannot write to standard output: {reason(error)}") from None
 
 
 def _syntax_text(error: SyntaxError) -> str:

@@ -6,12 +6,14 @@ Each library is imported when a file of its format is named.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import math
 import os
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +49,15 @@ _LIBRARIES = {"HDF5": "h5py", "Zarr": "zarr", "netCDF": "xarray"}
 #: The exceptions of the libraries for files that are damaged, missing, full or of another format.
 _ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, NotImplementedError)
 
+#: What the system says, in the errors of HDF5.
+_SYSTEM_ERROR = re.compile(r"errno = \d+, error message = '([^']*)'")
+
+#: Bytes of a netCDF file besides its variable and the coordinates, at most.
+_NETCDF_NBYTES = 1 << 16
+
+#: A flag of `fallocate`.
+_KEEP_SIZE = 1
+
 #: Elements of a chunk of a new array of Zarr.
 _CHUNK_COUNT = 1 << 20
 
@@ -70,10 +81,13 @@ def place_of(path: str) -> Place | None:
     found = _NAMED.fullmatch(path.rstrip("/"))  # shells complete names of folders with a slash
     if not found:
         return None
-    parts = [part for part in (found[3] or "").split("/") if part]
+    kind, inner = _KINDS.get(found[2], "HDF5"), found[3] or ""
+    if kind == "Zarr":
+        inner = inner.replace("\\", "/")  # as Zarr itself does
+    parts = [part for part in inner.split("/") if part]
     if "." in parts or ".." in parts:
         raise usage(f"{path}: the name of an array in a file has no parts . and ..")
-    return Place(_KINDS.get(found[2], "HDF5"), found[1], "/".join(parts))
+    return Place(kind, found[1], "/".join(parts))
 
 
 def _library(what: str, path: str, place: Place) -> Any:
@@ -89,6 +103,9 @@ def _library(what: str, path: str, place: Place) -> Any:
 
 def _text(error: BaseException) -> str:
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    found = _SYSTEM_ERROR.search(text)  # beside addresses and the name of the temporary file
+    if found:
+        return found[1]
     return " ".join(text.split()) or type(error).__name__
 
 
@@ -298,14 +315,26 @@ class HDF5Output(WholeFile):
     def _check_inner(self) -> None:
         try:
             with self._library.File(self._target, "r") as file:
+                self._check_groups(file)
                 if self.place.inner in file:
-                    found = file[self.place.inner]
-                    if not hasattr(found, "shape"):
+                    found = file.get(self.place.inner)  # None for a link that leads nowhere
+                    if found is not None and not hasattr(found, "shape"):
                         raise self.unwritable(f"it is a {_kind_of(found)}")
                     if not self._is_replacing:
                         raise self._existing()
-        except OSError as error:
+        except _ERRORS as error:
             raise self.unwritable(_text(error)) from None
+
+    def _check_groups(self, group: Any) -> None:
+        """Raises Failure if a group of the path lies in another file, which is not copied."""
+        own = group.filename
+        for name in self.place.inner.split("/")[:-1]:
+            is_link = isinstance(group.get(name, getlink=True), self._library.ExternalLink)
+            group = group.get(name)
+            if is_link or (group is not None and group.file.filename != own):
+                raise self.unwritable(f"{name} is a link into another file: name that file")
+            if not hasattr(group, "get"):
+                return  # `create` makes it, or says why not
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
         """Creates the dataset in the temporary file."""
@@ -336,6 +365,7 @@ class HDF5Output(WholeFile):
 
     def commit(self, held: Held) -> None:
         try:
+            self._h5.flush()  # a file whose `close` fails is in no state
             self._h5.close()
         except _ERRORS as error:
             raise self.unwritable(_text(error)) from None
@@ -343,8 +373,12 @@ class HDF5Output(WholeFile):
             super().commit(held)
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._h5 is not None:
+        if self._h5:  # not yet closed: the run has failed
             with contextlib.suppress(*_ERRORS):
+                # HDF5 crashes if it cannot write what it still has, as on a full disk.
+                nowhere = os.memfd_create("pkg-eval")
+                os.dup2(nowhere, self._h5.id.get_vfd_handle(), inheritable=False)
+                os.close(nowhere)
                 self._h5.close()
         super().__exit__(*exc_info)
 
@@ -353,13 +387,22 @@ class _Computed:
     """An array for Dask: each part is computed when it is asked for."""
 
     def __init__(
-        self, shape: Shape, dtype: np.dtype[Any], compute: Callable[[Shape, Shape], Any]
+        self,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        compute: Callable[[Shape, Shape], Any],
+        begin: Callable[[], None],
     ) -> None:
         self.shape, self.dtype, self.ndim, self._compute = shape, dtype, len(shape), compute
+        #: Called once, before the first part.
+        self._begin: Callable[[], None] | None = begin
         #: The error of a part.
         self.error: Exception | None = None
 
     def __getitem__(self, key: tuple[slice, ...]) -> Any:
+        if self._begin:
+            self._begin()
+            self._begin = None
         begin = tuple(one.start for one in key)
         try:
             return self._compute(begin, tuple(one.stop - one.start for one in key)).copy()
@@ -395,14 +438,23 @@ class NetcdfOutput(WholeFile):
             raise self.unwritable(
                 f"{self.place.inner} is a coordinate of the result; give the variable another name"
             )
-        self._nbytes = math.prod(shape) * dtype.itemsize
+        self._nbytes = math.prod(shape) * dtype.itemsize + _NETCDF_NBYTES
+        if self._like is not None:
+            self._nbytes += sum(x.nbytes for x in self._like.variable.coords.values())
         try:
             self._open()
-            # HDF5 can neither write nor close its file on a full disk.
             self._reserve()
             os.truncate(self._file, 0)
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
+
+    def _reserve_again(self) -> None:
+        """Takes the disk space once more: the library has emptied the file as it opened it.
+
+        HDF5 can neither write nor close its file on a full disk.
+        """
+        nbytes = ctypes.c_int64(self._nbytes)
+        ctypes.CDLL(None).fallocate(self._file, _KEEP_SIZE, ctypes.c_int64(0), nbytes)
 
     def _variable(self, data: Any) -> Any:
         """Returns a DataArray, with the coordinates of an input of the same shape."""
@@ -416,19 +468,38 @@ class NetcdfOutput(WholeFile):
         import dask
         import dask.array
 
-        computed = _Computed(self._shape, self._dtype, compute)
+        computed = _Computed(self._shape, self._dtype, compute, self._reserve_again)
         meta = np.empty((0,) * len(self._shape), self._dtype)
         from_array: Any = dask.array.from_array
         lazy = from_array(computed, step, asarray=False, name=False, meta=meta)
         dataset = self._variable(lazy).to_dataset(name=self.place.inner)
         encoding = {name: {"_FillValue": None} for name in dataset.variables}
         try:
-            with dask.config.set(scheduler="synchronous"):
+            with dask.config.set(scheduler="synchronous"), _failing_destructors():
                 dataset.to_netcdf(self._temporary, mode="w", encoding=encoding)
+            os.ftruncate(self._file, os.fstat(self._file).st_size)  # frees what was not needed
         except _ERRORS as error:
             if error is computed.error:
                 raise
             raise self.unwritable(_text(error)) from None
+
+
+@contextlib.contextmanager
+def _failing_destructors() -> Iterator[None]:
+    """Raises the first error of a destructor: h5py closes files there too, and only warns."""
+    errors: list[BaseException] = []
+
+    def note(told: Any) -> None:
+        if isinstance(told.exc_value, _ERRORS):
+            errors.append(told.exc_value)
+
+    previous, sys.unraisablehook = sys.unraisablehook, note
+    try:
+        yield
+    finally:
+        sys.unraisablehook = previous
+    if errors:
+        raise errors[0]
 
 
 def _is_array_of_zarr(folder: Path) -> bool:

@@ -472,6 +472,7 @@ FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
     "no name": (["a + 1", "a.npy", "-o", "c.npy"], 2, ["'a.npy'", "NAME=FILE"]),
     "no output": (["a + 1", "a=a.npy"], 2, ["-o OUTPUT"]),
     "chunk": (["a + 1", "a=a.npy", "--chunk", "much"], 2, ["'much'", "64M"]),
+    "chunk, too large": (["a + 1", "a=a.npy", "--chunk", "9" * 400], 2, ["less than 2^63"]),
     "type": (["a + 1", "a=a.npy", "--dtype", "M8[s]"], 2, ["'M8[s]'", "complex128"]),
     "unknown device": (["a + 1", "a=a.npy", "--device", "gpu"], 2, ["'gpu'", '"cuda:N"']),
     "option": (["a + 1", "a=a.npy", "--what"], 2, ["--what"]),
@@ -634,6 +635,26 @@ def test_names_as_python_reads_them() -> None:
     save(a=np.ones(3))
     assert main(["\u00b5 + 1", "\u00b5=a.npy", "-o", "b.npy"]) == 0
     assert np.load("b.npy").tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "text"),
+    [
+        (">/dev/full", 1, "cannot write to standard output: No space left on device"),
+        (">&-", 1, "standard output is closed"),
+        ("2>&-", 0, ""),
+        ("<&- >&- 2>&- -o b.npy", 0, ""),
+    ],
+)
+def test_standard_files_that_take_nothing(redirection: str, status: int, text: str) -> None:
+    """A value is never lost in silence, and no output gets the number of standard error."""
+    save(a=np.ones(3))
+    command = f"unset PYTHONUNBUFFERED; {sys.executable} -m pkg eval 'sum(a)' a=a.npy {redirection}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300)
+    assert done.returncode == status
+    assert done.stderr == (f"pkg eval: error: {text}\n" if text else "")
+    if "-o" in redirection:
+        assert np.load("b.npy") == 3
 
 
 def test_a_full_disk() -> None:

@@ -471,6 +471,26 @@ def test_a_folder_that_is_no_array_is_never_replaced(
 # ---- Errors --------------------------------------------------------------------------------------
 
 
+def test_a_link_that_leads_nowhere() -> None:
+    """h5py has such a name and cannot open it."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("f.h5", "w") as file:
+        file["a"] = h5py.SoftLink("/nothing")
+    np.save("x.npy", np.ones(3))
+    assert main(["x", "x=x.npy", "-o", "f.h5:/a"]) == 1
+    assert main(["x", "x=x.npy", "-o", "f.h5:/a", "--overwrite"]) == 0
+    with h5py.File("f.h5") as file:
+        assert_bits(file["a"][...], np.ones(3))
+
+
+def test_backslashes_in_names_of_zarr() -> None:
+    """They are slashes for Zarr, which would find no array elsewhere."""
+    zarr = pytest.importorskip("zarr")
+    np.save("x.npy", np.ones(3))
+    assert main(["x", "x=x.npy", "-o", "new.zarr:/a\\b"]) == 0
+    assert_bits(zarr.open("new.zarr")["a/b"][...], np.ones(3))
+
+
 def test_folders_with_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shells complete names so, and the result must not be a .npy file of that name."""
     zarr = pytest.importorskip("zarr")
@@ -612,6 +632,8 @@ def test_chunks_that_cannot_be_decoded(codec: str) -> None:
         ("no/out.nc:a", 1, "no folder"),
         ("f.h5:/deep", 1, "it is a group"),
         ("f.h5:/type", 1, "it is a datatype"),
+        ("f.h5:/ext/a", 1, "ext is a link into another file: name that file"),
+        ("f.h5:/soft/a", 1, "soft is a link into another file: name that file"),
         ("y.nc:d0", 1, "d0 is a coordinate of the result; give the variable another name"),
         ("g.zarr", 1, "it exists, and is not an array of Zarr"),
         ("g.zarr:/a/b", 1, "g.zarr/a is not a group of Zarr"),
@@ -628,6 +650,9 @@ def test_outputs_that_cannot_be_written(
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
     with h5py.File("f.h5", "w") as file:
         file["deep/a"], file["type"] = np.ones(3), np.dtype("f8")
+        file["ext"], file["soft"] = h5py.ExternalLink("g.h5", "/g"), h5py.SoftLink("/ext/inner")
+    with h5py.File("g.h5", "w") as file:
+        file["g/inner/a"] = np.ones(3)
     zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
     os.mkdir("plain.zarr")
     source = save("nc", "x", np.ones(3))
@@ -649,15 +674,19 @@ def test_disks_that_take_nothing() -> None:
     can = subprocess.run([*mount, f"{small} && mount -o remount,ro small"], capture_output=True)
     if can.returncode:
         pytest.skip(f"no disk can be mounted: {can.stderr.decode().strip()}")
-    run = f"{sys.executable} -W ignore -m pkg eval 'a + 1' a=a.npy -o small/b"
+    np.save("c.npy", np.ones(125_000))
+    run = f"{sys.executable} -W ignore -m pkg eval"
     script = (
-        f"{small}; {run}.nc:b; echo $?; mount -o remount,ro small; {run}.npy; echo $?; ls -A s*"
+        f"{small}; {run} a+1 a=a.npy -o small/b.nc:b; echo $?; {run} a+1 a=a.npy -o small/b.h5:b;"
+        f"echo $?; head -c 40000 /dev/zero > small/c; {run} a+1 a=c.npy -o small/b.nc:b; echo $?;"
+        f"mount -o remount,ro small; {run} a+1 a=a.npy -o small/b.npy; echo $?; ls -A small"
     )
-    script += "; ls -A small"
     done = subprocess.run([*mount, script], capture_output=True, text=True, timeout=300)
-    assert done.stdout == "1\n1\n", done.stderr
-    full, read_only = done.stderr.splitlines()
-    assert "small/b.nc:b: No space left on device (7.63 MiB are needed, 1 MiB are free)" in full
+    assert done.stdout == "1\n1\n1\n1\nc\n", done.stderr
+    full, full_midway, full_at_the_end, read_only = done.stderr.splitlines()
+    assert "small/b.nc:b: No space left on device (7.69 MiB are needed, 1 MiB are free)" in full
+    assert full_midway.endswith("small/b.h5:b: No space left on device")
+    assert "small/b.nc:b: No space left on device (1.02 MiB are needed" in full_at_the_end
     assert "cannot write small/b.npy: Read-only file system" in read_only
 
 
