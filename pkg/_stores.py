@@ -310,11 +310,11 @@ class HDF5Output(WholeFile):
         self.path = path
         self.is_overwriting = self._target.exists()
         if self.is_overwriting:
-            self._check_inner()
+            self._check_inner(self._target)
 
-    def _check_inner(self) -> None:
+    def _check_inner(self, path: Path) -> None:
         try:
-            with self._library.File(self._target, "r") as file:
+            with self._library.File(path, "r") as file:
                 self._check_groups(file)
                 if self.place.inner in file:
                     found = file.get(self.place.inner)  # None for a link that leads nowhere
@@ -344,6 +344,7 @@ class HDF5Output(WholeFile):
             if self.is_overwriting:
                 with open(self._target, "rb") as old, open(self._temporary, "wb") as new:
                     shutil.copyfileobj(old, new, 1 << 24)
+                self._check_inner(self._temporary)  # others may have written since
             self._h5 = self._library.File(self._temporary, "r+" if self.is_overwriting else "w")
             if self.place.inner in self._h5:
                 del self._h5[self.place.inner]
@@ -551,15 +552,15 @@ class ZarrOutput(Target):
         level = missing[0] if missing else len(parts)
         super().__init__(path, is_overwriting, folders[level], self._store.parent)
         self._rest = parts[level:]
-        self._check(folders[:level])
+        self._check(folders[:level], is_new=bool(missing))
 
-    def _check(self, parents: list[Path]) -> None:
+    def _check(self, parents: list[Path], is_new: bool) -> None:
         if not self._store.parent.is_dir():
             raise self.unwritable(f"no folder {self._store.parent}")
         self._format = self._library.config.get("default_zarr_format")
         for folder in parents:
             self._format = self._format_of(folder)
-        if not os.path.lexists(self._target):
+        if is_new:  # or was: `_rename` sees what other runs have made since
             return
         for name, x in self._inputs.items():
             inner = x.place.inner if isinstance(x, StoreInput) else ""

@@ -270,6 +270,26 @@ def test_a_dataset_joins_a_file_that_changes(
     assert names() == ["a.npy", "both.h5"]
 
 
+def test_a_dataset_that_appears_before_the_copy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in the copy, where the run without --overwrite must not replace it."""
+    h5py = pytest.importorskip("h5py")
+    np.save("a.npy", np.arange(6.0))
+    save("h5", "old", np.arange(6.0))
+    create = _stores.HDF5Output.create
+
+    def create_late(self: Any, *args: Any) -> None:
+        with h5py.File("old.h5", "a") as file:
+            file["ours"] = np.ones(3)
+        create(self, *args)
+
+    monkeypatch.setattr(_stores.HDF5Output, "create", create_late)
+    assert main(["a + 1", "a=a.npy", "-o", "old.h5:/ours"]) == 1
+    assert "old.h5:/ours exists" in capsys.readouterr().err
+    assert names() == ["a.npy", "old.h5"]
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_array_joins_a_group(zarr_format: int) -> None:
     """Of the group's format, with the groups between; consolidated metadata name it too."""
@@ -387,29 +407,31 @@ def test_runs_that_wait() -> None:
     ],
 )
 @pytest.mark.parametrize("is_overwriting", [True, False])
+@pytest.mark.parametrize("moment", ["_check", "fill"])
 def test_runs_that_make_one_store(
     theirs: str,
     ours: str,
     error: str,
     is_overwriting: bool,
+    moment: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The groups that the second run wants to make are there at its end, with other arrays."""
+    """The groups that the second run wants to make are there later, with other arrays."""
     zarr = pytest.importorskip("zarr", "3")
     np.save("a.npy", np.arange(3.0))
-    fill = _stores.ZarrOutput.fill
+    own = getattr(_stores.ZarrOutput, moment)
 
-    def work(self: Any, *args: Any) -> None:
-        fill(self, *args)
-        monkeypatch.setattr(_stores.ZarrOutput, "fill", fill)
+    def work(self: Any, *args: Any, **more: Any) -> None:
+        monkeypatch.setattr(_stores.ZarrOutput, moment, own)
         if "format" in theirs:
             zarr.open_group("s.zarr", mode="w", zarr_format=2)
         else:
             target = f"s.zarr:{theirs}" if theirs else "s.zarr"
             assert main(["a * 2", "a=a.npy", "-o", target]) == 0
+        own(self, *args, **more)
 
-    monkeypatch.setattr(_stores.ZarrOutput, "fill", work)
+    monkeypatch.setattr(_stores.ZarrOutput, moment, work)
     options = ["--overwrite"] if is_overwriting else []
     done = main(["a + 1", "a=a.npy", "-o", f"s.zarr:{ours}", *options])
     said = capsys.readouterr().err
