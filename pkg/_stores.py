@@ -646,6 +646,8 @@ class ZarrOutput(Target):
             elif os.path.lexists(self._target):
                 raise FileExistsError(str(self._target)) from None
             raise
+        if old.is_symlink():  # the array that it names stays
+            old.unlink()
         shutil.rmtree(old, ignore_errors=True)
         self._consolidate()
 

@@ -513,6 +513,19 @@ def test_backslashes_in_names_of_zarr() -> None:
     assert_bits(zarr.open("new.zarr")["a/b"][...], np.ones(3))
 
 
+def test_a_link_to_an_array_of_zarr_is_replaced() -> None:
+    """The array that it names stays, and nothing else does."""
+    zarr = pytest.importorskip("zarr", "3")
+    np.save("a.npy", np.arange(3.0))
+    save("zarr group", "x", np.ones(3))
+    save("zarr", "y", np.ones(3))
+    os.symlink("../y.zarr", "group.zarr/link")
+    assert main(["a", "a=a.npy", "-o", "group.zarr:/link", "--overwrite"]) == 0
+    assert zarr.open("group.zarr")["link"][...].tolist() == [0, 1, 2]
+    assert zarr.open("y.zarr")[...].tolist() == [1, 1, 1]
+    assert names() == ["a.npy", "group.zarr", "y.zarr"]
+
+
 def test_folders_with_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shells complete names so, and the result must not be a .npy file of that name."""
     zarr = pytest.importorskip("zarr")
