@@ -40,7 +40,8 @@ def usage(text: str) -> Failure:
 
 
 def reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+    text = error.strerror if isinstance(error.strerror, str) else ""  # xarray puts a KeyError there
+    return text or str(error) or type(error).__name__
 
 
 def size_text(nbytes: float) -> str:

@@ -124,14 +124,16 @@ def _reading(path: str) -> Iterator[None]:
         raise Failure(f"cannot read {path}: {' '.join(text.split())}") from None
 
 
-def _names_in(file: Any, prefix: str = "") -> Iterator[str]:
+def _names_in(file: Any, prefix: str = "", parents: tuple[Any, ...] = ()) -> Iterator[str]:
     """Yields the paths of the arrays in a group of h5py or Zarr."""
     for name in sorted(file):
-        x = file.get(name)  # None for a link that leads nowhere
+        x = None  # as for a link that leads nowhere
+        with contextlib.suppress(*_ERRORS):  # of links to themselves
+            x = file.get(name)
         if hasattr(x, "shape"):
             yield f"{prefix}{name}"
-        elif hasattr(x, "keys"):
-            yield from _names_in(x, f"{prefix}{name}/")
+        elif hasattr(x, "keys") and x not in parents:  # links of HDF5 may lead back
+            yield from _names_in(x, f"{prefix}{name}/", (*parents, x))
 
 
 def _array_in(path: str, place: Place, group: Any) -> Any:
@@ -140,7 +142,8 @@ def _array_in(path: str, place: Place, group: Any) -> Any:
     if place.inner:
         x = group[place.inner] if place.inner in group else None
     if not hasattr(x, "shape"):
-        names = ", ".join(f"{place.file}:/{name}" for name in _names_in(group)) or "none"
+        found = (f"{place.file}:/{name}" for name in _names_in(group, "", (group,)))
+        names = ", ".join(found) or "none"
         what = "no array of that name" if x is None else f"a {_kind_of(x)}, not an array"
         raise Failure(f"cannot read {path}: it is {what}; the arrays in the file: {names}")
     if x.shape is None:

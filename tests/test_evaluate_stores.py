@@ -614,6 +614,7 @@ def test_a_library_that_is_missing(
         ("x.nc:b", "it names no variable; those of x.nc, without its groups: x.nc:"),
         ("x.nc:/deep/b", "those of x.nc:deep, without its groups: x.nc:deep/a"),
         ("x.nc", "it names no variable"),
+        ("x.nc:no/a", "group not found: no"),
         ("bad.h5:/a", "cannot read bad.h5:/a"),
         ("bad.nc:a", "cannot read bad.nc:a"),
     ],
@@ -626,7 +627,8 @@ def test_inputs_that_cannot_be_read(
         file["deep/a"], file["text"] = np.ones(3), "text"
         file["texts"], file["records"] = np.array([b"ab"]), np.zeros((), [("x", "i4")])
         file["nothing"], file["type"] = h5py.Empty("f8"), np.dtype("f8")
-        file["dangling"] = h5py.SoftLink("/nowhere")
+        file["dangling"], file["self"] = h5py.SoftLink("/nowhere"), h5py.SoftLink("/self")
+        file["deep/up"] = h5py.SoftLink("/")
     zarr.open_group("g.zarr", mode="w").create_array("a", shape=(3,), dtype="f8")
     save("nc", "a", np.ones(3))
     os.rename("a.nc", "x.nc")
@@ -723,6 +725,17 @@ def test_disks_that_take_nothing() -> None:
     assert full_midway.endswith("small/b.h5:b: No space left on device")
     assert "small/b.nc:b: No space left on device (1.02 MiB are needed" in full_at_the_end
     assert "cannot write small/b.npy: Read-only file system" in read_only
+
+
+def test_errors_of_destructors_fail_the_run() -> None:
+    """h5py may write the last of a netCDF file in one, and Python only warns of its errors."""
+
+    class File:
+        def __del__(self) -> None:
+            raise OSError("as planned")
+
+    with pytest.raises(OSError, match="as planned"), _stores._failing_destructors():
+        File()
 
 
 @pytest.mark.parametrize("kind", KINDS)
