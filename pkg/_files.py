@@ -115,6 +115,8 @@ class Signals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if not self.received:
             self.received = number
+            # Destructors of what a library was making fail, and Python would show that.
+            sys.unraisablehook = lambda told: None
             raise Interrupted
 
     @contextlib.contextmanager
@@ -626,12 +628,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings(), np.errstate(all="warn", under="ignore"):
         warnings.simplefilter("always", RuntimeWarning)
         warnings.showwarning = tell
+        unraisable = sys.unraisablehook
         try:
             with Signals() as signals, contextlib.ExitStack() as files:
                 status = _run_guarded(lambda: Evaluation(options, signals, files).run())
         except Interrupted:
             _say(f"interrupted ({signal.Signals(signals.received).name})")
             return 128 + signals.received
+        finally:
+            sys.unraisablehook = unraisable
     if not options.quiet:
         for text in told:
             _say(f"warning: {text}")

@@ -501,7 +501,8 @@ def _failing_destructors() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.unraisablehook = previous
+        if sys.unraisablehook is note:  # no signal has come
+            sys.unraisablehook = previous
     if errors:
         raise errors[0]
 

@@ -824,6 +824,25 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals) -> None:
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
 
 
+def test_what_an_interruption_leaves_half_made_is_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """h5netcdf and asyncio have destructors that fail then."""
+
+    class HalfMade:
+        def __del__(self) -> None:
+            raise AttributeError("_closed")
+
+    def run(self: Any) -> None:
+        half_made = HalfMade()
+        os.kill(os.getpid(), signal.SIGTERM)
+        pytest.fail(f"not reached: {half_made}")
+
+    monkeypatch.setattr(_files.Evaluation, "run", run)
+    assert main(["1"]) == 143
+    assert capsys.readouterr().err == "pkg eval: interrupted (SIGTERM)\n"
+
+
 def test_an_interrupted_reduction() -> None:
     """One long call ends as soon."""
     files = save(a=np.ones((2**17, 1, 1), "f4"), b=np.ones((2**18, 1), "f4"), c=np.ones(2**8))
