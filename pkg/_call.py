@@ -791,6 +791,8 @@ def power(base: Any, exponent: Any) -> Any:
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)
+    if is_refused(base.dtype, number):
+        return OPERATIONS["power"](base, exponent)  # not if there are no elements
     if number == 0.5:
         return OPERATIONS["sqrt"](base * 1.0 if base.dtype.kind in "biu" else base)
     if isinstance(number, float) and base.dtype.kind in "biu":
@@ -799,7 +801,6 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def _integer_power(base: Any, exponent: int) -> Any:
-    check_exponent(base.dtype, exponent)
     if base.dtype == np.bool_:
         base = base.astype(type_of_power(exponent))
     if exponent == 0:
@@ -817,13 +818,9 @@ def type_of_power(exponent: int) -> np.dtype[Any]:
     return np.dtype(np.int8 if exponent == 2 else np.int64)
 
 
-def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
-    """Raises ValueError if elements of a type have no power with this exponent."""
-    if dtype.kind in "biu" and exponent < 0:
-        raise ValueError(
-            f"the exponent {exponent} is negative: integers have no such powers; make the base or "
-            "the exponent a float"
-        )
+def is_refused(dtype: np.dtype[Any], exponent: float) -> bool:
+    """Tells whether elements of a type have no power with this exponent."""
+    return dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0
 
 
 def power_by_products(
