@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import core, ufuncs
-from ._convert import array_of_number, convert, saturates, warn_of_complex
+from ._convert import array_of_number, conversion, convert, warn_of_complex
 from ._interop import call_foreign
 from ._mode import in_default_mode
 from ._operands import (
@@ -46,7 +46,7 @@ from ._operands import (
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
-from ._warnings import report_flags
+from ._warnings import call_for_user, report_flags
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -110,9 +110,9 @@ def _call_ufunc(
     operation: Any, ufunc: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     try:
-        return ufunc(*args, **keywords)
+        return call_for_user(ufunc, *args, **keywords)
     except TypeError as error:
-        raise explain(operation, error, args[-operation.nin :]) from error.__cause__
+        raise explain(operation, error, args) from error.__cause__
 
 
 def resolve(
@@ -306,7 +306,10 @@ def _call_with_rules(
 ) -> Any:
     """Lets a ufunc compute a call in which an argument has rules of its own; NumPy applies them."""
     check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
-    ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
+    if not any(map(own_ufuncs, (*inputs, keywords.get("out"), keywords.get("where")))):
+        ufunc = ufuncs.named(operation, ordinal)
+    else:  # other libraries may look for it by name
+        ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
     share_domain(operation.__name__, ufunc, inputs)
     share_units(operation.__name__, ufunc, inputs)
     try:
@@ -353,8 +356,7 @@ def _call_host(
             return _map_where(operation, ordinal, arrays, (_BOOL,), keywords, answer)
     if is_regular and (ordinal >= 0 or _is_for_the_library(operation, inputs, keywords)):
         return _map(operation, ordinal, inputs, keywords)
-    ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
-    return _call_ufunc(operation, operation.call_ufunc, (ufunc, *inputs), keywords)
+    return _call_ufunc(operation, ufuncs.named(operation, ordinal), inputs, keywords)
 
 
 def _is_widened(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -419,20 +421,19 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         raise
     # A weak number is converted to the resolved type here, or raises NumPy's OverflowError.
     arrays = [
-        _number_as(x, dtype)
-        if type(x) in NUMBERS
-        else convert(x, dtype)
-        if saturates(x.dtype, dtype)
-        else x
+        _number_as(x, dtype) if type(x) in NUMBERS else _known(x, dtype)
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
     if "where" in keywords:
         return _map_where(operation, ordinal, arrays, dtypes, keywords)
-    target = out
-    if out is not None and not _is_direct(out, dtypes[-1], arrays):
+    target, result_dtype = out, dtypes[-1]
+    if out is not None:
         shape = broadcast_shapes(*(x.shape for x in arrays))
         check_out(operation.__name__, out, shape, dtypes[-1], -1, casting)
-        target = np.empty_like(out, dtypes[-1])
+        if out.dtype.char in ELEMENTS:
+            result_dtype = out.dtype.newbyteorder("=")
+        if not _is_direct(out, result_dtype, arrays):
+            target = np.empty_like(out, result_dtype)
     # NumPy's stub of nditer knows neither None nor flags per operand.
     given: Any = [target, *arrays]
     op_flags: Any = [
@@ -443,26 +444,28 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         given,
         flags=["zerosize_ok", "copy_if_overlap"],
         op_flags=op_flags,
-        op_dtypes=[dtypes[-1], *dtypes[:-1]],
+        op_dtypes=[result_dtype, *(x.dtype.newbyteorder("=") for x in arrays)],
         order=keywords.get("order", "K"),
-        casting=casting,
+        casting="equiv",
     )
     with iterator:
-        result = iterator.operands[0]
-        flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
-    if flags:
-        report_flags(operation.__name__, flags)
+        result, *given = iterator.operands
+        flags = _run(operation, ordinal, result, given, dtypes)
     if out is None:
-        return result if result.ndim else result[()]
-    if target is not out:
+        out = result if result.ndim else result[()]
+    elif target is not out:
         store(out, result)
+    if flags:  # only now: if it raises an error, `out` has the results, as in NumPy
+        report_flags(operation.__name__, flags)
     return out
 
 
 def _number_as(x: Any, dtype: Any) -> Any:
     """Returns a Python number in the type that the ufunc would compute in; an int has to fit."""
     x = array_of_number(x, dtype)
-    return convert(x, dtype) if isinstance(x, np.ndarray) else np.asarray(x, dtype)
+    if isinstance(x, np.ndarray):
+        return convert(x, dtype)
+    return call_for_user(np.asarray, x, dtype) if type(x) is float else np.asarray(x, dtype)
 
 
 def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
@@ -500,8 +503,36 @@ def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _prepare(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns an operand as an aligned array of the type in which the library computes."""
-    return np.require(x, dtype, "A")
+    """Returns an operand as an aligned array of a type, in native byte order."""
+    return np.require(x, dtype.newbyteorder("="), "A")
+
+
+def _known(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns an operand that is computed in a type, as an array of a type of the library.
+
+    Warns if that type drops imaginary parts.
+    """
+    if x.dtype.char not in ELEMENTS:
+        return convert(x, dtype)
+    warn_of_complex(x.dtype, dtype)
+    return x
+
+
+def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: Any) -> int:
+    """Computes in the types `dtypes` on aligned arrays in native byte order; returns the flags.
+
+    The library converts the arrays, so that a flag is reported once, and names the operation.
+    """
+    flags, given = 0, []
+    for x, dtype in zip(arrays, dtypes, strict=False):
+        given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
+        if x.dtype != dtype:
+            flags |= conversion(x.dtype, dtype).map(-1, "K", given[-1], (x,))
+    result = out if out.dtype == dtypes[-1] else np.empty_like(out, dtypes[-1])
+    flags |= core.map(operation.index, ordinal, result, *given)
+    if result is not out:
+        flags |= conversion(result.dtype, out.dtype).map(-1, "K", out, (result,))
+    return flags
 
 
 def _map_where(
@@ -537,10 +568,11 @@ def _map_where(
         or not all(map(_converts_quietly, (*arrays, result), (*dtypes[:-1], out.dtype)))
         or core.map(operation.index, ordinal, result, *map(_prepare, arrays, dtypes))
     ):
-        parts = (np.broadcast_to(x, out.shape)[mask] for x in arrays)
-        result = np.empty(np.count_nonzero(mask), dtypes[-1])
-        flags = core.map(operation.index, ordinal, result, *map(_prepare, parts, dtypes))
-        out[mask] = convert(result, out.dtype, copy=False)
+        own = out.dtype.newbyteorder("=") if out.dtype.char in ELEMENTS else dtypes[-1]
+        result = np.empty(np.count_nonzero(mask), own)
+        parts = [_prepare(np.broadcast_to(x, out.shape)[mask], x.dtype) for x in arrays]
+        flags = _run(operation, ordinal, result, parts, dtypes)
+        out[mask] = result
     else:
         result = convert(result, out.dtype, copy=False)
         if out.dtype.isnative and out.flags.aligned and out.size:
@@ -548,7 +580,7 @@ def _map_where(
         else:
             np.copyto(out, result, casting="unsafe", where=mask)
     if flags:
-        report_flags(operation.__name__, flags)
+        report_flags(name, flags)
     return given if given is not None else out if out.ndim else out[()]
 
 

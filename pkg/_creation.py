@@ -26,6 +26,7 @@ from ._operands import (
 )
 from ._table import ELEMENTS, dtype_of
 from ._typing import Cpu, Gpu, Host, overload
+from ._warnings import call_for_user
 
 
 def _place(device: str | None) -> int:
@@ -202,7 +203,7 @@ def _filled(result: Any, fill_value: Any) -> Any:
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
     elif type(fill_value) in NUMBERS:
-        core.copy(result, np.asarray(fill_value, result.dtype))
+        core.copy(result, array_of(fill_value, result.dtype))
     else:
         result.fill(fill_value)
     return result
@@ -312,7 +313,8 @@ def _element(x: Any, dtype: Any) -> Any:
 def _count_steps(start: Any, stop: Any, step: Any) -> int:
     """Returns the length of `arange`, as NumPy computes it."""
     distance = stop - start
-    steps = float(distance / step)
+    with np.errstate(all="ignore"):
+        steps = float(distance / step)
     if not -(2**63) <= steps < 2**63:
         raise ValueError(
             f"arange(): {steps} steps of {step} from {start} to {stop}: expected fewer than 2**63"
@@ -345,7 +347,7 @@ def arange(
     ordinal = _place(device)
     if ordinal < 0:
         ends: Any = (0, start) if stop is None else (start, stop)
-        return np.arange(*ends, step, dtype)  # type: ignore[call-overload]
+        return call_for_user(np.arange, *ends, step, dtype)
     if stop is None:
         start, stop = 0, start
     if step == 0:

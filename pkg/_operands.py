@@ -19,6 +19,7 @@ import numpy as np
 
 from . import core
 from ._table import check_dtype
+from ._warnings import call_for_user
 
 Shape = tuple[int, ...]
 
@@ -248,6 +249,8 @@ def call_numpy(
     kwargs = {name: x for name, x in kwargs.items() if x is not None}
     found = next(filter(has_own_rules, operands), None)
     if found is None:
+        if "dtype" in kwargs:  # conversions may warn
+            return call_for_user(function, *args, **kwargs)
         return function(*args, **kwargs)
     implementation = _implementation(function, operands)
     if implementation is None:
@@ -258,7 +261,7 @@ def call_numpy(
         )
     out = kwargs.get("out")
     _check_plain_out(function.__name__, operands, out)
-    result = implementation(*args, **kwargs)
+    result = call_for_user(implementation, *args, **kwargs)
     if result is out:
         return out
     if type(result) is np.ndarray and isinstance(found, np.ndarray) and not overrides(found):

@@ -137,7 +137,9 @@ def test_without_elements_no_exponent_is_refused(place: str) -> None:
     """As in NumPy, whatever computes it; but a Python number must fit the type of the array."""
     for dtype, n in itertools.product("?bBqQ", (-1, -3, -100, -300, np.int8(-1), np.int64(-70))):
         a = np.empty(0, dtype)
-        for text in ("a ** n", f"a ** {n}", "power(a, n)")[:: 2 if isinstance(n, np.generic) else 1]:
+        for text in ("a ** n", f"a ** {n}", "power(a, n)")[
+            :: 2 if isinstance(n, np.generic) else 1
+        ]:
             try:
                 wanted = a**n
             except OverflowError:
