@@ -30,7 +30,7 @@ from ._namespace import namespace_of
 from ._operands import (
     Shape,
     axes_of,
-    axes_to_squeeze,
+    axis_or_axes,
     check_order,
     integers,
     one_device,
@@ -313,7 +313,7 @@ class Array(core.ArrayBase):
 
     def squeeze(self, axis: Any = None) -> Array:
         """Returns a view without the axes of size 1, or those in `axis`."""
-        return core.view(self, np.ndarray.squeeze, axes_to_squeeze(axis))
+        return core.view(self, np.ndarray.squeeze, axis_or_axes("squeeze", axis))
 
     # ---- Copies ----------------------------------------------------------------------------------
 
