@@ -31,9 +31,9 @@ from ._operands import (
     Shape,
     axes_of,
     axis_or_axes,
-    check_order,
     integers,
     one_device,
+    order_of,
     own_ufuncs,
     plain,
 )
@@ -319,7 +319,7 @@ class Array(core.ArrayBase):
 
     def copy(self, order: str = "C") -> Array:
         """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
-        check_order("copy", order)
+        order = order_of("copy", order)
         result: Any = core.empty_like(self, self.dtype, self._ordinal, order)
         core.copy(result, self)
         return result

@@ -28,7 +28,6 @@ from ._operands import (
     Shape,
     broadcast_shapes,
     broadcasts,
-    check_order,
     check_ufunc,
     describe,
     find_place,
@@ -37,6 +36,7 @@ from ._operands import (
     is_number,
     is_scalar,
     native,
+    order_of,
     own_ufuncs,
     python_number,
     refusal,
@@ -636,8 +636,7 @@ def _compute(
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
     out = None if out is ... else out  # asks for an array, which every result is
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
-    order = keywords.get("order", "K")
-    check_order(name, order)
+    order = order_of(name, keywords.get("order"))
     inputs = tuple(native(type_number(core.as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:

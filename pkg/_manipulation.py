@@ -76,7 +76,7 @@ def join_slowly(arrays: Any, axis: Any, is_stack: bool, dtype: Any, casting: str
                 f"they must {must}"
             )
     kinds = [x.dtype for x in arrays]
-    target = np.result_type(*kinds) if dtype is None else dtype_of(name, dtype)
+    target = np.result_type(*kinds) if dtype is None else dtype_of(name, dtype).newbyteorder("=")
     for kind in kinds:
         check_cast(name, kind, target, casting)
         warn_of_complex(kind, target)

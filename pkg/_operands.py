@@ -536,7 +536,13 @@ def reduced_axes(name: str, axis: Any, ndim: int) -> Shape:
     return normalize_axes(name, axes, ndim)
 
 
-def check_order(name: str, order: Any) -> None:
-    """Raises ValueError if `order` is not one of NumPy's."""
-    if order not in ("C", "F", "A", "K"):
-        raise ValueError(f'{name}(): order must be "C", "F", "A" or "K", not {order!r}')
+def order_of(name: str, order: Any, default: str = "K", allowed: str = "CFAK") -> str:
+    """Returns the argument `order` as a capital letter; None is the default, as in NumPy."""
+    if order is None:
+        return default
+    if not isinstance(order, str):
+        raise TypeError(f"{name}(): order must be a str, not {describe(order)}")
+    if len(order) != 1 or order.upper() not in allowed:
+        *letters, last = (f'"{letter}"' for letter in allowed)
+        raise ValueError(f"{name}(): order must be {', '.join(letters)} or {last}, not {order!r}")
+    return order.upper()

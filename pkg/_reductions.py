@@ -154,6 +154,8 @@ def reduce(
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
         ordinal = core.parse_device(device)
         return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
+    if not isinstance(keepdims, np.bool_):
+        keepdims = bool(integer(name, "keepdims", keepdims))
     ordinal = find_place(name, [x], device)
     x = x if isinstance(x, Values) else plain_array(name, x)
     axes = reduced_axes(name, axis, x.ndim)
