@@ -245,7 +245,10 @@ def _truth(x: Any) -> bool:
 def normalize(
     operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the inputs, and the keyword arguments (with `out`) that differ from the defaults."""
+    """Returns the inputs, and the keyword arguments that differ from the defaults, with `out`.
+
+    `out` may be None beside `where`.
+    """
     name, nin = operation.__name__, operation.nin
     keywords = dict(kwargs)
     if len(args) == nin + 1:
@@ -268,7 +271,10 @@ def normalize(
             x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
         )
 
+    is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
+    if is_chosen and "where" in keywords:
+        keywords.setdefault("out", None)
     if name in PREDICATES and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
         del keywords["dtype"]  # the result is bool in any case
     return args, keywords
@@ -374,7 +380,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
     # The ufunc computes converted and selected elements part by part.  The library finds a negative
     # exponent before it writes anything.
-    is_power = operation.__name__ == "power" and "out" in keywords
+    is_power = operation.__name__ == "power" and keywords.get("out") is not None
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
         return True
     # NumPy's buffers convert elements that are not selected, too, and warn of them.
@@ -397,7 +403,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     # NumPy calls the loop for each run of selected elements, which is slow.  But if it narrows
     # results, it must: it warns of the selected ones, with the operation's name.
     if "where" in keywords:
-        is_array = isinstance(keywords["where"], np.ndarray) and "out" in keywords
+        is_array = isinstance(keywords["where"], np.ndarray) and keywords.get("out") is not None
         return is_array and keywords["out"].dtype in (hosts[0].dtype, _BOOL)
     # Large arrays of one type, for which only the layout prevents threads.  NumPy converts others
     # in small pieces, which is better than the whole copies of `_map`.

@@ -209,6 +209,19 @@ def test_a_call_warns_of_each_kind_once(device: str | None) -> None:
     assert target.tolist() == [np.inf, 1]  # the results are written before it raises, as in NumPy
 
 
+def test_out_none_is_a_choice() -> None:
+    """NumPy warns of `where` without `out`, because elements stay as memory is; not of out=None."""
+    x, mask = np.ones(3), np.array([True, False, True])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pcd.add(x, x, where=mask, out=None)
+        pcd.add(x, [1, 2, 3], where=mask, out=None, dtype="f4")
+        pcd.logical_and(x, 1, where=mask, out=None)
+        pcd.power(x, 2, where=mask, out=None)
+        pcd.add(np.ma.ones(3), 1, where=mask, out=None)
+        pcd.add(x[::-1], 1, where=np.ones((3, 1), bool), out=None, casting="unsafe")
+
+
 def test_only_selected_powers_are_refused() -> None:
     base, exponent = np.full(3000, 2), np.full(3000, 3)
     exponent[7] = -1
