@@ -30,10 +30,10 @@ from ._namespace import namespace_of
 from ._operands import (
     Shape,
     axes_of,
-    axes_to_squeeze,
-    check_order,
+    axis_or_axes,
     integers,
     one_device,
+    order_of,
     own_ufuncs,
     plain,
 )
@@ -313,13 +313,13 @@ class Array(core.ArrayBase):
 
     def squeeze(self, axis: Any = None) -> Array:
         """Returns a view without the axes of size 1, or those in `axis`."""
-        return core.view(self, np.ndarray.squeeze, axes_to_squeeze(axis))
+        return core.view(self, np.ndarray.squeeze, axis_or_axes("squeeze", axis))
 
     # ---- Copies ----------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> Array:
         """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
-        check_order("copy", order)
+        order = order_of("copy", order)
         result: Any = core.empty_like(self, self.dtype, self._ordinal, order)
         core.copy(result, self)
         return result

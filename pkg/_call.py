@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import core, ufuncs
-from ._convert import array_of_number, convert, saturates, warn_of_complex
+from ._convert import array_of_number, conversion, convert, warn_of_complex
 from ._interop import call_foreign
 from ._mode import in_default_mode
 from ._operands import (
@@ -28,7 +28,6 @@ from ._operands import (
     Shape,
     broadcast_shapes,
     broadcasts,
-    check_order,
     check_ufunc,
     describe,
     find_place,
@@ -37,6 +36,7 @@ from ._operands import (
     is_number,
     is_scalar,
     native,
+    order_of,
     own_ufuncs,
     python_number,
     refusal,
@@ -46,7 +46,7 @@ from ._operands import (
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
-from ._warnings import report_flags
+from ._warnings import call_for_user, report_flags
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -110,9 +110,9 @@ def _call_ufunc(
     operation: Any, ufunc: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     try:
-        return ufunc(*args, **keywords)
+        return call_for_user(ufunc, *args, **keywords)
     except TypeError as error:
-        raise explain(operation, error, args[-operation.nin :]) from error.__cause__
+        raise explain(operation, error, args) from error.__cause__
 
 
 def resolve(
@@ -245,7 +245,10 @@ def _truth(x: Any) -> bool:
 def normalize(
     operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the inputs, and the keyword arguments (with `out`) that differ from the defaults."""
+    """Returns the inputs, and the keyword arguments that differ from the defaults, with `out`.
+
+    `out` may be None beside `where`.
+    """
     name, nin = operation.__name__, operation.nin
     keywords = dict(kwargs)
     if len(args) == nin + 1:
@@ -268,7 +271,10 @@ def normalize(
             x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
         )
 
+    is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
+    if is_chosen and "where" in keywords:
+        keywords.setdefault("out", None)
     if name in PREDICATES and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
         del keywords["dtype"]  # the result is bool in any case
     return args, keywords
@@ -306,7 +312,10 @@ def _call_with_rules(
 ) -> Any:
     """Lets a ufunc compute a call in which an argument has rules of its own; NumPy applies them."""
     check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
-    ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
+    if not any(map(own_ufuncs, (*inputs, keywords.get("out"), keywords.get("where")))):
+        ufunc = ufuncs.named(operation, ordinal)
+    else:  # other libraries may look for it by name
+        ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
     share_domain(operation.__name__, ufunc, inputs)
     share_units(operation.__name__, ufunc, inputs)
     try:
@@ -353,8 +362,7 @@ def _call_host(
             return _map_where(operation, ordinal, arrays, (_BOOL,), keywords, answer)
     if is_regular and (ordinal >= 0 or _is_for_the_library(operation, inputs, keywords)):
         return _map(operation, ordinal, inputs, keywords)
-    ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
-    return _call_ufunc(operation, operation.call_ufunc, (ufunc, *inputs), keywords)
+    return _call_ufunc(operation, ufuncs.named(operation, ordinal), inputs, keywords)
 
 
 def _is_widened(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -372,7 +380,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
     # The ufunc computes converted and selected elements part by part.  The library finds a negative
     # exponent before it writes anything.
-    is_power = operation.__name__ == "power" and "out" in keywords
+    is_power = operation.__name__ == "power" and keywords.get("out") is not None
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
         return True
     # NumPy's buffers convert elements that are not selected, too, and warn of them.
@@ -395,7 +403,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     # NumPy calls the loop for each run of selected elements, which is slow.  But if it narrows
     # results, it must: it warns of the selected ones, with the operation's name.
     if "where" in keywords:
-        is_array = isinstance(keywords["where"], np.ndarray) and "out" in keywords
+        is_array = isinstance(keywords["where"], np.ndarray) and keywords.get("out") is not None
         return is_array and keywords["out"].dtype in (hosts[0].dtype, _BOOL)
     # Large arrays of one type, for which only the layout prevents threads.  NumPy converts others
     # in small pieces, which is better than the whole copies of `_map`.
@@ -419,20 +427,19 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         raise
     # A weak number is converted to the resolved type here, or raises NumPy's OverflowError.
     arrays = [
-        _number_as(x, dtype)
-        if type(x) in NUMBERS
-        else convert(x, dtype)
-        if saturates(x.dtype, dtype)
-        else x
+        _number_as(x, dtype) if type(x) in NUMBERS else _known(x, dtype)
         for x, dtype in zip(operands, dtypes, strict=False)
     ]
     if "where" in keywords:
         return _map_where(operation, ordinal, arrays, dtypes, keywords)
-    target = out
-    if out is not None and not _is_direct(out, dtypes[-1], arrays):
+    target, result_dtype = out, dtypes[-1]
+    if out is not None:
         shape = broadcast_shapes(*(x.shape for x in arrays))
         check_out(operation.__name__, out, shape, dtypes[-1], -1, casting)
-        target = np.empty_like(out, dtypes[-1])
+        if out.dtype.char in ELEMENTS:
+            result_dtype = out.dtype.newbyteorder("=")
+        if not _is_direct(out, result_dtype, arrays):
+            target = np.empty_like(out, result_dtype)
     # NumPy's stub of nditer knows neither None nor flags per operand.
     given: Any = [target, *arrays]
     op_flags: Any = [
@@ -443,26 +450,28 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         given,
         flags=["zerosize_ok", "copy_if_overlap"],
         op_flags=op_flags,
-        op_dtypes=[dtypes[-1], *dtypes[:-1]],
+        op_dtypes=[result_dtype, *(x.dtype.newbyteorder("=") for x in arrays)],
         order=keywords.get("order", "K"),
-        casting=casting,
+        casting="equiv",
     )
     with iterator:
-        result = iterator.operands[0]
-        flags = core.map(operation.index, ordinal, result, *iterator.operands[1:])
-    if flags:
-        report_flags(operation.__name__, flags)
+        result, *given = iterator.operands
+        flags = _run(operation, ordinal, result, given, dtypes)
     if out is None:
-        return result if result.ndim else result[()]
-    if target is not out:
+        out = result if result.ndim else result[()]
+    elif target is not out:
         store(out, result)
+    if flags:  # only now: if it raises an error, `out` has the results, as in NumPy
+        report_flags(operation.__name__, flags)
     return out
 
 
 def _number_as(x: Any, dtype: Any) -> Any:
     """Returns a Python number in the type that the ufunc would compute in; an int has to fit."""
     x = array_of_number(x, dtype)
-    return convert(x, dtype) if isinstance(x, np.ndarray) else np.asarray(x, dtype)
+    if isinstance(x, np.ndarray):
+        return convert(x, dtype)
+    return call_for_user(np.asarray, x, dtype) if type(x) is float else np.asarray(x, dtype)
 
 
 def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
@@ -500,8 +509,36 @@ def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _prepare(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns an operand as an aligned array of the type in which the library computes."""
-    return np.require(x, dtype, "A")
+    """Returns an operand as an aligned array of a type, in native byte order."""
+    return np.require(x, dtype.newbyteorder("="), "A")
+
+
+def _known(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns an operand that is computed in a type, as an array of a type of the library.
+
+    Warns if that type drops imaginary parts.
+    """
+    if x.dtype.char not in ELEMENTS:
+        return convert(x, dtype)
+    warn_of_complex(x.dtype, dtype)
+    return x
+
+
+def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: Any) -> int:
+    """Computes in the types `dtypes` on aligned arrays in native byte order; returns the flags.
+
+    The library converts the arrays, so that a flag is reported once, and names the operation.
+    """
+    flags, given = 0, []
+    for x, dtype in zip(arrays, dtypes, strict=False):
+        given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
+        if x.dtype != dtype:
+            flags |= conversion(x.dtype, dtype).map(-1, "K", given[-1], (x,))
+    result = out if out.dtype == dtypes[-1] else np.empty_like(out, dtypes[-1])
+    flags |= core.map(operation.index, ordinal, result, *given)
+    if result is not out:
+        flags |= conversion(result.dtype, out.dtype).map(-1, "K", out, (result,))
+    return flags
 
 
 def _map_where(
@@ -537,10 +574,11 @@ def _map_where(
         or not all(map(_converts_quietly, (*arrays, result), (*dtypes[:-1], out.dtype)))
         or core.map(operation.index, ordinal, result, *map(_prepare, arrays, dtypes))
     ):
-        parts = (np.broadcast_to(x, out.shape)[mask] for x in arrays)
-        result = np.empty(np.count_nonzero(mask), dtypes[-1])
-        flags = core.map(operation.index, ordinal, result, *map(_prepare, parts, dtypes))
-        out[mask] = convert(result, out.dtype, copy=False)
+        own = out.dtype.newbyteorder("=") if out.dtype.char in ELEMENTS else dtypes[-1]
+        result = np.empty(np.count_nonzero(mask), own)
+        parts = [_prepare(np.broadcast_to(x, out.shape)[mask], x.dtype) for x in arrays]
+        flags = _run(operation, ordinal, result, parts, dtypes)
+        out[mask] = result
     else:
         result = convert(result, out.dtype, copy=False)
         if out.dtype.isnative and out.flags.aligned and out.size:
@@ -548,7 +586,7 @@ def _map_where(
         else:
             np.copyto(out, result, casting="unsafe", where=mask)
     if flags:
-        report_flags(operation.__name__, flags)
+        report_flags(name, flags)
     return given if given is not None else out if out.ndim else out[()]
 
 
@@ -604,8 +642,7 @@ def _compute(
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
     out = None if out is ... else out  # asks for an array, which every result is
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
-    order = keywords.get("order", "K")
-    check_order(name, order)
+    order = order_of(name, keywords.get("order"))
     inputs = tuple(native(type_number(core.as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:
@@ -791,6 +828,8 @@ def power(base: Any, exponent: Any) -> Any:
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)
+    if is_refused(base.dtype, number):
+        return OPERATIONS["power"](base, exponent)  # not if there are no elements
     if number == 0.5:
         return OPERATIONS["sqrt"](base * 1.0 if base.dtype.kind in "biu" else base)
     if isinstance(number, float) and base.dtype.kind in "biu":
@@ -799,7 +838,6 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def _integer_power(base: Any, exponent: int) -> Any:
-    check_exponent(base.dtype, exponent)
     if base.dtype == np.bool_:
         base = base.astype(type_of_power(exponent))
     if exponent == 0:
@@ -817,13 +855,9 @@ def type_of_power(exponent: int) -> np.dtype[Any]:
     return np.dtype(np.int8 if exponent == 2 else np.int64)
 
 
-def check_exponent(dtype: np.dtype[Any], exponent: int) -> None:
-    """Raises ValueError if elements of a type have no power with this exponent."""
-    if dtype.kind in "biu" and exponent < 0:
-        raise ValueError(
-            f"the exponent {exponent} is negative: integers have no such powers; make the base or "
-            "the exponent a float"
-        )
+def is_refused(dtype: np.dtype[Any], exponent: float) -> bool:
+    """Tells whether elements of a type have no power with this exponent."""
+    return dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0
 
 
 def power_by_products(

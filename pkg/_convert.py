@@ -8,13 +8,14 @@ the buffers of its ufuncs and iterators.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from . import core
 from ._table import ELEMENTS
-from ._warnings import warn
+from ._warnings import call_for_user, warn
 
 
 def warn_of_complex(source: Any, target: Any) -> None:
@@ -43,11 +44,17 @@ def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
     """Returns ``x.astype(dtype, order, copy=copy)`` of a host array, converted by the library."""
     target = np.dtype(dtype)
     if not saturates(x.dtype, target):
-        return x.astype(target, order, copy=copy)
+        return call_for_user(x.astype, target, order, copy=copy)
     warn_of_complex(x.dtype, target)
     result = np.empty_like(x, target.newbyteorder("="), order)
     core.copy(result, x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("=")))
     return result if target.isnative else result.astype(target)
+
+
+@cache
+def conversion(source: np.dtype[Any], target: np.dtype[Any]) -> core.Program:
+    """Returns the program that converts elements between two types of the library."""
+    return core.Program([source], [], [(core.STEP_CONVERT, target, (0,))], "cast")
 
 
 def array_of_number(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -65,16 +72,16 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     Python numbers that do not fit, alone or in lists, raise NumPy's errors.
     """
     if dtype is None:
-        return np.array(obj, dtype, copy=copy)
+        return call_for_user(np.array, obj, dtype, copy=copy)
     dtype = np.dtype(dtype)
     if isinstance(obj, np.ndarray | np.generic):
         if saturates(obj.dtype, dtype) and (copy is None or copy):
             return convert(np.asarray(obj), dtype)
-        return np.array(obj, dtype, copy=copy)
+        return call_for_user(np.array, obj, dtype, copy=copy)
     if dtype.kind not in "iu" or type(obj) is int:
-        return np.array(obj, dtype, copy=copy)
+        return call_for_user(np.array, obj, dtype, copy=copy)
     with np.errstate(invalid="ignore"):
-        result = np.array(obj, dtype, copy=copy)
+        result = call_for_user(np.array, obj, dtype, copy=copy)
     floats = np.asarray(obj).real  # NumPy has warned of imaginary parts
     if saturates(floats.dtype, dtype):
         # NumPy converted Python's numbers exactly, but its own scalars as the processor does.

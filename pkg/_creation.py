@@ -14,18 +14,19 @@ from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
     call_numpy,
-    check_order,
     describe,
     has_own_rules,
     integer,
     is_scalar,
     number,
     one_device,
+    order_of,
     refusal,
     sizes_of,
 )
 from ._table import ELEMENTS, dtype_of
 from ._typing import Cpu, Gpu, Host, overload
+from ._warnings import call_for_user
 
 
 def _place(device: str | None) -> int:
@@ -137,15 +138,14 @@ def empty(shape: Any, dtype: Any = None, device: str | None = None, *, order: st
 
 def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> Any:
     """Returns a new array; zeros and ones on the CPU are NumPy's, others are uninitialised."""
-    if order not in ("C", "F"):
-        raise ValueError(f'{name}(): order must be "C" or "F", not {order!r}')
+    letter = order_of(name, order, "C", "CF")
     ordinal = _place(device)
     own = np.dtype(np.float64) if dtype is None else dtype_of(name, dtype)
     sizes = sizes_of(name, "shape", shape)
     if ordinal < 0:
         make: Any = {"zeros": np.zeros, "ones": np.ones}.get(name, np.empty)
-        return make(sizes, own, order)
-    return core.empty(sizes, own if own.isnative else own.newbyteorder("="), ordinal, order == "F")
+        return make(sizes, own, letter)
+    return core.empty(sizes, own.newbyteorder("="), ordinal, letter == "F")
 
 
 @overload
@@ -202,7 +202,7 @@ def _filled(result: Any, fill_value: Any) -> Any:
     if isinstance(result, np.ndarray):
         result[...] = array_of(fill_value, result.dtype)
     elif type(fill_value) in NUMBERS:
-        core.copy(result, np.asarray(fill_value, result.dtype))
+        core.copy(result, array_of(fill_value, result.dtype))
     else:
         result.fill(fill_value)
     return result
@@ -262,7 +262,7 @@ def _like(
         result = make(x, dtype, order, shape=shape)
         value = value if function is np.full_like else ()
     else:
-        check_order(function.__name__, order)
+        order = order_of(function.__name__, order)
         result = core.empty_like(x, dtype, ordinal, order, shape)
     return _filled(result, value[0]) if value else result
 
@@ -312,7 +312,8 @@ def _element(x: Any, dtype: Any) -> Any:
 def _count_steps(start: Any, stop: Any, step: Any) -> int:
     """Returns the length of `arange`, as NumPy computes it."""
     distance = stop - start
-    steps = float(distance / step)
+    with np.errstate(all="ignore"):
+        steps = float(distance / step)
     if not -(2**63) <= steps < 2**63:
         raise ValueError(
             f"arange(): {steps} steps of {step} from {start} to {stop}: expected fewer than 2**63"
@@ -345,7 +346,7 @@ def arange(
     ordinal = _place(device)
     if ordinal < 0:
         ends: Any = (0, start) if stop is None else (start, stop)
-        return np.arange(*ends, step, dtype)  # type: ignore[call-overload]
+        return call_for_user(np.arange, *ends, step, dtype)
     if stop is None:
         start, stop = 0, start
     if step == 0:
@@ -356,7 +357,7 @@ def arange(
             raise TypeError(f"arange(): {name} must be a real number of 64 bits at most, not {x!r}")
     # NumPy's search begins with int64.
     kind = np.result_type(np.int64, np.asarray(start), np.asarray(stop), np.asarray(step))
-    target = kind if dtype is None else dtype
+    target = (kind if dtype is None else dtype).newbyteorder("=")
     if target == np.bool_ or target.kind not in "iufc":
         raise TypeError(f"arange(): dtype must be numeric, not {target}")
     count = _count_steps(start, stop, step)

@@ -150,6 +150,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
     array([1200, 1600])
     """
     x, decimals = _operand("round", x), integer("round", "decimals", decimals)
+    if not -(2**31) <= decimals < 2**31:  # a C int, as for NumPy
+        raise OverflowError(f"round(): decimals must be an int of 32 bits, not {decimals}")
     if has_own_rules(x):
         ordinal = core.parse_device(device)
         given = (decimals,) if decimals else ()

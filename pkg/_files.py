@@ -500,6 +500,12 @@ def _device(text: str) -> str:
     return text
 
 
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: expected the name of a file")
+    return text
+
+
 def program() -> str:
     """Returns what the user has called: the script or the module."""
     return "pcd" if os.path.basename(sys.argv[0]) == "pcd" else "python -m pkg"
@@ -525,7 +531,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     # EXPRESSION and the names, which may stand between the options.
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("-o", "--output", metavar="OUTPUT", help="the file to write")
+    parser.add_argument("-o", "--output", type=_path, metavar="OUTPUT", help="the file to write")
     parser.add_argument(
         "--overwrite", "--force", action="store_true", help="replace an OUTPUT that exists"
     )
@@ -616,8 +622,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Arguments after -- are no options, whatever they begin with.
     end = given.index("--") if "--" in given else len(given)
     parser = _parser()
-    options = parser.parse_intermixed_args(given[:end])
+    options, unknown = parser.parse_known_intermixed_args(given[:end])
     options.words += given[end + 1 :]
+    is_missing = all("=" in word for word in options.words)
+    if is_missing and len(unknown) == 1 and not unknown[0].startswith("--"):
+        options.words[:0] = unknown  # an expression as -a+b, which looks like an option
+    elif unknown:
+        parser.error(
+            f"unrecognized arguments: {' '.join(unknown)} (put an EXPRESSION that begins with - in "
+            "parentheses)"
+        )
     if not options.words:
         parser.error("an EXPRESSION is needed")
     told: dict[str, None] = {}  # each warning once, whatever the number of pieces

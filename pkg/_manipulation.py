@@ -14,7 +14,7 @@ from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
     axes_of,
-    axes_to_squeeze,
+    axis_or_axes,
     broadcast_shapes,
     broadcasts,
     call_numpy,
@@ -76,7 +76,7 @@ def join_slowly(arrays: Any, axis: Any, is_stack: bool, dtype: Any, casting: str
                 f"they must {must}"
             )
     kinds = [x.dtype for x in arrays]
-    target = np.result_type(*kinds) if dtype is None else dtype_of(name, dtype)
+    target = np.result_type(*kinds) if dtype is None else dtype_of(name, dtype).newbyteorder("=")
     for kind in kinds:
         check_cast(name, kind, target, casting)
         warn_of_complex(kind, target)
@@ -212,7 +212,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Any:
     x = core.as_array(x)
     if isinstance(x, Array):
         return x.squeeze(axis)
-    return call_numpy(np.squeeze, x, axis=axes_to_squeeze(axis), operands=[x])
+    return call_numpy(np.squeeze, x, axis=axis_or_axes("squeeze", axis), operands=[x])
 
 
 def flip(x: Any, /, axis: Any = None) -> Any:

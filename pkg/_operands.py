@@ -19,6 +19,7 @@ import numpy as np
 
 from . import core
 from ._table import check_dtype
+from ._warnings import call_for_user
 
 Shape = tuple[int, ...]
 
@@ -248,6 +249,8 @@ def call_numpy(
     kwargs = {name: x for name, x in kwargs.items() if x is not None}
     found = next(filter(has_own_rules, operands), None)
     if found is None:
+        if "dtype" in kwargs:  # conversions may warn
+            return call_for_user(function, *args, **kwargs)
         return function(*args, **kwargs)
     implementation = _implementation(function, operands)
     if implementation is None:
@@ -258,7 +261,7 @@ def call_numpy(
         )
     out = kwargs.get("out")
     _check_plain_out(function.__name__, operands, out)
-    result = implementation(*args, **kwargs)
+    result = call_for_user(implementation, *args, **kwargs)
     if result is out:
         return out
     if type(result) is np.ndarray and isinstance(found, np.ndarray) and not overrides(found):
@@ -430,13 +433,28 @@ def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
     return given
 
 
-def axes_to_squeeze(x: Any) -> Any:
-    """Returns the argument `axis` of `squeeze`, an axis or a tuple of axes, or None.
+def tuple_of_axes(name: str, x: Any) -> tuple[int, ...]:
+    """Returns the argument `axis`, an int or a tuple of ints, as a tuple.
+
+    Raises TypeError for lists and bools, as NumPy's reductions and `squeeze` do.
+    """
+    given = x if isinstance(x, tuple) else (x,)
+    try:
+        axes = tuple(map(operator.index, given))
+    except TypeError:
+        axes = None
+    if axes is None or any(isinstance(axis, bool | np.bool_) for axis in given):
+        raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {describe(x)}")
+    return axes_of(name, "axis", axes)
+
+
+def axis_or_axes(name: str, x: Any) -> Any:
+    """Returns the argument `axis`, an axis or a tuple of axes, or None.
 
     An int stays one: NumPy allows 0 and -1 for an array without dimensions, but not in a tuple.
     """
-    axes = None if x is None else axes_of("squeeze", "axis", x)
-    return axes[0] if axes is not None and np.ndim(x) == 0 else axes
+    axes = None if x is None else tuple_of_axes(name, x)
+    return axes if axes is None or isinstance(x, tuple) else axes[0]
 
 
 def sizes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
@@ -512,14 +530,19 @@ def reduced_axes(name: str, axis: Any, ndim: int) -> Shape:
     """Returns the argument `axis` of a reduction of an array with `ndim` axes, as numbers."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, bool | np.bool_):
-        raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
-    if ndim == 0 and name != "mean" and hasattr(axis, "__index__"):
-        axis = () if operator.index(axis) in (0, -1) else axis  # NumPy allows these
-    return normalize_axes(name, axis, ndim)
+    axes = tuple_of_axes(name, axis)
+    if ndim == 0 and name != "mean" and not isinstance(axis, tuple) and axes[0] in (0, -1):
+        return ()  # NumPy allows these
+    return normalize_axes(name, axes, ndim)
 
 
-def check_order(name: str, order: Any) -> None:
-    """Raises ValueError if `order` is not one of NumPy's."""
-    if order not in ("C", "F", "A", "K"):
-        raise ValueError(f'{name}(): order must be "C", "F", "A" or "K", not {order!r}')
+def order_of(name: str, order: Any, default: str = "K", allowed: str = "CFAK") -> str:
+    """Returns the argument `order` as a capital letter; None is the default, as in NumPy."""
+    if order is None:
+        return default
+    if not isinstance(order, str):
+        raise TypeError(f"{name}(): order must be a str, not {describe(order)}")
+    if len(order) != 1 or order.upper() not in allowed:
+        *letters, last = (f'"{letter}"' for letter in allowed)
+        raise ValueError(f"{name}(): order must be {', '.join(letters)} or {last}, not {order!r}")
+    return order.upper()

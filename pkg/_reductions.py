@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import builtins
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from . import core
-from ._convert import convert, warn_of_complex
+from ._convert import conversion, convert, warn_of_complex
 from ._mode import in_default_mode
 from ._operands import (
     Shape,
@@ -108,12 +107,6 @@ _TRUTHS = {
 _BOOL = np.dtype(np.bool_)
 
 
-@cache
-def _test(dtype: np.dtype[Any]) -> core.Program:
-    """Returns the program that tells whether an element differs from 0; NaN counts as true."""
-    return core.Program([dtype], [], [(core.STEP_CONVERT, _BOOL, (0,))], "any")
-
-
 def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) -> Any:
     """Returns one of `_TRUTHS` of `x` in a new array; `Values` must be bools."""
     kind, carrier, empty = _TRUTHS[name]
@@ -125,7 +118,7 @@ def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) ->
     elif x.dtype == _BOOL:
         core.reduce(kind, carrier, ordinal, result, x)
     else:
-        _test(x.dtype).reduce(kind, carrier, ordinal, result, (x,))
+        conversion(x.dtype, _BOOL).reduce(kind, carrier, ordinal, result, (x,))
     if name == "logical_xor":
         result = result & 1
     return result if name == "count_nonzero" else result.astype(_BOOL)
@@ -161,6 +154,8 @@ def reduce(
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
         ordinal = core.parse_device(device)
         return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
+    if not isinstance(keepdims, np.bool_):
+        keepdims = bool(integer(name, "keepdims", keepdims))
     ordinal = find_place(name, [x], device)
     x = x if isinstance(x, Values) else plain_array(name, x)
     axes = reduced_axes(name, axis, x.ndim)

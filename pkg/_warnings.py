@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType, FunctionType
 from typing import Any
 
-import numpy as np
-
 from . import core
+
+_CALL = (lambda function, args, kwargs: function(*args, **kwargs)).__code__
+
+
+@lru_cache(1024)
+def _call_at(filename: str, line: int | None) -> CodeType:
+    return _CALL.replace(co_filename=filename, co_firstlineno=line or 1)
+
+
+def call_for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Calls a function that may warn, on behalf of the nearest caller outside the package.
+
+    A warning names the line of the Python function that called into C, and NumPy cannot name
+    another one.  So this function makes one at the caller's line.
+    """
+    frame: Any = sys._getframe().f_back
+    while frame and (frame.f_globals.get("__package__") or "").split(".")[0] == __package__:
+        frame = frame.f_back
+    if frame is None:
+        return function(*args, **kwargs)
+    code = _call_at(frame.f_code.co_filename, frame.f_lineno)
+    return FunctionType(code, frame.f_globals)(function, args, kwargs)
 
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warns, on behalf of the nearest caller outside the package."""
-    level, frame = 1, sys._getframe().f_back
-    while frame and (frame.f_globals.get("__package__") or "").split(".")[0] == __package__:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level + 1 if frame else 1)
+    call_for_user(warnings.warn, message, category)
 
 
 def report_flags(name: str, flags: int) -> None:
     """Lets `np.errstate` act on floating-point flags that a computation has raised."""
-    modes: Any = np.geterr()
-    raised = [(modes[kind], text) for kind, text, flag in core.flags if flags & flag]
-    if not {mode for mode, _ in raised} <= {"warn", "ignore"}:
-        core.report_flags(name, flags)
-        return
-    for mode, text in raised:
-        if mode == "warn":
-            warn(f"{text} encountered in {name}", RuntimeWarning)
+    call_for_user(core.report_flags, name, flags)
 
 
 core.slow_paths["report_flags"] = report_flags

@@ -104,7 +104,7 @@ static int core_exec(PyObject *module)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value) < 0)
             return -1;
-    if (add_types(module) < 0 || add_flags(module) < 0 || add_operations(module, state) < 0)
+    if (add_types(module) < 0 || add_operations(module, state) < 0)
         return -1;
     return add_reductions(module, state);
 }

@@ -260,7 +260,7 @@ PyDoc_STRVAR(program_call_doc,
              "scalar without dimensions).  np.errstate hears of the flags.  NotImplemented for "
              "shapes that do not broadcast, and for an `out` of another type, shape or place, or "
              "on a GPU one that overlaps itself.");
-static PyObject *program_call_method(PyObject *object, PyObject *args)
+static PyObject *call_program(PyObject *object, PyObject *args, int *flags_ret)
 {
     const program_object *p = (program_object *)object;
     DECLARE_PROGRAM_CALL(c, core_state_of(Py_TYPE(object)), p->inputs);
@@ -271,8 +271,27 @@ static PyObject *program_call_method(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "iCOO!:call", &ordinal, &order, &out, &PyTuple_Type, &inputs) ||
         take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
-    outcome done = run_call(&c, &p->computation, (char)order, out != Py_None ? out : NULL, &result);
+    computation what = p->computation;
+    what.flags_ret = flags_ret;
+    outcome done = run_call(&c, &what, (char)order, out != Py_None ? out : NULL, &result);
     return answer(done, result);
+}
+
+static PyObject *program_call_method(PyObject *object, PyObject *args)
+{
+    return call_program(object, args, NULL);
+}
+
+PyDoc_STRVAR(program_map_doc, "map($self, ordinal, order, out, inputs, /)\n--\n\n"
+                              "Does what call() does, but returns the floating-point flags.");
+static PyObject *program_map(PyObject *object, PyObject *args)
+{
+    int flags = 0;
+    PyObject *result = call_program(object, args, &flags);
+    if (result == NULL || result == Py_NotImplemented)
+        return result;
+    Py_DECREF(result);
+    return PyLong_FromLong(flags);
 }
 
 PyDoc_STRVAR(program_reduce_doc,
@@ -326,6 +345,7 @@ static PyGetSetDef program_getset[] = {
 
 static PyMethodDef program_methods[] = {
     {"call", program_call_method, METH_VARARGS, program_call_doc},
+    {"map", program_map, METH_VARARGS, program_map_doc},
     {"reduce", program_reduce, METH_VARARGS, program_reduce_doc},
     {NULL, NULL, 0, NULL},
 };

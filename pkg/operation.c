@@ -32,6 +32,8 @@ typedef struct operation {
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
+    PyObject
+        *named_ufunc; /* has the operation's name, for warnings; other libraries never see it */
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
@@ -251,27 +253,16 @@ static int may_be_beyond(operation *self, PyObject *const *args)
     return 0;
 }
 
-/* Calls a ufunc of the operation; warnings name the operation, not the ufunc. */
-static PyObject *call_named(operation *self, PyObject *ufunc, PyObject *const *args,
-                            Py_ssize_t nargs, PyObject *kwnames)
-{
-    int flags = 0, *before = collect_flags(&flags);
-    PyObject *result = PyObject_Vectorcall(ufunc, args, (size_t)nargs, kwnames);
-    collect_flags(before);
-    if (result != NULL && flags != 0 &&
-        report_flags(self->state, mylib_op_name(self->op), flags) < 0)
-        Py_CLEAR(result);
-    return result;
-}
-
 /* Calls the ufunc.  Its TypeErrors say little, so pkg._call.explain names the supported types. */
 static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    if (self->compares && nargs >= self->nin && may_be_beyond(self, args))
+    /* NumPy's warnings would name the package's line. */
+    if (is_called_by_package() ||
+        (self->compares && nargs >= self->nin && may_be_beyond(self, args)))
         return call_general(self, args, nargs, kwnames);
     const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = call_named(self, self->ufunc, args, nargs, kwnames);
+    PyObject *result = PyObject_Vectorcall(self->named_ufunc, args, (size_t)nargs, kwnames);
     mylib_leave_mode(mode);
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
         return result;
@@ -538,8 +529,18 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
 
 /* ---- The type ------------------------------------------------------------------------------ */
 
-static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
+/* Avoids the names "divide" and "power": pandas replaces ufuncs of these names by operators. */
+static const char *ufunc_name(mylib_op op)
 {
+    return op == MYLIB_OP_divide  ? "trunc_divide"
+           : op == MYLIB_OP_power ? "elementwise_power"
+                                  : mylib_op_name(op);
+}
+
+static PyObject *new_operation(PyObject *module, core_state *state, mylib_op op)
+{
+    const mylib_device cpu = {MYLIB_CPU, 0};
+    const char *name = mylib_op_name(op), *other_name = ufunc_name(op);
     operation *self = PyObject_GC_New(operation, state->operation);
     if (self == NULL)
         return NULL;
@@ -549,13 +550,16 @@ static PyObject *new_operation(core_state *state, mylib_op op, PyObject *ufunc)
     self->compares = (char)mylib_op_compares(op);
     self->gives_bool = result_types[op][MYLIB_F64] == 1 + MYLIB_BOOL;
     self->takes_ints = result_types[op][MYLIB_I64] != 0;
-    self->name = PyUnicode_FromString(mylib_op_name(op));
+    self->name = PyUnicode_FromString(name);
     self->dict = Py_BuildValue("{ss}", "__module__", "pkg");
-    self->ufunc = Py_NewRef(ufunc);
+    self->named_ufunc = new_ufunc(module, op, cpu, name);
+    self->ufunc = strcmp(name, other_name) == 0 ? Py_XNewRef(self->named_ufunc)
+                                                : new_ufunc(module, op, cpu, other_name);
     self->weakrefs = NULL;
     self->state = state;
     PyObject_GC_Track(self);
-    if (self->name == NULL || self->dict == NULL)
+    if (self->name == NULL || self->dict == NULL || self->named_ufunc == NULL ||
+        self->ufunc == NULL)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -566,6 +570,7 @@ static int operation_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->dict);
     Py_VISIT(self->ufunc);
+    Py_VISIT(self->named_ufunc);
     return 0;
 }
 
@@ -574,6 +579,7 @@ static int operation_clear(PyObject *object)
     operation *self = (operation *)object;
     Py_CLEAR(self->dict);
     Py_CLEAR(self->ufunc);
+    Py_CLEAR(self->named_ufunc);
     return 0;
 }
 
@@ -629,14 +635,6 @@ static PyObject *get_method_of_ufunc(PyObject *object, void *name)
     return method;
 }
 
-static PyObject *operation_call_ufunc(PyObject *object, PyObject *const *args, Py_ssize_t nargs,
-                                      PyObject *kwnames)
-{
-    if (nargs == 0)
-        return PyErr_Format(PyExc_TypeError, "call_ufunc() takes a ufunc and its arguments");
-    return call_named((operation *)object, args[0], args + 1, nargs - 1, kwnames);
-}
-
 /* Returns a read-only view, so that nobody changes an operation. */
 static PyObject *get_dict(PyObject *object, void *Py_UNUSED(unused))
 {
@@ -667,6 +665,8 @@ static PyMemberDef operation_members[] = {
     {"__qualname__", T_OBJECT_EX, offsetof(operation, name), READONLY, NULL},
     {"ufunc", T_OBJECT_EX, offsetof(operation, ufunc), READONLY,
      "The NumPy ufunc of the operation, which computes on the CPU."},
+    {"named_ufunc", T_OBJECT_EX, offsetof(operation, named_ufunc), READONLY,
+     "The same under the operation's name, for warnings; pandas would replace some."},
     {"index", T_INT, offsetof(operation, op), READONLY,
      "The operation's number in libmylib (mylib_op)."},
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
@@ -697,9 +697,6 @@ static PyMethodDef operation_methods[] = {
     {"describe", operation_describe, METH_VARARGS,
      "describe($self, doc, signature, methods, /)\n--\n\nSets what help() and inspect.signature() "
      "show, and reduce and the other methods; called when the package is imported."},
-    {"call_ufunc", FASTCALL(operation_call_ufunc), METH_FASTCALL | METH_KEYWORDS,
-     "call_ufunc($self, ufunc, /, *args, **kwargs)\n--\n\nCalls a ufunc of the operation; "
-     "warnings name the operation."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -749,14 +746,6 @@ PyMethodDef operation_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Avoids the names "divide" and "power": pandas replaces ufuncs of these names by operators. */
-static const char *ufunc_name(mylib_op op)
-{
-    return op == MYLIB_OP_divide  ? "trunc_divide"
-           : op == MYLIB_OP_power ? "elementwise_power"
-                                  : mylib_op_name(op);
-}
-
 int add_operations(PyObject *module, core_state *state)
 {
     PyObject *names = PyFrozenSet_New(NULL); /* of the comparisons */
@@ -765,10 +754,7 @@ int add_operations(PyObject *module, core_state *state)
     if (state->operations == NULL || names == NULL)
         goto out;
     for (int op = 0; op < MYLIB_OP_COUNT; op++) {
-        PyObject *ufunc =
-            new_ufunc(module, (mylib_op)op, (mylib_device){MYLIB_CPU, 0}, ufunc_name((mylib_op)op));
-        PyObject *made = ufunc != NULL ? new_operation(state, (mylib_op)op, ufunc) : NULL;
-        Py_XDECREF(ufunc);
+        PyObject *made = new_operation(module, state, (mylib_op)op);
         if (made == NULL)
             goto out;
         PyTuple_SET_ITEM(state->operations, op, made);

@@ -241,6 +241,8 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out, Py
             compute(c, what, &m, count, result != out, &flags) < 0 ||
             (is_copied && copy_output(c, result, out) < 0))
             done = FAILED;
+        else if (what->flags_ret != NULL)
+            *what->flags_ret = flags;
         else if (flags != 0 && !c->on_gpu && what->name == NULL)
             done = OTHER_FLAGS;
         else if (flags != 0 && !c->on_gpu && report_flags(c->state, what->name, flags) < 0)
@@ -609,18 +611,34 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     return done != NULL ? PyLong_FromLong(flags) : NULL;
 }
 
+/* Copies a host array, and reports the floating-point flags of the conversion. */
+static int convert_array(core_state *state, PyObject *result, PyObject *array)
+{
+    PyObject *arrays[] = {result, array};
+    DECLARE_CALL(c, state, 1, 0);
+    mylib_status status;
+    int flags;
+    if (take_arrays(&c, arrays, 2) < 0)
+        return -1;
+    WITHOUT_GIL_IF(PyArray_SIZE((PyArrayObject *)array) >= RELEASE_GIL_COUNT, mylib_clear_flags();
+                   status = mylib_copy_array(NULL, &c.arrays[0], &c.arrays[1]);
+                   flags = test_flags());
+    release(&c);
+    if (check_status(state, status) < 0)
+        return -1;
+    return flags != 0 ? report_flags(state, "cast", flags) : 0;
+}
+
 PyDoc_STRVAR(
     astype_new_doc,
     "astype_new(array, dtype, /)\n--\n\n"
-    "A plain NumPy array converted by NumPy, in the default floating-point mode; NotImplemented "
-    "for "
-    "other arrays and types, and where NumPy's conversion is not the library's, or warns.");
+    "A plain NumPy array converted to another type; NotImplemented for other arrays and types, and "
+    "where the library's conversion is not NumPy's, or drops imaginary parts.");
 static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     PyArray_Descr *descr;
     PyObject *result = NULL;
     mylib_type from, to;
-    (void)module;
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "astype_new() takes two arguments");
         return NULL;
@@ -636,9 +654,17 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
         Py_DECREF(descr);
         Py_RETURN_NOTIMPLEMENTED;
     }
+    /* NumPy would warn, and name the package's line, of floats that are too large. */
+    const int may_warn = to >= MYLIB_F16 && to != MYLIB_BOOL &&
+                         !PyArray_CanCastSafely(PyArray_TYPE(array), descr->type_num);
+    if (may_warn && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array))) {
+        Py_DECREF(descr);
+        Py_RETURN_NOTIMPLEMENTED;
+    }
     const mylib_mode mode = mylib_enter_mode();
     result = PyArray_NewLikeArray(array, NPY_KEEPORDER, descr, 0);
-    if (result != NULL && PyArray_CopyInto((PyArrayObject *)result, array) < 0)
+    if (result != NULL && (may_warn ? convert_array(PyModule_GetState(module), result, args[0])
+                                    : PyArray_CopyInto((PyArrayObject *)result, array)) < 0)
         Py_CLEAR(result);
     mylib_leave_mode(mode);
     return result;

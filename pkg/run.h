@@ -22,6 +22,7 @@ typedef struct computation {
     int may_refuse;          /* some elements, before writing any */
     const mylib_array *mask; /* of host arrays with `out`: compute only these elements; or NULL */
     const char *name; /* for reports of the floating-point flags of host arrays; NULL: decline */
+    int *flags_ret;   /* gets the flags instead, unless NULL */
 } computation;
 
 /*

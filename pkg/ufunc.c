@@ -13,15 +13,6 @@ typedef struct loop_info {
     mylib_device device;
 } loop_info;
 
-static _Thread_local int *collected; /* see collect_flags() */
-
-int *collect_flags(int *flags)
-{
-    int *before = collected;
-    collected = flags;
-    return before;
-}
-
 /*
  * The inner loop of every ufunc.  NumPy calls it without the GIL for one dimension at a time.
  * reduce and accumulate let the output overlap the first input, which mylib_map1() supports.
@@ -55,10 +46,6 @@ static void ufunc_loop(char **args, npy_intp const *dims, npy_intp const *steps,
         PyGILState_STATE gil = PyGILState_Ensure();
         raise_status(info->state, status);
         PyGILState_Release(gil);
-    }
-    if (collected != NULL) {
-        *collected |= mylib_test_flags();
-        mylib_clear_flags();
     }
 }
 
@@ -226,8 +213,7 @@ static int give_errors(const char *name, int flags)
     return PyUFunc_GiveFloatingpointErrors(name, fpe);
 }
 
-/* Returns whether Python code of the package, not its user's, calls this module. */
-static int is_called_by_package(void)
+int is_called_by_package(void)
 {
     PyObject *globals = PyEval_GetGlobals();
     PyObject *name = globals != NULL ? PyDict_GetItemString(globals, "__package__") : NULL;
@@ -254,16 +240,6 @@ static PyObject *report_flags_function(PyObject *Py_UNUSED(module), PyObject *ar
     if (!PyArg_ParseTuple(args, "si:report_flags", &name, &flags) || give_errors(name, flags) < 0)
         return NULL;
     Py_RETURN_NONE;
-}
-
-int add_flags(PyObject *module)
-{
-    PyObject *flags = Py_BuildValue(
-        "((ssi)(ssi)(ssi)(ssi))", "divide", "divide by zero", FE_DIVBYZERO, "over", "overflow",
-        FE_OVERFLOW, "under", "underflow", FE_UNDERFLOW, "invalid", "invalid value", FE_INVALID);
-    int result = flags != NULL ? PyModule_AddObjectRef(module, "flags", flags) : -1;
-    Py_XDECREF(flags);
-    return result;
 }
 
 PyMethodDef ufunc_functions[] = {

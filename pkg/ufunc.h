@@ -18,14 +18,8 @@ int refuse_bool(mylib_op op);
  */
 int report_flags(core_state *state, const char *name, int flags);
 
-/* Adds the table of the flags to the module: NumPy's key and text for each, and its bit. */
-int add_flags(PyObject *module);
-
-/*
- * From now on, the loops of this thread add the floating-point flags to `*flags`; for NULL they
- * leave them to NumPy, which reports under the ufunc's name.  Returns the previous setting.
- */
-int *collect_flags(int *flags);
+/* Returns whether Python code of the package, not its user's, calls this module. */
+int is_called_by_package(void);
 
 extern PyMethodDef ufunc_functions[];
 

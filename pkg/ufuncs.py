@@ -9,6 +9,7 @@ named "divide" and "power" by its own operators.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,3 +37,12 @@ def on_device(operation: Any, ordinal: int) -> np.ufunc:
     name = f"{operation.ufunc.__name__}_cuda{'all' if ordinal == core.ALL_GPUS else ordinal}"
     known: np.ufunc | None = globals().get(name)
     return known if known is not None else __getattr__(name)
+
+
+@cache
+def named(operation: Any, ordinal: int) -> np.ufunc:
+    """Returns a ufunc that has the operation's name in warnings, for plain operands only."""
+    if ordinal == -1:
+        own: np.ufunc = operation.named_ufunc
+        return own
+    return core.make_ufunc(operation.index, ordinal, operation.__name__)

@@ -188,6 +188,37 @@ def test_the_other_byte_order() -> None:
     assert_array(pcd.clip(x, three.astype(">i8"), None), np.arange(6).clip(3, None))
 
 
+@cases.each_place()
+def test_the_letters_of_an_order(place: str) -> None:
+    """NumPy takes small ones, and None for the default; TypeError for what is no text."""
+    how = {} if place == "cpu" else {"device": "cuda"}
+    x = np.ones((2, 3))
+    a = x if place == "cpu" else pcd.asarray(x, **how)
+    for order, is_fortran in (("f", True), ("c", False), (None, False)):
+        for made in (
+            pcd.empty((2, 3), order=order, **how), pcd.zeros((2, 3), order=order, **how),
+            pcd.full((2, 3), 7, order=order, **how), pcd.ones_like(x, order=order, **how),
+            pcd.add(a, a, order=order), pcd.evaluate("a + a", order=order),
+        ):  # fmt: skip
+            assert made.flags["F_CONTIGUOUS"] is is_fortran
+    for call in (
+        lambda order: pcd.zeros(2, order=order, **how), lambda order: pcd.add(a, a, order=order),
+        lambda order: pcd.zeros_like(a, order=order),
+        lambda order: pcd.evaluate("a + a", {"a": a}, order=order),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="order must be"):
+            call(1)
+        with pytest.raises(ValueError, match="order must be"):
+            call("CF")
+
+
+def test_the_byte_order_of_a_type_is_dropped_on_a_gpu() -> None:
+    three = pcd.arange(3, dtype=">f4", device="cuda")
+    assert_array(three, np.arange(3, dtype="f4"))
+    assert_array(pcd.concatenate([three, three], dtype=">f8"), np.array([0.0, 1, 2, 0, 1, 2]))
+    assert_array(pcd.stack([three], dtype=">i4", casting="unsafe"), np.array([[0, 1, 2]], "i4"))
+
+
 def test_making_that_fails() -> None:
     with pytest.raises(ValueError, match="order must be"):
         pcd.zeros(3, order="K", device="cuda")

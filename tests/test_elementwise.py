@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import Any
 
@@ -233,6 +234,18 @@ def test_round_of_integers_to_tens(code: str, place: str) -> None:
     assert pcd.round(5, -400) == 0
 
 
+@cases.each_place()
+def test_decimals_that_no_c_int_holds(place: str) -> None:
+    """One error for operands of all kinds, as from NumPy: neither NaN, nor 0, nor the operand."""
+    for decimals, code in itertools.product((2**31, -(2**31) - 1, 2**63, -(10**30)), "iIefdD?"):
+        with pytest.raises(OverflowError, match="decimals must be an int of 32 bits"):
+            cases.call(pcd.round, place, np.ones(2, code), decimals=decimals)
+    for x in (7, 1.5, np.float32(1.5), [1.5], np.ma.ones(1)):
+        with pytest.raises(OverflowError, match="decimals must be an int of 32 bits"):
+            pcd.round(x, 2**63)
+    assert pcd.round(7, 2**31 - 1) == 7 and pcd.round(7, -(2**31)) == 0
+
+
 def test_round_of_numbers_and_what_it_cannot() -> None:
     assert pcd.round(2.5) == 2 and pcd.round(2.675, 2) == 2.68 and pcd.round(1234, -2) == 1200
     assert type(pcd.round(7)) is int and pcd.round(2**60 + 1) == 2**60 + 1
@@ -240,7 +253,7 @@ def test_round_of_numbers_and_what_it_cannot() -> None:
         for decimals in (0, 1, -1, -2, -20, -350):  # a float would not hold the digits
             rounded = pcd.round(x, decimals)
             assert rounded == round(x, decimals) and type(rounded) is int
-    assert pcd.round(7, -(10**12)) == 0
+    assert pcd.round(7, -(10**9)) == 0
     assert pcd.round(17, -1, np.zeros((), "i2")) == 20
     with np.errstate(invalid="ignore"):
         assert np.isnan(pcd.round(np.ones(3), 400)).all()  # as NumPy's: 10 ** 400 is infinite

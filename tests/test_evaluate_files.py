@@ -224,6 +224,18 @@ def test_a_result_without_dimensions_is_printed() -> None:
     assert run("2 * x", *save(x=np.float32(0.1)))[:2] == (0, "0.2\n")
 
 
+@pytest.mark.parametrize("text", ["-x", "-x+y", "-x + y", "-(x+y)", "-2*x", "-sin(x)"])
+def test_an_expression_that_begins_with_a_minus_sign(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It looks like an option; after -- it does not."""
+    names = [f"{name}={value}" for name, value in (("x", 3.0), ("y", 0.5)) if name in text]
+    wanted = eval(text, {"x": 3.0, "y": 0.5, "sin": pcd.sin})
+    for words in ([text, *names], ["-q", text, *names], ["-q", "--", text, *names]):
+        assert main(words) == 0
+        assert float(capsys.readouterr().out) == wanted
+
+
 def test_numbers_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Their type does not depend on their values; what is printed is exact."""
     for text, shown in (("n * n", 16 * 10**18), ("n ** 4", 256 * 10**36), ("n > 0.5", True)):
@@ -476,6 +488,9 @@ FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
     "type": (["a + 1", "a=a.npy", "--dtype", "M8[s]"], 2, ["'M8[s]'", "complex128"]),
     "unknown device": (["a + 1", "a=a.npy", "--device", "gpu"], 2, ["'gpu'", '"cuda:N"']),
     "option": (["a + 1", "a=a.npy", "--what"], 2, ["--what"]),
+    "short option": (["a + 1", "a=a.npy", "-w"], 2, ["-w", "begins with - in parentheses"]),
+    "option alone": (["--what"], 2, ["unrecognized arguments: --what"]),
+    "empty output": (["a + 1", "a=a.npy", "-o", ""], 2, ["-o/--output: it is empty"]),
     "missing file": (["a + 1", "a=none.npy", "-o", "c.npy"], 1, ["none.npy", "No such file"]),
     "folder": (["a + 1", "a=.", "-o", "c.npy"], 1, [".: it is a folder", "STORE.zarr:/NAME"]),
     "text": (["a + 1", "a=text.npy", "-o", "c.npy"], 1, ["text.npy", "not a .npy file"]),

@@ -5,6 +5,7 @@ And `where`, whose types and memory order must be those of NumPy.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -158,6 +159,24 @@ _WARNING: dict[str, Any] = {
     "dot": lambda x: pcd.dot([1e200, 1.0], [1e200, 1]),
     "mean": lambda x: pcd.mean([]),
     "astype": lambda x: pcd.astype(x + 1j, "i4"),
+    "astype to a smaller type": lambda x: pcd.astype(x * 1e305, "f4"),
+    "astype of swapped bytes": lambda x: pcd.astype((x * 1e305).astype(">f8"), "f2"),
+    "an unsafe type": lambda x: pcd.sin(x + 1j, dtype="f8", casting="unsafe"),
+    "an out of an unsafe type": lambda x: pcd.sin(
+        np.arange(3, dtype="i1"), out=np.zeros(3, "f2"), dtype="c8", casting="unsafe"
+    ),
+    "a masked out of an unsafe type": lambda x: pcd.exp(
+        np.full(3, 200), out=np.zeros(3, "f2"), dtype="c8", casting="unsafe", where=x[:3] < 9
+    ),
+    "a masked array": lambda x: pcd.divide(np.ma.array([1, 2]), 0),
+    "a matrix": lambda x: pcd.power(np.array([[0.0]]).view(np.matrix), -1),
+    "vectors": lambda x: pcd.vector_divide(np.ones(2, ">f4"), np.zeros(2)),
+    "asarray": lambda x: pcd.asarray(x + 1j, dtype="f8"),
+    "full": lambda x: pcd.full(2, 1 + 1j, dtype="f8"),
+    "arange": lambda x: pcd.arange(np.complex128(3), dtype="f8"),
+    "concatenate": lambda x: pcd.concatenate([x * 1e305], dtype="f4"),
+    "a number": lambda x: pcd.add(1e300, x[:3], dtype="f4", casting="same_kind", where=x[:3] > 0),
+    "evaluate": lambda x: pcd.evaluate("x * 1e305", out=np.zeros(4000, "f4"), casting="unsafe"),
 }
 
 
@@ -167,6 +186,40 @@ def test_warnings_name_the_line_of_the_caller(name: str) -> None:
         warnings.simplefilter("always")
         _WARNING[name](np.arange(4000.0))
     assert caught and {one.filename for one in caught} == {__file__}
+    functions = [str(one.message).split(" encountered in ")[1:] for one in caught]
+    assert ["trunc_divide"] not in functions and ["elementwise_power"] not in functions
+
+
+@pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_call_warns_of_each_kind_once(device: str | None) -> None:
+    """And of the function, also where it is a conversion that overflows, and where both do."""
+    x, mask = np.array([200, 20, 2], "i2"), np.array([True, True, False])
+    for out, keywords in itertools.product(("f2", "f4", "f8"), ({}, {"where": mask})):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            target: Any = np.zeros(3, out)
+            pcd.exp(x, out=target, dtype="c8", casting="unsafe", device=device, **keywords)
+        assert [str(one.message) for one in caught] == [
+            "Casting complex values to real discards the imaginary part",
+            "overflow encountered in exp",
+        ]
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="in add"):
+        target = np.zeros(2, "f4")
+        pcd.add([1e300, 1], 0, out=target, dtype="f8", where=[True, True], device=device)
+    assert target.tolist() == [np.inf, 1]  # the results are written before it raises, as in NumPy
+
+
+def test_out_none_is_a_choice() -> None:
+    """NumPy warns of `where` without `out`, because elements stay as memory is; not of out=None."""
+    x, mask = np.ones(3), np.array([True, False, True])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pcd.add(x, x, where=mask, out=None)
+        pcd.add(x, [1, 2, 3], where=mask, out=None, dtype="f4")
+        pcd.logical_and(x, 1, where=mask, out=None)
+        pcd.power(x, 2, where=mask, out=None)
+        pcd.add(np.ma.ones(3), 1, where=mask, out=None)
+        pcd.add(x[::-1], 1, where=np.ones((3, 1), bool), out=None, casting="unsafe")
 
 
 def test_only_selected_powers_are_refused() -> None:

@@ -132,6 +132,26 @@ def test_negative_exponents_in_expressions(place: str) -> None:
     oracle.assert_same(_evaluate("a ** (b + n)", place, a, b, n), a ** (b + 3))
 
 
+@cases.each_place()
+def test_without_elements_no_exponent_is_refused(place: str) -> None:
+    """As in NumPy, whatever computes it; but a Python number must fit the type of the array."""
+    for dtype, n in itertools.product("?bBqQ", (-1, -3, -100, -300, np.int8(-1), np.int64(-70))):
+        a = np.empty(0, dtype)
+        for text in ("a ** n", f"a ** {n}", "power(a, n)")[
+            :: 2 if isinstance(n, np.generic) else 1
+        ]:
+            try:
+                wanted = a**n
+            except OverflowError:
+                with pytest.raises(OverflowError, match="out of bounds"):
+                    _evaluate(text, place, a, a, n)
+            else:
+                oracle.assert_same(_evaluate(text, place, a, a, n), wanted, f"{text} {n!r}")
+                if place == "array":
+                    x = pcd.asarray(a, device="cuda")
+                    oracle.assert_same(pcd.asnumpy(x**n), wanted, f"{n!r}")
+
+
 def _evaluate(text: str, place: str, a: Any, b: Any, n: Any) -> Any:
     names = {"a": a, "b": b, "n": n}
     if place == "array":

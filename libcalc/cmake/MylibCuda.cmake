@@ -236,6 +236,14 @@ else()
 endif()
 
 if(nvcc)
+  # nvcc passes folders of headers to other programs without quoting them; it splits them at commas.
+  foreach(folder IN ITEMS "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
+    if(folder MATCHES "['`\",]")
+      message(FATAL_ERROR
+        "nvcc finds no headers in a folder whose path holds ${CMAKE_MATCH_0}, as ${folder} does.\n"
+        "Build in another folder, or set MYLIB_CUDA=OFF to build without CUDA.")
+    endif()
+  endforeach()
   if(NOT CMAKE_CUDA_HOST_COMPILER AND NOT CMAKE_CUDA_COMPILER_LOADED)
     foreach(variable CUDAHOSTCXX NVCC_CCBIN)
       if(NOT CMAKE_CUDA_HOST_COMPILER AND NOT "$ENV{${variable}}" STREQUAL "")

@@ -23,11 +23,11 @@ from .._mode import in_default_mode
 from .._operands import (
     WEAK,
     broadcast_shapes,
-    check_order,
     device_name,
     find_place,
     is_number,
     native,
+    order_of,
     plain,
     type_number,
 )
@@ -104,7 +104,7 @@ def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, 
 
 
 def _choose_order(name: str, order: str, values: Iterable[Any]) -> str:
-    check_order(name, order)
+    order = order_of(name, order)
     if order != "A":
         return order
     flags = [

@@ -14,9 +14,9 @@ import numpy as np
 
 from .. import core
 from .._call import (
-    check_exponent,
     compare_beyond,
     is_by_products,
+    is_refused,
     power_by_products,
     resolve,
     type_of_power,
@@ -257,8 +257,8 @@ class _Lowering:
         stays = self.operation("logical_or", self.operation("isnan", x), is_beyond)
         return self.where(stays, x, bound)
 
-    def raised(self, base: Any, exponent: Static) -> _Typed:
-        """Returns the power with a known exponent that is computed by products."""
+    def raised(self, base: Any, exponent: Static, operand: Any) -> _Typed:
+        """Returns the power with a known exponent, an operand, that is computed by products."""
         number, given = exponent.number, base
         if exponent.dtype is None:
             base = self.default(base)
@@ -272,7 +272,8 @@ class _Lowering:
             if number == 0.5:
                 return self.operation("sqrt", base)
             number = int(number)
-        check_exponent(base.dtype, number)
+        if is_refused(base.dtype, number):  # not if there are no elements
+            return self.operation("power", given, operand)
         if base.dtype == BOOL:
             base = self.convert(base, type_of_power(number))
         if number == 0:
@@ -303,7 +304,7 @@ class _Lowering:
         """Returns the power of node `k` to node `j`: the operator, or the function `power`."""
         base, exponent = self.results[k], self.exponent(j)
         if exponent is not None and function == "raised":
-            return self.raised(base, exponent)
+            return self.raised(base, exponent, self.results[j])
         return self.operation("power", base, self.results[j])
 
     def value(self, k: int) -> Any:
@@ -376,8 +377,8 @@ def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Low
 
     `kinds` has every needed input, or nodes computed from it instead.  The program converts the
     result to `out_dtype`, if that is given.  Raises TypeError if an operation lacks a type,
-    ValueError for a program beyond the limits or a negative power of integers, and OverflowError
-    for a Python number that its type cannot hold.
+    ValueError for a program beyond the limits, and OverflowError for a Python number that its type
+    cannot hold.
     """
     return _Lowering(graph, kinds).run(out_dtype)
 

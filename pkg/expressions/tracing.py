@@ -17,7 +17,7 @@ import numpy as np
 from .. import core
 from .._call import normalize
 from .._devices import default_device
-from .._operands import axes_of
+from .._operands import axis_or_axes
 from .._table import OPERATIONS, REDUCTION_OF, TRUTH_OF, UFUNCS
 from .expression import of_graph
 from .graph import REDUCTIONS, Builder, Graph, Reduction
@@ -191,13 +191,9 @@ class Traced:
 
     def _reduce(self, name: str, axis: Any = None, keepdims: Any = False, **options: Any) -> Traced:
         _refuse_options(name, [key for key, x in options.items() if x is not None])
-        if axis is not None:
-            if isinstance(axis, bool):  # which has an index
-                raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {axis}")
-            axes = axes_of(name, "axis", axis)
-            axis = axes if np.ndim(axis) else axes[0]
         kept = bool(operator.index(keepdims))
-        return Traced(self._builder, _operand(self, self), Reduction(name, axis, kept))
+        reduction = Reduction(name, axis_or_axes(name, axis), kept)
+        return Traced(self._builder, _operand(self, self), reduction)
 
     def _replay(self, graph: Graph, inputs: Any) -> Traced:
         """Returns the value of an Expression of values of this function."""

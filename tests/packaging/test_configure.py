@@ -131,6 +131,17 @@ def test_a_wrong_variable_is_an_error_that_names_it(configure: Configure, variab
     assert "MYLIB_CUDA=OFF" in log.words
 
 
+@pytest.mark.parametrize("name", ["it's", "a,b"])
+def test_folders_in_which_nvcc_finds_no_headers(
+    configure: Configure, nvcc: Path, tmp_path: Path, name: str
+) -> None:
+    build = str(tmp_path / name)
+    log = configure("-B", build, fails=True, CUDA_HOME=nvcc.parents[1])
+    assert "nvcc finds no headers in a folder whose path holds" in log.words
+    assert "MYLIB_CUDA=OFF" in log.words
+    configure("-B", build, "-DMYLIB_CUDA=OFF")
+
+
 def test_off_looks_at_no_variable(configure: Configure) -> None:
     log = configure("-DMYLIB_CUDA=OFF", CUDA_HOME="/not/there")
     assert "off (MYLIB_CUDA=OFF)" in log.output
