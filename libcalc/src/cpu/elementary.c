@@ -220,17 +220,23 @@ DEFINE_COMPLEX_FLAGS(c128)
 
 /* ---- Functions of integers ----------------------------------------------------------------- */
 
-/* These raise their own flags. */
-#define INTEGER(op, s, r, value) \
+/* These raise their own flags.  Compilers take the strides of the first loop for constants. */
+#define INTEGER(op, s, r, arity, value) \
     KERNEL(op##_kernel_##s) \
     { \
-        for (ptrdiff_t i = 0; i < n; i++) \
-            store_##r(out + i * so, (t_##r)(value)); \
+        const ptrdiff_t w = sizeof(t_##s); \
+        if (so == (ptrdiff_t)sizeof(t_##r) && sa == w && ((arity) == 1 || sb == w)) { \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##r(out + i * so, (t_##r)(value)); \
+        } else { \
+            for (ptrdiff_t i = 0; i < n; i++) \
+                store_##r(out + i * so, (t_##r)(value)); \
+        } \
     }
-#define INTEGER_UNARY(op, s) INTEGER(op, s, s, op##_##s(load_##s(a + i * sa)))
+#define INTEGER_UNARY(op, s) INTEGER(op, s, s, 1, op##_##s(load_##s(a + i * sa)))
 #define INTEGER_BINARY(op, s) \
-    INTEGER(op, s, s, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)))
-#define INTEGER_TEST(op, s) INTEGER(op, s, u8, op##_##s(load_##s(a + i * sa)))
+    INTEGER(op, s, s, 2, op##_##s(load_##s(a + i * sa), load_##s(b + i * sb)))
+#define INTEGER_TEST(op, s) INTEGER(op, s, u8, 1, op##_##s(load_##s(a + i * sa)))
 
 /* Many functions of integers, and some of floats, return the operand or one constant. */
 #define MOVES(size) \
