@@ -636,6 +636,10 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
         memmove(dst, src, (size_t)n * size); /* a single element may overlap its copy */
         return;
     }
+    if (size == 1 && dst_stride == 1 && src_stride == 0 && n > 0) {
+        memset(dst, *(const unsigned char *)src, (size_t)n);
+        return;
+    }
     switch (size) {
     case 1:
         COPY_OF(uint8_t) break;

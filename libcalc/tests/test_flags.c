@@ -3,6 +3,7 @@
  * else, at every CPU level, at every place in the array; and those that were up before stay up.
  */
 #include "reference.h"
+#include "warnings.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -238,6 +239,44 @@ static void test_reals(const test_type *t, const char *level, rng *r)
     expect_flag(MYLIB_OP_sqrt, t, -1, 1, FE_INVALID, level, r);
 }
 
+/* ---- Functions, which check many results at once --------------------------------------------- */
+
+static double number_at(const test_type *t, const unsigned char *p, int64_t i)
+{
+    double number;
+    reference_convert(MYLIB_F64, t->type, p + i * t->size, &number);
+    return number;
+}
+
+/* Arrays of numbers inside and outside of domains, at poles and beside them. */
+static void test_functions(const test_op *op, const test_type *t, const char *level, rng *r)
+{
+    static const int flag_of[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
+    static const double numbers[] = {0,  -0.0, 1,     -1,    0.9375,   -1.0625,   0.5, -2,
+                                     30, -30,  60000, -6e-8, INFINITY, -INFINITY, NAN, -NAN};
+    enum { COUNT = sizeof numbers / sizeof *numbers };
+    if (test_is_integer(t->type) || t->type > MYLIB_F64 || !can_warn(op->op))
+        return;
+    for (int k = 0; k < 4 * COUNT * COUNT; k++) {
+        const int64_t n = k < COUNT * COUNT ? 1 : 1 + k % 8;
+        int expected = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t pair = n == 1 ? k : rng_below(r, COUNT * COUNT);
+            put_number(t->type, numbers[pair % COUNT], a + i * t->size);
+            put_number(t->type, numbers[pair / COUNT % COUNT], b + i * t->size);
+        }
+        test_set_case("%s, %s of %s, array %d", level, op->name, t->name, k);
+        const int flags = raised(op->op, t->type, n, 0);
+        for (int64_t i = 0; i < n; i++) {
+            const double x = number_at(t, a, i), y = op->arity == 2 ? number_at(t, b, i) : x;
+            expected |= flag_of[warning_of_real(op->op, x, y, number_at(t, out, i))];
+        }
+        CHECK(flags == expected, "raised %s, not %s", flags_text(flags), flags_text(expected));
+        if (flags != expected)
+            return;
+    }
+}
+
 /* Flags that the caller had raised are not taken away. */
 static void test_kept(const char *level, rng *r)
 {
@@ -264,6 +303,7 @@ int main(void)
             test_quiet_nan(op, t, test_levels[level], &r);
             test_signaling_nan(op, t, test_levels[level]);
             test_number(op, t, test_levels[level]);
+            test_functions(op, t, test_levels[level], &r);
         }
         for (int i = 0; i < TEST_COMPUTED_COUNT; i++) {
             if (test_is_integer(test_types[i].type))
