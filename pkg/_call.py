@@ -91,19 +91,14 @@ def explain(
         return better
     if not any(part in text for part in _NO_LOOP):
         return error if text == str(error) else TypeError(text)
-    names = map(describe, args[: operation.nin]) if args else map(_name_of, kinds)
-    given = " and ".join(names)
+    names = [kind.__name__ if isinstance(kind, type) else kind.name for kind in kinds]
+    given = " and ".join(map(describe, args[: operation.nin]) if args else names)
     better = TypeError(
         f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
         f"and what casts to them safely ({text})"
     )
     better.__cause__ = error
     return better
-
-
-def _name_of(kind: Any) -> str:
-    name: str = kind.__name__ if isinstance(kind, type) else kind.name
-    return name
 
 
 def _call_ufunc(

@@ -343,9 +343,9 @@ def text_of(graph: Graph, most: int = 2000) -> str:
             text = f"{node[0]}({', '.join(parts)})"
         texts.append(text if len(text) <= most else "...")
     text = texts[graph.root]
+    text = text[1:-1] if text.startswith("(") else text
     reduction = graph.reduction
     if reduction is None:
-        return text[1:-1] if text.startswith("(") else text
-    text = text[1:-1] if text.startswith("(") else text
+        return text
     axis = "" if reduction.axis is None else f", axis={reduction.axis}"
     return f"{reduction.name}({text}{axis}{', keepdims=1' if reduction.keepdims else ''})"
