@@ -16,14 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _interop, _reductions, core
-from ._call import (
-    assign,
-    assign_where,
-    call_arrays,
-    foreign_rules,
-    normalize,
-    power,
-)
+from ._call import assign, assign_where, call_arrays, foreign_rules, normalize, power
 from ._convert import check_cast, warn_of_complex
 from ._mode import in_default_mode
 from ._namespace import namespace_of

@@ -321,11 +321,7 @@ def _count_steps(start: Any, stop: Any, step: Any) -> int:
 
 @in_default_mode
 def arange(
-    start: Any,
-    stop: Any = None,
-    step: Any = 1,
-    dtype: Any = None,
-    device: str | None = None,
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, device: str | None = None
 ) -> Any:
     """Returns the numbers from `start` (or 0) up to, but not including, `stop`, `step` apart.
 

@@ -361,10 +361,7 @@ def show_config() -> None:
         ("pipcudemo", c["version"]),
         ("Python, NumPy", f"{c['python']}, {c['numpy']}"),
         ("library", f"{get_library_dir()}, built by {c['compiler']}"),
-        (
-            "CPU",
-            f"{c['cpu_level']}, {c['threads']} thread{'s' if c['threads'] > 1 else ''}",
-        ),
+        ("CPU", f"{c['cpu_level']}, {c['threads']} thread{'s' if c['threads'] > 1 else ''}"),
     ]
     if c["has_cuda"]:
         lines.append(

@@ -237,12 +237,7 @@ def prod(
 
 
 def min(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Returns the least element over all axes, or some; NaN if any element is NaN.
 
@@ -255,12 +250,7 @@ def min(
 
 
 def max(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Returns the greatest element over all axes, or some; NaN if any element is NaN.
 
@@ -271,12 +261,7 @@ def max(
 
 
 def any(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Tells whether any element over all axes, or some, is true: differs from 0, or is NaN.
 
@@ -287,12 +272,7 @@ def any(
 
 
 def all(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Tells whether all elements over all axes, or some, are true: differ from 0, or are NaN.
 
