@@ -449,7 +449,7 @@ def _reduce_by_ufunc(
         if dtype is not None and np.dtype(dtype) != np.bool_:
             raise TypeError(f"{name}() gives bool, not {dtype}")
         dtype = None
-    return _reductions.reduce(name, x, axis, dtype, unwrap_out(name, out), keepdims)
+    return _reductions.reduce_slowly(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 
 # ---- Helpers -------------------------------------------------------------------------------------
