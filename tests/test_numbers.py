@@ -55,9 +55,7 @@ def _outcome(function: Any, *args: Any) -> Any:
     """The result with its type, or the type of the exception."""
     try:
         result = function(*args)
-    except ArithmeticError as error:
-        return type(error)
-    except ValueError as error:
+    except (ArithmeticError, ValueError) as error:
         return type(error)
     return type(result), result
 
