@@ -162,15 +162,10 @@ def _check_mask(name: str, where: Any) -> Any:
 
 def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
     """Returns the result of comparing integers with an int beyond their type: one for all."""
-    less = (number > 0) is not number_is_first  # the first operand is the lesser one
-    return {
-        "equal": False,
-        "not_equal": True,
-        "less": less,
-        "less_equal": less,
-        "greater": not less,
-        "greater_equal": not less,
-    }[name]
+    if name in ("equal", "not_equal"):
+        return name == "not_equal"
+    is_less = (number > 0) is not number_is_first  # the first operand is the lesser one
+    return name.startswith("less") is is_less
 
 
 def _check_predicate(
