@@ -372,9 +372,10 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """
     foreign: list[_Ready] = []
     arrays = [_operand(x, foreign) for x in args]
-    out = kwargs.get("out")
-    names = kwargs.keys() & {"out", "where"}
-    given: dict[str, Any] = {name: _operand(kwargs[name], foreign) for name in sorted(names)}
+    kwargs, out = {**kwargs}, kwargs.get("out")
+    for name in ("out", "where"):
+        if name in kwargs:
+            kwargs[name] = _operand(kwargs[name], foreign)
     if not foreign:
         return NotImplemented
 
@@ -389,8 +390,7 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     for _, ready in foreign:
         if ready is not stream:
             _wait(ordinal, stream, ready)
-    kwargs = {**kwargs, **given}
-    is_foreign_out = given.get("out") is not out
+    is_foreign_out = kwargs.get("out") is not out
     if is_ours or stream is None:
         result = operation(*arrays, **kwargs)
     else:
