@@ -39,7 +39,7 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
                : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
 }
 
-/* The binary operators: each slot, the operation that computes it, and whether / is the true one. */
+/* The binary operators: the slot, the operation that computes it, and whether / is the true one. */
 /* clang-format off */
 #define EACH_BINARY(X) \
     X(add, add, 0) X(subtract, subtract, 0) X(multiply, multiply, 0) X(true_divide, divide, 1) \
