@@ -99,10 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run_case(
-    case: Case,
-    environment: Environment,
-    repeats: int | None = None,
-    quick: bool = False,
+    case: Case, environment: Environment, repeats: int | None = None, quick: bool = False
 ) -> report.Row:
     """Checks, then times.  On a failure the row tells it in `error`, and holds no times."""
     row = report.Row(case)

@@ -38,9 +38,7 @@ GPU_PEERS = ("CuPy", "PyTorch")
 
 
 def _tried(peer: contenders.Peer, *args: Any) -> Statement:
-    statement = peer.statement(*args)
-    statement.value()
-    return statement
+    return peer.statement(*args).tried()
 
 
 # ---- Arrays --------------------------------------------------------------------------------------
@@ -253,9 +251,7 @@ class NumberCase(Case):
         """Returns a peer's statement, of arrays without dimensions."""
         put = api.asarray if name == "CuPy" else functools.partial(api.tensor, device="cuda")
         names = {f"x{k}": put(x) for k, x in enumerate(self.numbers)}
-        statement = Statement(f"f({', '.join(names)}).item()", f=getattr(api, self.op), **names)
-        statement.value()
-        return statement
+        return Statement(f"f({', '.join(names)}).item()", f=getattr(api, self.op), **names).tried()
 
 
 def _number_cases() -> Iterator[Case]:

@@ -27,6 +27,11 @@ class Statement(timeit.Timer):
     def value(self) -> Any:
         return eval(self.text, self.names)
 
+    def tried(self) -> Statement:
+        """Runs it once: a peer that cannot do this raises."""
+        self.value()
+        return self
+
 
 def _call(function: Any, inputs: list[Any], out: Any, **more: Any) -> Statement:
     names = {f"x{k}": x for k, x in enumerate(inputs)}

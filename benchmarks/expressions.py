@@ -137,11 +137,6 @@ def chain(operations: int) -> Program:
     return Program(f"{operations} operations", text, ("f8",) * min(operations + 1, 3))
 
 
-def _tried(statement: Statement) -> Statement:
-    statement.value()
-    return statement
-
-
 @dataclass(frozen=True)
 class ProgramCase(Case):
     """A case of an expression over arrays of `n` elements."""
@@ -156,7 +151,7 @@ class ProgramCase(Case):
         return {**facts, "operations": self.operations} if self.operations else facts
 
     def _by_operations(self, api: Any, arrays: dict[str, Any], out: Any) -> Statement:
-        return _tried(self.program.statement(api, arrays, out))
+        return self.program.statement(api, arrays, out).tried()
 
 
 # ---- The CPU -------------------------------------------------------------------------------------
@@ -181,9 +176,9 @@ class ExpressionCase(ProgramCase):
         check("an expression", statement.value(), want, False)
         prepared.timers[OURS] = statement
         if self.n < SMALL:
-            prepared.timers[EVALUATE] = _tried(
-                Statement("f(expression, x)", f=pcd.evaluate, expression=program.text, x=arrays)
-            )
+            prepared.timers[EVALUATE] = Statement(
+                "f(expression, x)", f=pcd.evaluate, expression=program.text, x=arrays
+            ).tried()
         peers = environment.cpu_peers
         if "NumPy" in peers:
             prepared.add("NumPy", self._by_operations, np, arrays, out)
@@ -202,11 +197,11 @@ class ExpressionCase(ProgramCase):
         given = ", ".join(["expression", "x", "{}", *(f"{name}={name}" for name in more)])
         names = {"expression": self.program.text, "x": arrays, **more}
         evaluate = Statement(f"f({given})", f=numexpr.evaluate, **names)
-        prepared.add("numexpr", _tried, evaluate)
+        prepared.add("numexpr", evaluate.tried)
         if "numexpr" in prepared.timers and self.n < SMALL:
             # It repeats the latest call of evaluate, which is the one above.
             again = Statement("f(x)", f=numexpr.re_evaluate, x=arrays)
-            prepared.add(RE_EVALUATE, _tried, again)
+            prepared.add(RE_EVALUATE, again.tried)
 
 
 class DifferenceCase(ProgramCase):
@@ -367,7 +362,7 @@ class StreamedCase(ProgramCase):
         for name, library, function in on_gpu(program.text, program.names, environment):
             if name != OURS:
                 there_and_back = functools.partial(_fetched, library, function, arrays)
-                prepared.add(name, _tried, Statement("f()", f=there_and_back))
+                prepared.add(name, Statement("f()", f=there_and_back).tried)
         nbytes = next(iter(arrays.values())).nbytes
         prepared.add_with_cupy(environment, BUS, PinnedCopy, nbytes, len(arrays))
         return prepared

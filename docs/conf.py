@@ -14,13 +14,7 @@ author = "the pipcudemo contributors"
 copyright = f"2026, {author}"
 version = release = pkg.__version__
 
-extensions = [
-    "sphinx.ext.autodoc",
-    "numpydoc",
-    "myst_nb",
-    "c_header",
-    "names",
-]
+extensions = ["sphinx.ext.autodoc", "numpydoc", "myst_nb", "c_header", "names"]
 exclude_patterns = ["extensions", "**/.ipynb_checkpoints"]
 default_role = "name"
 add_module_names = False

@@ -16,14 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _interop, _reductions, core
-from ._call import (
-    assign,
-    assign_where,
-    call_arrays,
-    foreign_rules,
-    normalize,
-    power,
-)
+from ._call import assign, assign_where, call_arrays, foreign_rules, normalize, power
 from ._convert import check_cast, warn_of_complex
 from ._mode import in_default_mode
 from ._namespace import namespace_of
@@ -456,7 +449,7 @@ def _reduce_by_ufunc(
         if dtype is not None and np.dtype(dtype) != np.bool_:
             raise TypeError(f"{name}() gives bool, not {dtype}")
         dtype = None
-    return _reductions.reduce(name, x, axis, dtype, unwrap_out(name, out), keepdims)
+    return _reductions.reduce_slowly(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 
 # ---- Helpers -------------------------------------------------------------------------------------

@@ -91,19 +91,14 @@ def explain(
         return better
     if not any(part in text for part in _NO_LOOP):
         return error if text == str(error) else TypeError(text)
-    names = map(describe, args[: operation.nin]) if args else map(_name_of, kinds)
-    given = " and ".join(names)
+    names = [kind.__name__ if isinstance(kind, type) else kind.name for kind in kinds]
+    given = " and ".join(map(describe, args[: operation.nin]) if args else names)
     better = TypeError(
         f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
         f"and what casts to them safely ({text})"
     )
     better.__cause__ = error
     return better
-
-
-def _name_of(kind: Any) -> str:
-    name: str = kind.__name__ if isinstance(kind, type) else kind.name
-    return name
 
 
 def _call_ufunc(
@@ -167,15 +162,10 @@ def _check_mask(name: str, where: Any) -> Any:
 
 def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
     """Returns the result of comparing integers with an int beyond their type: one for all."""
-    less = (number > 0) is not number_is_first  # the first operand is the lesser one
-    return {
-        "equal": False,
-        "not_equal": True,
-        "less": less,
-        "less_equal": less,
-        "greater": not less,
-        "greater_equal": not less,
-    }[name]
+    if name in ("equal", "not_equal"):
+        return name == "not_equal"
+    is_less = (number > 0) is not number_is_first  # the first operand is the lesser one
+    return name.startswith("less") is is_less
 
 
 def _check_predicate(

@@ -37,6 +37,12 @@ def _place(device: str | None) -> int:
     return ordinal
 
 
+def _check_copy(copy: bool | None, source: object, target: object) -> None:
+    """Raises ValueError if a conversion that takes a copy must not make one."""
+    if copy is not None and not copy:
+        raise ValueError(f"asarray(): copy=False, but from {source} to {target} takes a copy")
+
+
 @overload
 def asarray(
     obj: Array, dtype: Any = ..., device: None = ..., *, copy: bool | None = ...
@@ -72,16 +78,10 @@ def asarray(
         ordinal = obj._ordinal if device is None else one_device(device)
         result: Any = obj
         if ordinal != obj._ordinal:
-            if copy is not None and not copy:
-                raise ValueError(
-                    f"asarray(): copy=False, but from {obj.device} to {device} takes a copy"
-                )
+            _check_copy(copy, obj.device, device)
             result = obj.to_device(device or "cpu")
         if dtype is not None and dtype != result.dtype:
-            if copy is not None and not copy:
-                raise ValueError(
-                    f"asarray(): copy=False, but from {obj.dtype} to {dtype} takes a copy"
-                )
+            _check_copy(copy, obj.dtype, dtype)
             result = result.astype(dtype)
         return result.copy() if copy and result is obj else result
     if has_own_rules(obj):
@@ -89,10 +89,7 @@ def asarray(
     ordinal = _place(device)
     if ordinal < 0:
         return array_of(obj, dtype, copy)
-    if copy is not None and not copy:
-        raise ValueError(
-            f"asarray(): copy=False, but from host memory to cuda:{ordinal} takes a copy"
-        )
+    _check_copy(copy, "host memory", f"cuda:{ordinal}")
     host, target = array_to_move(obj, dtype)
     result = core.empty_like(host, target, ordinal)
     core.copy(result, host)
@@ -325,11 +322,7 @@ def _count_steps(start: Any, stop: Any, step: Any) -> int:
 
 @in_default_mode
 def arange(
-    start: Any,
-    stop: Any = None,
-    step: Any = 1,
-    dtype: Any = None,
-    device: str | None = None,
+    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, device: str | None = None
 ) -> Any:
     """Returns the numbers from `start` (or 0) up to, but not including, `stop`, `step` apart.
 

@@ -122,6 +122,32 @@ def _foreign_ordinal(stream: Any) -> int | None:
     return None
 
 
+def _foreign_handle(stream: Any) -> int:
+    """Returns the handle of another library's stream; raises TypeError if it tells none."""
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is None:  # versions of PyTorch and CuPy that predate the protocol
+        handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
+    else:
+        given = protocol() if callable(protocol) else protocol
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise TypeError(
+                f"__cuda_stream__ of {type(stream).__name__} must be a version and a handle, "
+                f"not {given!r}"
+            )
+        version, handle = given
+        if version != 0:
+            raise TypeError(
+                f"__cuda_stream__ of {type(stream).__name__} is of version {version}; "
+                "version 0 is understood"
+            )
+    if not isinstance(handle, int):
+        raise TypeError(
+            "expected a Stream, an object with __cuda_stream__, or a cudaStream_t as an int, "
+            f"not {type(stream).__name__}"
+        )
+    return handle
+
+
 def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
     """Returns any kind of stream as a stream of `core`, which keeps the given one alive.
 
@@ -131,39 +157,13 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
         return stream._stream
     if isinstance(stream, core.Stream):
         return stream
-    owner: Any = None
-    handle: Any = None
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        handle = stream
-    else:
-        owner = stream
-        protocol = getattr(stream, "__cuda_stream__", None)
-        if protocol is not None:
-            given = protocol() if callable(protocol) else protocol
-            if not isinstance(given, tuple | list) or len(given) != 2:
-                raise TypeError(
-                    f"__cuda_stream__ of {type(stream).__name__} must be a version and a handle, "
-                    f"not {given!r}"
-                )
-            version, handle = given
-            if version != 0:
-                raise TypeError(
-                    f"__cuda_stream__ of {type(stream).__name__} is of version {version}; "
-                    "version 0 is understood"
-                )
-        else:
-            # Versions of PyTorch and CuPy that predate the protocol.
-            handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
-        if not isinstance(handle, int):
-            raise TypeError(
-                "expected a Stream, an object with __cuda_stream__, or a cudaStream_t as an int, "
-                f"not {type(stream).__name__}"
-            )
+    owner = None if isinstance(stream, int) and not isinstance(stream, bool) else stream
+    handle: int = stream if owner is None else _foreign_handle(stream)
     if not 0 <= handle < 2**64:
         problem = "be negative" if handle < 0 else "have more than 64 bits"
         raise ValueError(f"a stream's handle cannot {problem}: {handle}")
     if ordinal is None:
-        ordinal = _foreign_ordinal(stream) if owner is not None else None
+        ordinal = _foreign_ordinal(owner)
     if ordinal is None:
         ordinal = gpu_ordinal(None)
     return core.Stream(ordinal, handle=0 if handle == LEGACY else handle, owner=owner)
@@ -361,10 +361,7 @@ def show_config() -> None:
         ("pipcudemo", c["version"]),
         ("Python, NumPy", f"{c['python']}, {c['numpy']}"),
         ("library", f"{get_library_dir()}, built by {c['compiler']}"),
-        (
-            "CPU",
-            f"{c['cpu_level']}, {c['threads']} thread{'s' if c['threads'] > 1 else ''}",
-        ),
+        ("CPU", f"{c['cpu_level']}, {c['threads']} thread{'s' if c['threads'] > 1 else ''}"),
     ]
     if c["has_cuda"]:
         lines.append(

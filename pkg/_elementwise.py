@@ -103,13 +103,7 @@ def _bound(x: Any, bound: Any, is_lowest: bool) -> Any:
 
 
 def clip(
-    x: Any,
-    /,
-    min: Any = None,
-    max: Any = None,
-    out: Any = None,
-    *,
-    device: str | None = None,
+    x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, device: str | None = None
 ) -> Any:
     """Limits elements to the interval from `min` to `max`; None sets no limit.  NaN stays.
 

@@ -366,23 +366,16 @@ def _operand(x: Any, foreign: list[_Ready]) -> Any:
 def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Computes a call in which an operand is foreign GPU memory; returns NotImplemented for others.
 
-    Outside ``with pkg.stream(...)`` the operation uses the stream of the first such operand, so
-    that no stream has to wait.  A foreign `out` is written and returned; other results are Arrays,
-    ready on our stream.
+    The arguments come from `_call.normalize`.  Outside ``with pkg.stream(...)`` the operation uses
+    the stream of the first such operand, so that no stream has to wait.  A foreign `out` is written
+    and returned; other results are Arrays, ready on our stream.
     """
-    nin = operation.nin
     foreign: list[_Ready] = []
     arrays = [_operand(x, foreign) for x in args]
-    out, target = (args[nin], arrays[nin]) if len(args) > nin else (None, None)
-    if kwargs:
-        kwargs = {**kwargs}
-        if "out" in kwargs:
-            out = kwargs["out"]
-            if type(out) is tuple and len(out) == 1:
-                out = out[0]
-            target = kwargs["out"] = _operand(out, foreign)
-        if "where" in kwargs:
-            kwargs["where"] = _operand(kwargs["where"], foreign)
+    kwargs, out = {**kwargs}, kwargs.get("out")
+    for name in ("out", "where"):
+        if name in kwargs:
+            kwargs[name] = _operand(kwargs[name], foreign)
     if not foreign:
         return NotImplemented
 
@@ -397,6 +390,7 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     for _, ready in foreign:
         if ready is not stream:
             _wait(ordinal, stream, ready)
+    is_foreign_out = kwargs.get("out") is not out
     if is_ours or stream is None:
         result = operation(*arrays, **kwargs)
     else:
@@ -405,6 +399,6 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             result = operation(*arrays, **kwargs)
         finally:
             core.current_stream.reset(token)
-        if target is out:
+        if not is_foreign_out:
             _wait(ordinal, None, stream)
-    return result if target is out else out
+    return out if is_foreign_out else result

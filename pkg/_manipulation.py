@@ -87,11 +87,7 @@ core.slow_paths["join"] = join_slowly
 
 
 def concatenate(
-    arrays: Sequence[Any],
-    axis: int | None = 0,
-    *,
-    dtype: Any = None,
-    casting: str = "same_kind",
+    arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
     """Joins arrays along an axis; if `axis` is None, flattens them first.
 

@@ -80,11 +80,7 @@ class _Info:
 
     def capabilities(self) -> dict[str, Any]:
         """Says that boolean indexing and shapes that depend on data are not supported."""
-        return {
-            "boolean indexing": False,
-            "data-dependent shapes": False,
-            "max dimensions": 64,
-        }
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> str:
         """Returns the device on which functions make arrays without ``device=``."""

@@ -3,7 +3,8 @@
 ``mylib.h`` (`mylib_reduce`) describes the order.  The bits are the same on every device, for every
 layout, and with any number of threads.
 
-`core` computes the usual calls on Arrays and plain NumPy arrays.  It leaves all others to `reduce`.
+`core` computes the usual calls on Arrays and plain NumPy arrays.  It leaves all others to
+`reduce_slowly`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 
 class Values:
-    """Elements that are not in memory: `reduce` computes and reduces them in one pass.
+    """Elements that are not in memory: `reduce_into` computes and reduces them in one pass.
 
     It has the attributes of an array that this file uses.  `_ordinal` is -1 for the CPU.
     """
@@ -60,7 +61,7 @@ class Values:
         self._ordinal = ordinal
         self.device = device_name(ordinal)
 
-    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
+    def reduce_into(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         """Does what `core.reduce` does, and reports the floating-point flags."""
         raise NotImplementedError
 
@@ -89,7 +90,7 @@ def _reduce(
     warn_of_complex(x.dtype, dtype)
     result = _new(x, kept, result_dtype)
     if isinstance(x, Values):
-        x.reduce(kind, dtype, ordinal, result)
+        x.reduce_into(kind, dtype, ordinal, result)
     elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and gpu_of(x) < 0:
         report_flags(REPEATED[name], flags)
     return result
@@ -114,7 +115,7 @@ def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) ->
     if builtins.any(x.shape[d] == 0 for d in axes):
         store(result, np.full((), empty, carrier))
     elif isinstance(x, Values):
-        x.reduce(kind, carrier, ordinal, result)
+        x.reduce_into(kind, carrier, ordinal, result)
     elif x.dtype == _BOOL:
         core.reduce(kind, carrier, ordinal, result, x)
     else:
@@ -139,7 +140,7 @@ def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
 
 
 @in_default_mode
-def reduce(
+def reduce_slowly(
     name: str,
     x: Any,
     axis: Any,
@@ -232,12 +233,7 @@ def prod(
 
 
 def min(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Returns the least element over all axes, or some; NaN if any element is NaN.
 
@@ -250,12 +246,7 @@ def min(
 
 
 def max(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Returns the greatest element over all axes, or some; NaN if any element is NaN.
 
@@ -266,12 +257,7 @@ def max(
 
 
 def any(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Tells whether any element over all axes, or some, is true: differs from 0, or is NaN.
 
@@ -282,12 +268,7 @@ def any(
 
 
 def all(
-    x: Any,
-    axis: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    device: str | None = None,
+    x: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, device: str | None = None
 ) -> Any:
     """Tells whether all elements over all axes, or some, are true: differ from 0, or are NaN.
 
@@ -410,4 +391,4 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     return core.reduce_any(SUM, diagonal, None, False, None, None, device)
 
 
-core.slow_paths.update(reduce=reduce, dot=dot_slowly)
+core.slow_paths.update(reduce=reduce_slowly, dot=dot_slowly)

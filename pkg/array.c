@@ -39,7 +39,16 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
                : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
 }
 
-#define BINARY_SLOTS(name, op, is_true_division) \
+/* The binary operators: the slot, the operation that computes it, and whether / is the true one. */
+/* clang-format off */
+#define EACH_BINARY(X) \
+    X(add, add, 0) X(subtract, subtract, 0) X(multiply, multiply, 0) X(true_divide, divide, 1) \
+    X(floor_divide, floor_divide, 0) X(remainder, remainder, 0) \
+    X(and, bitwise_and, 0) X(or, bitwise_or, 0) X(xor, bitwise_xor, 0) \
+    X(lshift, left_shift, 0) X(rshift, right_shift, 0)
+/* clang-format on */
+
+#define DEFINE_BINARY(name, op, is_true_division) \
     static PyObject *array_##name(PyObject *a, PyObject *b) \
     { \
         return apply(MYLIB_OP_##op, is_true_division, a, b, NULL); \
@@ -48,17 +57,7 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
     { \
         return apply(MYLIB_OP_##op, is_true_division, a, b, a); \
     }
-BINARY_SLOTS(add, add, 0)
-BINARY_SLOTS(subtract, subtract, 0)
-BINARY_SLOTS(multiply, multiply, 0)
-BINARY_SLOTS(true_divide, divide, 1)
-BINARY_SLOTS(floor_divide, floor_divide, 0)
-BINARY_SLOTS(remainder, remainder, 0)
-BINARY_SLOTS(and, bitwise_and, 0)
-BINARY_SLOTS(or, bitwise_or, 0)
-BINARY_SLOTS(xor, bitwise_xor, 0)
-BINARY_SLOTS(lshift, left_shift, 0)
-BINARY_SLOTS(rshift, right_shift, 0)
+EACH_BINARY(DEFINE_BINARY)
 
 static PyObject *array_negative(PyObject *a) { return apply(MYLIB_OP_negative, 0, a, NULL, NULL); }
 static PyObject *array_invert(PyObject *a) { return apply(MYLIB_OP_invert, 0, a, NULL, NULL); }
@@ -89,16 +88,11 @@ static PyObject *tuple_of(int ndim, const int64_t *values)
     return tuple;
 }
 
-static PyObject *get_shape(PyObject *object, void *Py_UNUSED(unused))
+/* Gets the shape, or the strides if `are_strides` is not NULL. */
+static PyObject *get_dims(PyObject *object, void *are_strides)
 {
     const mylib_array *a = &((array_object *)object)->a;
-    return tuple_of(a->ndim, a->shape);
-}
-
-static PyObject *get_strides(PyObject *object, void *Py_UNUSED(unused))
-{
-    const mylib_array *a = &((array_object *)object)->a;
-    return tuple_of(a->ndim, a->strides);
+    return tuple_of(a->ndim, are_strides != NULL ? a->strides : a->shape);
 }
 
 static PyObject *get_dtype(PyObject *object, void *Py_UNUSED(unused))
@@ -111,24 +105,9 @@ static PyObject *get_device(PyObject *object, void *Py_UNUSED(unused))
     return PyUnicode_FromFormat("cuda:%d", (int)((array_object *)object)->a.device.index);
 }
 
-static PyObject *get_ordinal(PyObject *object, void *Py_UNUSED(unused))
-{
-    return PyLong_FromLong(((array_object *)object)->a.device.index);
-}
-
 static PyObject *get_pointer(PyObject *object, void *Py_UNUSED(unused))
 {
     return PyLong_FromVoidPtr(((array_object *)object)->a.data);
-}
-
-static PyObject *get_ndim(PyObject *object, void *Py_UNUSED(unused))
-{
-    return PyLong_FromLong(((array_object *)object)->a.ndim);
-}
-
-static PyObject *get_size(PyObject *object, void *Py_UNUSED(unused))
-{
-    return PyLong_FromLongLong(((array_object *)object)->count);
 }
 
 static PyObject *get_itemsize(PyObject *object, void *Py_UNUSED(unused))
@@ -156,19 +135,10 @@ static int has_order(const array_object *array, int is_fortran)
     return 1;
 }
 
-static PyObject *get_c_contiguous(PyObject *object, void *Py_UNUSED(unused))
+/* Gets whether the elements lie in C order, or in Fortran's if `is_fortran` is not NULL. */
+static PyObject *get_contiguous(PyObject *object, void *is_fortran)
 {
-    return PyBool_FromLong(has_order((array_object *)object, 0));
-}
-
-static PyObject *get_f_contiguous(PyObject *object, void *Py_UNUSED(unused))
-{
-    return PyBool_FromLong(has_order((array_object *)object, 1));
-}
-
-static PyObject *get_readonly(PyObject *object, void *Py_UNUSED(unused))
-{
-    return PyBool_FromLong(((array_object *)object)->is_readonly);
+    return PyBool_FromLong(has_order((array_object *)object, is_fortran != NULL));
 }
 
 /* Refuses to make an Array: every array has memory. */
@@ -312,23 +282,23 @@ static PyObject *array_item(PyObject *object, Py_ssize_t i)
 static PyMemberDef array_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(array_object, weakrefs), READONLY, NULL},
     {"_memory", T_OBJECT_EX, offsetof(array_object, memory), READONLY, NULL},
+    {"_ordinal", T_INT, offsetof(array_object, a.device.index), READONLY, NULL},
+    {"_is_readonly", T_BOOL, offsetof(array_object, is_readonly), READONLY, NULL},
+    {"ndim", T_INT, offsetof(array_object, a.ndim), READONLY, "The number of dimensions."},
+    {"size", T_LONGLONG, offsetof(array_object, count), READONLY, "The number of elements."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef array_getset[] = {
-    {"shape", get_shape, NULL, "The sizes of the dimensions.", NULL},
-    {"strides", get_strides, NULL, "Bytes from one element to the next, for each dimension.", NULL},
+    {"shape", get_dims, NULL, "The sizes of the dimensions.", NULL},
+    {"strides", get_dims, NULL, "Bytes from one element to the next, for each dimension.", ""},
     {"dtype", get_dtype, NULL, "The element type, a numpy.dtype.", NULL},
     {"device", get_device, NULL, "The GPU that holds the elements, as \"cuda:0\".", NULL},
-    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
-    {"size", get_size, NULL, "The number of elements.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes per element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements together.", NULL},
-    {"_ordinal", get_ordinal, NULL, NULL, NULL},
     {"_pointer", get_pointer, NULL, NULL, NULL},
-    {"_is_c_contiguous", get_c_contiguous, NULL, NULL, NULL},
-    {"_is_f_contiguous", get_f_contiguous, NULL, NULL, NULL},
-    {"_is_readonly", get_readonly, NULL, NULL, NULL},
+    {"_is_c_contiguous", get_contiguous, NULL, NULL, NULL},
+    {"_is_f_contiguous", get_contiguous, NULL, NULL, ""},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -341,35 +311,17 @@ static PyType_Slot array_slots[] = {
     {Py_tp_getset, array_getset},
     {Py_tp_richcompare, array_richcompare},
     {Py_tp_hash, PyObject_HashNotImplemented},
-    {Py_nb_add, array_add},
-    {Py_nb_subtract, array_subtract},
-    {Py_nb_multiply, array_multiply},
-    {Py_nb_true_divide, array_true_divide},
-    {Py_nb_floor_divide, array_floor_divide},
-    {Py_nb_remainder, array_remainder},
-    {Py_nb_inplace_add, array_inplace_add},
-    {Py_nb_inplace_subtract, array_inplace_subtract},
-    {Py_nb_inplace_multiply, array_inplace_multiply},
-    {Py_nb_inplace_true_divide, array_inplace_true_divide},
-    {Py_nb_inplace_floor_divide, array_inplace_floor_divide},
-    {Py_nb_inplace_remainder, array_inplace_remainder},
-    {Py_nb_and, array_and},
-    {Py_nb_or, array_or},
-    {Py_nb_xor, array_xor},
-    {Py_nb_lshift, array_lshift},
-    {Py_nb_rshift, array_rshift},
-    {Py_nb_inplace_and, array_inplace_and},
-    {Py_nb_inplace_or, array_inplace_or},
-    {Py_nb_inplace_xor, array_inplace_xor},
-    {Py_nb_inplace_lshift, array_inplace_lshift},
-    {Py_nb_inplace_rshift, array_inplace_rshift},
     {Py_nb_invert, array_invert},
     {Py_nb_negative, array_negative},
     {Py_nb_absolute, array_absolute},
     {Py_sq_length, array_length},
     {Py_sq_item, array_item},
     {Py_mp_subscript, array_subscript},
-    {0, NULL},
+#define SLOTS(name, op, is_true_division) \
+    {Py_nb_##name, array_##name}, {Py_nb_inplace_##name, array_inplace_##name},
+    EACH_BINARY(SLOTS)
+#undef SLOTS
+        {0, NULL},
 };
 
 PyType_Spec array_spec = {
@@ -785,9 +737,8 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
     if (wrong >= 0)
         return PyErr_Format(PyExc_ValueError, "the size or stride of dimension %d is out of range",
                             wrong);
-    PyObject *memory =
-        new_foreign_memory(state, (mylib_device){MYLIB_CUDA, ordinal}, pointer, owner,
-                           Py_TYPE(stream) == state->stream_type ? stream : NULL, 1);
+    PyObject *memory = new_memory(state, (mylib_device){MYLIB_CUDA, ordinal}, pointer, owner,
+                                  Py_TYPE(stream) == state->stream_type ? stream : NULL, 1);
     if (memory == NULL)
         return NULL;
     return new_array_over(state, memory, pointer, type, ndim, shape,

@@ -277,9 +277,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
         return NULL;
     }
     char *data = count != 0 ? (char *)tensor->data + tensor->byte_offset : tensor->data;
-    PyObject *memory =
-        new_foreign_memory(state, (mylib_device){MYLIB_CUDA, tensor->device.device_id}, data, held,
-                           stream, owner_is_on_stream);
+    PyObject *memory = new_memory(state, (mylib_device){MYLIB_CUDA, tensor->device.device_id}, data,
+                                  held, stream, owner_is_on_stream);
     Py_DECREF(held);
     if (memory == NULL)
         return NULL;

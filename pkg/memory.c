@@ -240,8 +240,8 @@ static void memory_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyObject *new_memory(core_state *state, mylib_device device, char *data, PyObject *owner,
-                            PyObject *stream)
+PyObject *new_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
+                     PyObject *stream, int owner_is_on_stream)
 {
     memory_object *m = PyObject_GC_New(memory_object, state->memory_type);
     if (m == NULL)
@@ -250,19 +250,10 @@ static PyObject *new_memory(core_state *state, mylib_device device, char *data, 
     m->device = device;
     m->owner = Py_XNewRef(owner);
     m->stream = Py_XNewRef(stream);
-    m->owner_is_on_stream = 1;
+    m->owner_is_on_stream = owner_is_on_stream;
     m->users = NULL;
     PyObject_GC_Track(m);
     return (PyObject *)m;
-}
-
-PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
-                             PyObject *stream, int owner_is_on_stream)
-{
-    PyObject *memory = new_memory(state, device, data, owner, stream);
-    if (memory != NULL)
-        ((memory_object *)memory)->owner_is_on_stream = owner_is_on_stream;
-    return memory;
 }
 
 /* Collects garbage even if the program has disabled it: PyGC_Collect() does not. */
@@ -279,7 +270,7 @@ static void collect_garbage(void)
 /* Returns uninitialised memory that `stream` may use at once. */
 static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes, PyObject *stream)
 {
-    PyObject *memory = new_memory(state, device, NULL, NULL, stream);
+    PyObject *memory = new_memory(state, device, NULL, NULL, stream, 1);
     if (memory == NULL)
         return NULL;
     void *data;
@@ -362,7 +353,7 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
         return NULL;
     }
     array->memory = memory;
-    array->is_readonly = is_readonly;
+    array->is_readonly = (char)is_readonly;
     array->dims = array->inline_dims;
     if (ndim > INLINE_NDIM) {
         array->dims = PyMem_Malloc(2 * (size_t)ndim * sizeof *array->dims);

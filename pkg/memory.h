@@ -37,7 +37,7 @@ typedef struct array_object {
     mylib_array a; /* `shape` and `strides` point into dims */
     int64_t count;
     PyObject *memory;
-    int is_readonly;
+    char is_readonly;
     int64_t inline_dims[2 * INLINE_NDIM];
     int64_t *dims; /* inline_dims, or allocated */
     PyObject *weakrefs;
@@ -80,12 +80,12 @@ PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, my
                     int ndim, const int64_t *shape, const int64_t *strides);
 
 /*
- * Returns foreign GPU memory as a Memory, which keeps `owner`.  Its contents are ready on `stream`.
- * When the Memory dies, `stream` waits for the other streams that have used it if the owner works
- * on that stream; otherwise the host waits for all of them.
+ * Returns GPU memory as a Memory, ready on `stream`.  A foreign `owner` is kept; NULL is this
+ * library.  When the Memory dies, `stream` waits for the other streams that have used it if the
+ * owner works on that stream; otherwise the host waits for all of them.
  */
-PyObject *new_foreign_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
-                             PyObject *stream, int owner_is_on_stream);
+PyObject *new_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
+                     PyObject *stream, int owner_is_on_stream);
 
 /* Notes that `stream` has work on the memory: whoever frees the memory waits for it. */
 int note_use(PyObject *memory, PyObject *stream);

@@ -202,9 +202,7 @@ def validate(
 
 
 def re_evaluate(
-    local_dict: Any = None,
-    global_dict: Mapping[str, Any] | None = None,
-    _frame_depth: int = 2,
+    local_dict: Any = None, global_dict: Mapping[str, Any] | None = None, _frame_depth: int = 2
 ) -> Any:
     """Computes the last expression of `evaluate` or `validate` again, with their arguments.
 

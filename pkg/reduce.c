@@ -288,7 +288,7 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
 PyDoc_STRVAR(reduce_any_doc,
              "reduce_any(reduction, array, axis, keepdims, dtype, out, device, /)\n--\n\n"
              "A reduction, or ANY, ALL, COUNT_NONZERO or MEAN, of an array of any kind; "
-             "pkg._reductions.reduce() is its slow path.");
+             "pkg._reductions.reduce_slowly() is its slow path.");
 static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);

@@ -74,11 +74,7 @@ def _lazy(e: Expression, operands: tuple[Any, ...]) -> Any:
 
 
 def apply(
-    expression: Any,
-    *operands: Any,
-    join: Any = "exact",
-    keep_attrs: Any = None,
-    **named: Any,
+    expression: Any, *operands: Any, join: Any = "exact", keep_attrs: Any = None, **named: Any
 ) -> Any:
     """Computes an expression of DataArrays, Datasets and numbers, by `xarray.apply_ufunc`.
 

@@ -24,10 +24,6 @@ def stub() -> str:
         "from .core import Operation",
         "",
         *(f"{name}: Final[Operation]" for name in names),
-        "",
-        "__all__ = [",
-        *(f'    "{name}",' for name in names),
-        "]",
     ]
     return "\n".join(lines) + "\n"
 

@@ -26,7 +26,8 @@ def _root(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _steps(x: Any) -> list[int]:
+def steps(x: Any) -> list[int]:
+    """The strides that mean something: along a size of 1 there is no step."""
     return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
 
 
@@ -60,7 +61,7 @@ class Movers:
         native = x.dtype.newbyteorder("=")
         offset = x.__array_interface__["data"][0] - root.__array_interface__["data"][0]
         is_plain = root.flags.forc and not root.dtype.hasobject and root.size > 0
-        is_aligned = all(step % x.itemsize == 0 for step in (offset, *_steps(x)))
+        is_aligned = all(step % x.itemsize == 0 for step in (offset, *steps(x)))
         if x.size == 0 or not (is_plain and is_aligned and x.dtype.isnative):
             # As badly aligned as an array can be there: to its elements only.
             room = pcd.core.empty((x.size + 1,), native, self.ordinal, False)

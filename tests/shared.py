@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +59,35 @@ def library(name: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip(name)
+
+
+def fails(
+    errors: type[Exception] | tuple[type[Exception], ...],
+    call: Callable[..., Any],
+    *args: Any,
+    **more: Any,
+) -> Callable[[], None]:
+    """Returns a call that must fail; `pytest.raises` would keep the exception, and its frames."""
+
+    def failing() -> None:
+        try:
+            call(*args, **more)
+        except errors:
+            return
+        raise AssertionError("it did not fail")
+
+    return failing
+
+
+def references_kept(calls: Sequence[Callable[[], Any]], watched: Sequence[Any]) -> list[int]:
+    """Returns how many references to each of the watched objects 50 rounds of calls leave."""
+    for call in calls:
+        call()
+    gc.collect()
+    before = [sys.getrefcount(x) for x in watched]
+    for _ in range(50):
+        for call in calls:
+            call()
+    gc.collect()
+    after = [sys.getrefcount(x) for x in watched]
+    return [n - m for n, m in zip(after, before, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cases
 import generators
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -25,10 +26,6 @@ def _indexed(draw: Any) -> tuple[tuple[int, ...], Any]:
     return shape, index
 
 
-def _steps(x: Any) -> list[int]:
-    return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
-
-
 @given(shape_and_index=_indexed())
 def test_any_index(shape_and_index: Any) -> None:
     """The same elements, and the same view of the memory."""
@@ -37,7 +34,7 @@ def test_any_index(shape_and_index: Any) -> None:
     view, wanted = x[index], host[index]
     assert_array(view, wanted)
     if np.size(wanted) and isinstance(wanted, np.ndarray):
-        assert _steps(view) == _steps(wanted)
+        assert cases.steps(view) == cases.steps(wanted)
     assert view._memory is x._memory
     if isinstance(wanted, np.ndarray) and wanted.size:  # one number is a NumPy scalar there
         offset = wanted.__array_interface__["data"][0] - host.__array_interface__["data"][0]

@@ -16,7 +16,7 @@ import generators
 import numpy as np
 import oracle
 import pytest
-from shared import resident_bytes
+from shared import fails, references_kept, resident_bytes
 
 import pkg as pcd
 
@@ -66,47 +66,30 @@ def test_a_million_temporaries() -> None:
     assert resident_bytes() - resident < 10 * n
 
 
-def _fails(error: type[Exception], function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    def call() -> None:
-        try:
-            function(*args, **kwargs)
-        except error:
-            return
-        raise AssertionError("it did not fail")
-
-    return call
-
-
 def test_failures_leak_nothing() -> None:
     """Neither memory of the GPU nor references."""
     x, y = pcd.ones((10, 10), device="cuda"), pcd.ones(7, device="cuda")
     host, index = np.ones(3), pcd.asarray(1.5, device="cuda")
     calls = [
-        _fails(ValueError, lambda: x + y), _fails(TypeError, lambda: x + host),
-        _fails(TypeError, lambda: x + "a"), _fails(TypeError, lambda: np.asarray(x)),
-        _fails(IndexError, lambda: x[index]), _fails(IndexError, lambda: x[99]),
-        _fails(ValueError, lambda: x.reshape(7)), _fails(ValueError, bool, x),
-        _fails(OverflowError, lambda: pcd.ones(3, "i1", "cuda") + 1000),
-        _fails(TypeError, lambda: pcd.add(x, x, out=host)),
-        _fails(ValueError, lambda: pcd.sum(x, out=y)), _fails(TypeError, lambda: np.spacing(x)),
-        _fails(TypeError, lambda: pcd.asarray(["a"], device="cuda")),
-        _fails(ValueError, x.__setitem__, 0, y), _fails(TypeError, lambda: x ** "a"),
-        _fails(MemoryError, pcd.empty, (2**50,), device="cuda"),
-        _fails(ValueError, pcd.empty, (2**62, 2**62), device="cuda"),
+        fails(ValueError, lambda: x + y), fails(TypeError, lambda: x + host),
+        fails(TypeError, lambda: x + "a"), fails(TypeError, lambda: np.asarray(x)),
+        fails(IndexError, lambda: x[index]), fails(IndexError, lambda: x[99]),
+        fails(ValueError, lambda: x.reshape(7)), fails(ValueError, bool, x),
+        fails(OverflowError, lambda: pcd.ones(3, "i1", "cuda") + 1000),
+        fails(TypeError, lambda: pcd.add(x, x, out=host)),
+        fails(ValueError, lambda: pcd.sum(x, out=y)), fails(TypeError, lambda: np.spacing(x)),
+        fails(TypeError, lambda: pcd.asarray(["a"], device="cuda")),
+        fails(ValueError, x.__setitem__, 0, y), fails(TypeError, lambda: x ** "a"),
+        fails(MemoryError, pcd.empty, (2**50,), device="cuda"),
+        fails(ValueError, pcd.empty, (2**62, 2**62), device="cuda"),
     ]  # fmt: skip
-    watched = (x, y, host, index, x._memory)
-    for call in calls:
-        call()
-    before = _used(), [sys.getrefcount(a) for a in watched]
-    for _ in range(50):
-        for call in calls:
-            call()
-    assert (_used(), [sys.getrefcount(a) for a in watched]) == before
+    used = _used()
+    assert not any(references_kept(calls, (x, y, host, index, x._memory)))
+    assert _used() == used
 
 
 def test_operands_are_given_back() -> None:
     x, y, out = (pcd.ones((4, 4), device="cuda") for _ in range(3))
-    watched = (x, y, out, x._memory, y._memory, out._memory)
     calls: list[Callable[[], Any]] = [
         lambda: x + y, lambda: x + 1, lambda: 1 + x, lambda: x == y, lambda: pcd.add(x, y, out=out),
         lambda: pcd.add(x, x.T, out=out), lambda: out.__iadd__(x), lambda: x[0], lambda: x.T.mT,
@@ -114,15 +97,7 @@ def test_operands_are_given_back() -> None:
         lambda: pcd.concatenate([x, y]), lambda: pcd.where(x, y, out), lambda: x.dot, lambda: x**3,
         lambda: repr(x), lambda: list(x), lambda: x.astype("f4"), lambda: x.flags,
     ]  # fmt: skip
-    for call in calls:
-        call()
-    gc.collect()
-    before = [sys.getrefcount(a) for a in watched]
-    for _ in range(20):
-        for call in calls:
-            call()
-    gc.collect()
-    assert [sys.getrefcount(a) for a in watched] == before
+    assert not any(references_kept(calls, (x, y, out, x._memory, y._memory, out._memory)))
 
 
 def test_out_of_memory(limited: Any) -> None:

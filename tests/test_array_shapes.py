@@ -23,10 +23,6 @@ import pkg as pcd
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 
 
-def _steps(x: Any) -> list[int]:
-    return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
-
-
 def _same(array: Any, wanted: Any, source: Any = None, host: Any = None) -> None:
     """Equal; and if the sources are given, a view of the one exactly where NumPy's is one."""
     assert_array(array, wanted)
@@ -34,7 +30,7 @@ def _same(array: Any, wanted: Any, source: Any = None, host: Any = None) -> None
         is_view = np.may_share_memory(wanted, host)
         assert (array._memory is source._memory) == is_view, f"NumPy makes a view: {is_view}"
         if is_view:
-            assert _steps(array) == _steps(wanted)
+            assert cases.steps(array) == cases.steps(wanted)
 
 
 #: Views of various layouts of an array of shape (4, 5, 6).
@@ -209,7 +205,7 @@ def test_copy(view: str) -> None:
         _same(copied, wanted)
         assert copied._memory is not x._memory
         if b.size:
-            assert _steps(copied) == _steps(wanted), order
+            assert cases.steps(copied) == cases.steps(wanted), order
     for copied, wanted in (
         (copy.copy(a), copy.copy(b)), (copy.deepcopy(a), copy.deepcopy(b)),
         (a.astype("i8"), b.astype("i8")), (pcd.asarray(b, device="cuda"), b.copy("K")),
@@ -217,7 +213,7 @@ def test_copy(view: str) -> None:
     ):  # fmt: skip
         _same(copied, wanted)
         if b.size:
-            assert _steps(copied) == _steps(wanted)
+            assert cases.steps(copied) == cases.steps(wanted)
     with pytest.raises(ValueError, match="order"):
         a.copy("Z")
 
@@ -389,7 +385,7 @@ def test_functions_of_any_layout(data: st.DataObject, name: str) -> None:
     _same(result, wanted)
     assert result.shape == wanted.shape
     if wanted.size:
-        assert _steps(result) == _steps(wanted)
+        assert cases.steps(result) == cases.steps(wanted)
     oracle.assert_same(function([host, host] if joins else host, *more), wanted)
 
 
@@ -430,7 +426,7 @@ def test_conversions_of_any_layout(layout: Any, dtype: str) -> None:
     ):
         _same(ours, numpys)
         if host.size:
-            assert _steps(ours) == _steps(np.asarray(numpys))
+            assert cases.steps(ours) == cases.steps(np.asarray(numpys))
 
 
 @pytest.mark.parametrize("name", ["concatenate", "stack"])

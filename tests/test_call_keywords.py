@@ -8,9 +8,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import cases
 import numpy as np
 import oracle
 import pytest
+from shared import in_place
 
 import pkg as pcd
 
@@ -35,20 +37,10 @@ DEFAULTS: list[dict[str, Any]] = [
 
 #: Calls of Python numbers: exact, or an error.
 NUMBERS: list[tuple[str, tuple[Any, ...]]] = [
-    ("add", (2**62, 2**62)),
-    ("add", (1, 2)),
-    ("add", (True, Colour.RED)),
-    ("divide", (1, 0)),
-    ("divide", (999, 9)),
-    ("floor_divide", (1.5, 0.0)),
-    ("sqrt", (-1.0,)),
-    ("sqrt", (4,)),
-    ("square", (2**32,)),
-    ("multiply", (2**40, 2**40)),
-    ("multiply", (2.5, 2)),
-    ("negative", (-(2**63),)),
-    ("equal", (2**53 + 1, 2.0**53)),
-    ("less", (2**70, 2**71)),
+    *[("add", (2**62, 2**62)), ("add", (1, 2)), ("add", (True, Colour.RED)), ("divide", (1, 0))],
+    *[("divide", (999, 9)), ("floor_divide", (1.5, 0.0)), ("sqrt", (-1.0,)), ("sqrt", (4,))],
+    *[("square", (2**32,)), ("multiply", (2**40, 2**40)), ("multiply", (2.5, 2))],
+    *[("negative", (-(2**63),)), ("equal", (2**53 + 1, 2.0**53)), ("less", (2**70, 2**71))],
     ("absolute", (3 + 4j,)),
 ]
 
@@ -138,17 +130,6 @@ _INTEGERS = ["i1", "u1", "i2", "u4", "i8", "u8", ">i2"]
 _BEYOND = [300, -300, 2**40, -(2**40), 2**70, -(2**70), 10**400, -1]
 
 
-def _placed(place: str, x: Any) -> Any:
-    return pcd.asarray(x, device="cuda") if place == "array" and x is not None else x
-
-
-PLACES = [
-    "host",
-    pytest.param("device", marks=pytest.mark.gpu),
-    pytest.param("array", marks=pytest.mark.gpu),
-]
-
-
 def _numpys(name: str, args: tuple[Any, ...], out: Any, keywords: dict[str, Any]) -> Any:
     """NumPy's result; with `where` by way of a result without, because NumPy's own may crash."""
     where = keywords.get("where")
@@ -160,7 +141,7 @@ def _numpys(name: str, args: tuple[Any, ...], out: Any, keywords: dict[str, Any]
     return out
 
 
-@pytest.mark.parametrize("place", PLACES)
+@cases.each_place()
 @pytest.mark.parametrize("dtype", _INTEGERS)
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: str) -> None:
@@ -170,7 +151,7 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
         x = x.astype(x.dtype.newbyteorder("="))
     mask = np.array([[True], [False]])
     function = getattr(pcd, name)
-    device = {"device": "cuda"} if place == "device" else {}
+    device = {"device": "cuda"} if place == "cuda" else {}
     for number, reflected, out_dtype, where, casting in itertools.product(
         _BEYOND, (False, True), (None, "?", "f4"), (None, mask), ("same_kind", "no", "equiv")
     ):
@@ -180,12 +161,12 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
                 continue
             keywords["where"] = where
         args = (number, x) if reflected else (x, number)
-        there = tuple(_placed(place, a) if a is x else a for a in args)
+        there = tuple(in_place(place, a) if a is x else a for a in args)
         out = None if out_dtype is None else np.full((2, 3), 1, out_dtype)
-        given = {} if out is None else {"out": _placed(place, out.copy())}
+        given = {} if out is None else {"out": in_place(place, out.copy())}
         further = {**keywords, **device, **given}
         if "where" in further:
-            further["where"] = _placed(place, where)
+            further["where"] = in_place(place, where)
         try:
             wanted = _numpys(name, args, out, keywords)
         except TypeError:
@@ -200,14 +181,14 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
             oracle.assert_same(pcd.asnumpy(given["out"]), wanted)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@cases.each_place()
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_bools_and_ints_of_any_size(name: str, place: str) -> None:
     """NumPy refuses them; the answer is known here, as beside integers."""
     mask = np.array([True, False])
-    device = {"device": "cuda"} if place == "device" else {}
+    device = {"device": "cuda"} if place == "cuda" else {}
     for number, args in itertools.product((2**63, -(2**70)), ((0, 1), (1, 0))):
-        operands = [(_placed(place, mask), number)[k] for k in args]
+        operands = [(in_place(place, mask), number)[k] for k in args]
         actual = pcd.asnumpy(getattr(pcd, name)(*operands, **device))
         numbers = [[(int(x), number)[k] for k in args] for x in mask]
         wanted = np.array([getattr(pcd, name)(*pair) for pair in numbers])
@@ -231,13 +212,13 @@ _PREDICATES = ["less", "not_equal", "logical_and", "logical_xor", "logical_not",
 CASTINGS = ["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@cases.each_place()
 @pytest.mark.parametrize("casting", CASTINGS)
 @pytest.mark.parametrize("name", [*_PREDICATES, "add", "maximum", "subtract", "negative"])
 def test_casting_rules(name: str, casting: str, place: str) -> None:
     """`casting` allows and refuses what NumPy's does, for each pair of kinds of operands."""
     function, numpys = getattr(pcd, name), getattr(np, name)
-    device = {"device": "cuda"} if place == "device" else {}
+    device = {"device": "cuda"} if place == "cuda" else {}
     for a, b in itertools.product(_KINDS, _KINDS):
         args = (_KINDS[a], _KINDS[b])[: function.nin]
         if not any(isinstance(x, np.ndarray) for x in args):
@@ -247,8 +228,8 @@ def test_casting_rules(name: str, casting: str, place: str) -> None:
         for out_dtype in (None, "?", "i1", "f8"):
             out = {} if out_dtype is None else {"out": np.zeros(3, out_dtype)}
             expected = _outcome(numpys, *args, casting=casting, **out)
-            there = tuple(_placed(place, x) if isinstance(x, np.ndarray) else x for x in args)
-            given = {} if out_dtype is None else {"out": _placed(place, np.zeros(3, out_dtype))}
+            there = tuple(in_place(place, x) if isinstance(x, np.ndarray) else x for x in args)
+            given = {} if out_dtype is None else {"out": in_place(place, np.zeros(3, out_dtype))}
             actual = _outcome(function, *there, casting=casting, **device, **given)
             note = f"{name}({a}, {b}, casting={casting!r}, out={out_dtype}): {actual}"
             if isinstance(expected[1], str):
@@ -258,13 +239,13 @@ def test_casting_rules(name: str, casting: str, place: str) -> None:
                 oracle.assert_same(pcd.asnumpy(actual[1]), expected[1], note)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@cases.each_place()
 def test_enums_among_arrays(place: str) -> None:
     """A subclass of int has a type, as for NumPy, on every path."""
-    device = {"device": "cuda"} if place == "device" else {}
+    device = {"device": "cuda"} if place == "cuda" else {}
     for size in (3, 100_000):
         x = np.arange(size).astype("i1")
-        there = _placed(place, x)
+        there = in_place(place, x)
         for keywords in ({}, {"order": "C"}, {"where": np.array(True), "out": None}):
             wanted = np.add(x, Colour.RED)
             oracle.assert_same(
@@ -405,11 +386,11 @@ def test_advice_on_masks() -> None:
 # ---- Messages ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", PLACES)
+@cases.each_place()
 def test_operands_are_named_in_errors(place: str) -> None:
     """The error says what was given, and shows nothing of the inside."""
-    x = _placed(place, np.ones(2))
-    device = {"device": "cuda"} if place == "device" else {}
+    x = in_place(place, np.ones(2))
+    device = {"device": "cuda"} if place == "cuda" else {}
     for wrong, text in (
         *[("text", "str"), (None, "NoneType"), (object(), "object"), (print, "builtin")],
         *[(np.array(["a"]), "ndarray"), (np.longdouble(1), "longdouble"), ({}, "dict")],
@@ -422,7 +403,7 @@ def test_operands_are_named_in_errors(place: str) -> None:
             assert "fit together" not in str(caught.value)
             assert "_ordinal" not in str(caught.value)
     with pytest.raises(TypeError, match=r"int64 and float; it is defined for int8,"):
-        pcd.left_shift(_placed(place, np.arange(2)), 1.5, **device)
+        pcd.left_shift(in_place(place, np.arange(2)), 1.5, **device)
     for keywords in ({"bogus": 1}, {"axis": 0}):
         with pytest.raises(TypeError, match=next(iter(keywords))):
             pcd.add(x, 1, **keywords, **device)

@@ -332,10 +332,7 @@ def test_imaginary_parts_are_missed_once() -> None:
 def test_python_numbers_that_do_not_fit_are_errors() -> None:
     """As NumPy's conversions of lists: nothing is silent about them."""
     for number, error in ((1e300, OverflowError), (math.nan, ValueError), (1j, TypeError)):
-        for make in (
-            lambda x: pcd.asarray(x, "i4"),
-            lambda x: pcd.asarray([1.0, x], "i4"),
-        ):
+        for make in (lambda x: pcd.asarray(x, "i4"), lambda x: pcd.asarray([1.0, x], "i4")):
             with pytest.raises(error):
                 make(number)
     for make in (lambda x: pcd.full(2, x, "i4"), lambda x: pcd.add([1], x, dtype="i4")):

@@ -154,10 +154,7 @@ def test_outputs_of_clip_and_round(place: str) -> None:
     (x, keywords), (out, _) = _given(np.array([1.25, 2.5]), place), _given(np.zeros(2, "f4"), place)
     assert pcd.clip(x, 1, 2, out, **keywords) is out and _host(out).tolist() == [1.25, 2.0]
     assert pcd.clip(x, None, 2, out, **keywords) is out and _host(out).tolist() == [1.25, 2.0]
-    assert pcd.round(x, 1, out, **keywords) is out and _host(out).tolist() == [
-        np.float32(1.2),
-        2.5,
-    ]
+    assert pcd.round(x, 1, out, **keywords) is out and _host(out).tolist() == [np.float32(1.2), 2.5]
     for name, call in (
         ("clip", lambda out: pcd.clip(x, 1, 2, out, **keywords)),
         ("clip", lambda out: pcd.clip(x, 1, None, out, **keywords)),

@@ -591,8 +591,7 @@ def test_failures_of_the_process(name: str, files: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "caret"),
-    [("a + b.size", "    ^^^^^^"), ("(a + b", "^"), ("a +", "   ^")],
+    ("text", "caret"), [("a + b.size", "    ^^^^^^"), ("(a + b", "^"), ("a +", "   ^")]
 )
 def test_the_caret_is_below_the_place(
     text: str, caret: str, files: list[str], capsys: pytest.CaptureFixture[str]

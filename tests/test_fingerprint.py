@@ -188,35 +188,12 @@ def test_datasets(library: str, tmp_path: Path) -> None:
 def test_values_types_shapes_and_places_count() -> None:
     x = np.arange(12.0)
     different = [
-        x,
-        x[::-1],
-        x + 1,
-        np.roll(x, 1),
-        x.astype("f4"),
-        x.astype("i8"),
-        x.astype("c16"),
-        x.view("i8"),
-        x.view("u8"),
-        x.reshape(3, 4),
-        x.reshape(4, 3),
-        x.reshape(1, 12),
-        x.reshape(12, 1),
-        x.reshape(3, 4).T,
-        x[:11],
-        np.append(x, 0),
-        np.zeros(12),
-        -np.zeros(12),
-        np.zeros(0),
-        np.zeros(0, "f4"),
-        np.zeros((0, 3)),
-        np.zeros((3, 0)),
-        np.zeros(()),
-        np.array(0),
-        np.array(False),
-        np.array(0j),
-        np.array([0j, 1]),
-        np.array([0j, 1j]),
-    ]
+        x, x[::-1], x + 1, np.roll(x, 1), x.astype("f4"), x.astype("i8"), x.astype("c16"),
+        x.view("i8"), x.view("u8"), x.reshape(3, 4), x.reshape(4, 3), x.reshape(1, 12),
+        x.reshape(12, 1), x.reshape(3, 4).T, x[:11], np.append(x, 0), np.zeros(12), -np.zeros(12),
+        np.zeros(0), np.zeros(0, "f4"), np.zeros((0, 3)), np.zeros((3, 0)), np.zeros(()),
+        np.array(0), np.array(False), np.array(0j), np.array([0j, 1]), np.array([0j, 1j]),
+    ]  # fmt: skip
     assert len({fingerprint(y) for y in different}) == len(different)
 
 

@@ -13,10 +13,7 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[1] / "pkg"
 
 # The table in the first comment of core.c, from the lowest floor to the highest.
-FLOORS = [
-    *re.findall(r"^ \*   (\w+)\.c ", (FOLDER / "core.c").read_text(), re.MULTILINE),
-    "core",
-]
+FLOORS = [*re.findall(r"^ \*   (\w+)\.c ", (FOLDER / "core.c").read_text(), re.MULTILINE), "core"]
 
 
 def code(path: Path) -> str:

@@ -124,11 +124,6 @@ def test_large_layouts(case: Case, layouts: tuple[str, ...]) -> None:
     oracle.check(case, case(*inputs), inputs, "new output")
 
 
-def _steps(array: np.ndarray) -> list[int]:
-    """The strides that mean something: along a size of 1 there is no step."""
-    return [s for s, n in zip(array.strides, array.shape, strict=True) if n != 1]
-
-
 @cases.each_place()
 @pytest.mark.parametrize("order", ["C", "F", "A", "K"])
 @pytest.mark.parametrize("layouts", PAIRS, ids="-".join)
@@ -139,9 +134,9 @@ def test_memory_order_of_new_outputs(place: str, order: str, layouts: tuple[str,
         inputs = _inputs(case, shape, layouts)
         wanted = np.add(*inputs, order=order)
         result = case(*inputs, order=order)
-        assert _steps(result) == _steps(wanted), f"order={order}, {shape}"
+        assert cases.steps(result) == cases.steps(wanted), f"order={order}, {shape}"
         if order == "K":
-            assert _steps(case(*inputs)) == _steps(wanted), f"the default order, {shape}"
+            assert cases.steps(case(*inputs)) == cases.steps(wanted), f"the default order, {shape}"
 
 
 @cases.each_device()

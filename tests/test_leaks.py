@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
-from shared import resident_bytes
+from shared import fails, references_kept, resident_bytes
 
 import pkg as pcd
 
@@ -31,16 +30,8 @@ MATRIX = np.ones((10, 10))
 EXPRESSION = pcd.Expression("(a * k + b) / (a + 1)")
 
 
-def _fails(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], None]:
-    def call() -> None:
-        try:
-            function(*args, **kwargs)
-        except (ArithmeticError, TypeError, ValueError, RuntimeError):
-            return
-        raise AssertionError("it did not fail")
-
-    return call
-
+#: What a call that fails raises.
+ERRORS = (ArithmeticError, TypeError, ValueError, RuntimeError)
 
 #: name: (what is called, of how many calls the 100,000 are; slow paths get fewer)
 WAYS: dict[str, tuple[Callable[[], Any], int]] = {
@@ -57,15 +48,15 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "flags": (lambda: pcd.divide(A, ZERO), CALLS // 2),
     "reduce": (lambda: pcd.add.reduce(A), CALLS),
     "trace": (lambda: pcd.trace(MATRIX), CALLS // 2),
-    "overflow": (_fails(pcd.add, 2**62, 2**62), CALLS),
-    "huge int": (_fails(pcd.add, 2**70, 1), CALLS),
-    "zero": (_fails(pcd.divide, 1, 0), CALLS),
-    "shapes": (_fails(pcd.add, A, SHORT), CALLS // 2),
-    "read-only": (_fails(pcd.add, A, A, out=READ_ONLY), CALLS // 2),
-    "text": (_fails(pcd.add, TEXT, TEXT), CALLS // 5),
-    "device": (_fails(pcd.add, A, A, device="gpu"), CALLS),
-    "keyword": (_fails(pcd.add, A, A, wrong=1), CALLS // 2),
-    "out of the wrong type": (_fails(pcd.add, A, A, out=I4), CALLS // 2),
+    "overflow": (fails(ERRORS, pcd.add, 2**62, 2**62), CALLS),
+    "huge int": (fails(ERRORS, pcd.add, 2**70, 1), CALLS),
+    "zero": (fails(ERRORS, pcd.divide, 1, 0), CALLS),
+    "shapes": (fails(ERRORS, pcd.add, A, SHORT), CALLS // 2),
+    "read-only": (fails(ERRORS, pcd.add, A, A, out=READ_ONLY), CALLS // 2),
+    "text": (fails(ERRORS, pcd.add, TEXT, TEXT), CALLS // 5),
+    "device": (fails(ERRORS, pcd.add, A, A, device="gpu"), CALLS),
+    "keyword": (fails(ERRORS, pcd.add, A, A, wrong=1), CALLS // 2),
+    "out of the wrong type": (fails(ERRORS, pcd.add, A, A, out=I4), CALLS // 2),
     "attribute": (lambda: hasattr(pcd.add, "nothing"), CALLS),
     "expression": (lambda: EXPRESSION(A, I4, 2), CALLS),
     "expression with out": (lambda: EXPRESSION(A, I4, 2, out=OUT), CALLS),
@@ -73,9 +64,12 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "expression reduced": (lambda: pcd.evaluate("sum(x * 2)", {"x": A}), CALLS),
     "expression made": (lambda: pcd.Expression("a * b + 1")(A, A), CALLS // 5),
     "expression of flags": (lambda: pcd.evaluate("x / y", {"x": A, "y": ZERO}), CALLS // 2),
-    "expression of wrong order": (_fails(EXPRESSION, A, A, 2, order="X"), CALLS // 2),
-    "expression of text": (_fails(EXPRESSION, A, TEXT, 2), CALLS // 2),
-    "no program": (_fails(pcd.core.Program, ["f8"], [("f8", 1)], [(77, "f8", (0, 1))], "f"), CALLS),
+    "expression of wrong order": (fails(ERRORS, EXPRESSION, A, A, 2, order="X"), CALLS // 2),
+    "expression of text": (fails(ERRORS, EXPRESSION, A, TEXT, 2), CALLS // 2),
+    "no program": (
+        fails(ERRORS, pcd.core.Program, ["f8"], [("f8", 1)], [(77, "f8", (0, 1))], "f"),
+        CALLS,
+    ),
 }
 
 
@@ -142,8 +136,8 @@ def test_memory_is_constant_on_a_gpu() -> None:
     for call in (
         lambda: pcd.add(A, A, device="cuda"),
         lambda: pcd.add(1, 2, device="cuda"),
-        _fails(pcd.add, A, SHORT, device="cuda"),
-        _fails(pcd.divide, 1, 0, device="cuda"),
+        fails(ERRORS, pcd.add, A, SHORT, device="cuda"),
+        fails(ERRORS, pcd.divide, 1, 0, device="cuda"),
     ):
         _check(call, 20_000)
     free = pcd.core.device_info(0)["free_nbytes"]
@@ -172,18 +166,9 @@ def test_operands_are_given_back(operation: Any, device: str) -> None:
         lambda: operation(*(a, b)[: operation.nin], device=device),
         lambda: operation(*(a, b)[: operation.nin], out=out, device=device),
         lambda: operation(*(a, 2)[: operation.nin], out=(out,), where=a > 0, device=device),
-        _fails(operation, *(a, wrong)[: operation.nin], out=wrong[:5], device=device),
-        _fails(operation, *(a, "text")[: operation.nin], wrong, wrong, device=device),
+        fails(ERRORS, operation, *(a, wrong)[: operation.nin], out=wrong[:5], device=device),
+        fails(ERRORS, operation, *(a, "text")[: operation.nin], wrong, wrong, device=device),
     ]
-    for call in calls:
-        call()
-    gc.collect()
-    before = [sys.getrefcount(x) for x in watched]
-    for _ in range(50):
-        for call in calls:
-            call()
-    gc.collect()
-    after = [sys.getrefcount(x) for x in watched]
+    kept = references_kept(calls, watched)
     # The operation and the dtype are shared with the rest of the process: they may move by a few.
-    assert before[:4] == after[:4]
-    assert all(abs(x - y) < 25 for x, y in zip(before[4:], after[4:], strict=True))
+    assert not any(kept[:4]) and max(map(abs, kept)) < 25

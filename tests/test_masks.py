@@ -250,11 +250,7 @@ def test_the_mask_is_read_before_it_is_written() -> None:
     seed=st.integers(0, 2**32 - 1),
 )
 def test_where(
-    types: tuple[str, ...],
-    numbers: tuple[Any, Any],
-    shape: tuple[int, ...],
-    order: Any,
-    seed: int,
+    types: tuple[str, ...], numbers: tuple[Any, Any], shape: tuple[int, ...], order: Any, seed: int
 ) -> None:
     """The library selects elements of NumPy arrays, in NumPy's types and memory order."""
     rng = np.random.default_rng(seed)

@@ -62,8 +62,7 @@ def test_out_is_the_transposed_input(case: Case) -> None:
 
 
 @cases.each(
-    array=False,
-    where=lambda case: case.dtype == case.result_dtype and case.dtype.itemsize > 1,
+    array=False, where=lambda case: case.dtype == case.result_dtype and case.dtype.itemsize > 1
 )
 def test_out_shares_single_bytes_with_an_input(case: Case) -> None:
     """Elements that overlap in part."""

@@ -101,23 +101,8 @@ def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kw
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_axes(name: str, shape: tuple[int, ...], place: str) -> None:
-    axes: list[Any] = [
-        None,
-        (),
-        0,
-        -1,
-        1,
-        -2,
-        2,
-        (0,),
-        (-1,),
-        (0, 1),
-        (1, 0),
-        (0, 0),
-        (0, -1),
-        (0, 2),
-    ]
-    axes += [1.0, "a", np.int64(0), (0, 1, 2), -5, 7, *([] if name == "mean" else [True])]
+    axes: list[Any] = [None, (), 0, -1, 1, -2, 2, (0,), (-1,), (0, 1), (1, 0), (0, 0), (0, -1)]
+    axes += [(0, 2), 1.0, "a", np.int64(0), (0, 1, 2), -5, 7, *([] if name == "mean" else [True])]
     for axis, keepdims, dtype in itertools.product(axes, (False, True), "ldD?"):
         _check(place, name, _data(dtype, shape), axis=axis, keepdims=keepdims)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-Python = Callable[..., str]
-
 _BEGIN = """
 import faulthandler, gc, sys, weakref
 import numpy as np
@@ -56,9 +54,9 @@ def new(pcd):
 
 """
 
-_DROPPED = (
-    _BEGIN
-    + """
+_SCRIPTS = {
+    "a second import that is dropped": """
+# The first goes on, and so does what is kept of the second, which is freed in the end.
 first, _modules = imported()
 e = new(first)
 use(first, e)
@@ -84,19 +82,8 @@ for _ in range(3):
     gc.collect()
     assert core() is None, gc.get_referrers(core())
     use(first, e)
-print("good")
-"""
-)
-
-
-def test_a_second_import_that_is_dropped(python: Python) -> None:
-    """The first goes on, and so does what is kept of the second, which is freed in the end."""
-    assert python(_DROPPED).strip() == "good"
-
-
-_FIRST_DROPPED = (
-    _BEGIN
-    + """
+""",
+    "the first of two imports dropped": """
 first, modules = imported()
 e = new(first)
 use(first, e)
@@ -111,18 +98,8 @@ assert f(x, x).sum() == e(x, x).sum()
 del e
 gc.collect()
 use(second, f)
-print("good")
-"""
-)
-
-
-def test_the_first_of_two_imports_dropped(python: Python) -> None:
-    assert python(_FIRST_DROPPED).strip() == "good"
-
-
-_ARRAYS = (
-    _BEGIN
-    + """
+""",
+    "arrays of two imports": """
 first, modules = imported()
 a = first.asarray(x, device="cuda")
 second, others = imported()
@@ -154,19 +131,8 @@ assert [float(value) for value in c] == (2 * x + 1).tolist()
 del b, c
 gc.collect()
 assert (first.asnumpy(2 * a) == 2 * x).all()
-print("good")
-"""
-)
-
-
-@pytest.mark.gpu
-def test_arrays_of_two_imports(python: Python) -> None:
-    assert python(_ARRAYS).strip() == "good"
-
-
-_END = (
-    _BEGIN
-    + """
+""",
+    "the end of the interpreter": """
 first, modules = imported()
 second, others = imported()
 
@@ -186,10 +152,14 @@ if first.cuda_is_available():
     first.array = first.asarray(x, device="cuda")
     late[0].array = second.asarray(x, device="cuda") + 1
     late[1].stream = second.Stream()
-print("good")
-"""
+""",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.gpu] * name.startswith("arrays")) for name in _SCRIPTS],
 )
-
-
-def test_the_end_of_the_interpreter(python: Python) -> None:
-    assert python(_END).strip() == "good"
+def test_two_imports(name: str, python: Callable[..., str]) -> None:
+    """Each runs to its end, without a crash."""
+    assert python(f"{_BEGIN}{_SCRIPTS[name]}\nprint('good')").strip() == "good"

@@ -89,10 +89,7 @@ def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def look_up(
-    names: Sequence[str],
-    local_dict: Any,
-    global_dict: Mapping[str, Any] | None,
-    depth: int,
+    names: Sequence[str], local_dict: Any, global_dict: Mapping[str, Any] | None, depth: int
 ) -> list[Any]:
     """Returns the values of names, from the frame `depth` calls above the caller for None.
 

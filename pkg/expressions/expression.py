@@ -414,7 +414,7 @@ class _Call:
         name, axis, keepdims = self.graph.reduction
         values = _Values(self, np.dtype(np.bool_) if name in TRUTHS else None)
         device = None if values._ordinal >= 0 else device_name(self.ordinal)
-        result = _reductions.reduce(name, values, axis, keepdims=keepdims, device=device)
+        result = _reductions.reduce_slowly(name, values, axis, keepdims=keepdims, device=device)
         return finish(self.expression._caller, result, target, self.casting, exact=True)
 
 
@@ -432,7 +432,7 @@ class _Values(_reductions.Values):
         ordinal = call.ordinal if _gpu_of(call.values) >= 0 else -1
         super().__init__(call.shape, lowered.dtype, ordinal)
 
-    def reduce(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
+    def reduce_into(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
         self._program.reduce(kind, dtype, ordinal, out, self._inputs)
 
 
@@ -614,7 +614,7 @@ class Expression(core.ExpressionBase):
         typed = np.asarray(result, kind)  # or OverflowError
         if reduction is not None:
             name, axis, keepdims = reduction
-            typed = _reductions.reduce(name, typed, axis, keepdims=keepdims)
+            typed = _reductions.reduce_slowly(name, typed, axis, keepdims=keepdims)
         return finish(self._caller, typed, target, casting, exact=reduction is not None)
 
     def _fill(self, inputs: Sequence[Any], out: Any, compute: Callable[..., Any]) -> Any:

@@ -7,6 +7,7 @@ element types; the types of the inputs come with a call.
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -116,40 +117,41 @@ def _clip(x: Any, lowest: Any, highest: Any) -> Any:
     return on_numbers("minimum", on_numbers("maximum", x, lowest), highest)
 
 
-def _one_like(x: Any) -> Any:
-    return type(x)(1)
-
+#: The operators of two operands: function -> symbol, node of Python's grammar, Python's function.
+OPERATORS: dict[str, tuple[str, type[ast.AST], Callable[[Any, Any], Any]]] = {
+    "add": ("+", ast.Add, operator.add),
+    "subtract": ("-", ast.Sub, operator.sub),
+    "multiply": ("*", ast.Mult, operator.mul),
+    "true_divide": ("/", ast.Div, operator.truediv),
+    "floor_divide": ("//", ast.FloorDiv, operator.floordiv),
+    "remainder": ("%", ast.Mod, operator.mod),
+    "raised": ("**", ast.Pow, _raised),
+    "bitwise_and": ("&", ast.BitAnd, operator.and_),
+    "bitwise_or": ("|", ast.BitOr, operator.or_),
+    "bitwise_xor": ("^", ast.BitXor, operator.xor),
+    "left_shift": ("<<", ast.LShift, _left_shift),
+    "right_shift": (">>", ast.RShift, operator.rshift),
+    "equal": ("==", ast.Eq, operator.eq),
+    "not_equal": ("!=", ast.NotEq, operator.ne),
+    "less": ("<", ast.Lt, operator.lt),
+    "less_equal": ("<=", ast.LtE, operator.le),
+    "greater": (">", ast.Gt, operator.gt),
+    "greater_equal": (">=", ast.GtE, operator.ge),
+}
 
 _ON_NUMBERS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "true_divide": operator.truediv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
+    **{name: function for name, (_, _, function) in OPERATORS.items()},
     "positive": operator.pos,
     "negative": operator.neg,
     "absolute": abs,
-    "raised": _raised,
+    "invert": _invert,
     "complex": _complex,
-    "ones_like": _one_like,
+    "ones_like": lambda x: type(x)(1),
     "clip": _clip,
     "logical_and": lambda a, b: bool(a) and bool(b),
     "logical_or": lambda a, b: bool(a) or bool(b),
     "logical_xor": lambda a, b: bool(a) is not bool(b),
     "logical_not": operator.not_,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
-    "invert": _invert,
-    "left_shift": _left_shift,
-    "right_shift": operator.rshift,
 }
 
 
@@ -309,13 +311,6 @@ def operands(node: Node) -> tuple[int, ...]:
 
 # ---- Text ----------------------------------------------------------------------------------------
 
-_SYMBOLS = {
-    **{"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//"},
-    **{"remainder": "%", "raised": "**", "equal": "==", "not_equal": "!=", "less": "<"},
-    **{"less_equal": "<=", "greater": ">", "greater_equal": ">=", "bitwise_and": "&"},
-    **{"bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<", "right_shift": ">>"},
-}
-
 
 def _text_of_number(x: Any) -> str:
     """Returns a text that is read as the number; the language has no names for infinity and NaN."""
@@ -335,17 +330,17 @@ def text_of(graph: Graph, most: int = 2000) -> str:
             text = graph.inputs[node[1]]
         elif node[0] in ("number", "value"):
             text = _text_of_number(node[1])
-        elif node[0] in _SYMBOLS:
-            text = f"({parts[0]} {_SYMBOLS[node[0]]} {parts[1]})"
+        elif node[0] in OPERATORS:
+            text = f"({parts[0]} {OPERATORS[node[0]][0]} {parts[1]})"
         elif node[0] in ("negative", "invert"):
             text = f"({'-' if node[0] == 'negative' else '~'}{parts[0]})"
         else:
             text = f"{node[0]}({', '.join(parts)})"
         texts.append(text if len(text) <= most else "...")
     text = texts[graph.root]
+    text = text[1:-1] if text.startswith("(") else text
     reduction = graph.reduction
     if reduction is None:
-        return text[1:-1] if text.startswith("(") else text
-    text = text[1:-1] if text.startswith("(") else text
+        return text
     axis = "" if reduction.axis is None else f", axis={reduction.axis}"
     return f"{reduction.name}({text}{axis}{', keepdims=1' if reduction.keepdims else ''})"

@@ -10,7 +10,7 @@ import ast
 from typing import Any
 
 from .._table import ALIASES, OPERATIONS
-from .graph import FURTHER, REDUCTIONS, Builder, Graph, Reduction
+from .graph import FURTHER, OPERATORS, REDUCTIONS, Builder, Graph, Reduction
 
 #: The longest text.
 MAX_TEXT = 1 << 16
@@ -20,35 +20,8 @@ _FILENAME = "<expression>"
 #: Python's parser has room for shorter texts; for others it may raise MemoryError.
 _SURE_OF_ROOM = 100
 
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "true_divide",
-    ast.FloorDiv: "floor_divide",
-    ast.Mod: "remainder",
-    ast.Pow: "raised",
-    ast.BitAnd: "bitwise_and",
-    ast.BitOr: "bitwise_or",
-    ast.BitXor: "bitwise_xor",
-    ast.LShift: "left_shift",
-    ast.RShift: "right_shift",
-}
-
-_UNARY: dict[type[ast.unaryop], str] = {
-    ast.USub: "negative",
-    ast.UAdd: "positive",
-    ast.Invert: "invert",
-}
-
-_COMPARISONS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-}
+_BINARY = {node: name for name, (_, node, _) in OPERATORS.items()}
+_UNARY = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
 
 #: Name in the text -> function of the graph, and its number of operands.
 FUNCTIONS: dict[str, tuple[str, int]] = {
@@ -216,7 +189,7 @@ class _Parser:
         """Returns the node of a comparison; of a chain the truth of all its pairs."""
         result = None
         for op, a, b in zip(tree.ops, operands, operands[1:], strict=False):
-            pair = self.call(tree, _COMPARISONS[type(op)], [a, b])
+            pair = self.call(tree, _BINARY[type(op)], [a, b])
             result = pair if result is None else self.call(tree, "bitwise_and", [result, pair])
         assert result is not None
         return result
@@ -257,7 +230,7 @@ class _Parser:
             if function is None:
                 raise self.error("'not' is not supported; use ~, or logical_not()", tree)
         elif isinstance(tree, ast.Compare):
-            functions = [_COMPARISONS.get(type(op)) for op in tree.ops]
+            functions = [_BINARY.get(type(op)) for op in tree.ops]
             if None in functions:
                 raise self.error(
                     "this comparison is not supported; supported are == != < <= > >=", tree

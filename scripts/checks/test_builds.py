@@ -86,10 +86,7 @@ def test_cuda_for_all_major_architectures(tmp_path: Path) -> None:
     `.ci/run` compiles for three that have all branches: two there, and one in the wheel.
     """
     found = cache(MADE)
-    wanted = {
-        "CMAKE_CUDA_ARCHITECTURES": "all-major",
-        "MYLIB_WERROR": "ON",
-    }
+    wanted = {"CMAKE_CUDA_ARCHITECTURES": "all-major", "MYLIB_WERROR": "ON"}
     build = MADE
     is_of_ci = found.get("CMAKE_CUDA_ARCHITECTURES", "").startswith("75;")
     if is_of_ci and not IS_WHOLE:

@@ -13,12 +13,7 @@ LEAST = mp.mpf(2) ** -20
 
 POLYNOMIALS: dict[str, tuple[Function, Function, mp.mpf, int]] = {
     # sin r = r + r z p(z), relative error
-    "sin": (
-        lambda z: (mp.sinc(mp.sqrt(z)) - 1) / z,
-        lambda z: z / mp.sinc(mp.sqrt(z)),
-        QUARTER,
-        6,
-    ),
+    "sin": (lambda z: (mp.sinc(mp.sqrt(z)) - 1) / z, lambda z: z / mp.sinc(mp.sqrt(z)), QUARTER, 6),
     # cos r = 1 - z/2 + z^2 p(z), relative error
     "cos": (
         lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2,

@@ -140,20 +140,8 @@ def prefix(unpacked: Path, tmp_path_factory: pytest.TempPathFactory, machine: Ma
 def numpy_folder(tmp_path_factory: pytest.TempPathFactory, machine: Machine) -> Path:
     """NumPy, and setuptools for builds without isolation, in a folder of their own."""
     folder = tmp_path_factory.mktemp("numpy")
-    run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--target",
-            folder,
-            "numpy",
-            "setuptools>=77",
-        ],
-        machine.env(),
-    )
+    command = [sys.executable, "-m", "pip", "install", "-q", "--target", folder]
+    run([*command, "numpy", "setuptools>=77"], machine.env())
     return folder
 
 

@@ -155,10 +155,7 @@ def test_static_library(unpacked: Path, shallow: Path, machine: Machine, tmp_pat
     run(["cmake", "--install", build, "--prefix", static], env)
     assert [path.name for path in (static / "lib").glob("libmylib*")] == ["libmylib.a"]
     example = tmp_path / "example"
-    run(
-        ["cmake", "-S", unpacked / EXAMPLE, "-B", example, f"-DCMAKE_PREFIX_PATH={static}"],
-        env,
-    )
+    run(["cmake", "-S", unpacked / EXAMPLE, "-B", example, f"-DCMAKE_PREFIX_PATH={static}"], env)
     run(["cmake", "--build", example], env)
     programs = [example / "consumer"]
     if shutil.which("pkg-config"):
