@@ -348,8 +348,8 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
     }
 
 /*
- * Finds a NaN, else the least (or greatest, if BETTER is >) of n numbers, in any order.  Vectors may
- * overlap, as it does not matter if a term is read twice.
+ * Finds a NaN, else the least (or greatest, if BETTER is >) of n numbers, in any order.  Vectors
+ * may overlap, as it does not matter if a term is read twice.
  */
 #define EXTREME(name, s, BETTER) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \

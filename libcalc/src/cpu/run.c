@@ -141,7 +141,7 @@ static void run_layout(const cpu_run *r)
  */
 #define TILE 64
 
-/* The bytes of a tile's rows: tiles of narrow elements are wider, as short rows cost more in calls. */
+/* The bytes of a tile's rows.  Tiles of narrow elements are wider, as each row is a call. */
 #define TILE_ROW_NBYTES 512
 
 /*

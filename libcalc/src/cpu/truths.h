@@ -250,7 +250,7 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
         return truths_of_contiguous(what, type, n, p);
     for (ptrdiff_t m; n > 0; n -= m, p += m * stride) {
         m = mylib_lesser(n, PACK_NBYTES / size);
-        mylib_copy_strided((size_t)size, m, packed, size, p, stride);
+        pack_strided(size, m, packed, p, stride);
         total += truths_of_contiguous(what, type, m, packed);
         if (what != MYLIB_COUNT_TRUE && total != 0)
             return 1;
