@@ -439,12 +439,16 @@ typedef void mylib_kernel(ptrdiff_t n, char *out, ptrdiff_t out_stride, const ch
                           ptrdiff_t a_stride, const char *b, ptrdiff_t b_stride);
 
 /*
- * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order of mylib.h; the result has the
- * carrying type.  A reduction of products reads the second factors at 'b'; others ignore it.
+ * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order of mylib.h; of integers, whose
+ * order does not matter, at most MYLIB_BLOCKS_AT_ONCE blocks.  The result has the carrying type.  A
+ * reduction of products reads the second factors at 'b'; others ignore it.
+ * 'is_far' says that more blocks follow, and that they are not in the cache.
  */
 #define MYLIB_BLOCK_TERMS 2048
 #define MYLIB_BLOCK_LANES 256
-typedef void mylib_block_reduce(ptrdiff_t n, char *result, const char *a, const char *b);
+#define MYLIB_BLOCKS_AT_ONCE 64
+typedef void mylib_block_reduce(ptrdiff_t n, char *result, const char *a, const char *b,
+                                int is_far);
 
 /* out[i] = mask[i] ? a[i] : b[i]; the mask is of type bool. */
 typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const char *mask,

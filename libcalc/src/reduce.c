@@ -56,32 +56,37 @@ static void swap_operands(mylib_layout *l, int a, int b)
     memcpy(l->strides[b], strides, sizeof strides);
 }
 
-/* Makes the strides of the first input in dimension d positive. */
-static void flip_dimension(mylib_layout *l, int d)
+/* Makes the stride of the first input in dimension d positive; returns true if it was not. */
+static int flip_dimension(mylib_layout *l, int d)
 {
-    if (l->operands < 2 || l->strides[1][d] >= 0)
-        return;
+    if (l->strides[1][d] >= 0)
+        return 0;
     for (int k = 1; k < l->operands; k++) {
         l->data[k] += l->strides[k][d] * (l->shape[d] - 1);
         l->strides[k][d] = -l->strides[k][d];
     }
+    return 1;
 }
 
 /*
- * Lists the reduced dimensions: in C order, or by the strides of the first input if the order of
- * the terms does not matter.  Returns how many there are.
+ * Lists the reduced dimensions: in C order, or by the strides of the first input if *is_ordered_ret
+ * is 0.  Sets it if both are the same.  Returns how many there are.
  */
-static int list_reduced(mylib_layout *l, const int64_t *extent, int is_ordered, int *dimension)
+static int list_reduced(mylib_layout *l, const int64_t *extent, int *is_ordered_ret, int *dimension)
 {
+    const int is_ordered = *is_ordered_ret;
     int count = 0;
+    *is_ordered_ret = 1;
     for (int d = 0; d < l->ndim && l->count != 0; d++) {
         int i = count;
         if (extent[d] != 1 || l->shape[d] == 1)
             continue;
         if (!is_ordered && l->operands > 1) {
-            flip_dimension(l, d);
-            for (; i > 0 && l->strides[1][dimension[i - 1]] < l->strides[1][d]; i--)
+            *is_ordered_ret &= !flip_dimension(l, d);
+            for (; i > 0 && l->strides[1][dimension[i - 1]] < l->strides[1][d]; i--) {
                 dimension[i] = dimension[i - 1];
+                *is_ordered_ret = 0;
+            }
         }
         dimension[i] = d;
         count++;
@@ -91,11 +96,11 @@ static int list_reduced(mylib_layout *l, const int64_t *extent, int is_ordered, 
 
 /*
  * Splits the dimensions into kept ones, ordered by the strides of the first input, and reduced ones
- * as list_reduced() lists them, where only adjacent ones merge.  Operand 0 is out; it has `extent`
- * in each dimension of the layout, and is not empty.
+ * as list_reduced() lists them, which also sets *is_ordered; only adjacent ones merge.  Operand 0 is
+ * out; it has `extent` in each dimension of the layout, and is not empty.
  */
-static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *extent, int is_ordered,
-                        int *kept_ndim_ret)
+static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *extent,
+                        int *is_ordered, int *kept_ndim_ret)
 {
     int last, first, reduced[MYLIB_MAX_NDIM];
 
@@ -283,6 +288,30 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
                                      kept_ndim, out->type);
 }
 
+/* Tells whether a result of floats is 0: then the order of the terms may decide its sign. */
+static int has_zero(const mylib_layout *loops, int kept_ndim, mylib_type type)
+{
+    int64_t outputs = 1;
+    for (int d = 0; d < kept_ndim; d++)
+        outputs *= loops->shape[d];
+    for (int64_t i = 0; i < outputs; i++) {
+        const char *p = loops->data[0];
+        int64_t rest = i;
+        float single;
+        double value;
+        for (int d = kept_ndim - 1; d >= 0; d--) {
+            p += rest % loops->shape[d] * loops->strides[0][d];
+            rest /= loops->shape[d];
+        }
+        memcpy(&single, p, sizeof single);
+        if (type == MYLIB_F64)
+            memcpy(&value, p, sizeof value);
+        if (type == MYLIB_F64 ? value == 0 : single == 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* Reduces arrays whose places and sizes have been checked. */
 static mylib_status reduce_layout(mylib_reduction reduction, const values *v, mylib_device device,
                                   void *stream, const mylib_array *out)
@@ -312,13 +341,23 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
         }
     }
     MYLIB_TRY(mylib_check_exponents(v->program, out->device, stream, &layout));
-    /* Only integers may be reduced in any order; the CPU reads them in the order of memory. */
-    const int is_ordered =
-        device.kind != MYLIB_CPU || mylib_carrying_type(reduction, v->type) > MYLIB_U64;
-    split_loops(&loops, &layout, v->extent, is_ordered, &kept_ndim);
+    /*
+     * The CPU reads terms whose order does not matter in the order of memory: integers, and minima
+     * and maxima of floats unless they turn out to be 0.
+     */
+    const mylib_type carrier = mylib_carrying_type(reduction, v->type);
+    const int is_extreme = reduction >= MYLIB_MIN && (v->type == MYLIB_F32 || v->type == MYLIB_F64);
+    int is_ordered = device.kind != MYLIB_CPU || (carrier > MYLIB_U64 && !is_extreme);
+    split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
     st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
                                               kept_ndim, out->type)
                      : call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
+    if (st == MYLIB_OK && is_extreme && !is_ordered && has_zero(&loops, kept_ndim, v->type)) {
+        is_ordered = 1;
+        MYLIB_TRY(make_layout(v, out, &layout));
+        split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
+        st = call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
+    }
 out:
     mylib_free_rows(&layout, few);
     return st;

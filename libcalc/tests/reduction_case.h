@@ -76,7 +76,7 @@ static inline int random_reduction(rng *r, reduction_case *c, int64_t limit, int
 }
 
 /*
- * Complex numbers of which the first is to be found: zeros of all signs, among smaller or larger
+ * Numbers whose order decides which of them is found: zeros of all signs, among smaller or larger
  * numbers in many cases; and in some, one NaN or many, each with a number that tells it apart.
  */
 static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char *values)
@@ -95,7 +95,8 @@ static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char 
             x[1] = part == 0 ? (double)i : NAN;
         }
         float single[2] = {(float)x[0], (float)x[1]};
-        memcpy(values + i * size, type == MYLIB_C64 ? (void *)single : (void *)x, (size_t)size);
+        memcpy(values + i * size,
+               type == MYLIB_C64 || type == MYLIB_F32 ? (void *)single : (void *)x, (size_t)size);
     }
 }
 
@@ -103,7 +104,9 @@ static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char 
 static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char *in)
 {
     int64_t n = c->in.span / test_size(c->stored) + 1;
-    if ((c->stored == MYLIB_C64 || c->stored == MYLIB_C128) && !rng_once_in(r, 4))
+    const int is_complex = c->stored == MYLIB_C64 || c->stored == MYLIB_C128;
+    const int is_real = c->stored == MYLIB_F32 || c->stored == MYLIB_F64;
+    if ((is_complex && !rng_once_in(r, 4)) || (is_real && rng_once_in(r, 3)))
         fill_equal(r, c->stored, n, in);
     else if (rng_once_in(r, 2))
         fill_values(r, c->stored, n, in);

@@ -17,126 +17,217 @@
 
 BEGIN_WITHOUT_CHOICES
 
-/* Bytes of lanes (a few vectors) that stay in registers over all full rows. */
+/* Bytes of a few vectors, which stay in registers. */
 #define SPAN_NBYTES 256
 
+/* ---- Vectors ------------------------------------------------------------------------------- */
+
+#if defined(HAS_V4)
+#define VECTOR_NBYTES 64
+#elif defined(HAS_V3)
+#define VECTOR_NBYTES 32
+#else
+#define VECTOR_NBYTES 16
+#endif
+
+#if defined(HAS_V3) && !defined(HAS_V4)
+static const uint32_t first_bits[2 * VECTOR_NBYTES / 4] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
+#endif
+
 /*
- * Runs `statement` for i from 0 to m - 1, in chunks of plain vector code: compilers would expand a
- * loop of any length into kilobytes of cases.
+ * LOAD loads a vector.  LOAD_UP_TO loads at most n elements, and reads no others; the rest of the
+ * vector is `nothing`.
  */
-#define CHUNK 16
-#define IN_CHUNKS(m, statement) \
-    do { \
-        const ptrdiff_t whole = (m)-CHUNK; \
-        ptrdiff_t i0 = 0; \
-        NOT_UNROLLED for (; i0 <= whole; i0 += CHUNK) \
-            NO_DEPENDENCE for (ptrdiff_t k = 0; k < CHUNK; k++) \
-        { \
-            const ptrdiff_t i = i0 + k; \
-            statement; \
-        } \
-        NOT_UNROLLED for (ptrdiff_t i = i0; i < (m); i++) \
-        { \
-            STAYS_SCALAR; \
-            statement; \
-        } \
-    } while (0)
-
-/* The last lanes, which are combined by code without loops. */
-#define LAST_LANES 16
-
-/* Combines `lanes` lanes pairwise, down to PARTS. */
-#define FOLD(name, C, PARTS, COMBINE) \
-    NOINLINE static void name(C *lane, ptrdiff_t lanes) \
+#define VECTOR(s, masked_load_v4) \
+    typedef t_##s v_##s __attribute__((vector_size(VECTOR_NBYTES))); \
+    static ALWAYS_INLINE v_##s load_vector_##s(const char *p) \
     { \
-        enum { LAST = LAST_LANES * (PARTS) }; \
-        const ptrdiff_t end = lanes < LAST ? (PARTS) : LAST; \
-        ptrdiff_t half = MYLIB_BLOCK_LANES * (PARTS) / 2; \
-        NOT_UNROLLED for (; half >= end; half /= 2) \
-        { \
-            if (half < lanes) \
-                IN_CHUNKS(lanes - half < half ? lanes - half : half, \
-                          lane[i] = COMBINE(lane[i], lane[i + half])); \
-        } \
-        if (half >= (PARTS)) { \
-            C last[LAST]; \
-            memcpy(last, lane, sizeof last); \
-            for (ptrdiff_t i = 0; i < LAST / 2; i++) \
-                last[i] = COMBINE(last[i], last[i + LAST / 2]); \
-            for (ptrdiff_t i = 0; i < LAST / 4; i++) \
-                last[i] = COMBINE(last[i], last[i + LAST / 4]); \
-            for (ptrdiff_t i = 0; i < LAST / 8; i++) \
-                last[i] = COMBINE(last[i], last[i + LAST / 8]); \
-            for (ptrdiff_t i = 0; i < (PARTS); i++) \
-                lane[i] = COMBINE(last[i], last[i + (PARTS)]); \
-        } \
+        v_##s x; \
+        memcpy(&x, p, sizeof x); \
+        return x; \
+    } \
+    static ALWAYS_INLINE v_##s load_up_to_##s(const char *p, ptrdiff_t n, v_##s nothing) \
+    { \
+        if (n >= (ptrdiff_t)(VECTOR_NBYTES / sizeof(t_##s))) \
+            return load_vector_##s(p); \
+        if (n <= 0) \
+            return nothing; \
+        LOAD_FIRST(s, masked_load_v4) \
     }
+#if defined(HAS_V4)
+#define LOAD_FIRST(s, masked_load_v4) \
+    return (v_##s)masked_load_v4(nothing, (uint16_t)((1u << n) - 1), p);
+#elif defined(HAS_V3)
+#define LOAD_FIRST(s, masked_load_v4) \
+    const __m256i mask = _mm256_loadu_si256( \
+        (const __m256i *)((const char *)first_bits + VECTOR_NBYTES - n * (int)sizeof(t_##s))); \
+    const __m256 first = _mm256_maskload_ps((const float *)p, mask); \
+    return (v_##s)_mm256_blendv_ps((__m256)nothing, first, (__m256)mask);
+#else
+#define LOAD_FIRST(s, masked_load_v4) \
+    for (ptrdiff_t k = 0; k < n; k++) { \
+        STAYS_SCALAR; \
+        nothing[k] = load_##s(p + k * (ptrdiff_t)sizeof(t_##s)); \
+    } \
+    return nothing;
+#endif
+VECTOR(f32, _mm512_mask_loadu_ps)
+VECTOR(f64, _mm512_mask_loadu_pd)
+#undef LOAD_FIRST
+#undef VECTOR
+
+/* ---- Sums and products of floats ----------------------------------------------------------- */
+
+/*
+ * Combines `lanes` lanes pairwise; if complex numbers are added part by part, each is PARTS lanes.
+ * Absent lanes are NOTHING, which changes no number: -0 + x is x even if x is 0.
+ */
+#define FOLD(name, s, PARTS, NOTHING, OP) \
+    NOINLINE static void name(ptrdiff_t lanes, char *result, const char *p) \
+    { \
+        enum { W = VECTOR_NBYTES / sizeof(t_##s), QUARTER = MYLIB_BLOCK_LANES * (PARTS) / 4 }; \
+        enum { VECTORS = QUARTER / W, NEXT = QUARTER * sizeof(t_##s) }; \
+        const v_##s nothing = NOTHING - (v_##s){0}; \
+        const ptrdiff_t used = (lanes + W - 1) / W; \
+        v_##s part[VECTORS]; \
+        if (used < VECTORS) \
+            for (ptrdiff_t i = 0; i < VECTORS; i++) \
+                part[i] = nothing; \
+        NOT_UNROLLED for (ptrdiff_t i = 0; i < VECTORS && i < used; i++, p += VECTOR_NBYTES) \
+        { \
+            const ptrdiff_t n = lanes - i * W; \
+            part[i] = load_up_to_##s(p, n, nothing); \
+            if (n > 2 * QUARTER) \
+                part[i] = (part[i] OP load_up_to_##s(p + 2 * NEXT, n - 2 * QUARTER, nothing)) \
+                    OP(load_vector_##s(p + NEXT) \
+                           OP load_up_to_##s(p + 3 * NEXT, n - 3 * QUARTER, nothing)); \
+            else if (n > QUARTER) \
+                part[i] = part[i] OP load_up_to_##s(p + NEXT, n - QUARTER, nothing); \
+        } \
+        HALVE_LANES(32, OP) \
+        HALVE_LANES(16, OP) \
+        HALVE_LANES(8, OP) \
+        HALVE_LANES(4, OP) \
+        part[0] = (part[0] OP part[2])OP(part[1] OP part[3]); \
+        t_##s last[W]; \
+        memcpy(last, part, sizeof last); \
+        for (ptrdiff_t half = W / 2; half >= (PARTS); half /= 2) \
+            for (ptrdiff_t i = 0; i < half; i++) \
+                last[i] = last[i] OP last[i + half]; \
+        memcpy(result, last, (PARTS) * sizeof *last); \
+    }
+
+#define HALVE_LANES(half, OP) \
+    if (VECTORS > (half) && used > (half)) \
+        for (ptrdiff_t i = 0; i < (half) && i + (half) < VECTORS; i++) \
+            part[i] = part[i] OP part[i + (half)];
 
 /*
  * Prefetches the same span of the block after the next one.  A block's spans are not read in memory
  * order, so the processor's own prefetching does not help.
  */
-static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t size)
+static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
 {
-    for (ptrdiff_t i = 0; i < nbytes; i += MYLIB_LINE_NBYTES)
+    for (ptrdiff_t i = 0; i < SPAN_NBYTES; i += MYLIB_LINE_NBYTES)
         __builtin_prefetch(p + (ptrdiff_t)(2 * MYLIB_BLOCK_TERMS * size) + i, 0, 2);
 }
 
 /*
- * Reduces n terms in the carrying type C; TERM(s, i) is term i, FETCH(s, i, m) prefetches m terms
- * that lie well after term i.  If complex numbers are added part by part, a term is PARTS of C.
+ * Reduces n terms; TERM(s, at, m) is a vector of terms `at` bytes behind the first, m at most.
+ * Terms IN_PLACE are the elements at `a`.
  */
-#define BLOCK(name, s, C, PARTS, TERM, FETCH, COMBINE, fold) \
-    static void name(ptrdiff_t n, char *result, const char *a, const char *b) \
+#define BLOCK(name, s, PARTS, NOTHING, IN_PLACE, TERM, FETCH, OP, fold) \
+    static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
     { \
-        enum { LANES = MYLIB_BLOCK_LANES * (PARTS), SPAN = SPAN_NBYTES / sizeof(C) }; \
-        _Alignas(64) C lane[LANES]; \
-        (void)b; \
+        enum { W = VECTOR_NBYTES / sizeof(t_##s), SPAN = SPAN_NBYTES / VECTOR_NBYTES }; \
+        enum { ROW = MYLIB_BLOCK_LANES * (PARTS) * sizeof(t_##s) }; \
+        const v_##s nothing = NOTHING - (v_##s){0}; \
+        v_##s lane[ROW / VECTOR_NBYTES]; \
+        (void)b, (void)is_far; \
         n *= (PARTS); \
-        const ptrdiff_t rows = n / LANES, rest = n - rows * LANES; \
-        if (rows == 0) { \
-            IN_CHUNKS(rest, lane[i] = TERM(s, i)); \
-        } else { \
-            NOT_UNROLLED for (ptrdiff_t l = 0; l < LANES; l += SPAN) \
-            { \
-                C part[SPAN]; \
-                FETCH(s, l, SPAN); \
-                for (ptrdiff_t k = 0; k < SPAN; k++) \
-                    part[k] = TERM(s, l + k); \
-                NOT_UNROLLED for (ptrdiff_t r = 1; r < rows; r++) \
-                { \
-                    FETCH(s, r *LANES + l, SPAN); \
-                    for (ptrdiff_t k = 0; k < SPAN; k++) \
-                        part[k] = COMBINE(part[k], TERM(s, r * LANES + l + k)); \
-                } \
-                memcpy(lane + l, part, sizeof part); \
-            } \
-            IN_CHUNKS(rest, lane[i] = COMBINE(lane[i], TERM(s, rows * LANES + i))); \
+        const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW; \
+        if (IN_PLACE && rows == 0) { \
+            fold(n, result, a); \
+            return; \
         } \
-        fold(lane, rows == 0 ? rest : LANES); \
-        memcpy(result, lane, (PARTS) * sizeof(C)); \
+        NOT_UNROLLED for (ptrdiff_t at = 0; rows > 0 && at < ROW; at += SPAN_NBYTES) \
+        { \
+            v_##s part[SPAN]; \
+            for (ptrdiff_t k = 0; k < SPAN; k++) \
+                part[k] = TERM(s, at + k * VECTOR_NBYTES, W); \
+            FETCH(s, at); \
+            NOT_UNROLLED for (ptrdiff_t i = at + ROW; i < rows * ROW; i += ROW) \
+            { \
+                for (ptrdiff_t k = 0; k < SPAN; k++) \
+                    part[k] = part[k] OP TERM(s, i + k * VECTOR_NBYTES, W); \
+                FETCH(s, i); \
+            } \
+            memcpy((char *)lane + at, part, sizeof part); \
+        } \
+        ptrdiff_t rest = n - rows * (ROW / (ptrdiff_t)sizeof(t_##s)); \
+        NOT_UNROLLED for (ptrdiff_t i = 0; rest > 0; i++, rest -= W) \
+        { \
+            const v_##s x = TERM(s, rows * ROW + i * VECTOR_NBYTES, rest); \
+            lane[i] = rows > 0 ? lane[i] OP x : x; \
+        } \
+        fold(rows > 0 ? ROW / (ptrdiff_t)sizeof(t_##s) : n, result, (const char *)lane); \
     }
+#define TERM_SAME(s, at, m) load_up_to_##s(a + (at), m, nothing)
+#define TERM_PRODUCT(s, at, m) (TERM_SAME(s, at, m) * load_up_to_##s(b + (at), m, (v_##s){0}))
+#define FETCH_1(s, at) \
+    if (is_far) \
+    fetch_ahead(a + (at), sizeof(t_##s))
+#define FETCH_2(s, at) \
+    if (is_far) \
+    fetch_ahead(a + (at), sizeof(t_##s)), fetch_ahead(b + (at), sizeof(t_##s))
 
+FOLD(fold_add_f32, f32, 1, -0.0f, +)
+FOLD(fold_add_f64, f64, 1, -0.0, +)
+FOLD(fold_pairs_f32, f32, 2, -0.0f, +)
+FOLD(fold_pairs_f64, f64, 2, -0.0, +)
+FOLD(fold_multiply_f32, f32, 1, 1.0f, *)
+FOLD(fold_multiply_f64, f64, 1, 1.0, *)
+BLOCK(sum_block_f32, f32, 1, -0.0f, 1, TERM_SAME, FETCH_1, +, fold_add_f32)
+BLOCK(sum_block_f64, f64, 1, -0.0, 1, TERM_SAME, FETCH_1, +, fold_add_f64)
+BLOCK(sum_block_c64, f32, 2, -0.0f, 1, TERM_SAME, FETCH_1, +, fold_pairs_f32)
+BLOCK(sum_block_c128, f64, 2, -0.0, 1, TERM_SAME, FETCH_1, +, fold_pairs_f64)
+BLOCK(prod_block_f32, f32, 1, 1.0f, 1, TERM_SAME, FETCH_1, *, fold_multiply_f32)
+BLOCK(prod_block_f64, f64, 1, 1.0, 1, TERM_SAME, FETCH_1, *, fold_multiply_f64)
+BLOCK(dot_block_f32, f32, 1, -0.0f, 0, TERM_PRODUCT, FETCH_2, +, fold_add_f32)
+BLOCK(dot_block_f64, f64, 1, -0.0, 0, TERM_PRODUCT, FETCH_2, +, fold_add_f64)
+#undef FETCH_2
+#undef FETCH_1
+#undef TERM_PRODUCT
+#undef TERM_SAME
+#undef BLOCK
+#undef HALVE_LANES
+#undef FOLD
+
+static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *b, int is_far)
+{
+    float wide[MYLIB_BLOCK_TERMS];
+    (void)is_far;
+    widen(n, wide, a);
+    sum_block_f32(n, result, (const char *)wide, b, 0);
+}
+
+/* ---- Integers ------------------------------------------------------------------------------ */
+
+#define CHUNK 16 /* elements */
 #define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
 #define TERM_WIDENED(s, i) ((t_u64)TERM_SAME(s, i)) /* negative terms modulo 2^64 */
-#define FETCH_1(s, i, m) \
-    fetch_ahead(a + (i) * (ptrdiff_t)sizeof(t_##s), (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s))
-#define FETCH_2(s, i, m) \
-    (FETCH_1(s, i, m), fetch_ahead(b + (i) * (ptrdiff_t)sizeof(t_##s), \
-                                   (m) * (ptrdiff_t)sizeof(t_##s), sizeof(t_##s)))
-#define TERM_PRODUCT(s, i) (TERM_SAME(s, i) * load_##s(b + (i) * (ptrdiff_t)sizeof(t_##s)))
 
 /*
  * Reduces n integers in the carrying type C.  The order of the terms changes nothing, so that the
  * lanes stay in registers, and short rows need no pairwise folding.
  */
 #define EXACT_BLOCK(name, s, C, TERM, COMBINE) \
-    static void name(ptrdiff_t n, char *result, const char *a, const char *b) \
+    static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
     { \
         enum { SPAN = SPAN_NBYTES / sizeof(C) }; \
         C total = (C)TERM(s, 0); \
         ptrdiff_t i = 1; \
-        (void)b; \
+        (void)b, (void)is_far; \
         if (n >= CHUNK) { \
             C last[CHUNK]; \
             for (ptrdiff_t k = 0; k < CHUNK; k++) \
@@ -171,11 +262,6 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, ptrdiff_t nbytes, size_t si
         memcpy(result, &total, sizeof total); \
     }
 
-/* Sums of every type. */
-FOLD(fold_add_f32, t_f32, 1, add_f32)
-FOLD(fold_add_f64, t_f64, 1, add_f64)
-FOLD(fold_pairs_f32, t_f32, 2, add_f32)
-FOLD(fold_pairs_f64, t_f64, 2, add_f64)
 #define SUM(op, s) EXACT_BLOCK(sum_block_##s, s, t_u64, TERM_WIDENED, add_u64)
 SUM(, i32)
 SUM(, i64)
@@ -187,14 +273,14 @@ SUM(, u64)
  * and of signed two-byte integers.  `bias` shifts the other types into their range.
  */
 #define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits) \
-    static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b) \
+    static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
     { \
         const ptrdiff_t w = sizeof(t_##s), lanes = (ptrdiff_t)sizeof(__m256i) / w; \
         const __m256i bias = bias_bits; \
         __m256i sums = _mm256_setzero_si256(); \
         ptrdiff_t i = 0; \
         int64_t sum = 0; \
-        (void)b; \
+        (void)b, (void)is_far; \
         for (; i + lanes <= n; i += lanes) { \
             __m256i x = _mm256_loadu_si256((const __m256i *)(a + i * w)); \
             sums = _mm256_add_epi##bits(sums, ADD_NEIGHBOURS(_mm256_xor_si256(x, bias))); \
@@ -221,8 +307,8 @@ static inline int64_t sum_of_lanes_32(__m256i sums)
         sum += part[i];
     return sum;
 }
-/* A block of two-byte integers has less than 2^31 in each lane. */
-_Static_assert(MYLIB_BLOCK_TERMS < 1 << 16, "the sums of a block fit int32_t");
+/* A lane adds pairs of two-byte integers. */
+_Static_assert(MYLIB_BLOCKS_AT_ONCE *MYLIB_BLOCK_TERMS / 8 < 1 << 15, "the sums fit int32_t");
 #define ADD_BYTES(x) _mm256_sad_epu8(x, _mm256_setzero_si256())
 #define ADD_PAIRS(x) _mm256_madd_epi16(x, _mm256_set1_epi16(1))
 NARROW_SUM(u8, _mm256_setzero_si256(), 0, ADD_BYTES, 64)
@@ -239,63 +325,215 @@ SUM(, u8)
 SUM(, u16)
 #endif
 #undef SUM
-BLOCK(sum_block_f32, f32, t_f32, 1, TERM_SAME, FETCH_1, add_f32, fold_add_f32)
-BLOCK(sum_block_f64, f64, t_f64, 1, TERM_SAME, FETCH_1, add_f64, fold_add_f64)
-BLOCK(sum_block_c64, f32, t_f32, 2, TERM_SAME, FETCH_1, add_f32, fold_pairs_f32)
-BLOCK(sum_block_c128, f64, t_f64, 2, TERM_SAME, FETCH_1, add_f64, fold_pairs_f64)
+EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
+#undef EXACT_BLOCK
+#undef TERM_WIDENED
 
-static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *b)
-{
-    _Alignas(64) float wide[MYLIB_BLOCK_TERMS];
-    widen(n, wide, a);
-    sum_block_f32(n, result, (const char *)wide, b);
-}
+/* ---- Minima and maxima, complex products --------------------------------------------------- */
 
-/* Products of the carrying types; sums of products for types where one pass pays. */
-#define PRODUCT(s) \
-    FOLD(fold_multiply_##s, t_##s, 1, multiply_##s) \
-    BLOCK(prod_block_##s, s, t_##s, 1, TERM_SAME, FETCH_1, multiply_##s, fold_multiply_##s)
-EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_SAME, multiply_u64)
-PRODUCT(f32)
-PRODUCT(f64)
-PRODUCT(c64)
-PRODUCT(c128)
-#undef PRODUCT
-BLOCK(dot_block_f32, f32, t_f32, 1, TERM_PRODUCT, FETCH_2, add_f32, fold_add_f32)
-BLOCK(dot_block_f64, f64, t_f64, 1, TERM_PRODUCT, FETCH_2, add_f64, fold_add_f64)
-
-/* Minima and maxima of all types but f16. */
-#define EXTREME(name, op, s) \
-    FOLD(fold_##op##_##s, t_##s, 1, op##_##s) \
-    BLOCK(name, s, t_##s, 1, TERM_SAME, FETCH_1, op##_##s, fold_##op##_##s)
-#define EXTREME_EXACT(op, s) EXACT_BLOCK(op##_block_##s, s, t_##s, TERM_SAME, op##_##s)
-#define EXTREME_QUIET(op, s) \
-    EXTREME(op##_any_block_##s, op, s) \
-    static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b) \
+/* Reduces n terms in the order of mylib.h, one by one. */
+#define IN_ORDER(name, s, COMBINE) \
+    NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
     { \
-        QUIETLY(s, op##_any_block_##s(n, result, a, b)) \
+        t_##s lane[MYLIB_BLOCK_LANES]; \
+        const ptrdiff_t lanes = mylib_lesser(n, MYLIB_BLOCK_LANES); \
+        memcpy(lane, a, (size_t)lanes * sizeof *lane); \
+        for (ptrdiff_t t = MYLIB_BLOCK_LANES; t < n; t += MYLIB_BLOCK_LANES) \
+            for (ptrdiff_t l = 0; l < mylib_lesser(n - t, MYLIB_BLOCK_LANES); l++) \
+                lane[l] = COMBINE(lane[l], TERM_SAME(s, t + l)); \
+        for (ptrdiff_t half = MYLIB_BLOCK_LANES / 2; half > 0; half /= 2) \
+            for (ptrdiff_t l = 0; l < mylib_lesser(lanes - half, half); l++) \
+                lane[l] = COMBINE(lane[l], lane[l + half]); \
+        memcpy(result, lane, sizeof *lane); \
     }
-#define EXTREME_NONE(op, s)
-#define EXTREMES(op, s) \
-    BY_CLASS(s, EXTREME_EXACT, EXTREME_NONE, EXTREME_QUIET, EXTREME_QUIET)(op, s)
-#define DT(s, S) EXTREMES(minimum, s) EXTREMES(maximum, s)
+
+/*
+ * Finds a NaN, else the least (or greatest, if BETTER is >) of n numbers, in any order.  Vectors
+ * may overlap, as it does not matter if a term is read twice.
+ */
+#define EXTREME(name, s, BETTER) \
+    NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
+    { \
+        enum { SPAN = SPAN_NBYTES / sizeof(t_##s), FEW = sizeof(t_##s) == 1 ? 32 : 16 }; \
+        t_##s best = TERM_SAME(s, 0), nan = 0; \
+        if (n >= SPAN) { \
+            EXTREME_OF_SPANS(s, BETTER, SPAN) \
+        } else if (n >= FEW) { \
+            EXTREME_OF_SPANS(s, BETTER, FEW) \
+        } else { \
+            NOT_UNROLLED for (ptrdiff_t i = 0; i < n; i++) \
+            { \
+                STAYS_SCALAR; \
+                CHOOSE(best, nan, TERM_SAME(s, i), BETTER) \
+            } \
+        } \
+        best = nan == 0 ? best : nan; \
+        memcpy(result, &best, sizeof best); \
+    }
+#define CHOOSE(best, nan, term, BETTER) \
+    best = (term)BETTER best ? (term) : best; \
+    nan = (term) != (term) ? (term) : nan;
+#define EXTREME_OF_SPANS(s, BETTER, SPAN) \
+    t_##s part[SPAN], nans[SPAN] = {0}; \
+    for (ptrdiff_t k = 0; k < SPAN; k++) \
+        part[k] = TERM_SAME(s, k); \
+    NOT_UNROLLED for (ptrdiff_t i = (MYLIB_CLASS_##s < HALF) * SPAN; i < n; i += SPAN) \
+    { \
+        const ptrdiff_t at = i < n - SPAN ? i : n - SPAN; \
+        STAYS_SCALAR; /* this loop, not the one inside */ \
+        for (ptrdiff_t k = 0; k < SPAN; k++) { \
+            const t_##s x = TERM_SAME(s, at + k); \
+            CHOOSE(part[k], nans[k], x, BETTER) \
+        } \
+    } \
+    NOT_UNROLLED for (ptrdiff_t l = FEW; l < SPAN; l += FEW) \
+    { \
+        STAYS_SCALAR; \
+        for (ptrdiff_t k = 0; k < FEW; k++) { \
+            part[k] = part[l + k] BETTER part[k] ? part[l + k] : part[k]; \
+            nans[k] = nans[l + k] != 0 ? nans[l + k] : nans[k]; \
+        } \
+    } \
+    for (ptrdiff_t k = 0; k < FEW; k++) { \
+        best = part[k] BETTER best ? part[k] : best; \
+        nan = nans[k] != 0 ? nans[k] : nan; \
+    }
+
+#define EXTREME_BLOCK(op, s, call) \
+    static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b, \
+                               int is_far) \
+    { \
+        (void)b, (void)is_far; \
+        call; \
+    }
+#define EXACT_EXTREME(op, s, BETTER) \
+    EXTREME(op##_of_##s, s, BETTER) \
+    EXTREME_BLOCK(op, s, op##_of_##s(n, result, a))
+
+#if defined(HAS_V3)
+#define FLOAT_EXTREME_OF(name, s, p, op, BETTER) \
+    NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
+    { \
+        enum { W = 32 / sizeof(t_##s) }; \
+        t_##s best = TERM_SAME(s, 0), nan = 0, last[W]; \
+        if (n >= W) { \
+            const t_##s *from = (const t_##s *)a; \
+            V3(p) part = _mm256_loadu_##p(from), nans = _mm256_cmp_##p(part, part, _CMP_UNORD_Q); \
+            if (n >= 4 * W) { \
+                V3(p) b = part, c = part, d = part; \
+                NOT_UNROLLED for (ptrdiff_t i = 0; i < n; i += 4 * W) \
+                { \
+                    from = (const t_##s *)a + (i < n - 4 * W ? i : n - 4 * W); \
+                    const V3(p) w = _mm256_loadu_##p(from), x = _mm256_loadu_##p(from + W); \
+                    const V3(p) y = _mm256_loadu_##p(from + 2 * W); \
+                    const V3(p) z = _mm256_loadu_##p(from + 3 * W); \
+                    part = _mm256_##op##_##p(w, part), b = _mm256_##op##_##p(x, b); \
+                    c = _mm256_##op##_##p(y, c), d = _mm256_##op##_##p(z, d); \
+                    nans = _mm256_or_##p(nans, _mm256_cmp_##p(w, x, _CMP_UNORD_Q)); \
+                    nans = _mm256_or_##p(nans, _mm256_cmp_##p(y, z, _CMP_UNORD_Q)); \
+                } \
+                part = _mm256_##op##_##p(_mm256_##op##_##p(part, b), _mm256_##op##_##p(c, d)); \
+            } else { \
+                NOT_UNROLLED for (ptrdiff_t i = W; i < n; i += W) \
+                { \
+                    const V3(p) x = _mm256_loadu_##p(from + (i < n - W ? i : n - W)); \
+                    part = _mm256_##op##_##p(x, part); \
+                    nans = _mm256_or_##p(nans, _mm256_cmp_##p(x, x, _CMP_UNORD_Q)); \
+                } \
+            } \
+            _mm256_storeu_##p(last, part); \
+            nan = _mm256_movemask_##p(nans) != 0 ? (t_##s)NAN : 0; \
+            a = (const char *)last; \
+            n = W; \
+        } \
+        NOT_UNROLLED for (ptrdiff_t i = 0; i < n; i++) \
+        { \
+            STAYS_SCALAR; \
+            CHOOSE(best, nan, TERM_SAME(s, i), BETTER) \
+        } \
+        best = nan == 0 ? best : nan; \
+        memcpy(result, &best, sizeof best); \
+    }
+#define V3(p) __typeof__(_mm256_setzero_##p())
+#else
+#define FLOAT_EXTREME_OF(name, s, p, op, BETTER) EXTREME(name, s, BETTER)
+#endif
+
+/* Zeros of both signs are left to the order of mylib.h. */
+#define FLOAT_EXTREME(name, s, p, op, BETTER) \
+    FLOAT_EXTREME_OF(name##_of_##s, s, p, op, BETTER) \
+    IN_ORDER(name##_in_order_##s, s, name##_##s) \
+    static void name##_in_any_order_##s(ptrdiff_t n, char *result, const char *a) \
+    { \
+        name##_of_##s(n, result, a); \
+        if (load_##s(result) == 0 && has_both_zeros_##s(n, result, a)) \
+            name##_in_order_##s(n, result, a); \
+    } \
+    EXTREME_BLOCK(name, s, QUIETLY(s, name##_in_any_order_##s(n, result, a)))
+#define COMPLEX_EXTREME(op, s) \
+    IN_ORDER(op##_in_order_##s, s, op##_##s) \
+    EXTREME_BLOCK(op, s, QUIETLY(s, op##_in_order_##s(n, result, a)))
+
+#define EXACT_EXTREMES(s) EXACT_EXTREME(minimum, s, <) EXACT_EXTREME(maximum, s, >)
+#define NO_EXTREMES(s)
+#define DT(s, S) BY_CLASS(s, EXACT_EXTREMES, NO_EXTREMES, NO_EXTREMES, NO_EXTREMES)(s)
 MYLIB_TYPES(DT)
 #undef DT
-#undef EXTREMES
-#undef EXTREME_NONE
-#undef EXTREME_QUIET
-#undef EXTREME_EXACT
+#undef NO_EXTREMES
+#undef EXACT_EXTREMES
+
+/*
+ * Tells whether some terms are 0 and others -0; else stores the one that there is.  As an integer,
+ * -0 is the least signed number, and 0 the least unsigned one.
+ */
+#define HAS_BOTH_ZEROS(s, I, U) \
+    static int has_both_zeros_##s(ptrdiff_t n, char *result, const char *a) \
+    { \
+        t_##I least; \
+        t_##U zero = 0; \
+        minimum_of_##I(n, (char *)&least, a); \
+        if ((t_##U)least != (t_##U)1 << (8 * sizeof least - 1)) { \
+            memcpy(result, &zero, sizeof zero); \
+            return 0; \
+        } \
+        minimum_of_##U(n, (char *)&zero, a); \
+        memcpy(result, &least, sizeof least); \
+        return zero == 0; \
+    }
+HAS_BOTH_ZEROS(f32, i32, u32)
+HAS_BOTH_ZEROS(f64, i64, u64)
+#undef HAS_BOTH_ZEROS
+FLOAT_EXTREME(minimum, f32, ps, min, <)
+FLOAT_EXTREME(maximum, f32, ps, max, >)
+FLOAT_EXTREME(minimum, f64, pd, min, <)
+FLOAT_EXTREME(maximum, f64, pd, max, >)
+COMPLEX_EXTREME(minimum, c64)
+COMPLEX_EXTREME(maximum, c64)
+COMPLEX_EXTREME(minimum, c128)
+COMPLEX_EXTREME(maximum, c128)
+#undef COMPLEX_EXTREME
+#undef FLOAT_EXTREME
+#undef FLOAT_EXTREME_OF
+#undef V3
+#undef EXACT_EXTREME
+#undef EXTREME_BLOCK
+#undef EXTREME_OF_SPANS
+#undef CHOOSE
 #undef EXTREME
-#undef TERM_PRODUCT
+
+#define COMPLEX_PRODUCT(s) \
+    IN_ORDER(multiply_in_order_##s, s, multiply_##s) \
+    static void prod_block_##s(ptrdiff_t n, char *result, const char *a, const char *b, \
+                               int is_far) \
+    { \
+        (void)b, (void)is_far; \
+        multiply_in_order_##s(n, result, a); \
+    }
+COMPLEX_PRODUCT(c64)
+COMPLEX_PRODUCT(c128)
+#undef COMPLEX_PRODUCT
+#undef IN_ORDER
 #undef TERM_SAME
-#undef TERM_WIDENED
-#undef FETCH_2
-#undef FETCH_1
-#undef BLOCK
-#undef EXACT_BLOCK
-#undef FOLD
-#undef LAST_LANES
-#undef IN_CHUNKS
 #undef CHUNK
 #undef SPAN_NBYTES
 

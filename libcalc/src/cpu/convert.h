@@ -146,7 +146,7 @@ static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *ou
         const char *src = a + i * sa;
         char *dst = so == wo ? out + i * so : result;
         if (sa != w) {
-            mylib_copy_strided((size_t)w, m, packed, w, src, sa);
+            pack_strided(w, m, packed, src, sa);
             src = packed;
         }
         convert_block(to, from, m, dst, src);
@@ -162,7 +162,11 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     if (from_complex && !to_complex && to != MYLIB_BOOL)
         from = mylib_part_type(from); /* the real part is the first */
     if (to == from) {
-        mylib_copy_strided(mylib_type_size(to), n, out, so, a, sa);
+        const ptrdiff_t w = (ptrdiff_t)mylib_type_size(to);
+        if (so == w)
+            pack_strided(w, n, out, a, sa);
+        else
+            mylib_copy_strided((size_t)w, n, out, so, a, sa);
         return;
     }
     if (to_complex && !from_complex) {

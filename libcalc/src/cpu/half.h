@@ -92,7 +92,7 @@ static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t st
 {
     char packed[HALF_BLOCK * sizeof(t_f16)];
     if (stride != sizeof(t_f16)) {
-        mylib_copy_strided(sizeof(t_f16), n, packed, sizeof(t_f16), src, stride);
+        pack_strided(sizeof(t_f16), n, packed, src, stride);
         src = packed;
     }
     widen(n, dst, src);

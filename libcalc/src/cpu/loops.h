@@ -132,4 +132,40 @@ MYLIB_TYPES(DT)
 #undef ACCESS_PARTS
 #undef ACCESS_WHOLE
 
+/* ---- Packing ------------------------------------------------------------------------------- */
+
+/* Packs every second element, or a row from its end, in vectors. */
+#define PACK(s) \
+    NOINLINE static void pack_##s(ptrdiff_t n, char *dst, const char *src, int is_reversed) \
+    { \
+        const ptrdiff_t w = sizeof(t_##s); \
+        if (is_reversed) \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##s(dst + i * w, load_##s(src - i * w)); \
+        else \
+            NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
+                store_##s(dst + i * w, load_##s(src + 2 * i * w)); \
+    }
+PACK(u8)
+PACK(u16)
+PACK(u32)
+PACK(u64)
+#undef PACK
+
+/* Copies n elements of w bytes that are `stride` apart to a block of memory. */
+static void pack_strided(ptrdiff_t w, ptrdiff_t n, char *dst, const char *src, ptrdiff_t stride)
+{
+    const int is_reversed = stride == -w;
+    if ((!is_reversed && stride != 2 * w) || w > 8)
+        mylib_copy_strided((size_t)w, n, dst, w, src, stride);
+    else if (w == 1)
+        pack_u8(n, dst, src, is_reversed);
+    else if (w == 2)
+        pack_u16(n, dst, src, is_reversed);
+    else if (w == 4)
+        pack_u32(n, dst, src, is_reversed);
+    else
+        pack_u64(n, dst, src, is_reversed);
+}
+
 #endif /* MYLIB_LOOPS_H */

@@ -10,6 +10,9 @@
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
 
+/* Longer rows do not fit the second-level cache of most processors. */
+#define CACHE_NBYTES (1024 * 1024)
+
 /* ---- Gathering ----------------------------------------------------------------------------- */
 
 /* Tells whether input k can be read in place: its terms are contiguous and have term_type. */
@@ -26,6 +29,8 @@ static int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
+    if (inner == r->kept_ndim) /* without a division, which takes long beside short rows */
+        return n;
     return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
 }
 
@@ -141,6 +146,7 @@ typedef struct source {
     char *buffer[2];                             /* a block of each term input, or of results */
     char *panel;                                 /* or NULL; a tile is behind it */
     int64_t panel_term;                          /* the first term in the panel */
+    int is_far;                                  /* terms are read in place, from no cache */
     char **data;
 } source;
 
@@ -236,6 +242,13 @@ static void reduce_truths(const mylib_reducer *r, const source *s, int64_t t, in
         *(uint8_t *)result = (r->truths == MYLIB_SEEK_TRUE) == (total != 0);
 }
 
+/* Returns how many blocks r->block reduces at once: several if their order does not matter. */
+static int64_t blocks_at_once(const mylib_reducer *r)
+{
+    const int is_exact = r->carrier <= MYLIB_U64 && r->term_inputs == 1;
+    return is_exact && is_in_place(r, r->term_input[0]) ? MYLIB_BLOCKS_AT_ONCE : 1;
+}
+
 /* Reduces the blocks of group g of one output. */
 static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *result)
 {
@@ -248,8 +261,10 @@ static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *res
         return;
     }
     block_tree tree = {0, (char *)levels, r->size, 1};
-    for (int64_t block = begin; block < end; block++) {
-        int64_t t = block * MYLIB_BLOCK_TERMS, n = block_terms(r, block);
+    const int64_t step = blocks_at_once(r);
+    for (int64_t block = begin; block < end; block += step) {
+        int64_t t = block * MYLIB_BLOCK_TERMS;
+        int64_t n = mylib_lesser(r->terms - t, mylib_lesser(step, end - block) * MYLIB_BLOCK_TERMS);
         const char *terms[2] = {s->buffer[0], NULL};
         if (s->panel != NULL && (block - begin) % r->panel == 0)
             fill_panel(r, s, block, end);
@@ -257,17 +272,18 @@ static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *res
             compute_terms(r, s, t, n, s->buffer[0]);
         for (int i = 0; i < r->term_inputs; i++)
             terms[i] = load_terms(r, s, r->term_input[i], t, n, s->buffer[i]);
-        r->block(n, (char *)&value, terms[0], terms[1]);
+        r->block(n, (char *)&value, terms[0], terms[1], s->is_far && block + 2 < end);
         if (r->takes_first && is_better(r, &tree, 0, (char *)&value))
             (void)mylib_take_first(r, n, (char *)&value, terms[0], r->size);
         if (r->decisive == *(uint8_t *)&value) {
             memcpy(result, &value, (size_t)r->size);
             return;
         }
-        if (end - begin > 1)
+        if (end - begin > step)
             block_tree_add(r, &tree, (char *)&value);
     }
-    memcpy(result, end - begin > 1 ? block_tree_result(r, &tree) : (char *)&value, (size_t)r->size);
+    memcpy(result, end - begin > step ? block_tree_result(r, &tree) : (char *)&value,
+           (size_t)r->size);
 }
 
 void mylib_reduce_along(void *context, int thread, int64_t i)
@@ -286,6 +302,10 @@ void mylib_reduce_along(void *context, int thread, int64_t i)
         return;
     s.buffer[1] = s.buffer[0] + first;
     s.panel_term = 0;
+    s.is_far = 0;
+    for (int k = 0; k < r->term_inputs && !r->has_truths; k++)
+        s.is_far |= is_in_place(r, r->term_input[k]) &&
+                    r->terms * input_size(r, r->term_input[k]) > CACHE_NBYTES;
     s.data = row_data.data;
     s.panel = r->panel != 0 ? malloc((size_t)r->panel_nbytes + TILE_ROWS * TILE_PITCH) : NULL;
     if (s.panel == NULL && r->panel != 0 && r->term_inputs == 0) {

@@ -141,6 +141,27 @@ static void run_layout(const cpu_run *r)
  */
 #define TILE 64
 
+/* The bytes of a tile's rows.  Tiles of narrow elements are wider, as each row is a call. */
+#define TILE_ROW_NBYTES 512
+
+/*
+ * Rows of few elements cost more in calls than in arithmetic.  If another dimension is long, the
+ * innermost loop goes along that one, over so many elements at a time.
+ */
+#define SHORT_ROW 4
+#define SHORT_ROW_NBYTES 32
+#define COLUMN 256
+
+/* Returns the bytes of an element of the widest operand. */
+static int64_t widest_size(const mylib_program *p)
+{
+    int64_t widest = 1;
+    for (int k = 0; k <= p->inputs; k++)
+        if (mylib_program_operand_size(p, k) > widest)
+            widest = mylib_program_operand_size(p, k);
+    return widest;
+}
+
 /* Returns a dimension other than the innermost in which some operand moves least, or -1. */
 static int other_fast_dimension(const mylib_layout *l)
 {
@@ -153,6 +174,32 @@ static int other_fast_dimension(const mylib_layout *l)
     return -1;
 }
 
+/* Returns the longest dimension, if the innermost one is short beside it, or -1. */
+static int long_dimension(const mylib_program *p, const mylib_layout *l)
+{
+    int inner = l->ndim - 1, longest = inner;
+    for (int d = 0; d < inner; d++)
+        if (l->shape[d] > l->shape[longest])
+            longest = d;
+    const int is_short =
+        l->shape[inner] <= SHORT_ROW || l->shape[inner] * widest_size(p) <= SHORT_ROW_NBYTES;
+    return is_short && l->shape[longest] >= COLUMN ? longest : -1;
+}
+
+/* Makes the longest dimension the innermost one, and the other way round. */
+static void swap_dimensions(mylib_layout *l, int d)
+{
+    const int inner = l->ndim - 1;
+    const int64_t size = l->shape[d];
+    l->shape[d] = l->shape[inner];
+    l->shape[inner] = size;
+    for (int k = 0; k < l->operands; k++) {
+        const int64_t stride = l->strides[k][d];
+        l->strides[k][d] = l->strides[k][inner];
+        l->strides[k][inner] = stride;
+    }
+}
+
 /* Cuts a layout down to `size` elements from `begin` on in dimension d. */
 static void cut_dimension(mylib_layout *l, int d, int64_t begin, int64_t size)
 {
@@ -162,25 +209,34 @@ static void cut_dimension(mylib_layout *l, int d, int64_t begin, int64_t size)
         l->data[k] += begin * l->strides[k][d];
 }
 
-/* Turns dimension d, a multiple of TILE, into two: the tiles at d, their elements at the end. */
-static void split_dimension(mylib_layout *l, int d)
+/* Returns how many elements of the innermost dimension a square tile has, or a wider one. */
+static int64_t tile_width(const mylib_program *p, int64_t columns)
+{
+    int64_t width = TILE;
+    while (2 * width <= columns && 2 * width * widest_size(p) <= TILE_ROW_NBYTES)
+        width *= 2;
+    return width;
+}
+
+/* Turns dimension d, a multiple of `tile`, into two: the tiles at d, their elements at the end. */
+static void split_dimension(mylib_layout *l, int d, int64_t tile)
 {
     int last = l->ndim++;
-    l->shape[last] = TILE;
-    l->shape[d] /= TILE;
+    l->shape[last] = tile;
+    l->shape[d] /= tile;
     for (int k = 0; k < l->operands; k++) {
         l->strides[k][last] = l->strides[k][d];
-        l->strides[k][d] *= TILE;
+        l->strides[k][d] *= tile;
     }
 }
 
-/* Runs a layout in tiles of dimension d, in which some operand moves least; then the rest. */
-static mylib_status run_tiles(const cpu_run *whole, int d)
+/* Runs a layout in tiles of `height` elements of dimension d, and `width` of the innermost. */
+static mylib_status run_tiles(const cpu_run *whole, int d, int64_t height, int64_t width)
 {
     const mylib_layout *l = whole->layout;
     int inner = l->ndim - 1;
     int64_t rows = l->shape[d], columns = l->shape[inner];
-    int64_t whole_rows = rows - rows % TILE, whole_columns = columns - columns % TILE;
+    int64_t whole_rows = rows - rows % height, whole_columns = columns - columns % width;
     mylib_strides few[MYLIB_FEW_ROWS];
     mylib_layout part;
     RETURN_IF_ERROR(mylib_take_rows(&part, few, l->operands));
@@ -188,8 +244,8 @@ static mylib_status run_tiles(const cpu_run *whole, int d)
     const cpu_run r = {whole->rp, &part, whole->memory, whole->threads};
     cut_dimension(&part, d, 0, whole_rows);
     cut_dimension(&part, inner, 0, whole_columns);
-    split_dimension(&part, d);
-    split_dimension(&part, inner);
+    split_dimension(&part, d, height);
+    split_dimension(&part, inner, width);
     run_layout(&r);
     if (whole_columns < columns) {
         mylib_layout_copy(&part, l);
@@ -247,16 +303,30 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
         mylib_run_single_statement(p, l->count, l->data, strides);
         return MYLIB_OK;
     }
-    mylib_status st = cpu_run_init(&r, &rp, p, l, mylib_choose_threads(nbytes));
-    if (st != MYLIB_OK)
-        return st;
-    if (l->ndim > 1 && l->ndim <= MYLIB_MAX_NDIM - 2 && l->shape[inner] >= 2 * TILE)
+    const int is_deep = l->ndim > MYLIB_MAX_NDIM - 2; /* tiles add two dimensions */
+    const int longest = is_deep ? -1 : long_dimension(p, l);
+    mylib_strides few[MYLIB_FEW_ROWS];
+    mylib_layout turned;
+    mylib_status st;
+    turned.strides = few;
+    if (longest >= 0) {
+        RETURN_IF_ERROR(mylib_take_rows(&turned, few, l->operands));
+        mylib_layout_copy(&turned, l);
+        swap_dimensions(&turned, longest);
+        l = &turned;
+    }
+    MYLIB_TRY(cpu_run_init(&r, &rp, p, l, mylib_choose_threads(nbytes)));
+    if (longest < 0 && !is_deep && l->shape[inner] >= 2 * TILE)
         d = other_fast_dimension(l);
-    if (d < 0)
-        run_layout(&r);
+    if (longest >= 0)
+        st = run_tiles(&r, longest, l->shape[longest], COLUMN);
+    else if (d >= 0)
+        st = run_tiles(&r, d, TILE, tile_width(p, l->shape[inner]));
     else
-        st = run_tiles(&r, d);
+        run_layout(&r);
     cpu_run_free(&r);
+out:
+    mylib_free_rows(&turned, few);
     return st;
 }
 

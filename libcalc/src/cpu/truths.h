@@ -16,56 +16,63 @@
 /* Spans between two looks at what has been found. */
 #define SPANS_PER_LOOK 16
 
-/* The most elements at the end of a row that are looked at one by one. */
-#define FEW_ELEMENTS 16
+/* Bytes of a vector, for what is shorter than a span. */
+#define PIECE_NBYTES 32
 
 /* The number of spans whose counts fit one byte. */
-#define SPANS_PER_COUNT 255
+#define SPANS_PER_COUNT 254 /* and the rest */
 
 /*
- * Answers for n contiguous elements, of at most SPANS_PER_COUNT spans.  The last span is completed
- * by elements that change nothing.
+ * Answers for n contiguous elements.  What remains after the last whole span is the end of a span
+ * that begins earlier, and of which the first elements do not count again.
  */
 #define TRUTHS(s) \
-    enum { SPAN_##s = SPAN_NBYTES / sizeof(t_##s) }; \
-    static ALWAYS_INLINE int64_t truths_of_spans_##s(mylib_truths what, ptrdiff_t spans, \
-                                                     const char *p, t_##s mask) \
+    enum { SPAN_##s = SPAN_NBYTES / sizeof(t_##s), PIECE_##s = PIECE_NBYTES / sizeof(t_##s) }; \
+    static ALWAYS_INLINE t_##s add_truth_##s(mylib_truths what, t_##s part, t_##s x) \
+    { \
+        return (t_##s)(what == MYLIB_SEEK_TRUE    ? part | x \
+                       : what == MYLIB_SEEK_FALSE ? part | (x == 0) \
+                                                  : part + (x != 0)); \
+    } \
+    static ALWAYS_INLINE int64_t truths_of_spans_##s(mylib_truths what, ptrdiff_t size, \
+                                                     ptrdiff_t n, const char *p, t_##s mask) \
     { \
         t_##s part[SPAN_##s]; \
-        memset(part, 0, sizeof part); \
-        NOT_UNROLLED for (ptrdiff_t i = 0; i < spans; i++, p += SPAN_NBYTES) \
+        const char *const rest = p + (n - size) * (ptrdiff_t)sizeof(t_##s); \
+        const ptrdiff_t again = size - n % size; \
+        memset(part, 0, (size_t)size * sizeof *part); \
+        NOT_UNROLLED for (; n >= size; n -= size, p += size * (ptrdiff_t)sizeof(t_##s)) \
         { \
-            for (ptrdiff_t k = 0; k < SPAN_##s; k++) { \
+            for (ptrdiff_t k = 0; k < size; k++) { \
                 const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask; \
-                part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x \
-                                  : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0) \
-                                                             : part[k] + (x != 0)); \
+                part[k] = add_truth_##s(what, part[k], x); \
+            } \
+        } \
+        if (n > 0) { \
+            for (ptrdiff_t k = 0; k < size; k++) { \
+                const t_##s x = load_##s(rest + k * (ptrdiff_t)sizeof x) & mask; \
+                part[k] = \
+                    add_truth_##s(what, part[k], what == MYLIB_COUNT_TRUE && k < again ? 0 : x); \
             } \
         } \
         int64_t total = 0; \
-        for (ptrdiff_t k = 0; k < SPAN_##s; k++) \
+        for (ptrdiff_t k = 0; k < size; k++) \
             total = what == MYLIB_COUNT_TRUE ? total + (int64_t)part[k] : total | (part[k] != 0); \
         return total; \
     } \
     static ALWAYS_INLINE int64_t truths_of_row_##s(mylib_truths what, ptrdiff_t n, const char *p, \
                                                    t_##s mask) \
     { \
-        const ptrdiff_t most = what == MYLIB_COUNT_TRUE ? SPANS_PER_COUNT : SPANS_PER_LOOK; \
+        const ptrdiff_t spans = what == MYLIB_COUNT_TRUE ? SPANS_PER_COUNT : SPANS_PER_LOOK; \
+        const ptrdiff_t most = spans * SPAN_##s; \
         int64_t total = 0; \
-        for (ptrdiff_t spans; (spans = n / SPAN_##s) > 0;) { \
-            spans = spans < most ? spans : most; \
-            total += truths_of_spans_##s(what, spans, p, mask); \
-            if (what != MYLIB_COUNT_TRUE && total != 0) \
-                return 1; \
-            n -= spans * SPAN_##s; \
-            p += spans * SPAN_NBYTES; \
+        for (; n >= 4 * SPAN_##s; n -= most, p += most * (ptrdiff_t)sizeof(t_##s)) { \
+            total += truths_of_spans_##s(what, SPAN_##s, mylib_lesser(n, most), p, mask); \
+            if (n <= most || (what != MYLIB_COUNT_TRUE && total != 0)) \
+                return total; \
         } \
-        if (n > FEW_ELEMENTS) { \
-            char rest[SPAN_NBYTES]; \
-            memset(rest, what == MYLIB_SEEK_FALSE ? 0xff : 0, sizeof rest); \
-            memcpy(rest, p, (size_t)n * sizeof(t_##s)); \
-            return total + truths_of_spans_##s(what, 1, rest, mask); \
-        } \
+        if (n >= PIECE_##s) \
+            return total + truths_of_spans_##s(what, PIECE_##s, n, p, mask); \
         NOT_UNROLLED for (ptrdiff_t k = 0; k < n; k++) \
         { \
             STAYS_SCALAR; \
@@ -243,7 +250,7 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
         return truths_of_contiguous(what, type, n, p);
     for (ptrdiff_t m; n > 0; n -= m, p += m * stride) {
         m = mylib_lesser(n, PACK_NBYTES / size);
-        mylib_copy_strided((size_t)size, m, packed, size, p, stride);
+        pack_strided(size, m, packed, p, stride);
         total += truths_of_contiguous(what, type, m, packed);
         if (what != MYLIB_COUNT_TRUE && total != 0)
             return 1;
@@ -254,8 +261,8 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 #undef PACK_NBYTES
 #undef ROWS_PER_COUNT
 #undef SPANS_PER_COUNT
-#undef FEW_ELEMENTS
 #undef SPANS_PER_LOOK
+#undef PIECE_NBYTES
 #undef SPAN_NBYTES
 
 #endif /* MYLIB_TRUTHS_H */

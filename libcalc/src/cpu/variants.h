@@ -89,9 +89,9 @@ static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptr
     while (n > 0) {
         ptrdiff_t m = n < PACK_BLOCK ? n : PACK_BLOCK;
         if (packs_a)
-            mylib_copy_strided((size_t)w, m, pa, w, a, sa);
+            pack_strided(w, m, pa, a, sa);
         if (packs_b)
-            mylib_copy_strided((size_t)w, m, pb, w, b, sb);
+            pack_strided(w, m, pb, b, sb);
         kernel(m, so == wo ? out : po, wo, packs_a ? pa : a, packs_a ? w : sa, packs_b ? pb : b,
                packs_b ? w : sb);
         if (so != wo)
