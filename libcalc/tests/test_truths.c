@@ -106,7 +106,7 @@ int main(void)
         if (!test_use_level(level))
             continue;
         rng r = rng_make((uint64_t)level);
-        /* Types are left out of a sample, not levels: this machine may lack the level that is left. */
+        /* A sample leaves out types, not levels: this machine may lack the level left. */
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)
             if (test_takes_case((size_t)(t->type + level), TEST_LEVEL_COUNT))
                 test_type_of(&r, t);
