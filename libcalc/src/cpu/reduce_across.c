@@ -44,7 +44,10 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     return moving;
 }
 
-/* Tells whether dimension d of the outputs suits most inputs better than the terms do. */
+/*
+ * Tells whether dimension d of the outputs suits most inputs better than the terms do.  An input
+ * that repeats its elements along either is in the cache.
+ */
 static int suits_across(const mylib_reducer *r, int d)
 {
     const mylib_layout *l = r->layout;
@@ -52,7 +55,8 @@ static int suits_across(const mylib_reducer *r, int d)
     for (int k = 0; k < r->inputs; k++) {
         int64_t beside = llabs(l->strides[1 + k][d]);
         int64_t below = inner >= r->kept_ndim ? llabs(l->strides[1 + k][inner]) : 0;
-        votes += (beside < below) - (below < beside);
+        if (beside != 0 && below != 0)
+            votes += (beside < below) - (below < beside);
     }
     return votes >= 0 || (r->terms < MIN_ALONG && !r->has_truths);
 }
