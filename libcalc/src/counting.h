@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-/* Neither number is negative; `unit` is not 0. */
+/* Returns count / unit, rounded up.  Neither number is negative; `unit` is not 0. */
 static inline int64_t mylib_divide_up(int64_t count, int64_t unit)
 {
     return (count + unit - 1) / unit;

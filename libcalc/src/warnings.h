@@ -59,7 +59,8 @@ MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
     return is_pole ? MYLIB_WARNS_DIVBYZERO : MYLIB_WARNS_OVERFLOW;
 }
 
-/* Does the same from the operands; b is a for unary functions.  nextafter's b may be infinite. */
+/* Returns the warning for op(a, b) == result; b is a for unary functions, and may be infinite for
+   nextafter. */
 MYLIB_FN int warning_of_real(mylib_op op, double a, double b, double result)
 {
     const int is_finite = fabs(a) < INFINITY && (op == MYLIB_OP_nextafter || fabs(b) < INFINITY);
