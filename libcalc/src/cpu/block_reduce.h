@@ -111,9 +111,18 @@ VECTOR(f64, _mm512_mask_loadu_pd)
         part[0] = (part[0] OP part[2])OP(part[1] OP part[3]); \
         t_##s last[W]; \
         memcpy(last, part, sizeof last); \
-        for (ptrdiff_t half = W / 2; half >= (PARTS); half /= 2) \
-            for (ptrdiff_t i = 0; i < half; i++) \
+        if ((NOTHING) == 0) { \
+            for (ptrdiff_t half = W / 2; half >= (PARTS); half /= 2) \
+                for (ptrdiff_t i = 0; i < half; i++) \
+                    last[i] = last[i] OP last[i + half]; \
+        } else { /* gcc would fill vectors with zeros; infinity times 0 raises a flag */ \
+            NOT_UNROLLED for (ptrdiff_t half = W / 2; half >= (PARTS); half /= 2) \
+                NOT_UNROLLED for (ptrdiff_t i = 0; i < half; i++) \
+            { \
+                STAYS_SCALAR; \
                 last[i] = last[i] OP last[i + half]; \
+            } \
+        } \
         memcpy(result, last, (PARTS) * sizeof *last); \
     }
 
@@ -147,7 +156,10 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
         n *= (PARTS); \
         const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW; \
         if (IN_PLACE && rows == 0) { \
-            fold(n, result, a); \
+            if (n == (PARTS)) /* adding nothing to a signaling NaN would raise a flag */ \
+                memcpy(result, a, (PARTS) * sizeof(t_##s)); \
+            else \
+                fold(n, result, a); \
             return; \
         } \
         NOT_UNROLLED for (ptrdiff_t at = 0; rows > 0 && at < ROW; at += SPAN_NBYTES) \
