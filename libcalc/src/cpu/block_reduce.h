@@ -88,12 +88,12 @@ VECTOR(f64, _mm512_mask_loadu_pd)
         enum { W = VECTOR_NBYTES / sizeof(t_##s), QUARTER = MYLIB_BLOCK_LANES * (PARTS) / 4 }; \
         enum { VECTORS = QUARTER / W, NEXT = QUARTER * sizeof(t_##s) }; \
         const v_##s nothing = NOTHING - (v_##s){0}; \
-        const ptrdiff_t used = (lanes + W - 1) / W; \
+        const ptrdiff_t used = (lanes + W - 1) / W, first = mylib_lesser(used, VECTORS); \
         v_##s part[VECTORS]; \
         if (used < VECTORS) \
             for (ptrdiff_t i = 0; i < VECTORS; i++) \
                 part[i] = nothing; \
-        NOT_UNROLLED for (ptrdiff_t i = 0; i < VECTORS && i < used; i++, p += VECTOR_NBYTES) \
+        NOT_UNROLLED for (ptrdiff_t i = 0; i < first; i++, p += VECTOR_NBYTES) \
         { \
             const ptrdiff_t n = lanes - i * W; \
             part[i] = load_up_to_##s(p, n, nothing); \
@@ -154,7 +154,7 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
         v_##s lane[ROW / VECTOR_NBYTES]; \
         (void)b, (void)is_far; \
         n *= (PARTS); \
-        const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW; \
+        const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW, end = rows > 0 ? ROW : 0; \
         if (IN_PLACE && rows == 0) { \
             if (n == (PARTS)) /* adding nothing to a signaling NaN would raise a flag */ \
                 memcpy(result, a, (PARTS) * sizeof(t_##s)); \
@@ -162,7 +162,7 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
                 fold(n, result, a); \
             return; \
         } \
-        NOT_UNROLLED for (ptrdiff_t at = 0; rows > 0 && at < ROW; at += SPAN_NBYTES) \
+        NOT_UNROLLED for (ptrdiff_t at = 0; at < end; at += SPAN_NBYTES) \
         { \
             v_##s part[SPAN]; \
             for (ptrdiff_t k = 0; k < SPAN; k++) \
