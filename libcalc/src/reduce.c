@@ -95,9 +95,9 @@ static int list_reduced(mylib_layout *l, const int64_t *extent, int *is_ordered_
 }
 
 /*
- * Splits the dimensions into kept ones, ordered by the strides of the first input, and reduced ones
- * as list_reduced() lists them, which also sets *is_ordered; only adjacent ones merge.  Operand 0 is
- * out; it has `extent` in each dimension of the layout, and is not empty.
+ * Splits the dimensions into kept ones, ordered by the strides of the first input, and reduced
+ * ones as list_reduced() lists them, which also sets *is_ordered; only adjacent ones merge.
+ * Operand 0 is out; it has `extent` in each dimension of the layout, and is not empty.
  */
 static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *extent,
                         int *is_ordered, int *kept_ndim_ret)
