@@ -35,8 +35,8 @@ static const uint32_t first_bits[2 * VECTOR_NBYTES / 4] = {~0u, ~0u, ~0u, ~0u, ~
 #endif
 
 /*
- * LOAD loads a vector.  LOAD_UP_TO loads at most n elements, and reads no others; the rest of the
- * vector is `nothing`.
+ * load_vector_T() loads a vector of T.  load_up_to_T() loads at most n elements, and reads no
+ * others; the rest of the vector is `nothing`.
  */
 #define VECTOR(s, masked_load_v4) \
     typedef t_##s v_##s __attribute__((vector_size(VECTOR_NBYTES))); \

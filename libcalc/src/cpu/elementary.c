@@ -220,12 +220,17 @@ DEFINE_COMPLEX_FLAGS(c128)
 
 /* ---- Functions of integers ----------------------------------------------------------------- */
 
+/* power and reciprocal of integers take no less time in vectors. */
+#define GAINS_BY_VECTORS(op) \
+    (MYLIB_OP_##op != MYLIB_OP_power && MYLIB_OP_##op != MYLIB_OP_reciprocal)
+
 /* These raise their own flags.  Compilers take the strides of the first loop for constants. */
 #define INTEGER(op, s, r, arity, value) \
     KERNEL(op##_kernel_##s) \
     { \
         const ptrdiff_t w = sizeof(t_##s); \
-        if (so == (ptrdiff_t)sizeof(t_##r) && sa == w && ((arity) == 1 || sb == w)) { \
+        if (GAINS_BY_VECTORS(op) && so == (ptrdiff_t)sizeof(t_##r) && sa == w && \
+            ((arity) == 1 || sb == w)) { \
             NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++) \
                 store_##r(out + i * so, (t_##r)(value)); \
         } else { \

@@ -146,9 +146,9 @@ static void run_layout(const cpu_run *r)
 
 /*
  * Rows of few elements cost more in calls than in arithmetic.  If another dimension is long, the
- * innermost loop goes along that one, over so many elements at a time.
+ * innermost loop goes along that one, over COLUMN elements at a time.
  */
-#define SHORT_ROW 4
+#define SHORT_ROW 4 /* elements */
 #define SHORT_ROW_NBYTES 32
 #define COLUMN 256
 
@@ -186,7 +186,7 @@ static int long_dimension(const mylib_program *p, const mylib_layout *l)
     return is_short && l->shape[longest] >= COLUMN ? longest : -1;
 }
 
-/* Makes the longest dimension the innermost one, and the other way round. */
+/* Exchanges dimension d with the innermost one. */
 static void swap_dimensions(mylib_layout *l, int d)
 {
     const int inner = l->ndim - 1;
