@@ -350,12 +350,20 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
         t_##s lane[MYLIB_BLOCK_LANES]; \
         const ptrdiff_t lanes = mylib_lesser(n, MYLIB_BLOCK_LANES); \
         memcpy(lane, a, (size_t)lanes * sizeof *lane); \
-        for (ptrdiff_t t = MYLIB_BLOCK_LANES; t < n; t += MYLIB_BLOCK_LANES) \
-            for (ptrdiff_t l = 0; l < mylib_lesser(n - t, MYLIB_BLOCK_LANES); l++) \
+        NOT_UNROLLED for (ptrdiff_t t = MYLIB_BLOCK_LANES; t < n; t += MYLIB_BLOCK_LANES) \
+        { \
+            const ptrdiff_t end = mylib_lesser(n - t, MYLIB_BLOCK_LANES); \
+            NOT_UNROLLED for (ptrdiff_t l = 0; l < end; l++) \
+            { \
                 lane[l] = COMBINE(lane[l], TERM_SAME(s, t + l)); \
-        for (ptrdiff_t half = MYLIB_BLOCK_LANES / 2; half > 0; half /= 2) \
-            for (ptrdiff_t l = 0; l < mylib_lesser(lanes - half, half); l++) \
-                lane[l] = COMBINE(lane[l], lane[l + half]); \
+            } \
+        } \
+        NOT_UNROLLED for (ptrdiff_t half = MYLIB_BLOCK_LANES / 2; half > 0; half /= 2) \
+            NOT_UNROLLED for (ptrdiff_t l = 0; l < mylib_lesser(lanes - half, half); l++) \
+        { \
+            STAYS_SCALAR; /* for short code */ \
+            lane[l] = COMBINE(lane[l], lane[l + half]); \
+        } \
         memcpy(result, lane, sizeof *lane); \
     }
 
