@@ -270,8 +270,8 @@ def test_fast_math_is_refused(configure: Configure) -> None:
     configure("--fresh", others, "-DCMAKE_C_FLAGS=-mfpmath=sse", "-DMYLIB_CUDA=OFF")
 
 
-def test_presets_exist(unpacked: Path, machine: Machine) -> None:
-    log = run(["cmake", "--list-presets"], machine.env(), cwd=unpacked).output
+def test_presets_exist(tree: Path, machine: Machine) -> None:
+    log = run(["cmake", "--list-presets"], machine.env(), cwd=tree).output
     assert re.findall(r'^ +"(\S+)"', log, re.MULTILINE) == [
         "release",
         "debug",
