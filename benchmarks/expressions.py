@@ -84,7 +84,7 @@ class Program:
 
 _PLAIN = ("sqrt", "where", "abs", "sum", "max", "divide")
 #: Libraries differ in the last bits of these.
-_ELEMENTARY = ("exp", "sin", "cos")
+_ELEMENTARY = ("exp", "log1p", "sin", "cos")
 
 
 def functions(api: Any) -> dict[str, Any]:
@@ -110,6 +110,11 @@ _OUT = "divide(a * b + c, d - e, out=out)"
 F8 = Program(f"{_TEXT} f8", _TEXT, ("f8",) * 5, _OUT)
 F4 = Program(f"{_TEXT} f4", _TEXT, ("f4",) * 5, _OUT)
 MIXED = Program(f"{_TEXT} i4 and f8", _TEXT, ("i4", "f8", "i4", "f8", "i4"), _OUT)
+FUNCTIONS = (
+    Program("sin(a)**2 + cos(b)**2 f8", "sin(a) ** 2 + cos(b) ** 2", ("f8", "f8")),
+    Program("exp(-a * a / 4096) f8", "exp(-a * a / 4096)", ("f8",)),
+    Program("log1p(a) f8", "log1p(a)", ("f8",)),
+)
 OTHERS = (
     Program(f"{_TEXT} f2", _TEXT, ("f2",) * 5),
     Program("sqrt(a * a + b * b) f8", "sqrt(a * a + b * b)", ("f8", "f8")),
@@ -118,7 +123,7 @@ OTHERS = (
     Program("sum(a * b) f4", "sum(a * b)", ("f4", "f4")),
     Program("exp(-(a - b)**2 / 8) f8", "exp(-((a - b) ** 2) / 8)", ("f8", "f8")),
     Program("exp(-(a - b)**2 / 8) f4", "exp(-((a - b) ** 2) / 8)", ("f4", "f4")),
-    Program("sin(a)**2 + cos(b)**2 f8", "sin(a) ** 2 + cos(b) ** 2", ("f8", "f8")),
+    *FUNCTIONS,
 )
 #: More of what is reduced in the pass that computes it.
 REDUCED = (
@@ -466,6 +471,8 @@ def _cpu_goals(program: Program, n: int, variant: str) -> tuple[Goal, ...]:
         return (Goal(RE_EVALUATE, 2),) if program is F8 else ()
     if n >= 2**24 and program in (F8, F4, MIXED) and variant == "out":
         return (Goal("numexpr", 2), Goal("NumPy", 2.5))
+    if n >= 2**24 and program in FUNCTIONS:
+        return (Goal("numexpr", 3), Goal("NumPy", 2))
     return (Goal("numexpr", 1), Goal("NumPy", 1))
 
 
