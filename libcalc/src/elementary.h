@@ -1,6 +1,6 @@
 /*
- * elementary.h - what the elementary functions mean for one element, once for the CPU and for
- * CUDA: op_s(x) for each function and each of the type suffixes of ops.h.
+ * elementary.h - what the elementary functions mean for one element, once for the CPU and for CUDA:
+ * op_s(x) for each function and each of the type suffixes of ops.h.
  *
  * The bits are the same everywhere, because every step is integer arithmetic on bits or an
  * operation that IEEE 754 defines: sum, difference, product, quotient, square root and fused
@@ -14,12 +14,13 @@
  * them, as X(op, s).
  *
  * A function of f32 with a quick way defines another that takes the same arguments and returns a
- * t_quick: the value of op_f32(x), or a mark that it is not known.  One of f64 whose special
- * arguments take many steps defines op_ordinary_f64(x), which returns a t_quick_f64 without them.
+ * t_quick: the value of op_f32(x), or a mark that it is unknown.  A function of f64 whose special
+ * arguments take many steps defines op_ordinary_f64(x), which leaves them out and returns a
+ * t_quick_f64.
  *
  * A function that is long enough for two loops defines op_first_s(x), which returns a t_dd, and
- * op_second_s(x, y, first), which returns op_s(x, y) unless op_is_rare_s(x, y, first) returns 1.
- * All three are vector code.  MYLIB_IN_TWO_STEPS lists them.
+ * op_second_s(x, y, first), which returns op_s(x, y) unless op_is_rare_s(x, y, first) is 1.  All
+ * three are vector code.  MYLIB_IN_TWO_STEPS lists them.
  */
 #ifndef MYLIB_ELEMENTARY_H
 #define MYLIB_ELEMENTARY_H
@@ -44,44 +45,43 @@
     X(sin, f32) X(sin, f64)                                                                        \
     X(cos, f32) X(cos, f64)                                                                        \
     X(tan, f64)
-/* Those of f32, and below those of two arguments, that a GPU computes in a quick way. */
+/* Hard on the CPU only: a GPU has a quick way. */
 #define MYLIB_HARD_ON_CPU(X)                                                                       \
     X(tan, f32)
-/* Functions of two arguments with hard ones. */
+/* Functions of two arguments. */
 #define MYLIB_HARD_BINARY(X)                                                                       \
     X(arctan2, f64)
 #define MYLIB_HARD_BINARY_ON_CPU(X)                                                                \
     X(logaddexp, f32) X(logaddexp, f64)                                                            \
     X(arctan2, f32)
-/* Functions of f32 for which op_near(x) rounds to op_f32(x), unless is_near_middle(). */
+/* f32: op_near(x) rounds to op_f32(x), unless is_near_middle(). */
 #define MYLIB_MENDED(X)                                                                            \
     X(arccos)
-/* Functions of f32 with a quick way on the CPU, op_quick_f32(x), in pairs of f32. */
+/* f32, on the CPU: op_quick_f32(x) computes in pairs of f32. */
 #define MYLIB_QUICK(X)                                                                             \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
-/* Those with one in f64, which pays with AVX-512; its name, and the loop for any elements. */
+/* The same in f64, which pays with AVX-512: X(op, quick function, loop for any elements). */
 #define MYLIB_QUICK_IN_F64(X)                                                                      \
     X(tan, tan_quick_f64, tan_hard_loop_f32)
 #define MYLIB_QUICK_BINARY(X)                                                                      \
     X(logaddexp, logaddexp_quick_f32, logaddexp_hard_loop_f32)                                     \
     X(arctan2, arctan2_quick_f64, arctan2_hard_loop_f32)                                           \
     X(power, power_quick_f64, power_steps_f32)
-/* Functions of f64 with a quick way on the CPU, op_ordinary_f64(x). */
+/* f64, on the CPU: op_ordinary_f64(x). */
 #define MYLIB_ORDINARY(X)                                                                          \
     X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
-/* On a GPU, of one argument and of two. */
+/* f64, on a GPU: of one argument, and of two. */
 #define MYLIB_ORDINARY_ON_GPU(X)                                                                   \
     X(log1p) X(arcsinh) X(arccosh) X(arctanh)
 #define MYLIB_ORDINARY_BINARY_ON_GPU(X)                                                            \
     X(logaddexp)
-/* Functions of f32 with a quick way on a GPU, and its name: most compute in f64. */
+/* f32, on a GPU: X(op, quick function); most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X)                                                                      \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \
     X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)                  \
     X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64)                      \
     X(sinh, sinh_quick_f64) X(cosh, cosh_quick_f64)                                                \
     X(arcsinh, arcsinh_quick_f64) X(arccosh, arccosh_quick_f64) X(arctanh, arctanh_quick_f64)
-/* Those of two arguments. */
 #define MYLIB_QUICK_BINARY_ON_GPU(X)                                                               \
     X(logaddexp, logaddexp_quick_f64) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
 #define MYLIB_IN_TWO_STEPS(X)                                                                      \

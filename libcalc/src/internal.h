@@ -441,8 +441,8 @@ typedef void mylib_kernel(ptrdiff_t n, char *out, ptrdiff_t out_stride, const ch
 /*
  * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order of mylib.h; of integers, whose
  * order does not matter, at most MYLIB_BLOCKS_AT_ONCE blocks.  The result has the carrying type.  A
- * reduction of products reads the second factors at 'b'; others ignore it.
- * 'is_far' says that more blocks follow, and that they are not in the cache.
+ * reduction of products reads the second factors at 'b'; others ignore it.  'is_far': more blocks
+ * follow, and they are not in the cache.
  */
 #define MYLIB_BLOCK_TERMS 2048
 #define MYLIB_BLOCK_LANES 256
@@ -462,7 +462,7 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
-/* Names a question about the truth of elements. */
+/* What to find out about the truth of elements. */
 typedef enum mylib_truths { MYLIB_SEEK_TRUE, MYLIB_SEEK_FALSE, MYLIB_COUNT_TRUE } mylib_truths;
 
 /* The kernels of one CPU level.  Lookups return NULL for a combination without a kernel. */
@@ -476,13 +476,10 @@ typedef struct mylib_cpu_level {
     /* Sums of all types, products of the carrying types, minima and maxima of all types but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
     mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
-    /* Tells whether there is a true element, or a false one, or counts those that are true. */
+    /* Tells whether any element is true, or any is false, or counts the true ones. */
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);
-    /*
-     * Answers for each of the columns of `rows` rows: how many are true, or 0 if none is what is
-     * sought.  Returns false if it has no kernel for the type.
-     */
+    /* Answers for each column of `rows` rows.  Returns false if it has no kernel for the type. */
     int (*truths_of_columns)(mylib_truths what, mylib_type type, ptrdiff_t rows,
                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
                              ptrdiff_t stride, int64_t *totals);

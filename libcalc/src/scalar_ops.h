@@ -38,9 +38,9 @@
 #endif
 
 /*
- * clang is told that floating-point exceptions count (CMakeLists.txt), and then makes no vector
- * code of floats.  Between these two it may, for code without choices between operations that raise
- * some.
+ * The build tells clang that floating-point exceptions matter (CMakeLists.txt), so it vectorizes no
+ * floats.  Between these two macros it may: for code that does not choose between operations that
+ * raise some.
  */
 #if defined(__clang__) && __clang_major__ >= 12 && !defined(__CUDACC__)
 #define BEGIN_WITHOUT_CHOICES _Pragma("float_control(push)") _Pragma("float_control(except, off)")

@@ -17,7 +17,7 @@
 
 BEGIN_WITHOUT_CHOICES
 
-/* Bytes of a few vectors, which stay in registers. */
+/* The bytes of a few vectors, which stay in registers. */
 #define SPAN_NBYTES 256
 
 /* ---- Vectors ------------------------------------------------------------------------------- */
@@ -142,8 +142,8 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
 }
 
 /*
- * Reduces n terms; TERM(s, at, m) is a vector of terms `at` bytes behind the first, m at most.
- * Terms IN_PLACE are the elements at `a`.
+ * Reduces n terms; TERM(s, at, m) is a vector of at most m terms, `at` bytes behind the first.
+ * With IN_PLACE they are the elements at `a`.
  */
 #define BLOCK(name, s, PARTS, NOTHING, IN_PLACE, TERM, FETCH, OP, fold) \
     static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
@@ -230,8 +230,8 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
 #define TERM_WIDENED(s, i) ((t_u64)TERM_SAME(s, i)) /* negative terms modulo 2^64 */
 
 /*
- * Reduces n integers in the carrying type C.  The order of the terms changes nothing, so that the
- * lanes stay in registers, and short rows need no pairwise folding.
+ * Reduces n integers in the carrying type C.  Their order does not matter, so the lanes stay in
+ * registers, and short rows need no pairwise folding.
  */
 #define EXACT_BLOCK(name, s, C, TERM, COMBINE) \
     static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
@@ -369,7 +369,7 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
 
 /*
  * Finds a NaN, else the least (or greatest, if BETTER is >) of n numbers, in any order.  Vectors
- * may overlap, as it does not matter if a term is read twice.
+ * may overlap: reading a term twice does no harm.
  */
 #define EXTREME(name, s, BETTER) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
@@ -503,8 +503,8 @@ MYLIB_TYPES(DT)
 #undef EXACT_EXTREMES
 
 /*
- * Tells whether some terms are 0 and others -0; else stores the one that there is.  As an integer,
- * -0 is the least signed number, and 0 the least unsigned one.
+ * Tells whether the terms include both 0 and -0; else stores the one that they include.  As an
+ * integer, -0 is the least signed number, and 0 the least unsigned one.
  */
 #define HAS_BOTH_ZEROS(s, I, U) \
     static int has_both_zeros_##s(ptrdiff_t n, char *result, const char *a) \

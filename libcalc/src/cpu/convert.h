@@ -179,7 +179,7 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     int flags = mylib_test_flags();
     convert_blocks(to, from, n, out, so, a, sa);
     /*
-     * These conversions raise no flags.  But vector code also converts numbers out of range, which
+     * Conversions raise no flags, but this code does: it also converts numbers out of range, which
      * are replaced afterwards, and a signaling NaN is true.
      */
     if (from >= MYLIB_F16 && (to <= MYLIB_U64 || to == MYLIB_BOOL))

@@ -9,7 +9,7 @@
  * A function is a loop over whole groups of contiguous elements.  Everything else goes through
  * packed blocks: strided operands, single numbers, and the elements after the last whole group.
  *
- * With AVX-512, lanes.h has loops of its own for functions of f32.
+ * With AVX-512, the loops of functions of f32 are in lanes.h.
  *
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
@@ -265,7 +265,7 @@ KERNEL(ones_1)
     mylib_copy_strided(1, n, out, so, one, 0);
 }
 
-/* Returns the kernel of such a function; `otherwise` for any other. */
+/* Returns the kernel of such a function, else `otherwise`. */
 static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t size,
                                            mylib_kernel *otherwise)
 {
@@ -460,8 +460,8 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
 #undef TWO_STEPS
 
 /*
- * A function with a quick way.  Groups of which an element is rare are computed once more, by the
- * loop for all elements.  Groups of f32 in pairs of f32 are four vectors of f32.
+ * A function with a quick way.  The loop for any elements computes groups with a rare element
+ * again.  A group in pairs of f32 is four vectors of f32.
  */
 #if defined(MYLIB_HAS_QUICK)
 #define AT_ONCE_F32 (4 * VECTOR_NBYTES / (ptrdiff_t)sizeof(float))
@@ -489,7 +489,7 @@ MYLIB_IN_TWO_STEPS_ON_CPU(TWO_STEPS)
         return is_any_group; \
     } \
     OR_ANY_LOOP(op, s, quick, group, any_loop)
-/* The loop of that `way`, and for groups with rare elements any_loop. */
+/* The loop of that `way`; any_loop computes groups with rare elements. */
 #define OR_ANY_LOOP(op, s, way, group, any_loop) \
     static function_loop any_loop; \
     NOINLINE static int op##_##way##_or_any_##s(ptrdiff_t groups, char *out, const char *a, \
@@ -544,7 +544,7 @@ typedef struct own_loop {
     ptrdiff_t group;
 } own_loop;
 
-/* Returns the quick loop, or that of hard arguments or in two steps; `otherwise` for any other. */
+/* Returns the quick loop, the loop for hard arguments, the loop in two steps, or `otherwise`. */
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)

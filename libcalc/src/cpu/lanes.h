@@ -2,15 +2,14 @@
  * lanes.h - functions of f32 in f64 with AVX-512, by tables in registers.
  *
  * Part of elementary.c, for level v4 only.  op_lanes(x, wide) gives 16 values of op_f32(x), or sets
- * is_rare: where an f64, whose relative error is below 2^-37, is too near to the middle of two f32
- * to tell to which it rounds, and for the special arguments that it leaves out.  What is not rare
- * raises no flag.  That the values are those of op_f32(x) was tried for all x; for two arguments
- * with some 10^8 pairs.
+ * is_rare.  A value is rare if its f64, whose relative error is below 2^-37, is too near to the
+ * middle of two f32 to show which it rounds to, or if the argument is special.  Other values raise
+ * no flag.  They were compared with op_f32(x) for all x, and for some 10^8 pairs of two arguments.
  *
- * A table has 16 doubles, of which one instruction picks eight.  So polynomials have about half of
- * the terms, and logarithms no quotient.
+ * One instruction picks eight doubles from a table of 16.  So polynomials have half as many terms,
+ * and logarithms need no quotient.
  *
- * Constants and their errors are those of scripts/fits/lanes.py.
+ * scripts/fits/lanes.py computes the constants and their errors.
  */
 #ifndef MYLIB_LANES_H
 #define MYLIB_LANES_H
@@ -21,7 +20,7 @@
 
 #include <immintrin.h>
 
-/* The results of the first and the other eight; is_rare is not 0 if any is. */
+/* 8 + 8 results; a bit of is_rare for each. */
 typedef struct t_lanes {
     __m256 a, b;
     __mmask16 is_rare;
@@ -38,7 +37,7 @@ static ALWAYS_INLINE __m512i bits_of_f64s(__m512d x) { return _mm512_castpd_si51
 static ALWAYS_INLINE __m512d f64s_of_bits(__m512i x) { return _mm512_castsi512_pd(x); }
 static ALWAYS_INLINE __m512i all_u64(uint64_t x) { return _mm512_set1_epi64((long long)x); }
 
-/* 16 numbers at p, widened by the loads. */
+/* Loads 16 numbers, and widens them. */
 static ALWAYS_INLINE t_f64_pair load_wide(const char *p)
 {
     const t_f64_pair wide = {_mm512_cvtps_pd(_mm256_loadu_ps((const float *)p)),
@@ -52,26 +51,26 @@ static ALWAYS_INLINE void store_halves(char *p, t_lanes lanes)
     _mm256_storeu_ps((float *)(p + 32), lanes.b);
 }
 
-/* An entry of a table for each lane, by the last four bits of `index`. */
+/* Picks an entry of a table for each lane, by the last four bits of `index`. */
 static ALWAYS_INLINE __m512d entries(const double *table, __m512i index)
 {
     return _mm512_permutex2var_pd(_mm512_loadu_pd(table), index, _mm512_loadu_pd(table + 8));
 }
 
 #define FMA_F64 _mm512_fmadd_pd
-/* c + a b, of a number c. */
+/* Returns a b + c. */
 static ALWAYS_INLINE __m512d fma_with(__m512d a, __m512d b, double c)
 {
     return _mm512_fmadd_pd(a, b, all_f64(c));
 }
 
-/* x, which is not negative, with the sign of y. */
+/* Returns x, which is not negative, with the sign of y. */
 static ALWAYS_INLINE __m512d signed_as(__m512d x, __m512d y)
 {
     return _mm512_or_pd(x, _mm512_and_pd(y, all_f64(-0.0)));
 }
 
-/* The f32 of x; those within so many ulps of f64, a power of 2, of the middle of two are rare. */
+/* Rounds to f32.  Rare: within LANES_ERROR ulps of f64, a power of 2, of the middle of two f32. */
 #define LANES_ERROR 0x10000
 static ALWAYS_INLINE t_lanes narrow_lanes(t_f64_pair x, __mmask16 is_special)
 {
@@ -91,7 +90,9 @@ static ALWAYS_INLINE __mmask16 is_beyond_limit(__m512 x, float limit)
     return _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(limit), _CMP_NLT_UQ);
 }
 
-/* op_lanes() of a function op_lanes_f64() of eight numbers, and of the special ones among x. */
+/*
+ * Defines op_lanes() by op_lanes_f64(), which computes eight numbers, and the special ones among x.
+ */
 #define LANES(op, is_special) \
     static ALWAYS_INLINE t_lanes op##_lanes(__m512 x, t_f64_pair wide) \
     { \
@@ -102,7 +103,7 @@ static ALWAYS_INLINE __mmask16 is_beyond_limit(__m512 x, float limit)
 
 /* ---- Exponentials -------------------------------------------------------------------------- */
 
-/* 2^(i/16); the bits are less i 2^48. */
+/* 2^(i/16), with i 2^48 subtracted from the bits. */
 static const double lanes_powers[16] = {
     0x1p0,
     0x1.fb5586cf9890fp-1,
@@ -121,7 +122,7 @@ static const double lanes_powers[16] = {
     0x1.f5818dcfba487p-1,
     0x1.fa4afa2a490dap-1,
 };
-/* x + this is the nearest sixteenth of x, and its last bits are the number of sixteenths. */
+/* Adding this rounds x to sixteenths; the last bits of the sum count them. */
 #define SIXTEENTHS_MAGIC 0x1.8p48
 
 /* 2^(n/16), by the last bits of n. */
@@ -139,9 +140,9 @@ static ALWAYS_INLINE __m512d power_and_rest(__m512i n, __m512d f)
     const __m512d power = power_of_sixteenths(n);
     return FMA_F64(power, f * p, power);
 }
-/* At least -200, below which results of f32 are those of -200. */
+/* Below -200, results of f32 are those of -200. */
 static ALWAYS_INLINE __m512d at_least(__m512d x) { return _mm512_max_pd(all_f64(-200), x); }
-/* Finds infinite results, of x from `large` on, and those that may be subnormal. */
+/* Finds results that are infinite (x >= large) or may be subnormal. */
 static ALWAYS_INLINE __mmask16 is_extreme(__m512 x, float large, float least, float normal)
 {
     const __mmask16 is_below = _mm512_cmp_ps_mask(x, all_f32(normal), _CMP_LT_OQ);
@@ -155,7 +156,9 @@ static ALWAYS_INLINE __m512d exp2_lanes_f64(__m512d x)
 }
 LANES(exp2, is_extreme(x, 127, -151, -125))
 
-/* 2^(n/16) 2^f = 2^(x scale), n as the last bits of a double; scale is 1 / ln 2 or a multiple. */
+/*
+ * 2^(n/16) 2^f = 2^(x scale), with n in the last bits of a double; scale is a multiple of 1 / ln 2.
+ */
 typedef struct t_sixteenths {
     __m512i n;
     __m512d f;
@@ -189,7 +192,7 @@ static ALWAYS_INLINE __m512d expm1_of(t_sixteenths q)
 }
 static ALWAYS_INLINE __m512d expm1_lanes_f64(__m512d x)
 {
-    /* The sign is for -0. */
+    /* Keeps the sign of -0. */
     return signed_as(expm1_of(sixteenths_of(at_least(x), 0x1.71547652b82fep0)), x);
 }
 /* Infinite results are rare. */
@@ -203,7 +206,7 @@ static ALWAYS_INLINE __m512d tanh_lanes_f64(__m512d x)
 }
 LANES(tanh, 0)
 
-/* 2^(-i/16); the bits have i 2^48 more. */
+/* 2^(-i/16), with i 2^48 added to the bits. */
 static const double lanes_inverse_powers[16] = {
     0x1p0,
     0x1.fa4afa2a490dap-1,
@@ -223,8 +226,8 @@ static const double lanes_inverse_powers[16] = {
     0x1.fb5586cf9890fp-1,
 };
 /*
- * With u = 2^(n/16) and d = 2^(-n/16), e^x = u 2^f and e^-x = d 2^-f; the even and odd parts of
- * 2^f, halved, have errors of 2^-48 and less.
+ * With u = 2^(n/16) and d = 2^(-n/16), e^x = u 2^f and e^-x = d 2^-f.  The halved even and odd
+ * parts of 2^f have errors of at most 2^-48.
  */
 typedef struct t_lanes_halves {
     __m512d plus, minus, even, odd;
@@ -261,9 +264,9 @@ LANES(cosh, is_beyond_limit(x, 89))
 /* ---- Logarithms ---------------------------------------------------------------------------- */
 
 /*
- * x = 2^k m, m between 49/64 and 49/32; the sixteenth of the bits between has a middle c, of which
- * the table has the inverse.  Then r = m / c - 1, |r| <= 1/32, and log x = k log 2 + log c +
- * log(1 + r).  For the sixteenth of 1, c is 1, so that r is all there is.
+ * x = 2^k m, with m between 49/64 and 49/32.  This range is cut into 16 parts, and the table has 1
+ * / c for the middle c of each.  Then r = m / c - 1, |r| <= 1/32, and log x = k log 2 + log c +
+ * log(1 + r).  In the part of 1, c is 1, so r keeps all bits.
  */
 static const double lanes_inverses[16] = {
     0x1.47ae147ae147bp0,  0x1.3b13b13b13b14p0,  0x1.2f684bda12f68p0,  0x1.2492492492492p0,
@@ -330,7 +333,7 @@ static ALWAYS_INLINE __m512d log_lanes_f64(__m512d x)
     const t_lanes_split s = split_lanes(x);
     return log_of_rest(s, s.r);
 }
-/* For the sixteenth of 1, x itself is r, of which 1 + x may lose bits. */
+/* In the part of 1, r is x itself: 1 + x may lose bits of it. */
 static ALWAYS_INLINE __m512d log1p_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(all_f64(1) + x);
@@ -360,8 +363,8 @@ LANES(log10, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 /* ---- power --------------------------------------------------------------------------------- */
 
 /*
- * y log2 |x|, of which the error of the fit is 2^-50.5, and at most 128 times that where 2 to it is
- * neither 0 nor infinite.
+ * Returns y log2 |x|.  The error of the fit is 2^-50.5, and at most 128 times that if 2 to this
+ * power is neither 0 nor infinite.
  */
 static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
 {
@@ -375,7 +378,7 @@ static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
     p = fma_with(s.r, p, 0x1.71547652b82fap0);
     return y * FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
-/* From +-200 on, where the power is 0 or infinite, that of 200. */
+/* Beyond +-200 the power is 0 or infinite, as that of +-200. */
 static ALWAYS_INLINE __m512d power_of_product(__m512d product)
 {
     const __m512d within = _mm512_min_pd(all_f64(200), at_least(product));
@@ -386,10 +389,10 @@ static ALWAYS_INLINE __m512d power_of_product(__m512d product)
 #define COMPARE_SIZES(product, predicate, limit) \
     _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate), \
                     _mm512_cmp_pd_mask(_mm512_abs_pd(product.a), all_f64(limit), predicate))
-/* The bits of the signs of x^y; *is_undefined_ret has negative x where y is not whole. */
+/* Returns the sign bits of x^y.  *is_undefined_ret: x is negative and y is not whole. */
 static ALWAYS_INLINE __m512i power_signs(__m512 x, __m512 y, __mmask16 *is_undefined_ret)
 {
-    /* The last bit of a whole y with |y| < 2^22 is that of the sum. */
+    /* If y is whole and |y| < 2^22, the sum has its last bit. */
     const __m512 sum = y + all_f32(0x1.8p23f);
     const __mmask16 is_broken = _mm512_cmp_ps_mask(sum - all_f32(0x1.8p23f), y, _CMP_NEQ_UQ) |
                                 _mm512_cmp_ps_mask(_mm512_abs_ps(y), all_f32(0x1p22f), _CMP_NLT_UQ);
@@ -401,8 +404,8 @@ static ALWAYS_INLINE __m512i power_signs(__m512 x, __m512 y, __mmask16 *is_undef
 #define ZERO_CLASS 0x06
 #define NEITHER_CLASS 0xb9 /* infinities, subnormal numbers and NaNs */
 /*
- * Powers that may be subnormal are rare, or that may or may not be infinite.  The logarithm of 0 is
- * below -1000 here; so powers of 0 are 0 or infinite, or rare.
+ * Rare: powers that may be subnormal, or of which it is unclear whether they are infinite.  The
+ * logarithm of 0 is below -1000 here, so powers of 0 are 0, infinite or rare.
  */
 static ALWAYS_INLINE t_lanes power_lanes(__m512 x, t_f64_pair wide_x, __m512 y, t_f64_pair wide_y)
 {
@@ -426,8 +429,8 @@ static ALWAYS_INLINE t_lanes power_lanes(__m512 x, t_f64_pair wide_x, __m512 y, 
 
 /*
  * For each half octave from 3/32 to 12, by the last bits of its number, a tangent c in the middle
- * of its angles; 0 for what is below, 2^60 for what is above.  Then arctan x = arctan c + arctan t
- * with t = (x - c) / (1 + c x), |t| <= 0.106.
+ * of its angles; 0 below, and 2^60 above.  Then arctan x = arctan c + arctan t with t = (x - c) /
+ * (1 + c x), |t| <= 0.106.
  */
 static const double lanes_tangents[16] = {
     0x1.3504f4p1,  0x1.b78f34p1,  0x1.33b61p2,   0x1.b70b2cp2,  0x1.3354f8p3,  0x1p60,
@@ -452,7 +455,7 @@ static const double lanes_angles[16] = {
     0x1.c4a839921178fp-1,
     0x1.0b833bf6ac32dp0,
 };
-/* From 2^30 on the result is that of 2^30. */
+/* Above 2^30 the result is that of 2^30. */
 static ALWAYS_INLINE __m512d arctan_lanes_f64(__m512d x)
 {
     const __m512d size = _mm512_min_pd(all_f64(0x1p30), _mm512_abs_pd(x));
@@ -468,8 +471,8 @@ static ALWAYS_INLINE __m512d arctan_lanes_f64(__m512d x)
 LANES(arctan, 0)
 
 /*
- * arcsin |x| is arcsin s for |x| <= 1/2, and pi/2 - 2 arcsin(s/2) with s^2 = 2 - 2 |x| above: both
- * arcsines are s + s z p(z), where z is s^2 or a fourth of it.  The error of the fit is 2^-39.9.
+ * arcsin |x| is arcsin s for |x| <= 1/2; above, it is pi/2 - 2 arcsin(s/2) with s^2 = 2 - 2 |x|.
+ * Both arcsines are s + s z p(z), where z is s^2 or s^2/4.  The error of the fit is 2^-39.9.
  */
 typedef struct t_lanes_arcsine {
     __m512d angle;
@@ -496,7 +499,7 @@ static ALWAYS_INLINE __m512d arcsin_lanes_f64(__m512d x)
     const t_lanes_arcsine a = arcsine_of_lanes(x);
     return signed_as(_mm512_mask_sub_pd(a.angle, a.is_above, all_f64(HALF_PI_HI), a.angle), x);
 }
-/* pi/2 - arcsin x for |x| <= 1/2; 2 arcsin(s/2) above, and pi minus it below. */
+/* pi/2 - arcsin x for |x| <= 1/2; above, 2 arcsin(s/2); below, pi minus that. */
 static ALWAYS_INLINE __m512d arccos_lanes_f64(__m512d x)
 {
     const t_lanes_arcsine a = arcsine_of_lanes(x);
@@ -510,8 +513,8 @@ LANES(arcsin, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
 LANES(arccos, _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(1), _CMP_NLE_UQ))
 
 /*
- * arctan2.  Of the quotient of the smaller and the larger one of |x| and |y|, a nearest eighth c,
- * by an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
+ * arctan2: c is the eighth nearest to the quotient of the smaller and the larger one of |x| and
+ * |y|, by an estimate of 14 bits, and t = (smaller - c larger) / (larger + c smaller).
  */
 static const double lanes_eighths[16] = {
     0x0p0,
@@ -535,14 +538,14 @@ static ALWAYS_INLINE __m512d arctan2_lanes_f64(__m512d y, __m512d x)
     __m512d p = fma_with(z, all_f64(-0x1.22dd76b5ffaa9p-3), 0x1.99989bd2ae8fcp-3);
     p = fma_with(z, p, -0x1.555555405d364p-2);
     const __m512d angle = entries(lanes_eighths, bits_of_f64s(m)) + FMA_F64(t * z, p, t);
-    /* pi/2 minus it where y is larger, and pi minus that where x is negative. */
+    /* Reflects the angle at pi/4 if |y| is larger, and at pi/2 if x is negative. */
     const __mmask8 is_steep = _mm512_cmp_pd_mask(size_y, size_x, _CMP_GT_OQ);
     const __mmask8 is_left = _mm512_movepi64_mask(bits_of_f64s(x));
     const __m512d flat = _mm512_maskz_mov_pd(is_left, all_f64(2 * HALF_PI_HI));
     const __m512d base = _mm512_mask_mov_pd(flat, is_steep, all_f64(HALF_PI_HI));
     return signed_as(_mm512_mask_sub_pd(base + angle, is_steep ^ is_left, base, angle), y);
 }
-/* NaNs, infinities, 0 / 0, and quotients that may be subnormal are special. */
+/* Special: NaNs, infinities, 0 / 0, and quotients that may be subnormal. */
 static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x, t_f64_pair wide_x)
 {
     const t_f64_pair angles = {arctan2_lanes_f64(wide_y.a, wide_x.a),
@@ -564,7 +567,7 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-/* 16 values, of the operands after so many bytes. */
+/* Computes 16 values, from operands `at` bytes behind the first. */
 #define LANES_OF_ONE(op, at) op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)))
 #define LANES_OF_TWO(op, at) \
     op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)), _mm512_loadu_ps(b + (at)), \
@@ -589,7 +592,7 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
     X(exp) \
     X(exp2) \
     X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh) X(arcsin) X(arccos) X(arctan)
-/* Those of two arguments, and the loop for any elements. */
+/* Of two arguments: X(op, loop for any elements). */
 #define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)
 
 #endif /* __AVX512BW__ */

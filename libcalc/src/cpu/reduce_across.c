@@ -235,8 +235,7 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
 
 /*
  * Seeks or counts the true elements of all columns in blocks [begin, end), in `room`.  Returns
- * false if they are not rows of elements one stride apart, or are narrow, for which the other way
- * is faster.
+ * false unless they are wide rows at one stride: the other way is faster for narrow ones.
  */
 static int reduce_truths(const strip *s, int64_t begin, int64_t end)
 {

@@ -86,9 +86,9 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
                             int64_t stride, const char *src, int64_t n);
 
 /*
- * The lanes return any of the NaNs, or any of the terms that compare equal, which may differ in the
- * signs of zeros.  Replaces *value, which is one of n terms or of later ones, by the first of the n
- * terms that is as good.  Returns true if the first is known: one was found, or no other can exist.
+ * The lanes return any NaN, or any of the terms that compare equal (zeros may differ in sign).
+ * Replaces *value, one of these n terms or of later ones, by the first of the n that is as good.
+ * Returns true if the first is known: it was found here, or no other can exist.
  */
 int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
                      int64_t stride);

@@ -209,7 +209,7 @@ static void cut_dimension(mylib_layout *l, int d, int64_t begin, int64_t size)
         l->data[k] += begin * l->strides[k][d];
 }
 
-/* Returns how many elements of the innermost dimension a square tile has, or a wider one. */
+/* Returns how many elements of the innermost dimension a tile has, square or wider. */
 static int64_t tile_width(const mylib_program *p, int64_t columns)
 {
     int64_t width = TILE;

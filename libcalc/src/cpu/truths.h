@@ -1,8 +1,8 @@
 /*
- * truths.h - seeks or counts the elements that are true: that differ from 0, or are NaN.
+ * truths.h - seeks or counts elements that are true: not 0, or NaN.
  *
- * Part of kernels.c.  An element is true if some bit is set, except the signs of floating-point
- * numbers.  So four sizes of integers serve all types, and no flag is raised.
+ * Part of kernels.c.  An element is true if any of its bits is set, apart from the signs of
+ * floating-point numbers.  So four sizes of integers serve all types, and no flag is raised.
  */
 #ifndef MYLIB_TRUTHS_H
 #define MYLIB_TRUTHS_H
@@ -10,21 +10,21 @@
 #include "counting.h"
 #include "cpu/loops.h"
 
-/* Bytes of a few vectors, for which sums or unions stay in registers. */
+/* The bytes of a few vectors, whose sums or unions stay in registers. */
 #define SPAN_NBYTES 256
 
-/* Spans between two looks at what has been found. */
+/* Spans between two checks whether the answer is known. */
 #define SPANS_PER_LOOK 16
 
-/* Bytes of a vector, for what is shorter than a span. */
+/* The bytes of one vector, for rows shorter than a span. */
 #define PIECE_NBYTES 32
 
 /* The number of spans whose counts fit one byte. */
 #define SPANS_PER_COUNT 254 /* and the rest */
 
 /*
- * Answers for n contiguous elements.  What remains after the last whole span is the end of a span
- * that begins earlier, and of which the first elements do not count again.
+ * Answers for n contiguous elements.  The rest after the last whole span is read as a span that
+ * ends with it and counts no element twice.
  */
 #define TRUTHS(s) \
     enum { SPAN_##s = SPAN_NBYTES / sizeof(t_##s), PIECE_##s = PIECE_NBYTES / sizeof(t_##s) }; \
@@ -142,8 +142,8 @@ static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_
 #define ROWS_PER_COUNT 255
 
 /*
- * Adds to totals[k], for each of `columns` columns, at most a span, how many of its elements are
- * true, or something else than 0 if one is what is sought.
+ * For each column k, adds to totals[k] how many elements are true, or a value other than 0 if the
+ * truth sought is there.  There are at most as many columns as elements of a span.
  */
 #define COLUMNS(s) \
     static ALWAYS_INLINE void truths_of_some_##s( \

@@ -3,11 +3,11 @@
  *
  * Each computes its parts as sums hi + lo, by formulas that neither cancel nor overflow before the
  * result does, and rounds them once.  c64 goes by way of c128.  Special values are those of C's
- * Annex G.  Bounds are in units in the last place (ulp) of each part, if not said otherwise, and
- * half an ulp of subnormal parts comes on top.
+ * Annex G.  Unless noted, bounds are in units in the last place (ulp) of each part, plus half an
+ * ulp if the part is subnormal.
  *
- * Code that several functions share, and each function of c128, is compiled as a call: no loop over
- * them is vector code.
+ * Code that several functions share, and each function of c128, is compiled as a call: loops over
+ * them are not vectorized.
  */
 #ifndef MYLIB_COMPLEX_H
 #define MYLIB_COMPLEX_H
@@ -24,7 +24,7 @@
 
 MYLIB_FN int is_finite_f64(double x) { return magnitude(x) < INFINITY_F64; }
 
-/* 1 or -1; 1 of a NaN, whose sign depends on the processor. */
+/* 1 or -1; 1 for a NaN, whose sign depends on the processor. */
 MYLIB_FN double sign_of(double x) { return x == x ? with_sign_of(1, x) : 1; }
 
 /*
@@ -58,7 +58,7 @@ MYLIB_FN_APART double round_extended(t_extended x)
     return with_sign_of(scale_sum(magnitude(x.hi), lo, n), x.hi);
 }
 
-/* A zero or infinite factor makes the product what it is, a zero beside a NaN too. */
+/* A factor that is 0, infinite or NaN decides the product; 0 wins over NaN. */
 MYLIB_FN_APART t_extended extended_multiply(t_extended a, t_extended b)
 {
     if (a.hi == 0 || b.hi == 0)
@@ -68,7 +68,7 @@ MYLIB_FN_APART t_extended extended_multiply(t_extended a, t_extended b)
     const t_dd p = dd_multiply(make_dd(a.hi, a.lo), make_dd(b.hi, b.lo));
     return make_extended(p.hi, p.lo, a.n + b.n);
 }
-/* a / b, for a and b that are finite and not 0. */
+/* a / b, both finite and not 0. */
 MYLIB_FN_APART t_extended extended_divide(t_extended a, t_extended b)
 {
     const t_dd q = dd_divide(make_dd(a.hi, a.lo), make_dd(b.hi, b.lo));
@@ -84,7 +84,7 @@ MYLIB_FN t_dd dd_of_extended(t_extended x)
 MYLIB_FN t_c128 times_i(t_c128 z) { return make_c128(-z.im, z.re); }
 MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 
-/* op_c64 of a function op_c128. */
+/* Defines op_c64 by op_c128. */
 #define DEFINE_COMPLEX_NARROW(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \
@@ -145,7 +145,7 @@ MYLIB_FN_APART t_hyperbolic hyperbolic(double x)
     return result;
 }
 
-/* a cos y + i b sin y; an infinite a is infinite beside a NaN too. */
+/* a cos y + i b sin y; an infinite a stays infinite beside a NaN. */
 MYLIB_FN_APART t_c128 times_turn(t_extended a, t_extended b, t_circular turn)
 {
     const double re = round_extended(extended_multiply(a, turn.c));
@@ -153,13 +153,13 @@ MYLIB_FN_APART t_c128 times_turn(t_extended a, t_extended b, t_circular turn)
     return make_c128(re != re && is_infinite_f64(a.hi) ? a.hi : re, im);
 }
 
-/* Each part within 0.8 ulp: a half, and 2^-56 of it, which is at most 1/4 ulp. */
+/* Each part within 0.8 ulp: a half, and a relative error of 2^-56, at most 1/4 ulp. */
 MYLIB_FN_APART t_c128 exp_c128(t_c128 z)
 {
     const t_extended e = exp_extended(z.re);
     return times_turn(e, e, circular(z.im));
 }
-/* Likewise; what they multiply has an error of 2^-56, and 2^-57: within 0.9 ulp. */
+/* Likewise; the factors have errors of 2^-56 and 2^-57: within 0.9 ulp. */
 MYLIB_FN_APART t_c128 sinh_c128(t_c128 z)
 {
     const t_hyperbolic h = hyperbolic(z.re);
@@ -180,7 +180,7 @@ DEFINE_COMPLEX_NARROW(cos)
 
 /* ---- expm1, tan, tanh ---------------------------------------------------------------------- */
 
-/* e^x - 1 for |x| <= 40, with an error of 2^-58 of it. */
+/* e^x - 1 for |x| <= 40, with a relative error of 2^-58. */
 MYLIB_FN t_dd expm1_dd(double x)
 {
     const t_reduced r = reduce_exp(x);
@@ -191,9 +191,8 @@ MYLIB_FN t_dd expm1_dd(double x)
 }
 
 /*
- * The real part, e^x cos y - 1, cancels along a curve; near 0 it is (e^x - 1) cos y less
- * 1 - cos y = sin^2 y / (1 + cos y).  It is within 0.6 ulp of the modulus, the imaginary part as
- * that of exp.
+ * The real part, e^x cos y - 1, cancels along a curve; near 0 it is (e^x - 1) cos y - sin^2 y / (1
+ * + cos y).  It is within 0.6 ulp of the modulus, the imaginary part within the bound of exp.
  */
 MYLIB_FN_APART t_c128 expm1_c128(t_c128 z)
 {
@@ -242,9 +241,9 @@ DEFINE_COMPLEX_NARROW(tan)
 /* ---- log, log2, log10, log1p --------------------------------------------------------------- */
 
 /*
- * a + x^2 + y^2, |x|, |y| <= 2, to 2^-100 of it however much it cancels: the five terms, two of
- * them errors of the squares, are added with their errors, and these again, as Ogita, Rump and
- * Oishi do (SIAM Journal on Scientific Computing 26, 2005).
+ * a + x^2 + y^2 for |x|, |y| <= 2, with a relative error of 2^-100 however much it cancels.  The
+ * five terms, two of which are errors of the squares, are added with their errors, and these again
+ * (Ogita, Rump and Oishi, SIAM Journal on Scientific Computing 26, 2005).
  */
 MYLIB_FN_APART t_dd sum_with_squares(double a, double x, double y)
 {
@@ -261,8 +260,8 @@ MYLIB_FN_APART t_dd sum_with_squares(double a, double x, double y)
 }
 
 /*
- * log |w|^2, w = x + iy with x a sum, to about 2^-57; where |w|^2 is near 1 it is log(1 + u) with
- * u = a + b^2 + y^2, which is |w|^2 - 1 and is given to cancel exactly.  Not halved: half of a
+ * log |w|^2 for w = x + iy with x a sum, to about 2^-57.  Near 1 it is log(1 + u) with u = |w|^2 -
+ * 1 = a + b^2 + y^2; callers choose a and b so that this cancels exactly.  Not halved: half of a
  * subnormal number would be rounded.
  */
 MYLIB_FN_APART t_dd log_square(t_dd x, double y, double a, double b)
@@ -293,8 +292,8 @@ MYLIB_FN_APART t_dd log_square(t_dd x, double y, double a, double b)
 MYLIB_FN double rounded(t_dd x) { return is_finite_f64(x.hi) ? x.hi + x.lo : x.hi; }
 
 /*
- * The angle of x + iy, sums both, with signs and special values as arctan2 of their first terms:
- * within 0.2 ulp of `hi`.  Where one number is far larger, it depends on the second terms only as a
+ * The angle of x + iy, both sums: within 0.2 ulp of `hi`.  Signs and special values are those of
+ * arctan2 of the first terms.  If one number is far larger, the second terms matter only in a
  * quotient.
  */
 MYLIB_FN_APART t_dd angle_of_sums(t_dd y, t_dd x)
@@ -309,7 +308,7 @@ MYLIB_FN_APART t_dd angle_of_sums(t_dd y, t_dd x)
             const int is_exact = magnitude(hi) <= 0x1p-960 && x.lo == 0 && y.lo == 0;
             if (hi == 0 || is_exact || !(x.hi > size_y * 0x1p60))
                 return make_dd(hi, hi == 0 ? hi : 0);
-            /* Scaled up, the remainder of a tiny y, or of a subnormal quotient, counts. */
+            /* Scaled up: the remainder of a tiny y, or of a subnormal quotient, matters. */
             const double up = size_y <= 0x1p64 ? 0x1p200 : 1, q = y.hi * up / x.hi;
             const double left = FMA(-q, x.hi, y.hi * up) + FMA(-q, x.lo, y.lo * up);
             const t_dd quotient = fast_two_sum(q, left / x.hi);
@@ -384,8 +383,8 @@ MYLIB_FN double log1p_rounded(t_dd u)
  *     arcsin(x + iy) = arctan(x / root) + i log(a + sqrt(a^2 - 1)),   root = sqrt(a^2 - x^2)
  *
  * From r - (1 + x) = y^2 / (r + (1 + x)) and s - |1 - x| = y^2 / (s + |1 - x|) come a - 1 and a - x
- * as sums of positive terms: one of the two is y times a small sum, which is scaled where y^2 could
- * lose bits, and which one depends on the sign of 1 - x.
+ * as sums of positive terms: one of the two, by the sign of 1 - x, is y times a small sum, which is
+ * scaled if y^2 could lose bits.
  */
 typedef struct t_arc {
     t_dd root;
@@ -428,8 +427,8 @@ MYLIB_FN_APART t_arc arc_of(double x, double y)
 }
 
 /*
- * The logarithms are within 0.6 ulp, the angles within 0.7.  The angle of x = 0 is known, beside a
- * NaN too.
+ * The logarithms are within 0.6 ulp, the angles within 0.7.  The angle of x = 0 is known even
+ * beside a NaN.
  */
 MYLIB_FN_APART t_c128 arcsin_c128(t_c128 z)
 {
@@ -482,8 +481,8 @@ MYLIB_FN_APART double arctanh_log(double x, double y)
     return round_extended(q);
 }
 /*
- * By Kahan ("Branch cuts", 1987): the real part above, within 0.6 ulp, and the imaginary one half
- * of the angle of 1 - x^2 - y^2 and 2y, within 0.7.
+ * By Kahan ("Branch cuts", 1987).  The real part is that above, within 0.6 ulp; the imaginary part
+ * is half the angle of 1 - x^2 - y^2 and 2y, within 0.7.
  */
 MYLIB_FN_APART t_c128 arctanh_c128(t_c128 z)
 {

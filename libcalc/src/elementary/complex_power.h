@@ -1,9 +1,9 @@
 /*
  * complex_power.h - power of complex numbers: z^w = e^(w log z).
  *
- * w log z may be large, and the error of the result is the absolute one of that product.  So log z
- * is computed as a sum with an error of 2^-102: by a step of Newton's method from L, the logarithm
- * in double,
+ * w log z may be large, and its absolute error is the relative error of the result.  So log z is
+ * computed as a sum with an error of 2^-102: by a step of Newton's method from L, the logarithm in
+ * double,
  *
  *     log z = L + log(1 + r),   1 + r = z e^-L,   |r| <= 2^-50.
  *
@@ -18,7 +18,7 @@
 
 /* ---- Complex numbers of twice the precision ------------------------------------------------ */
 
-/* Errors are relative to the modulus: of products 16 u^2, u = 2^-53. */
+/* Products have an error of 16 u^2, relative to the modulus; u = 2^-53. */
 typedef struct t_wide {
     t_dd re, im;
 } t_wide;
@@ -48,13 +48,13 @@ MYLIB_FN t_wide wide_multiply_c128(t_wide a, double x, double y)
 /* ---- log ----------------------------------------------------------------------------------- */
 
 /*
- * e^(x + iy) - 1 for |x + iy| <= 1.06, with an error of 2^-102: Taylor's series at 1/16 of it, in
- * double from the ninth term on, which is at most 2^-49 of the first; and four times
- * (1 + p)^2 - 1 = p (2 + p).
+ * e^(x + iy) - 1 for |x + iy| <= 1.06, with an error of 2^-102: Taylor's series at 1/16 of the
+ * argument, then four times (1 + p)^2 - 1 = p (2 + p).  From the ninth term on, which is at most
+ * 2^-49 of the first, the series is in double.
  */
 MYLIB_FN_APART t_wide expm1_wide(double x, double y)
 {
-    /* 1 / k! for k = 1 to 16; and what the first eight lack. */
+    /* 1 / k! for k = 1 to 16; and the errors of the first eight. */
     const double terms[16] = {1,
                               0.5,
                               0x1.5555555555555p-3,
@@ -99,7 +99,7 @@ MYLIB_FN_APART t_wide expm1_wide(double x, double y)
 }
 
 /*
- * log(1 + u + iy) for |u|, |y| < 2^-20, with an error of 2^-86 of it: 2 artanh s = 2 (s + s^3/3),
+ * log(1 + u + iy) for |u|, |y| < 2^-20, with a relative error of 2^-86: 2 artanh s = 2 (s + s^3/3),
  * where s = (u + iy) / (2 + u + iy).
  */
 MYLIB_FN t_wide log_near_1(double u, double y)
@@ -116,8 +116,8 @@ MYLIB_FN t_wide log_near_1(double u, double y)
 }
 
 /*
- * log z for z that is finite and not 0.  z = i^turns 2^k (x + iy), with x between the square roots
- * of 1/2 and 2, and |y| <= x.
+ * log z for finite z other than 0.  z = i^turns 2^k (x + iy), with x between the square roots of
+ * 1/2 and 2, and |y| <= x.
  */
 MYLIB_FN_APART t_wide log_wide(t_c128 z)
 {
@@ -146,7 +146,7 @@ MYLIB_FN_APART t_wide log_wide(t_c128 z)
 
 /* ---- power --------------------------------------------------------------------------------- */
 
-/* sin and cos of a sum, as of x. */
+/* sin and cos of a sum. */
 MYLIB_FN_APART t_circular circular_dd(t_dd x)
 {
     const t_circular turn = circular(x.hi);
@@ -165,7 +165,7 @@ MYLIB_FN_APART t_circular circular_dd(t_dd x)
 MYLIB_FN_APART t_c128 power_by_log(t_c128 z, t_c128 w)
 {
     const t_wide log_z = log_wide(z);
-    /* Scaled, so that the product does not overflow; where that is large it only has a sign. */
+    /* Scaled, so that the product does not overflow; of a large one only the sign matters. */
     const int is_large = magnitude(w.re) > 0x1p960 || magnitude(w.im) > 0x1p960;
     const double scale = is_large ? 0x1p-64 : 1, unscale = is_large ? 0x1p64 : 1;
     const double a = w.re * scale, b = w.im * scale;
@@ -185,10 +185,10 @@ MYLIB_FN_APART t_c128 power_by_log(t_c128 z, t_c128 w)
     return times_turn(size, size, circular_dd(angle));
 }
 
-/* The largest exponent that is done by products, which are exact where the result is. */
+/* The largest exponent computed by products, which are exact if the result is. */
 #define POWER_BY_PRODUCTS 64
 
-/* z^n for z that is finite and not 0, and 1 < |n| <= POWER_BY_PRODUCTS, or n is -1. */
+/* z^n for finite z other than 0, and 1 < |n| <= POWER_BY_PRODUCTS or n = -1. */
 MYLIB_FN_APART t_c128 power_by_products(t_c128 z, int n)
 {
     const double size_re = magnitude(z.re), size_im = magnitude(z.im);
@@ -209,7 +209,7 @@ MYLIB_FN_APART t_c128 power_by_products(t_c128 z, int n)
         const t_dd divisor = dd_add(dd_multiply(p.re, p.re), dd_multiply(p.im, p.im));
         p = make_wide(dd_divide(p.re, divisor), dd_divide(dd_negative(p.im), divisor));
     }
-    /* Sums lose the sign of a zero: of n z^(n - 1) y, where z is real. */
+    /* Sums lose the sign of a zero; for real z it is that of n z^(n - 1) y. */
     const double zero = z.re < 0 && n % 2 == 0 ? -z.im : z.im;
     const t_extended re = make_extended(p.re.hi, p.re.lo, n * k);
     const t_extended im = make_extended(p.im.hi, p.im.lo, n * k);

@@ -2,10 +2,10 @@
  * exponential.h - exp, exp2 and expm1.
  *
  * With n the integer nearest to x / ln 2, x = n ln 2 + r and e^x = 2^n e^r, |r| <= 0.3466.  r is a
- * sum rh + rl, and e^r = 1 + rh + rh^2/2 + tail, of which the first three terms are added with
- * their errors; the tail, rh^3/6 and above, is at most 0.007, so that its errors count little.
+ * sum rh + rl, and e^r = 1 + rh + rh^2/2 + tail, whose first three terms are added with their
+ * errors; the tail, from rh^3/6 on, is at most 0.007, so its errors matter little.
  *
- * Constants and their errors are those of scripts/fits/exponential.py.
+ * scripts/fits/exponential.py computes the constants and their errors.
  */
 #ifndef MYLIB_EXPONENTIAL_H
 #define MYLIB_EXPONENTIAL_H
@@ -28,7 +28,7 @@ typedef struct t_reduced {
 MYLIB_FN t_reduced reduce_exp(double x)
 {
     const double m = FMA(x, 0x1.71547652b82fep0, INTEGER_MAGIC), n = m - INTEGER_MAGIC;
-    const double a = FMA(-n, 0x1.62e42fefa38p-1, x); /* exact, ln 2 having 42 bits here */
+    const double a = FMA(-n, 0x1.62e42fefa38p-1, x); /* exact: ln 2 has 42 bits here */
     const double rh = FMA(-n, 0x1.ef35793c7673p-45, a);
     t_reduced r = {rh, FMA(-n, 0x1.ef35793c7673p-45, a - rh), integer_bits(m)};
     return r;
@@ -43,8 +43,8 @@ MYLIB_FN t_reduced reduce_exp2(double x)
 }
 
 /*
- * 2 (e^r - 1 - r - r^2/2) / r^2, where square is r^2/2 rounded; what the error of the fit adds to
- * e^r - 1 is 2^-61.3 of it.  The last addition is the only rounding that counts.
+ * 2 (e^r - 1 - r - r^2/2) / r^2, where square is r^2/2 rounded.  Relative to e^r - 1, the error of
+ * the fit is 2^-61.3.  Only the rounding of the last addition matters.
  */
 MYLIB_FN double exp_tail(double r, double square)
 {
@@ -62,8 +62,8 @@ MYLIB_FN double exp_tail(double r, double square)
 
 /*
  * e^r - 1 and e^r as hi + lo, with |lo| up to 2^-7: hi is rounded from r + r^2/2, or with 1 added.
- * The tail is at most 0.0069.  In e^r - 1 only its own rounding counts, so that the absolute error
- * is 2^-60; in e^r that of the square does too, and it is 2^-59.  It shrinks with r^3.
+ * The tail is at most 0.0069.  In e^r - 1 only its own rounding matters: the absolute error is
+ * 2^-60.  In e^r that of the square does too: 2^-59.  The error shrinks with r^3.
  */
 MYLIB_FN t_dd expm1_of_reduced(t_reduced r)
 {
@@ -83,7 +83,7 @@ MYLIB_FN t_dd exp_of_reduced(t_reduced r)
 }
 
 /*
- * For other functions, |x| <= 2^15: e^x with a relative error of 2^-58; and of a sum x, with
+ * For other functions: e^x with a relative error of 2^-58, |x| <= 2^15; also for a sum x, with
  * |x.lo| <= ulp(x.hi).
  */
 MYLIB_FN t_scaled exp_scaled(double x)
@@ -105,8 +105,8 @@ MYLIB_FN t_scaled exp_scaled_dd(t_dd x)
 }
 
 /*
- * 2^n (hi + lo), rounded once, where it does not overflow; hi + lo is between 1/2 and 2, and
- * -1100 <= n <= 1024.  A subnormal result stands in the last bits of a sum with a power of 2, as in
+ * 2^n (hi + lo), rounded once, if it does not overflow; hi + lo is between 1/2 and 2, and -1100 <=
+ * n <= 1024.  A subnormal result stands in the last bits of a sum with a power of 2, as in
  * scale_sum().
  */
 MYLIB_FN double unscale(double hi, double lo, int64_t n)
@@ -171,7 +171,7 @@ MYLIB_FN double expm1_f64(double x)
 /* INTEGER_MAGIC + 1023: the sum with n has 2^n in its last bits, shifted by 52. */
 #define EXPONENT_MAGIC 0x1.80000000003ffp52
 
-/* (e^r - 1) / r, to 2^-55.5 of it. */
+/* (e^r - 1) / r, with a relative error of 2^-55.5. */
 MYLIB_FN double exp_slope(double r)
 {
     double p = 0x1.ae7fb59fa36e7p-26;
@@ -186,7 +186,7 @@ MYLIB_FN double exp_slope(double r)
     p = FMA(p, r, 0x1.0000000000005p-1);
     return FMA(p, r, 1);
 }
-/* (2^f - 1) / f; what its error adds to 2^f is 2^-57.5. */
+/* (2^f - 1) / f; its error changes 2^f by 2^-57.5. */
 MYLIB_FN double exp2_slope(double f)
 {
     double p = 0x1.ec8ba97f65a15p-32;
@@ -202,7 +202,7 @@ MYLIB_FN double exp2_slope(double f)
     return FMA(p, f, 0x1.62e42fefa39efp-1);
 }
 
-/* x, or the nearer of -limit and limit; NaN of NaN. */
+/* x, or the nearer of -limit and limit; NaN for NaN. */
 MYLIB_FN double clamp_to(double x, double limit)
 {
     const double above = x < -limit ? -limit : x;
@@ -214,7 +214,7 @@ MYLIB_FN float clamp_f32(float x, float limit)
     return above > limit ? limit : above;
 }
 
-/* Functions with a relative error of 2^-52, to be rounded to f32 or f16; large where they are. */
+/* With a relative error of 2^-52, to be rounded to f32 or f16; large where those overflow. */
 MYLIB_FN double exp_within(double within) /* -200 to 200 */
 {
     const double m = FMA(within, 0x1.71547652b82fep0, EXPONENT_MAGIC), n = m - EXPONENT_MAGIC;

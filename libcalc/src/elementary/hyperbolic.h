@@ -1,8 +1,8 @@
 /*
  * hyperbolic.h - sinh, cosh, tanh and their inverses.
  *
- * In f64 each is hi + lo with a relative error of about 2^-56.
- * Constants and their errors are those of scripts/fits/hyperbolic.py.
+ * In f64 each is hi + lo with a relative error of about 2^-56.  scripts/fits/hyperbolic.py computes
+ * the constants and their errors.
  */
 #ifndef MYLIB_HYPERBOLIC_H
 #define MYLIB_HYPERBOLIC_H
@@ -69,7 +69,7 @@ MYLIB_FN t_dd cosh_of_halves(t_halves h)
     return make_dd(sum.hi, FMA(h.plus, h.c, FMA(h.minus, h.s, low)));
 }
 
-/* Half of it, which does not overflow before it does; 2^-28 and below are sinh x themselves. */
+/* Half of the function, which overflows no earlier; below 2^-28, sinh x is x. */
 MYLIB_FN t_dd half_of_sinh(double x)
 {
     return sinh_of_halves(halves_of_exp(x > 710.5 ? 710.5 : x, 0.5));
@@ -101,13 +101,13 @@ MYLIB_FN double tanh_f64(double x)
     const double a = FMA(-k, 0x1.62e42fefa38p-2, within), half = FMA(-k, 0x1.ef35793c7673p-46, a);
     const double half_lo = FMA(-k, 0x1.ef35793c7673p-46, a - half), r = half + half;
     const int64_t n = integer_bits(m);
-    /* From n = 54 on 1 - 2^-n is rounded, which moves the result by less than 2^-100. */
+    /* From n = 54 on, 1 - 2^-n is rounded; the result changes by less than 2^-100. */
     const double square = half * r, twice = power_of_2(1 - n), one = 1 - power_of_2(-n);
     const t_dd sum = fast_two_sum(one, r);
     const double low = FMA(2, FMA(half_lo, r, half_lo), sum.lo);
     const double rest = FMA(square, exp_tail(r, square), low);
     const t_dd t = fast_two_sum(sum.hi, FMA(half, r, rest));
-    /* Up to n = 40, 2^(1 - n) is larger, or a multiple of the last bit of the other. */
+    /* Up to n = 40, 2^(1 - n) is larger, or a multiple of t's last bit. */
     const t_dd d = fast_two_sum(n > 40 ? t.hi : twice, n > 40 ? twice : t.hi);
     const double inverse = inverse_of(d.hi), q = t.hi * inverse;
     const double left = FMA(-q, d.hi, t.hi) + FMA(-q, d.lo + t.lo, t.lo);
@@ -214,8 +214,8 @@ MYLIB_FN double arctanh_f64(double x)
 }
 
 /*
- * The same bits of ordinary arguments, without steps for others.  Left out are also those that
- * change no bit: hi + lo has the same value after fast_two_sum(hi, lo).
+ * The same bits for ordinary arguments, without the steps for others.  Steps that change no bit are
+ * left out too: fast_two_sum(hi, lo) keeps the value of hi + lo.
  */
 MYLIB_FN uint32_t upper_half(double x) { return (uint32_t)(bits_of_f64(x) >> 32); }
 MYLIB_FN double unless_tiny(double x, double value)
@@ -298,7 +298,7 @@ MYLIB_FN double arccosh_near(float x)
     const double value = log_by_artanh(wide + root, root, wide + 1);
     return x < 1 ? NAN_F64 : x < (float)INFINITY_F64 ? value : wide;
 }
-/* Half the logarithm of (1 + x) / (1 - x), k of which is found by their bits, to 0.09. */
+/* Half the logarithm of (1 + x) / (1 - x); their bits give k, to 0.09. */
 MYLIB_FN double arctanh_near(float x)
 {
     const float size_f32 = magnitude_f32(x);

@@ -13,7 +13,7 @@ MYLIB_FN int is_infinite_f64(double x) { return magnitude(x) == INFINITY_F64; }
 
 /*
  * sqrt(x^2 + y^2), to odd, for x and y that are f32 or f16.  The squares are exact, and so is the
- * remainder s - r^2 of a square root r of s, which tells on which side of it the result is.
+ * remainder s - r^2 of a square root r of s, which tells on which side of r the result is.
  */
 MYLIB_FN double hypot_to_odd(double x, double y)
 {

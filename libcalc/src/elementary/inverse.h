@@ -1,7 +1,7 @@
 /*
  * inverse.h - arcsin, arccos, arctan, arctan2.
  *
- * The constants are those of scripts/fits/inverse.py.
+ * scripts/fits/inverse.py computes the constants.
  */
 #ifndef MYLIB_INVERSE_H
 #define MYLIB_INVERSE_H
@@ -33,8 +33,8 @@ MYLIB_FN double arctan_polynomial(double z)
 
 /*
  * The angle of a point in the first quadrant is eighths * pi/4 + arctan(n / d), with |n / d| at
- * most tan(pi/8): n / d is y / x, (y - x) / (y + x) or -x / y.  The sums are those of n_y - n_x and
- * d_y + d_x.
+ * most tan(pi/8): n / d is y / x, (y - x) / (y + x) or -x / y.  The terms are those of n_y - n_x
+ * and d_y + d_x.
  */
 typedef struct t_octant {
     double n_y, n_x, d_y, d_x, eighths;
@@ -50,9 +50,9 @@ MYLIB_FN t_octant octant_of(double y, double x)
 }
 
 /*
- * eighths * pi/4 + arctan(n / d), for n / d with their errors: the quotient t is corrected by
- * what it leaves, which counts 1 / (1 + t^2), or nearly 1 - t^2.  What is added to the larger of
- * the two terms is at most 0.06 of the result: the sum is within 0.2 ulp, `hi` within 0.7.
+ * eighths * pi/4 + arctan(n / d), where n and d are sums.  The quotient t is corrected by its
+ * remainder, times 1 / (1 + t^2), or nearly 1 - t^2.  What is added to the larger of the two terms
+ * is at most 0.06 of the result: the sum is within 0.2 ulp, `hi` within 0.7.
  */
 MYLIB_FN t_dd angle_from(t_dd base, t_dd n, t_dd d)
 {
@@ -83,13 +83,13 @@ MYLIB_FN double arctan_f64(double x)
     const double size = magnitude(x), y = size > 0x1p64 ? 0x1p64 : size;
     const int is_above = y > TAN_1_8_PI, is_near = !(y > TAN_3_8_PI);
     const t_octant o = octant_of(y, 1);
-    /* 1, and 0, is a multiple of the last bit of y where both count. */
+    /* 1 and 0 are multiples of the last bit of y, if both matter. */
     const t_dd n = fast_two_sum(-o.n_x, o.n_y), d = fast_two_sum(o.d_x, o.d_y);
     const double hi = is_near ? is_above ? QUARTER_PI_HI : 0 : HALF_PI_HI;
     const double lo = is_near ? is_above ? QUARTER_PI_LO : 0 : HALF_PI_LO;
     return with_sign_of(angle_from(make_dd(hi, lo), n, d).hi, x);
 }
-/* From 2^100 on the result is that of 2^100. */
+/* Above 2^100 the result is that of 2^100. */
 MYLIB_FN double arctan_near(float x)
 {
     const float size = magnitude_f32(x), y = size > 0x1p100f ? 0x1p100f : size;
@@ -102,14 +102,14 @@ MYLIB_FN float arctan_f32(float x)
 }
 DEFINE_F16(arctan)
 
-/* From the angle of (|x|, |y|) to that of (x, y): pi minus it where x is negative. */
+/* Turns the angle of (|x|, |y|) into that of (x, y): pi minus it if x is negative. */
 MYLIB_FN uint64_t arctan2_turns(double x) { return bits_of_f64(x) & SIGN_BIT_F64; }
 MYLIB_FN double arctan2_eighths(double eighths, double x)
 {
     return arctan2_turns(x) != 0 ? 4 - eighths : eighths;
 }
 
-/* The sums are exact: of the larger one of |x| and |y| and the smaller one, or of one of them. */
+/* The sums are exact: they add the smaller one of |x| and |y|, or 0, to the larger one. */
 MYLIB_FN double arctan2_easy_f64(double y, double x)
 {
     const double size_x = magnitude(x), size_y = magnitude(y);
@@ -125,7 +125,7 @@ MYLIB_FN double arctan2_easy_f64(double y, double x)
     const double eighths = is_near ? is_above ? 1.0 : 0.0 : 2.0;
     return with_sign_of(angle_f64(arctan2_eighths(eighths, x), n, d), y);
 }
-/* Finds points of which a step could overflow or lose bits by underflow, and the origin. */
+/* Finds the origin, and points for which a step could overflow or lose bits by underflow. */
 MYLIB_FN int arctan2_is_hard_f64(double y, double x)
 {
     const double size_x = magnitude(x), size_y = magnitude(y);
@@ -163,8 +163,8 @@ MYLIB_FN double arctan2_f64(double y, double x)
 }
 
 /*
- * f32 and f16.  The sums of the octant are exact in f64, and no step of it overflows or loses
- * bits.  Infinities count as 2^300: what that leaves of an angle is below all f32, and hard.
+ * f32 and f16.  The sums of the octant are exact in f64, and no step overflows or loses bits.
+ * Infinities count as 2^300: the angle that this leaves is below all f32, and hard.
  */
 MYLIB_FN double arctan2_near(double y, double x)
 {
@@ -178,8 +178,8 @@ MYLIB_FN double arctan2_near(double y, double x)
 }
 MYLIB_FN float arctan2_easy_f32(float y, float x) { return (float)arctan2_near(y, x); }
 /*
- * Finds results that an error of 4 ulps, which is more than there is, could round to another f32,
- * and results for which f32 has fewer bits.
+ * Finds results that an error of 4 ulps, more than the real one, could round to another f32, and
+ * results for which f32 has fewer bits.
  */
 MYLIB_FN int arctan2_is_hard_f32(float y, float x)
 {
@@ -189,9 +189,9 @@ MYLIB_FN int arctan2_is_hard_f32(float y, float x)
 }
 /*
  * The same in t_dd, with the series of arctan t: 45 terms for t^2 <= 0.172 leave 2^-119.  The
- * relative error is below 2^-98; the nearest that any of 2^64 pairs is expected to come to a middle
- * of two f32 is 2^-88.  A quotient that is a middle itself, which happens among subnormal f32, is
- * exact here, and the rest of the series tells the side.
+ * relative error is below 2^-98; of 2^64 pairs, the nearest to a middle of two f32 is expected at
+ * 2^-88.  A quotient that is a middle itself, which happens among subnormal f32, is exact here, and
+ * the rest of the series tells the side.
  */
 MYLIB_FN_APART float arctan2_hard_f32(float y, float x)
 {
@@ -260,12 +260,12 @@ MYLIB_FN t_arcsine arcsine_of(double size)
     return a;
 }
 /*
- * The root is corrected by what it leaves.  What is added to the larger of two terms is at most
- * 0.06 of the result: within 0.8 ulp.
+ * The root is corrected by its remainder.  What is added to the larger of the two terms is at most
+ * 0.06: within 0.8 ulp.
  */
 MYLIB_FN double arcsine_sum_f64(double quarters, double factor, t_arcsine a)
 {
-    /* The small summand is for 0 / 0. */
+    /* The small summand avoids 0 / 0. */
     const double left = quotient_of(FMA(-a.s, a.s, a.z), a.s + (a.s + 0x1p-1000)) * a.is_above;
     const double rest = FMA(a.s * a.z, arcsin_polynomial(a.z), left);
     const t_dd sum = fast_two_sum(quarters * HALF_PI_HI, factor * a.s);

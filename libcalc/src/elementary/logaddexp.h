@@ -1,12 +1,12 @@
 /*
  * logaddexp.h - log(e^x + e^y) of f16, f32 and f64.
  *
- * It is m + log(1 + e^d), with m the larger of x and y and d <= 0 their difference.  Where m is
- * negative the two terms may cancel, so the logarithm is a sum with a relative error of 2^-71:
- * exponential and logarithm are those of exponential.h and logarithm.h, except that the first terms
- * of their series are sums too.
+ * It is m + log(1 + e^d), with m the larger of x and y and d <= 0 their difference.  If m is
+ * negative the two terms may cancel, so the logarithm is a sum with a relative error of 2^-71.
+ * Exponential and logarithm are as in exponential.h and logarithm.h, except that the first terms of
+ * their series are sums too.
  *
- * Constants and their errors are those of scripts/fits/logaddexp.py.
+ * scripts/fits/logaddexp.py computes the constants and their errors.
  */
 #ifndef MYLIB_LOGADDEXP_H
 #define MYLIB_LOGADDEXP_H
@@ -37,7 +37,7 @@ MYLIB_FN_IN_LINE t_dd next_term_dd(double a, double a_lo, t_dd x, t_dd p)
 
 /*
  * e^x with a relative error of 2^-74, |x.hi| <= 2^15 and |x.lo| <= ulp(x.hi).  The terms from r^7
- * on are at most 2^-22.5 of it, so that their roundings count little.
+ * on are at most 2^-22.5 of it, so their roundings matter little.
  */
 MYLIB_FN_IN_LINE t_scaled exp_to_74_bits(t_dd x)
 {
@@ -142,13 +142,13 @@ MYLIB_FN_IN_LINE int logaddexp_is_hard_f64(double x, double y)
 /*
  * logaddexp_f64() of ordinary x and y: the same steps, without those for special arguments.  A
  * subnormal power of e is left out: from d = -400 on, the result is m, unless m is tiny, which is
- * rare.  So are infinite m, NaNs, and results near 0 beside m.
+ * rare.  Infinite m, NaNs, and results near 0 beside m are rare too.
  */
 MYLIB_FN_IN_LINE t_quick_f64 logaddexp_ordinary_f64(double x, double y)
 {
     const double m = x > y ? x : y, other = x > y ? y : x;
     const t_dd difference = two_sum(other, -m);
-    /* Of the upper halves: the lower ones do not count where it is far. */
+    /* By the upper halves: if it is far, the lower ones do not matter. */
     const uint32_t high = (uint32_t)(bits_of_f64(difference.hi) >> 32);
     const uint32_t high_lo = (uint32_t)(bits_of_f64(difference.lo) >> 32);
     const int is_far = high - 0xc0790000 <= 0xfff00000 - 0xc0790000;
@@ -305,9 +305,9 @@ MYLIB_FN double signed_to_odd(t_dd x)
     return magnitude(x.hi) < INFINITY_F64 ? odd_sum(x.hi, x.lo) : x.hi;
 }
 /*
- * In f64, for nearly all arguments.  The error is below 2^-49 of the larger of |m| and the result;
- * results are rare that are within 2^-42 of themselves of a middle of two floats, or of which more
- * than 7 bits cancel, or which f32 has in fewer bits; and of infinities, if they are NaN.
+ * In f64, for nearly all arguments.  The error is below 2^-49 of the larger of |m| and the result.
+ * Rare: results within a relative 2^-42 of a middle of two floats, those that cancel more than 7
+ * bits, those that f32 has in fewer bits, and NaNs from infinities.
  */
 MYLIB_FN_IN_LINE t_quick logaddexp_quick_f32(float x, float y)
 {
@@ -327,19 +327,19 @@ MYLIB_FN_IN_LINE float logaddexp_easy_f32(float x, float y)
     return (float)logaddexp_wide(x, y).hi;
 }
 /*
- * 1 where the rounding is in doubt.  The error, 2^-70 of the larger of |m| and the result, is below
- * 3 ulps of a result above 2^-16 |m|.
+ * 1 if the rounding is in doubt.  The error, 2^-70 of the larger of |m| and the result, is below 3
+ * ulps of a result above 2^-16 |m|.
  */
 MYLIB_FN_IN_LINE int logaddexp_is_hard_f32(float x, float y)
 {
     const double value = logaddexp_wide(x, y).hi, least = magnitude(x > y ? x : y) * 0x1p-16;
     return is_near_middle(value) | (magnitude(value) < least);
 }
-/* e^x - more, where more is 0 or 1, to 2^-98 of it, |x.hi| <= 200: the Taylor series. */
+/* e^x - more, where more is 0 or 1, by the Taylor series, to a relative 2^-98; |x.hi| <= 200. */
 MYLIB_FN t_dd exp_precise(t_dd x, double more)
 {
     const double n = nearest_integer(x.hi * 0x1.71547652b82fep0);
-    /* ln 2 to 2^-149: 42 bits, of which the product with n is exact, and 2 x 53. */
+    /* ln 2 to 2^-149: 42 bits, whose product with n is exact, and two doubles. */
     const t_dd high = dd_add_f64(x, -n * 0x1.62e42fefa38p-1);
     const t_dd ln_2 = make_dd(0x1.ef35793c7673p-45, 0x1.f97b57a079a19p-103);
     const t_dd r = dd_add(high, dd_multiply_f64(ln_2, -n));
@@ -370,7 +370,7 @@ MYLIB_FN float logaddexp_f32(float x, float y)
 {
     return logaddexp_is_hard_f32(x, y) ? logaddexp_hard_f32(x, y) : logaddexp_easy_f32(x, y);
 }
-/* No sum of two f16 is hard: all have been tried. */
+/* No pair of f16 is hard: all were tried. */
 MYLIB_FN t_f16 logaddexp_f16(t_f16 x, t_f16 y)
 {
     return f16_from_f64(signed_to_odd(logaddexp_wide(f64_from_f16(x), f64_from_f16(y))));

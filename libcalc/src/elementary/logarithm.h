@@ -3,9 +3,9 @@
  *
  * x = 2^k (1 + f), 1 + f between the square roots of 1/2 and 2, and log x = k ln 2 + log(1 + f).
  * With s = 2 f / (2 + f), log(1 + f) = 2 artanh(s/2) = s + s^3 (1/12 + s^2/80 + ...).  s is
- * computed with its error; what follows it is at most 0.0034, so that its errors count little.
+ * computed with its error; the rest is at most 0.0034, so its errors matter little.
  *
- * Constants and their errors are those of scripts/fits/logarithm.py.
+ * scripts/fits/logarithm.py computes the constants and their errors.
  */
 #ifndef MYLIB_LOGARITHM_H
 #define MYLIB_LOGARITHM_H
@@ -18,7 +18,7 @@ typedef struct t_split {
     uint64_t minus_k; /* (1023 - k) << 52, the bits of 2^-k */
 } t_split;
 
-/* x is positive and normal; k is what it says plus more_k. */
+/* Splits x, which is positive and normal; adds more_k to k. */
 MYLIB_FN t_split split(double x, double more_k)
 {
     const uint64_t root = 0x3fe6a09e667f3bcd, bias = (uint64_t)1100 << 52;
@@ -36,8 +36,8 @@ MYLIB_FN t_split split_any(double x)
 }
 
 /*
- * (2 artanh(s/2) - s) / s, where z = s^2; what the error of the fit adds to a logarithm is 2^-66 of
- * it.  The last addition is the only rounding that counts.
+ * (2 artanh(s/2) - s) / s, where z = s^2.  Relative to a logarithm, the error of the fit is 2^-66.
+ * Only the rounding of the last addition matters.
  */
 MYLIB_FN double log_series(double z)
 {
@@ -109,7 +109,7 @@ MYLIB_FN t_dd log1p_dd(t_dd x)
     return fast_two_sum(sum.hi, sum.lo);
 }
 
-/* The value of a logarithm where x is not positive and finite, else value. */
+/* `value`, or the logarithm of an x that is not positive and finite. */
 MYLIB_FN double log_special(double x, double value)
 {
     const double at_most_0 = x == 0 ? -INFINITY_F64 : NAN_F64, above = x < INFINITY_F64 ? value : x;
@@ -134,7 +134,7 @@ MYLIB_FN double log_f64(double x) { return log_special(x, log_of_split(split_any
 #define PER_LN_2_LO 0x1.777d0ffda0d24p-56
 #define PER_LN_10_HI 0x1.bcb7b1526e50ep-2
 #define PER_LN_10_LO 0x1.95355baaafad3p-57
-/* A natural logarithm times hi + lo, the inverse of that of another base. */
+/* A natural logarithm times hi + lo, the inverse of another base's logarithm. */
 MYLIB_FN t_dd to_base(t_dd x, double hi, double lo)
 {
     const t_dd p = two_product(x.hi, hi);
@@ -210,7 +210,7 @@ MYLIB_FN double log1p_near_0(double f)
     p = FMA(p, z, 0x1.5555555555592p-4);
     return FMA(s * z, p, s);
 }
-/* Functions of an x of f32 or f16, whose values are near enough to round them to either. */
+/* Functions of f32 and f16, accurate enough to be rounded to either. */
 MYLIB_FN double log_of_positive(float x)
 {
     const t_split s = split(x, 0);

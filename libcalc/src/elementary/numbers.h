@@ -1,11 +1,11 @@
 /*
- * numbers.h - what the elementary functions are made of: fused multiply-add, sums and products
- * with their errors, numbers of twice the precision, powers of 2, roundings.
+ * numbers.h - what the elementary functions are made of: fused multiply-add, sums and products with
+ * their errors, numbers of twice the precision, powers of 2, roundings.
  *
  * Everything here but quotient_near() gives the same bits on every processor, if rounding is to
- * nearest and the compiler neither contracts nor reassociates.  Choices are made by selection,
- * without a branch, so that loops over elements become vector code; only fma_emulated has a path
- * for far exponents.
+ * nearest and the compiler neither contracts nor reassociates.  Choices are selections, without a
+ * branch, so that loops over elements become vector code; only fma_emulated() branches, for far
+ * exponents.
  */
 #ifndef MYLIB_NUMBERS_H
 #define MYLIB_NUMBERS_H
@@ -144,7 +144,7 @@ MYLIB_FN double fma_emulated(double a, double b, double c)
 #define INFINITY_F64 f64_of_bits(BITS_OF_INFINITY_F64)
 #define NAN_F64 f64_of_bits(0x7ff8000000000000)
 
-/* |x| and x with the sign of y, by bits: no flag, and NaNs too. */
+/* |x|, and x with the sign of y, by bits: raises no flag, and works for NaNs. */
 MYLIB_FN double magnitude(double x) { return f64_of_bits(bits_of_f64(x) & ~SIGN_BIT_F64); }
 MYLIB_FN double with_sign_of(double x, double y)
 {
@@ -160,8 +160,8 @@ MYLIB_FN float with_sign_of_f32(float x, float y)
 
 /*
  * x + INTEGER_MAGIC, for |x| <= 2^51, is INTEGER_MAGIC + n with n the integer nearest to x, ties to
- * even: minus INTEGER_MAGIC it is n as a double, and integer_bits() of it is n as an integer.  No
- * instruction converts, since AVX2 has none between double and int64_t.
+ * even: minus INTEGER_MAGIC it is n as a double, and integer_bits() of it is n as an integer.  This
+ * avoids conversions: AVX2 has none between double and int64_t.
  */
 #define INTEGER_MAGIC 0x1.8p52
 
@@ -304,7 +304,7 @@ MYLIB_FN double scale_sum(double hi, double lo, int64_t n)
 
 /* ---- f16 ----------------------------------------------------------------------------------- */
 
-/* Widens exactly.  A subnormal one is put in the place of a significand's last bits. */
+/* Widens exactly.  A subnormal number becomes the last bits of a significand. */
 MYLIB_FN float widen_f16(t_f16 h)
 {
 #if defined(__CUDA_ARCH__)
@@ -323,7 +323,7 @@ MYLIB_FN double f64_from_f16(t_f16 h) { return widen_f16(h); }
 /*
  * Narrows, to nearest even, with one rounding.  With 2^e the power of 2 below |x|, at least 2^-14,
  * the sum |x| + 2^(e + 42) has a last bit worth 2^(e - 10), f16's: its last bits are the
- * significand, of which a carry into the exponent, up to infinity, is right.
+ * significand.  A carry into the exponent, up to infinity, is right.
  */
 MYLIB_FN t_f16 f16_from_f64(double x)
 {
@@ -346,37 +346,37 @@ MYLIB_FN t_f16 f16_from_f64(double x)
 }
 
 /*
- * value, or at one argument another: its f32 is known, and value stands in the middle of two.  All
- * arguments of f32 have been tried to find these.
+ * Returns value, but at one argument the known f32, as value is in the middle of two there.  All
+ * f32 were tried to find these arguments.
  */
 MYLIB_FN float mend(float x, float value, float at, float known) { return x == at ? known : value; }
-/* The same of an odd function. */
+/* The same for an odd function. */
 MYLIB_FN float mend_odd(float x, float value, float at, float known)
 {
     return mend(x, mend(x, value, at, known), -at, -known);
 }
 
-/* 1 where the rounding of value to f32 may be in doubt: it is within 4 of its ulps of a middle. */
+/* 1 if the rounding of value to f32 is in doubt: it is within 4 of its ulps of a middle. */
 MYLIB_FN int is_near_middle(double value)
 {
     return ((bits_of_f64(value) - 0x0ffffffc) & 0x1fffffff) <= 8;
 }
 
-/* The value of a function, unless is_rare, which may be any number, is not 0. */
+/* The value of a function; unknown if is_rare is not 0. */
 typedef struct t_quick {
     float value;
     uint32_t is_rare;
 } t_quick;
-/* The same of f64, where only the first bit of is_rare counts. */
+/* The same in f64; only the first bit of is_rare matters. */
 typedef struct t_quick_f64 {
     double value;
     uint64_t is_rare;
 } t_quick_f64;
 
 /*
- * n / d, to be rounded to f32 or f16, where 1 / d does not underflow.  On a GPU an estimate of 20
- * bits, a step and a correction take half of the instructions of a division; the last bit may
- * differ from the CPU's, that of f32 does not: all arguments have been tried.
+ * n / d, to be rounded to f32 or f16, if 1 / d does not underflow.  On a GPU an estimate of 20
+ * bits, a step and a correction take half the instructions of a division.  The last bit may differ
+ * from the CPU's, but the rounded result does not: all arguments were tried.
  */
 MYLIB_FN double quotient_near(double n, double d)
 {
@@ -390,8 +390,8 @@ MYLIB_FN double quotient_near(double n, double d)
 }
 
 /*
- * op_f32 and op_f16 of a function op_near, whose f64 is near enough to round it to either; f32 but
- * for what is mended.
+ * Defines op_f32 and op_f16 by op_near, whose f64 is accurate enough to be rounded to either,
+ * except for an f32 that is mended.
  */
 #define DEFINE_NARROW(op) \
     MYLIB_FN float op##_f32(float x) { return (float)op##_near(x); } \

@@ -1,11 +1,11 @@
 /*
- * power.h - power: x^y = e^(y log |x|), with the sign of x where y is odd.
+ * power.h - power: x^y = e^(y log |x|), with the sign of x if y is odd.
  *
- * y log |x| may be as large as 745, so log |x| is computed as a sum with a relative error of
- * 2^-65.3: as in logarithm.h, except that s^3/12 is a sum too.  The exponential is that of
- * exponential.h.  Both are written for short chains of steps that depend on each other.
+ * y log |x| may be as large as 745, so log |x| is a sum with a relative error of 2^-65.3: as in
+ * logarithm.h, except that s^3/12 is a sum too.  The exponential is that of exponential.h.  Both
+ * have short dependency chains.
  *
- * Constants and their errors are those of scripts/fits/power.py.
+ * scripts/fits/power.py computes the constants and their errors.
  */
 #ifndef MYLIB_POWER_H
 #define MYLIB_POWER_H
@@ -18,7 +18,7 @@
 
 /*
  * log(2^k m) = hi + lo.  The series is 1/12 + z/80 + ..., z = s^2; the error of the fit is 2^-66.6,
- * and that of p z, whose last addition counts, 2^-66.2, since p z^2 is 2^-12.5 of s at most.
+ * and that of p z, by its last addition, 2^-66.2, since p z^2 is at most 2^-12.5 of s.
  */
 MYLIB_FN_IN_LINE t_dd power_log(t_split split)
 {
@@ -46,8 +46,8 @@ MYLIB_FN_IN_LINE t_dd power_log(t_split split)
 }
 
 /*
- * e^(p + p_lo) for |p| <= 2^10 and |p_lo| <= 2^-41, with a relative error of 2^-58.5: as
- * exp_scaled(), of p - n ln 2 without the last bits of ln 2; what they add is a factor 1 + rest.
+ * e^(p + p_lo) for |p| <= 2^10 and |p_lo| <= 2^-41, with a relative error of 2^-58.5: exp_scaled()
+ * of p - n ln 2, but the last bits of ln 2 go into a factor 1 + rest.
  */
 MYLIB_FN_IN_LINE t_scaled power_exp(double p, double p_lo)
 {
@@ -72,7 +72,7 @@ MYLIB_FN_IN_LINE t_scaled power_exp(double p, double p_lo)
 MYLIB_FN int is_integer(double y) { return rint(y) == y; }
 
 /*
- * The sign, and C's special cases (Annex F.10.4.4), put upon |x|^y.  `size` may be anything where x
+ * The sign, and C's special cases (Annex F.10.4.4), applied to |x|^y.  `size` may be anything if x
  * is 0 or infinite.
  */
 #define DEFINE_POWER_SPECIAL(s, T, U, round, sign_bit) \
@@ -100,10 +100,10 @@ DEFINE_POWER_SPECIAL(f64, double, uint64_t, rint, SIGN_BIT_F64)
 /* ---- f64 ----------------------------------------------------------------------------------- */
 
 /*
- * Within 0.67 ulp, and x * x where y is 2: a half; 710 * 2^-65.3 = 2^-55.8 of the logarithm beside
- * an ulp of at least 2^-53; and 2^-58.5 of e^r.
+ * Within 0.67 ulp: a half; 710 * 2^-65.3 = 2^-55.8 of the logarithm beside an ulp of at least
+ * 2^-53; and 2^-58.5 of e^r.  If y is 2, x * x.
  *
- * The two steps leave out what is rare: 0, numbers that are not normal, infinite results, NaNs.
+ * The two steps leave out rare cases: 0, numbers that are not normal, infinite results, NaNs.
  */
 MYLIB_FN_IN_LINE t_dd power_first_f64(double x) { return power_log(split(magnitude(x), 0)); }
 MYLIB_FN_IN_LINE double power_second_f64(double x, double y, t_dd log)
@@ -116,8 +116,8 @@ MYLIB_FN_IN_LINE double power_second_f64(double x, double y, t_dd log)
     return y == 2 ? x * x : f64_of_bits(size | sign);
 }
 /*
- * 1 beyond these limits and for NaNs, where a difference is negative, and for negative x with a y
- * that is not whole.
+ * 1 beyond these limits and for NaNs, where a difference is negative, and for negative x if y is
+ * not whole.
  */
 MYLIB_FN_IN_LINE uint64_t power_is_rare_f64(double x, double y, t_dd log)
 {
@@ -136,7 +136,7 @@ MYLIB_FN double power_f64(double x, double y)
     const double above = p < -746 ? -746 : p, within = above > 710 ? 710 : above;
     const t_scaled e = power_exp(within, within == p ? p_lo : 0);
     const double finite = unscale(e.hi, e.lo, e.n);
-    /* The bits of a result that overflows exceed those of infinity as integers. */
+    /* As an integer, a result that overflows exceeds infinity. */
     const int is_large = (int64_t)bits_of_f64(finite) > (int64_t)BITS_OF_INFINITY_F64;
     const double power = power_special_f64(x, y, is_large ? INFINITY_F64 : finite);
     return y == 2 ? x * x : power;
@@ -145,8 +145,8 @@ MYLIB_FN double power_f64(double x, double y)
 /* ---- f32 and f16 --------------------------------------------------------------------------- */
 
 /*
- * |x|^y of f32 has a relative error of 2^-43.9 in double: log |x| one of 2^-50.7, also on a GPU,
- * and y log |x| is at most 104 where the result is neither 0 nor infinite; 2^-52 of the
+ * |x|^y of f32 has a relative error of 2^-43.9 in double: 2^-50.7 of log |x|, also on a GPU, times
+ * y log |x|, which is at most 104 if the result is neither 0 nor infinite; and 2^-52 of the
  * exponential.
  */
 MYLIB_FN_IN_LINE double power_log_near(double x)
@@ -155,8 +155,8 @@ MYLIB_FN_IN_LINE double power_log_near(double x)
     return FMA(s.k, 0x1.62e42fefa39efp-1, log1p_near_0(s.m - 1));
 }
 /*
- * The sum rounds to 41 bits.  So powers in the middle of two f16 are exact, and all others remain
- * on their side of it: all pairs of f16 have been tried.
+ * The sum rounds to 41 bits.  So powers in the middle of two f16 are exact, and all others stay on
+ * their side of it: all pairs of f16 were tried.
  */
 MYLIB_FN t_f16 power_f16(t_f16 x, t_f16 y)
 {
@@ -173,7 +173,7 @@ MYLIB_FN_IN_LINE float power_second_f32(float x, float y, t_dd log)
     const double near = exp_within(clamp_to(y * log.hi, 200));
     return power_special_f32(x, y, (float)(near * (1 - POWER_ERROR_F32)));
 }
-/* 1 where the two ends of the error round to different floats. */
+/* 1 if the two ends of the error round to different floats. */
 MYLIB_FN_IN_LINE uint32_t power_is_rare_f32(float x, float y, t_dd log)
 {
     const double near = exp_within(clamp_to(y * log.hi, 200));
@@ -181,9 +181,9 @@ MYLIB_FN_IN_LINE uint32_t power_is_rare_f32(float x, float y, t_dd log)
     return (float)(near * (1 - POWER_ERROR_F32)) < (float)(near * (1 + POWER_ERROR_F32));
 }
 /*
- * Computes in numbers of twice the precision: the error is 2^-95 of the result.  x^y is taken for a
- * double that is nearer than 2^-90 to it.  Only x^y that are doubles are so near to one, because
- * fewer than 2^63 pairs have finite results.
+ * Computes in numbers of twice the precision; the relative error is 2^-95.  A double within 2^-90
+ * of the result is taken for x^y: fewer than 2^63 pairs have finite results, so only an x^y that is
+ * a double is so near to one.
  */
 MYLIB_FN_APART float power_hard_f32(float x, float y)
 {
@@ -194,7 +194,7 @@ MYLIB_FN_APART float power_hard_f32(float x, float y)
     for (int k = 25; k >= 0; k--)
         sum = dd_add(dd_multiply(z, sum), dd_divide(make_dd(1, 0), make_dd(2 * k + 1, 0)));
     sum = dd_multiply(sum, make_dd(2 * s.hi, 2 * s.lo));
-    /* ln 2 in three parts, of which the product with the first is exact. */
+    /* ln 2 in three parts; the product with the first is exact. */
     sum = dd_add(sum, dd_add_f64(two_product(split.k, 0x1.ef35793c7673p-45),
                                  split.k * 0x1.f97b57a079a19p-103));
     const t_dd log = dd_add_f64(sum, split.k * 0x1.62e42fefa38p-1);
@@ -205,7 +205,7 @@ MYLIB_FN_APART float power_hard_f32(float x, float y)
     t_dd e = make_dd(1, 0);
     for (int k = 27; k >= 1; k--)
         e = dd_add_f64(dd_divide(dd_multiply(e, r), make_dd(k, 0)), 1);
-    /* Round to odd: rounding to f32 then sees on which side of the middle x^y is. */
+    /* Round to odd, so that rounding to f32 sees on which side of the middle x^y is. */
     uint64_t bits = bits_of_f64(e.hi);
     if (magnitude(e.lo) > 0x1p-90 && (bits & 1) == 0)
         bits += e.lo > 0 ? 1 : UINT64_MAX;

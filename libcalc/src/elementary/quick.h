@@ -1,19 +1,19 @@
 /*
- * quick.h - functions of f32 in pairs of f32, of which a vector holds twice as many as of f64.
+ * quick.h - functions of f32 in pairs of f32: a vector holds twice as many as of f64.
  *
- * op_quick_f32(x) is vector code.  It has the value of op_f32(x), or sets is_rare: where the sum of
- * the pair, whose relative error is below QUICK_ERROR, is too near to the middle of two floats to
- * tell to which it rounds, and for the special arguments that it leaves out.  That the values are
- * those of op_f32(x) was tried for all x.
+ * op_quick_f32(x) is vector code.  It has the value of op_f32(x), or sets is_rare: if the argument
+ * is special, or if the sum of the pair, whose relative error is below QUICK_ERROR, is too near to
+ * the middle of two floats to show which it rounds to.  The values were compared with op_f32(x) for
+ * all x.
  *
- * Constants and their errors are those of scripts/fits/quick.py.
+ * scripts/fits/quick.py computes the constants and their errors.
  */
 #ifndef MYLIB_QUICK_H
 #define MYLIB_QUICK_H
 
 #include "elementary/numbers.h"
 
-/* Processors without fused multiply-adds take the way by f64. */
+/* Processors without fused multiply-adds compute in f64. */
 #if defined(__CUDACC__) || defined(__FMA__) || defined(__aarch64__)
 #define MYLIB_HAS_QUICK 1
 
@@ -40,12 +40,12 @@ MYLIB_FN t_ff fast_two_sum_f32(float a, float b)
 }
 
 /*
- * With it no value is wrong, with half of it 1 of log, 8 of log1p and 66 of arctan would be, of
- * 2^32 each.
+ * With it no value is wrong.  With half of it, of 2^32 each, 1 of log, 8 of log1p and 66 of arctan
+ * would be.
  */
 #define QUICK_ERROR 0x1p-35f
 
-/* The two ends of the error round to one float, or else the sum is rare.  A NaN is not. */
+/* The sum is rare unless the two ends of the error round to one float.  A NaN is not rare. */
 MYLIB_FN t_quick round_quick(float hi, float lo)
 {
     const float value = hi + FMA_F32(hi, QUICK_ERROR, lo);
@@ -179,7 +179,7 @@ MYLIB_FN t_quick tanh_quick_f32(float x)
 
 /*
  * With w = |x|, or 1 / |x| above 1, w = n / d, the angle is that of c, 0 or 13/32 or 1, and that of
- * (n - c d) / (d + c n), which is at most 0.2035.  n - c d is exact but for the product's error.
+ * (n - c d) / (d + c n), which is at most 0.2035.  n - c d is exact except for the product's error.
  */
 MYLIB_FN t_quick arctan_quick_f32(float x)
 {
@@ -215,8 +215,8 @@ MYLIB_FN t_quick arctan_quick_f32(float x)
 /* ---- cbrt ---------------------------------------------------------------------------------- */
 
 /*
- * As cbrt_f64(): y is m^(-1/3) to 2^-22, t = m y^2, and the rest of a step of Newton's method is
- * m - t^3, exact but for its last bits, times y^2 / 3.
+ * As cbrt_f64(): y is m^(-1/3) to 2^-22, t = m y^2, and the rest of a step of Newton's method is m
+ * - t^3, exact except for its last bits, times y^2 / 3.
  */
 MYLIB_FN t_quick cbrt_quick_f32(float x)
 {

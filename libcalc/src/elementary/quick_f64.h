@@ -1,14 +1,13 @@
 /*
- * quick_f64.h - functions of f32 in f64, in fewer steps than the correct rounding of all arguments
- * takes: for a GPU, where a call for the rare argument of a warp costs little, and some functions
- * for a CPU.
+ * quick_f64.h - functions of f32 in f64, in fewer steps than correct rounding of all arguments
+ * takes: for a GPU, where a call for a warp's rare argument costs little, and some for a CPU.
  *
- * op_quick_f64(x) has the value of op_f32(x), or sets is_rare: where its f64 is too near to the
- * middle of two f32 to tell to which it rounds, and for the special arguments that it leaves out.
- * That the values are those of op_f32(x) was tried for all x, with estimates of 1 / d that are
- * wrong by 1.5 * 2^-20; for two arguments with some 10^8 pairs.
+ * op_quick_f64(x) has the value of op_f32(x), or sets is_rare: if the argument is special, or if
+ * its f64 is too near to the middle of two f32 to show which it rounds to.  The values were
+ * compared with op_f32(x) for all x, with estimates of 1 / d that are wrong by 1.5 * 2^-20, and for
+ * some 10^8 pairs of two arguments.
  *
- * Constants and their errors are those of scripts/fits/quick.py.
+ * scripts/fits/quick.py computes the constants and their errors.
  */
 #ifndef MYLIB_QUICK_F64_H
 #define MYLIB_QUICK_F64_H
@@ -17,7 +16,7 @@
 #include "elementary/power.h"
 #include "elementary/trigonometric.h"
 
-/* n / d with a relative error of 2^-50, where 1 / d does not underflow. */
+/* n / d with a relative error of 2^-50, if 1 / d does not underflow. */
 MYLIB_FN double quick_quotient(double n, double d)
 {
 #if defined(__CUDA_ARCH__)
@@ -39,12 +38,12 @@ MYLIB_FN double quick_root(double x)
 #endif
 }
 
-/* Not 0 where a value with an error of so many of its ulps may round to another f32. */
+/* Not 0 if an error of so many of its ulps may round the value to another f32. */
 MYLIB_FN uint32_t is_within_of_middle(double value, uint32_t ulps)
 {
     return (uint32_t)bits_of_f64(value) * 8 + (ulps * 8 - 0x80000000) <= ulps * 16;
 }
-/* The f32 of value, with the signs of `signs`; the error is below 2^-42 of it. */
+/* Rounds to f32, with the sign of `signs`; the relative error is below 2^-42. */
 MYLIB_FN t_quick quick_of(double value, uint32_t signs, uint32_t is_special)
 {
     const uint32_t bits = bits_of_f32((float)value) ^ (signs & 0x80000000);
@@ -75,12 +74,12 @@ MYLIB_FN t_quick arctan_quick_f64(float x)
     return quick_of(quick_angle(eighths, t), bits_of_f32(x), !(size <= 0x1p100f));
 }
 /*
- * The angle of the smaller of |x| and |y| over the larger one, taken from pi/2 where |y| is larger,
- * and that from pi where x is negative.
+ * The angle of the smaller one of |x| and |y| over the larger one; pi/2 minus it if |y| is larger,
+ * and pi minus that if x is negative.
  */
 MYLIB_FN t_quick arctan2_quick_f64(float y, float x)
 {
-    /* As integers, of which a NaN is the larger one. */
+    /* As integers: a NaN is the larger one. */
     const uint32_t size_x = bits_of_f32(x) & 0x7fffffff, size_y = bits_of_f32(y) & 0x7fffffff;
     const int is_steep = size_y > size_x;
     const uint32_t most = is_steep ? size_y : size_x, least = is_steep ? size_x : size_y;
@@ -95,7 +94,7 @@ MYLIB_FN t_quick arctan2_quick_f64(float y, float x)
     const uint32_t eighths = is_near ? odd : is_steep ? 0x40000000 : flat;
     const double angle =
         quick_angle(f64_of_bits((uint64_t)eighths << 32), f64_of_bits(bits_of_f64(t) ^ sign));
-    /* NaN, infinity, both 0; and results that are not 0 and not normal. */
+    /* NaN, infinity, both 0; and subnormal results. */
     const uint32_t is_special = most - 1 >= 0x7f7fffff;
     const uint32_t is_small = (uint32_t)(bits_of_f64(angle) >> 32) - 1 < 0x380fffff;
     return quick_of(angle, bits_of_f32(y), is_special | is_small);
@@ -156,7 +155,7 @@ MYLIB_FN t_quick log1p_quick_f64(float x)
 {
     const double wide = x;
     const uint64_t bits = bits_of_f64(1 + wide);
-    /* Of the upper half. */
+    /* By the upper half. */
     const uint32_t above = (uint32_t)(bits >> 32) + (0x3ff00000 - 0x3fe6a09e);
     const uint32_t m = (above & 0x000fffff) + 0x3fe6a09e;
     const double k = f64_of_bits(0x4330000000000000 | above >> 20) - (0x1p52 + 1023);
@@ -192,7 +191,7 @@ MYLIB_FN t_quick log10_quick_f64(float x)
     return quick_of(value, 0, bits - 0x00800000 >= 0x7f000000);
 }
 
-/* (2^f - 1) / f, |f| <= 1/2; what the error of the fit adds to 2^f - 1 is 2^-43.5 of it. */
+/* (2^f - 1) / f, |f| <= 1/2; relative to 2^f - 1, the error of the fit is 2^-43.5. */
 MYLIB_FN double quick_exp2_slope(double f)
 {
     double p = FMA(f, 0x1.b5264f5d62c33p-24, 0x1.63d0d068c7f6cp-20);
@@ -226,7 +225,7 @@ MYLIB_FN t_quick tanh_quick_f64(float x)
 /*
  * With x / ln 2 = n + f, |f| <= 1/2, the sine is (2^(n-1) - 2^(-n-1)) c + (2^(n-1) + 2^(-n-1)) s,
  * where c and s are those of f ln 2; the cosine has c and s exchanged.  The errors of the fits are
- * 2^-45.9 of c and 2^-49.5 of s; in the sine that of c counts at most 2.4 times, near 0.35.
+ * 2^-45.9 of c and 2^-49.5 of s; in the sine, that of c matters at most 2.4 times, near 0.35.
  */
 typedef struct t_quick_halves {
     double c, s, plus, minus;
@@ -292,8 +291,8 @@ MYLIB_FN t_quick arccosh_quick_f64(float x)
     return quick_of(quick_log_of_sum(root, wide), 0, !((x > 1) & (x < (float)INFINITY_F64)));
 }
 /*
- * Half the logarithm of (1 + x) / (1 - x), k of which is found by their bits, to 0.09: k ln 2 / 2 +
- * artanh t, |t| <= 0.2007; the error of the fit is 2^-42.2.
+ * Half the logarithm of (1 + x) / (1 - x): k ln 2 / 2 + artanh t, |t| <= 0.2007; their bits give k,
+ * to 0.09.  The error of the fit is 2^-42.2.
  */
 MYLIB_FN t_quick arctanh_quick_f64(float x)
 {
@@ -315,14 +314,14 @@ MYLIB_FN t_quick arctanh_quick_f64(float x)
 }
 
 /*
- * m + log(1 + e), where m is the larger one, and e = 2^(d / ln 2) with d the difference of both.
- * The two ends of the error, 2^-42 and some roundings of m, round to one f32 or else it is rare.
- * The exponential adds 2^-44.5 to the logarithm, and the fit of 2 artanh(e / (2 + e)) 2^-44.3.
+ * m + log(1 + e), where m is the larger one, d the difference, and e = 2^(d / ln 2).  Rare unless
+ * the two ends of the error, 2^-42 and some roundings of m, round to one f32.  The exponential adds
+ * 2^-44.5 to the logarithm, and the fit of 2 artanh(e / (2 + e)) 2^-44.3.
  */
 MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
 {
     const float m = x > y ? x : y, any = x > y ? y : x;
-    /* If m - 200 is m, both are so large that no digit of the logarithm counts. */
+    /* If m - 200 is m, both are so large that no digit of the logarithm matters. */
     const float other = any < m - 200 ? m - 200 : any;
     const double wide = m, d = other - wide;
     const double magic = FMA(d, 0x1.71547652b82fep0, INTEGER_MAGIC), n = magic - INTEGER_MAGIC;
@@ -344,7 +343,7 @@ MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
 
 /*
  * 2^(y log2 |x|), where -2^200 stands for the logarithm of 0.  log2 |x| has a relative error of
- * 2^-51, its product with y is at most 151 where the result is neither 0 nor infinite, and the
+ * 2^-51, its product with y is at most 151 if the result is neither 0 nor infinite, and the
  * exponential adds 2^-43.5.
  */
 MYLIB_FN t_quick power_quick_f64(float x, float y)
@@ -360,7 +359,7 @@ MYLIB_FN t_quick power_quick_f64(float x, float y)
     const double m = p + INTEGER_MAGIC, g = p - (m - INTEGER_MAGIC);
     const double power = FMA(g, quick_exp2_slope(g), 1);
     const double value = f64_of_bits(bits_of_f64(power) + (bits_of_f64(m) << 52));
-    /* The last bit of a whole y with |y| < 2^22 is that of the sum; others are special. */
+    /* If y is whole and |y| < 2^22, the sum has its last bit; others are special. */
     const float sum = y + 0x1.8p23f;
     const int is_whole = sum - 0x1.8p23f == y;
     const uint32_t is_negative = bits_of_f32(x) >> 31;

@@ -59,7 +59,7 @@ MYLIB_FN double cbrt_f64(double x)
     const double root = FMA(residue, y2 * 0x1.5555555555555p-2, t);
     return end_cbrt(x, root, c.q - (is_small ? 18 : 0));
 }
-/* Within 2^-51, near enough to round it to f32 or f16. */
+/* Within 2^-51: accurate enough to be rounded to f32 or f16. */
 MYLIB_FN double cbrt_near(double x)
 {
     const t_cbrt c = start_cbrt(x);
@@ -73,9 +73,9 @@ DEFINE_NARROW(cbrt)
 /* ---- erf ----------------------------------------------------------------------------------- */
 
 /*
- * Below 7/8: x + x p(x^2) with |p| < 0.13; it has the term -3/8 x^2, which is exact, and what is
- * left of that of x^4 and above is below 0.08.  Within 0.87 ulp: a half, and an error of p of
- * 2^-54.3, of which the first coefficient's rounding is 2^-56.1.
+ * Below 7/8: x + x p(x^2) with |p| < 0.13; its term -3/8 x^2 is exact, and the rest is below 0.08.
+ * Within 0.87 ulp: a half, and an error of p of 2^-54.3, of which the first coefficient's rounding
+ * is 2^-56.1.
  */
 MYLIB_FN double erf_below(double x)
 {
@@ -94,7 +94,7 @@ MYLIB_FN double erf_below(double x)
 }
 /*
  * For x from 7/8 on: 1 - exp(q(x - 7/8)), where q = log(erfc) is a polynomial.  Errors of the
- * exponential count erfc(x) < 0.22 times, 2^-52 at most, and those of q 2^-53: within 0.95 ulp.
+ * exponential, at most 2^-52, and of q, 2^-53, are multiplied by erfc(x) < 0.22: within 0.95 ulp.
  */
 MYLIB_FN double erf_above(double x)
 {
@@ -121,7 +121,7 @@ MYLIB_FN double erf_above(double x)
     const double r = FMA(t, rest, first), scale = f64_of_bits(bits_of_f64(m) << 52);
     return FMA(-scale, FMA(r, exp_slope(r), 1), 1);
 }
-/* Near enough to round it to f32 or f16: all arguments of both have been tried. */
+/* Accurate enough to be rounded to f32 or f16: all arguments of both were tried. */
 MYLIB_FN double erf_f64(double x)
 {
     const double size = magnitude(x);

@@ -5,7 +5,7 @@
  * the cosine of r.  Below 2^22 the reduction is Cody and Waite's, in three steps of fma; above, and
  * for infinities, Payne and Hanek's, with 192 bits of 2/pi.
  *
- * The constants are those of scripts/fits/trigonometric.py.
+ * scripts/fits/trigonometric.py computes the constants.
  */
 #ifndef MYLIB_TRIGONOMETRIC_H
 #define MYLIB_TRIGONOMETRIC_H
@@ -34,8 +34,8 @@ typedef struct t_turn {
  * For 0 <= x < TRIGONOMETRIC_LIMIT.  The first step is exact: x - quarter * HALF_PI_HI is a
  * multiple of 2^-52, or of the last bit of x, and below 1.  So is it of the last bit of the product
  * of the second step, so that the error of that step is a double, and the third fma gives it
- * exactly.  Left out is quarter * 2^-142.  No double in the range is nearer to a multiple of pi/2
- * than 2^-62, so that r + tail has a relative error below 2^-58.
+ * exactly.  quarter * 2^-142 is left out.  No double in the range is nearer to a multiple of pi/2
+ * than 2^-62, so r + tail has a relative error below 2^-58.
  */
 MYLIB_FN t_turn reduce_easy(double x)
 {
@@ -144,7 +144,7 @@ MYLIB_FN t_dd cos_of_turn(double r, double tail)
     return make_dd(most, FMA(z * z, cos_polynomial(z), FMA(-r, tail, (1 - most) - half)));
 }
 
-/* The sine of quarter * pi/2 + r + tail, before its last addition; its sign is apart. */
+/* The sine of quarter * pi/2 + r + tail, before its last addition, without its sign. */
 MYLIB_FN t_dd sin_sum(t_turn turn)
 {
     const t_dd s = sin_of_turn(turn.r, turn.tail), c = cos_of_turn(turn.r, turn.tail);
@@ -177,10 +177,10 @@ MYLIB_FN_APART double cos_hard_f64(double x) { return cos_of(reduce_any(x)); }
 MYLIB_FN double cos_f64(double x) { return cos_is_hard_f64(x) ? cos_hard_f64(x) : cos_easy_f64(x); }
 
 /*
- * f32 and f16 reduce by pi, so that one polynomial does: r = x - n pi for the sine, and
- * r = x - (n + 1/2) pi for the cosine, |r| <= pi/2.  The relative error is below 2^-51: the
- * polynomial's is 2^-61.5.  That all f32 and f16 results round correctly was tried; one sine is so
- * near to the middle of two f32 that f64 gives the middle.
+ * f32 and f16 reduce by pi, so that one polynomial does: r = x - n pi for the sine, and r = x - (n
+ * + 1/2) pi for the cosine, |r| <= pi/2.  The relative error is below 2^-51: the polynomial's is
+ * 2^-61.5.  All f32 and f16 results were found to round correctly, but one sine is so near to the
+ * middle of two f32 that f64 gives the middle.
  */
 #define ONE_OVER_PI 0x1.45f306dc9c883p-2
 #define PI_HI 0x1.921fb54442d18p+1
@@ -256,8 +256,8 @@ MYLIB_FN t_sincos sincos_of_turn(t_turn turn)
 }
 
 /*
- * The sine over the cosine, or minus the cosine over the sine.  The errors of both count.  The
- * quotient is corrected by what it leaves: within 0.9 ulp.
+ * The sine over the cosine, or minus the cosine over the sine.  The errors of both matter.  The
+ * quotient is corrected by its remainder: within 0.9 ulp.
  */
 MYLIB_FN t_dd tan_sum(t_turn turn)
 {
