@@ -451,7 +451,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
         out = result if result.ndim else result[()]
     elif target is not out:
         store(out, result)
-    if flags:  # only now: if it raises an error, `out` has the results, as in NumPy
+    if flags:  # last: if it raises, `out` has the results, as in NumPy
         report_flags(operation.__name__, flags)
     return out
 
@@ -630,7 +630,7 @@ def _compute(
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
-    out = None if out is ... else out  # asks for an array, which every result is
+    out = None if out is ... else out  # asks for an array: every result is one
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
     order = order_of(name, keywords.get("order"))
     inputs = tuple(native(type_number(core.as_array(x))) for x in inputs)

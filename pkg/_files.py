@@ -1,8 +1,8 @@
 """``python -m pkg eval``: an expression over arrays in files, which may be larger than memory.
 
 The command reads the inputs in pieces, computes each piece of the result in memory and writes it to
-a temporary file beside the output.  This file takes the output's name when it is on the disk.
-Here are ``.npy`` files; `_stores` has the other formats.
+a temporary file beside the output.  This file takes the output's name when it is on the disk.  This
+file handles ``.npy`` files, `_stores` the other formats.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .expressions.expression import CASTINGS, of_graph
 from .expressions.graph import REDUCTIONS, Graph
 from .expressions.parsing import FUNCTIONS
 
-#: Bytes read and written of a piece: many times what a call costs, little beside the memory.
+#: Bytes read and written for a piece: large beside the cost of a call, small beside memory.
 _CHUNK = "64M"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -115,7 +115,7 @@ class Signals:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if not self.received:
             self.received = number
-            # Destructors of what a library was making fail, and Python would show that.
+            # Destructors of a library's half-made objects fail, and Python would print that.
             sys.unraisablehook = lambda told: None
             raise Interrupted
 
@@ -298,7 +298,7 @@ class Evaluation:
             raise usage("the result is an array: add -o OUTPUT")
 
     def _check_scheduler(self) -> None:
-        """Raises Failure where workers cannot compute what the user wants."""
+        """Raises Failure if workers cannot compute what the user wants."""
         if self.options.scheduler is None:
             return
         place = place_of(self.options.output or "")
@@ -327,7 +327,7 @@ class Evaluation:
     def _describe(self) -> tuple[np.dtype[Any], int]:
         """Returns the type of the result and the number of its dimensions.
 
-        Arrays without elements show the type: an element might be refused, or warned of.
+        Computes with empty arrays, because an element might raise an error or a warning.
         """
         graph = self.expression._graph
         elements = of_graph(graph._replace(reduction=None))
@@ -336,7 +336,7 @@ class Evaluation:
         dtype = np.dtype(type(value)) if is_number(value) else value.dtype
         if graph.reduction is None:
             return dtype, len(self.shape)
-        # Of ones, as there is no minimum of nothing.
+        # Ones: a minimum needs an element.
         reduction = of_graph(Graph(("x",), (("input", 0),), 0, graph.reduction))
         result = np.asarray(reduction(np.ones((1,) * len(self.shape), dtype)))
         return result.dtype, result.ndim
@@ -362,7 +362,7 @@ class Evaluation:
         with self.signals.ending_at_once(), guarded_maps([*arrays]):
             result = self._call(arrays.__getitem__, device=self.options.device)
         if is_number(result) and self.options.dtype is None:
-            return np.asarray(result, object)  # an int of any size, as it is
+            return np.asarray(result, object)  # an int of any size
         own = np.asarray(result, type(result) if is_number(result) else None)
         converted: np.ndarray[Any, Any] = convert(own, self.dtype, copy=False)
         return converted
@@ -434,7 +434,7 @@ class Evaluation:
     def _computing(
         self, shape: tuple[int, ...], step: tuple[int, ...], path: str
     ) -> Iterator[Callable[[tuple[int, ...], tuple[int, ...]], np.ndarray[Any, Any]]]:
-        """Gives what computes a piece of the result; the next call overwrites it."""
+        """Yields a function that computes a piece; its next call overwrites the piece."""
         width, options = self._width(), self.options
         room = np.empty(math.prod(step) * self.dtype.itemsize, np.uint8)
         title = os.path.basename(path.rstrip("/"))
@@ -589,7 +589,7 @@ def _syntax_text(error: SyntaxError) -> str:
     text = f"error: {error.msg}"
     if error.text:
         line = error.text.rstrip("\n")
-        begin = error.offset or len(line) + 1  # Python has none where the text ends too early
+        begin = error.offset or len(line) + 1  # Python has none if the text ends too early
         width = 1
         if error.end_offset and error.end_lineno == error.lineno:
             width = max(error.end_offset - begin, 1)
@@ -619,14 +619,14 @@ def _run_guarded(action: Callable[[], None]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Arguments after -- are no options, whatever they begin with.
+    # Arguments after -- are not options, whatever they begin with.
     end = given.index("--") if "--" in given else len(given)
     parser = _parser()
     options, unknown = parser.parse_known_intermixed_args(given[:end])
     options.words += given[end + 1 :]
     is_missing = all("=" in word for word in options.words)
     if is_missing and len(unknown) == 1 and not unknown[0].startswith("--"):
-        options.words[:0] = unknown  # an expression as -a+b, which looks like an option
+        options.words[:0] = unknown  # an expression such as -a+b, which looks like an option
     elif unknown:
         parser.error(
             f"unrecognized arguments: {' '.join(unknown)} (put an EXPRESSION that begins with - in "

@@ -1,9 +1,9 @@
 """`fingerprint`: one number for the shape, the type and the bits of an array, wherever it lives.
 
 An element counts as ``f(bits ^ key)``, whose key is made from its indices; the fingerprint is the
-sum of these over all elements, modulo 2**64, computed twice with other keys.  A sum has no order,
-so that parts may be computed anywhere: piece by piece, by threads, on a GPU.  Hashes of this form
-are Zobrist's (1970); Bellare and Micciancio (1997) examine the sum.
+sum of these over all elements, modulo 2**64, computed twice with other keys.  The order of a sum
+does not matter, so parts may be computed anywhere: piece by piece, by threads, on a GPU.  Hashes of
+this form are Zobrist's (1970); Bellare and Micciancio (1997) examine the sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 
-#: Indices are numbers of digits below this one, so that few keys are needed at once.
+#: Indices are split into digits below this number, so that few keys are needed at once.
 _DIGIT = 1 << 14
 
 
@@ -53,7 +53,7 @@ def _f_text(text: str) -> str:
 
 @functools.cache
 def _expressions() -> tuple[Expression, Expression, Expression]:
-    """Returns what computes parts of keys from digits, and sums of floats and of others."""
+    """Returns Expressions: parts of keys from digits, and sums of floats and of other types."""
 
     def sum_of(bits: str) -> Expression:
         return Expression(f"sum({_f_text(f'{bits} ^ (lead + last)')})")
@@ -159,14 +159,13 @@ def fingerprint(x: Any) -> str:
     which is read in pieces.  All NaNs count as one; 0.0 and -0.0 differ, and so do equal numbers of
     different types.
 
-    Arrays that differ in one element always have different fingerprints.  Others, if nobody has
-    chosen them for it, collide as random numbers of 128 bits do: two arrays with a probability
-    of 2**-128, any two of n arrays with one of n**2 / 2**129.  This is not proved for the
-    function used, which takes the place of a random one, and it is not cryptographic: who wants two
-    arrays with one fingerprint can make them.
+    Arrays that differ in one element always have different fingerprints.  Others, unless made for
+    it, collide as random numbers of 128 bits do: two arrays with a probability of 2**-128, any two
+    of n arrays with n**2 / 2**129.  This is not proved for the function used, and it is not
+    cryptographic: two arrays with one fingerprint can be constructed.
 
-    Raises TypeError for what is no array of the supported types, and for operands with rules of
-    their own, such as masked arrays.
+    Raises TypeError for unsupported types, and for operands with rules of their own, such as masked
+    arrays.
 
     >>> fingerprint([0.0, 1.0, 2.0])
     'bebd358d2ff2d87c5b94799586d495e9'

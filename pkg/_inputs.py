@@ -36,7 +36,7 @@ def _open(path: str) -> np.memmap[Any, Any]:
         raise Failure(f"cannot read {path}: {reason(error)}") from None
     except (Failure, MemoryError):
         raise
-    except Exception as error:  # NumPy lets all errors of Python's parser out of a damaged header
+    except Exception as error:  # a damaged header may raise any error of Python's parser
         if "mmap length" in str(error):
             text = "it ends before the array does that its header describes"
         elif "Python objects" in str(error):
@@ -128,6 +128,6 @@ AnyInput = Input | StoreInput
 
 
 def open_input(path: str) -> AnyInput:
-    """Opens a file, of whatever format."""
+    """Opens a file of any format."""
     place = None if os.path.isfile(path) and path.endswith(".npy") else place_of(path)
     return Input(path) if place is None else StoreInput(path, place)

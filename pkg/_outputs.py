@@ -54,9 +54,9 @@ def size_text(nbytes: float) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Waits for other runs of the command that change what lies in a folder, as later ones will.
+    """Holds a folder's lock, so that runs of the command change its content one after the other.
 
-    The end of a process frees its lock.  Where the file system has no locks, nothing waits.
+    The end of a process frees its lock.  On file systems without locks, nothing waits.
     """
     file = -1
     try:
@@ -82,7 +82,7 @@ def synchronize(path: Path) -> None:
 
 
 class Target:
-    """What gets its name when `commit` is called, and not before: a file or a folder."""
+    """A file or folder that gets its name when `commit` is called, and not before."""
 
     def __init__(self, path: str, is_overwriting: bool, target: Path, folder: Path) -> None:
         self.path, self.is_overwriting = path, is_overwriting
@@ -105,11 +105,11 @@ class Target:
 class WholeFile(Target):
     """A file.
 
-    `taken` are the files of the inputs, by the names of these.
+    `taken` has the files of the inputs, by the inputs' names.
     """
 
     def __init__(self, path: str, is_overwriting: bool, taken: Mapping[str, str]) -> None:
-        target = Path(os.path.realpath(path))  # a link stays one, and what it points to is replaced
+        target = Path(os.path.realpath(path))  # a link stays; its target is replaced
         super().__init__(path, is_overwriting, target, target.parent)
         self._file = -1
         self._nbytes = 0
@@ -151,7 +151,7 @@ class WholeFile(Target):
             self._inherit(replaced)
 
     def _reserve(self) -> None:
-        """Takes disk space for all of the file, where the file system can."""
+        """Reserves disk space for the whole file, if the file system can."""
         try:
             os.posix_fallocate(self._file, 0, self._nbytes)
         except OSError as error:
@@ -189,7 +189,7 @@ class WholeFile(Target):
             raise self._existing() from None
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
-        # From here on the output is there, whatever happens.
+        # From here on the output exists, whatever happens.
         with held():
             try:
                 synchronize(self._target.parent)
@@ -212,8 +212,8 @@ class WholeFile(Target):
 def rename_new(source: Path, target: Path) -> None:
     """Renames a file; raises FileExistsError if the target exists, even since a moment ago.
 
-    A second link to the file refuses that.  On file systems without links an empty file takes the
-    name first; between that and the renaming, others see the empty file.
+    Linking the file to its new name checks that.  On file systems without links an empty file takes
+    the name first; others see it until the renaming.
     """
     try:
         os.link(source, target)

@@ -1,4 +1,4 @@
-"""Arrays in HDF5, Zarr and netCDF files, for ``pkg eval``: read in parts, and written whole or not.
+"""Arrays in HDF5, Zarr and netCDF files, for ``pkg eval``: read in parts, written as a whole.
 
 Each library is imported when a file of its format is named.
 """
@@ -49,7 +49,7 @@ _LIBRARIES = {"HDF5": "h5py", "Zarr": "zarr", "netCDF": "xarray"}
 #: The exceptions of the libraries for files that are damaged, missing, full or of another format.
 _ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, NotImplementedError)
 
-#: What the system says, in the errors of HDF5.
+#: The system's own words in an error of HDF5.
 _SYSTEM_ERROR = re.compile(r"errno = \d+, error message = '([^']*)'")
 
 #: Bytes of a netCDF file besides its variable and the coordinates, at most.
@@ -61,7 +61,7 @@ _KEEP_SIZE = 1
 #: Elements of a chunk of a new array of Zarr.
 _CHUNK_COUNT = 1 << 20
 
-#: Bytes copied at once of what a reduction needs in one piece.
+#: Bytes copied at once, of an array that a reduction needs in one piece.
 _SPOOL_NBYTES = 1 << 26
 
 
@@ -127,7 +127,7 @@ def _reading(path: str) -> Iterator[None]:
 def _names_in(file: Any, prefix: str = "", parents: tuple[Any, ...] = ()) -> Iterator[str]:
     """Yields the paths of the arrays in a group of h5py or Zarr."""
     for name in sorted(file):
-        x = None  # as for a link that leads nowhere
+        x = None  # for a link that leads nowhere
         with contextlib.suppress(*_ERRORS):  # of links to themselves
             x = file.get(name)
         if hasattr(x, "shape"):
@@ -157,7 +157,7 @@ def _kind_of(x: Any) -> str:
 
 
 class _Lazy:
-    """A variable of xarray as an array of which parts can be read."""
+    """A variable of xarray as an array that can be read in parts."""
 
     def __init__(self, variable: Any) -> None:
         self.variable = variable
@@ -192,7 +192,7 @@ def _open(path: str, place: Place, closing: contextlib.ExitStack) -> Any:
 
 
 class StoreInput:
-    """An array in a file, of which parts are read."""
+    """An array in a file, read in parts."""
 
     def __init__(self, path: str, place: Place) -> None:
         self.path, self.place = path, place
@@ -267,7 +267,7 @@ def _fill(
     compute: Callable[[Shape, Shape], Any],
     writing: Callable[[], contextlib.AbstractContextManager[Any]],
 ) -> None:
-    """Computes an array and writes it piece by piece, each in a new context of `writing`."""
+    """Computes and writes an array piece by piece, each in a new context of `writing`."""
     for begin, piece in pieces(data.shape, step):
         part = compute(begin, piece)
         try:
@@ -278,7 +278,7 @@ def _fill(
 
 
 def _version(path: Path) -> tuple[int, ...] | None:
-    """Returns what differs if a file is written to or replaced; None for no file."""
+    """Returns values that change if a file is written or replaced; None without a file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -369,7 +369,7 @@ class HDF5Output(WholeFile):
 
     def commit(self, held: Held) -> None:
         try:
-            self._h5.flush()  # a file whose `close` fails is in no state
+            self._h5.flush()  # if `close` fails, the file is in no state
             self._h5.close()
         except _ERRORS as error:
             raise self.unwritable(_text(error)) from None
@@ -379,7 +379,7 @@ class HDF5Output(WholeFile):
     def __exit__(self, *exc_info: object) -> None:
         if self._h5:  # not yet closed: the run has failed
             with contextlib.suppress(*_ERRORS):
-                # HDF5 crashes if it cannot write what it still has, as on a full disk.
+                # HDF5 crashes if it cannot write its remaining data, as on a full disk.
                 nowhere = os.memfd_create("pkg-eval")
                 os.dup2(nowhere, self._h5.id.get_vfd_handle(), inheritable=False)
                 os.close(nowhere)
@@ -453,7 +453,7 @@ class NetcdfOutput(WholeFile):
             raise self._failure(error, self._nbytes) from None
 
     def _reserve_again(self) -> None:
-        """Takes the disk space once more: the library has emptied the file as it opened it.
+        """Reserves the disk space again: the library emptied the file when it opened it.
 
         HDF5 can neither write nor close its file on a full disk.
         """
@@ -508,7 +508,7 @@ def _failing_destructors() -> Iterator[None]:
 
 
 def _is_array_of_zarr(folder: Path) -> bool:
-    """Tells whether a folder is an array, and nothing more: only such a folder may be replaced."""
+    """Tells whether a folder is an array and nothing else: only such a folder may be replaced."""
     if (folder / ".zgroup").exists():
         return False
     for name, key, value in (("zarr.json", "node_type", "array"), (".zarray", "zarr_format", 2)):
@@ -656,7 +656,7 @@ class ZarrOutput(Target):
         self._consolidate()
 
     def _consolidate(self) -> None:
-        """Renews the consolidated metadata of the groups above: readers take them as complete."""
+        """Renews the consolidated metadata of the groups above: readers take these for complete."""
         folder = self._target
         while folder != self._store:
             folder = folder.parent
@@ -678,9 +678,9 @@ def open_array(folder: str, inner: str) -> Any:
 
 
 def open_output(path: str, is_overwriting: bool, inputs: Mapping[str, Any], deferred: Held) -> Any:
-    """Returns the output that a path names; Failure where it cannot be written.
+    """Returns the output that a path names; raises Failure if it cannot be written.
 
-    Within `deferred` signals wait.
+    Signals wait within `deferred`.
     """
     place = place_of(path)
     if place is None:

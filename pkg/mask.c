@@ -33,7 +33,7 @@ static inline uint64_t sum_of_bytes(uint64_t word)
 
 /*
  * Counts selected elements, and places where the mask changes, approximately: bytes other than 0
- * and 1, which few masks have, count wrongly.  The plan decides only about the time.
+ * and 1, which few masks have, count wrongly.  That affects only the time.
  */
 static void count_selected(const unsigned char *mask, int64_t n, int64_t *count_ret,
                            int64_t *changes_ret)
@@ -104,7 +104,7 @@ static int64_t row_stride(const mylib_array *a, int ndim, const int64_t *shape, 
     return stride;
 }
 
-/* Finds the strides of the arrays as rows in an order; returns false if one is none. */
+/* Finds the strides of the arrays as rows in an order; returns false if one is not a row. */
 static int find_rows(masked *m, const mylib_array *mask, int64_t count, int is_fortran)
 {
     const mylib_array *out = &m->arrays[0];
@@ -210,8 +210,8 @@ static mylib_status map_runs(const masked *m, int64_t begin, int64_t end)
 }
 
 /*
- * Lists the selected ones of the elements [*begin, end) until the list, of `capacity` + STEP
- * numbers, is full.  Returns their number, and in *begin how far it came.
+ * Lists the selected elements of [*begin, end) until the list, of `capacity` + STEP numbers, is
+ * full.  Returns their number, and sets *begin to where it stopped.
  */
 static int64_t list_selected(const unsigned char *mask, int64_t *begin, int64_t end,
                              int64_t capacity, int64_t *index)
@@ -221,7 +221,7 @@ static int64_t list_selected(const unsigned char *mask, int64_t *begin, int64_t 
         while (i + STEP <= end && (load_word(mask + i) | load_word(mask + i + 8)) == 0)
             i += STEP;
         const int64_t stop = end - i < STEP ? end : i + STEP;
-        for (; i < stop; i++) { /* without a branch that cannot be predicted */
+        for (; i < stop; i++) { /* without an unpredictable branch */
             index[n] = i;
             n += mask[i] != 0;
         }
@@ -239,7 +239,7 @@ mylib_status map_masked(const masked *m, int64_t begin, int64_t end)
         index = malloc((size_t)(m->capacity + STEP) * sizeof *index);
         memory = malloc((size_t)(m->capacity + STEP) * WIDEST * (1 + MASK_INPUTS));
     }
-    if (index == NULL || memory == NULL) { /* also without memory: then it only takes longer */
+    if (index == NULL || memory == NULL) { /* works without memory, but takes longer */
         status = map_runs(m, begin, end);
     } else {
         while (begin < end && status == MYLIB_OK) {

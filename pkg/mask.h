@@ -1,5 +1,5 @@
 /*
- * mask.h - computes only the elements that a mask selects, where this is faster than all of them.
+ * mask.h - computes only the elements that a mask selects, if that is faster.
  */
 #ifndef PKG_MASK_H
 #define PKG_MASK_H

@@ -42,7 +42,7 @@ __all__ = [
     "validate",
 ]
 
-#: Intel's VML has no part in the results.
+#: Intel's VML is not used.
 use_vml = False
 
 _OPTIMIZATIONS = ("none", "moderate", "aggressive")
@@ -103,7 +103,7 @@ class _Call(NamedTuple):
     def of(cls, expression: Expression, out: Any, order: str | None, casting: str) -> _Call:
         try:
             kept = None if out is None else weakref.ref(out)
-        except TypeError:  # a list, or what else is no array: the call says so
+        except TypeError:  # a list, or another object that is not an array: the call says so
             kept = None
         return cls(expression, kept, order, casting)
 
@@ -185,8 +185,8 @@ def validate(
 ) -> Exception | None:
     """Returns the exception that a text, its names or their types raise, or None.
 
-    Computes nothing but what is made of Python numbers alone.  After None, `re_evaluate` computes
-    the expression.
+    Computes only the parts that consist of Python numbers.  After None, `re_evaluate` computes the
+    expression.
 
     >>> import pkg.numexpr as ne
     >>> ne.validate("2 * a", {"a": 1.5}), ne.validate("2 * b", {"a": 1.5})

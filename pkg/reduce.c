@@ -17,8 +17,8 @@ static const struct {
 #define REDUCTIONS ((int)(sizeof reductions / sizeof *reductions))
 
 /*
- * Makes the programs that tell whether an element differs from 0, as a bool; NaN counts as true.
- * And the one that tells it of both elements of two arrays of bools.
+ * Makes the programs that tell whether an element differs from 0, as NaN does, and the program that
+ * tells whether both of two bools are true.
  */
 static int add_tests(core_state *state)
 {

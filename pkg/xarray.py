@@ -29,7 +29,7 @@ _for_datasets: Any = xr.register_dataset_accessor
 
 
 def _is_text(x: Any) -> bool:
-    """Tells whether an array is of text or of objects, as the names of stations."""
+    """Tells whether an array has text or objects, such as names of stations."""
     return x.dtype.kind in "OSUT"
 
 
@@ -62,7 +62,7 @@ def _bind(e: Expression, operands: tuple[Any, ...], named: Mapping[str, Any]) ->
 
 
 def _lazy(e: Expression, operands: tuple[Any, ...]) -> Any:
-    """Returns the array of Dask whose chunks are the expression of those of the operands."""
+    """Returns a Dask array: the expression of each chunk of the operands."""
     import dask.array
 
     given = [type_number(x) for x in operands]
@@ -79,9 +79,9 @@ def apply(
     """Computes an expression of DataArrays, Datasets and numbers, by `xarray.apply_ufunc`.
 
     `expression` is a text, an Expression or what `pkg.fuse` makes; operands are given by position
-    or by name.  They are broadcast by the names of their dimensions, and `join` says, as in
-    xarray, what happens to coordinates that differ: by default they are an error.  Arrays are
-    computed in one pass where they are, chunks of Dask when they are asked for.
+    or by name.  They are broadcast by the names of their dimensions.  `join`, as in xarray, says
+    what happens to coordinates that differ: by default an error.  Arrays are computed in one pass
+    where they are, chunks of Dask when they are needed.
     """
     e = _elements(expression)
 
@@ -128,11 +128,11 @@ class _Accessor:
         return self._reduce(_reductions.prod, dim, keepdims)
 
     def min(self, dim: Any = None, keepdims: bool = False) -> Any:
-        """Returns minima over dimensions, None for all; NaN if one is."""
+        """Returns minima over dimensions, None for all; NaN if an element is."""
         return self._reduce(_reductions.min, dim, keepdims)
 
     def max(self, dim: Any = None, keepdims: bool = False) -> Any:
-        """Returns maxima over dimensions, None for all; NaN if one is."""
+        """Returns maxima over dimensions, None for all; NaN if an element is."""
         return self._reduce(_reductions.max, dim, keepdims)
 
     def mean(self, dim: Any = None, keepdims: bool = False) -> Any:
@@ -145,7 +145,7 @@ class DataArrayAccessor(_Accessor):
     """``x.pcd`` of a DataArray."""
 
     def evaluate(self, expression: Any, **named: Any) -> Any:
-        """Evaluates an expression; its one name that is not given stands for the DataArray.
+        """Evaluates an expression; the one name without a value is the DataArray.
 
         ``x.pcd.evaluate("(x - low) / (high - low)", low=2, high=3)``; see `apply`.
         """
@@ -161,7 +161,7 @@ class DataArrayAccessor(_Accessor):
     def fingerprint(self) -> str:
         """Returns `pkg.fingerprint` of the elements, computed where they are.
 
-        Chunks of Dask are a TypeError: compute them first.
+        Raises TypeError for chunks of Dask: compute them first.
         """
         return _fingerprint(self._obj.data)
 

@@ -1,8 +1,8 @@
 """Expressions over arrays, which a call computes in one pass.
 
-From the lowest floor to the highest: `graph`, the form of all expressions; `parsing`, of texts;
-`lowering`, to programs of the library; `expression`, with `Expression` and `evaluate`; `tracing`,
-with `fuse`.
+From the lowest floor to the highest: `graph`, the form of all expressions; `parsing`, which makes
+graphs of texts; `lowering`, which makes programs of graphs; `expression`, with `Expression` and
+`evaluate`; `tracing`, with `fuse`.
 """
 
 from .expression import Expression as Expression

@@ -1,6 +1,6 @@
-"""Values of names: of variables, dicts, and tables such as a DataFrame or a group of HDF5.
+"""Looks names up in variables, dicts, and tables such as a DataFrame or a group of HDF5.
 
-The columns of one table share its labels, so an expression computes with their elements alone.
+The columns of a table share its labels, so an expression needs only their elements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _library(x: Any) -> str:
 
 
 def _keys(what: str, mapping: Any) -> Container[str]:
-    """Returns what holds the names of a mapping; raises TypeError if it is none."""
+    """Returns the object that holds a mapping's names; raises TypeError if there is none."""
     kind = type(mapping)
     if isinstance(mapping, np.ndarray) and mapping.dtype.names is not None:
         return frozenset(mapping.dtype.names)
@@ -70,10 +70,10 @@ def _check_dimensions(dimensions: Mapping[str, tuple[Any, ...]]) -> None:
 
 
 def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the values of those of the names that a mapping has; a table's columns are arrays.
+    """Returns the values of the names that a mapping has; a table's columns are arrays.
 
-    Raises TypeError for an object that is no mapping, and ValueError for columns whose dimensions
-    have names that are not in one order.
+    Raises TypeError for an object that is not a mapping, and ValueError for columns that order the
+    names of their dimensions differently.
     """
     keys = _keys(what, mapping)
     if hasattr(mapping, "dims"):
@@ -91,7 +91,7 @@ def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
 def look_up(
     names: Sequence[str], local_dict: Any, global_dict: Mapping[str, Any] | None, depth: int
 ) -> list[Any]:
-    """Returns the values of names, from the frame `depth` calls above the caller for None.
+    """Returns the values of names, for None from the frame `depth` calls above the caller.
 
     Without such a frame, as in a thread that runs no function of Python, there are no variables.
     Raises NameError for an unknown name.

@@ -1,7 +1,7 @@
-"""Outputs that lie in files: datasets of h5py and arrays of Zarr, which may be larger than memory.
+"""Outputs in files: datasets of h5py and arrays of Zarr, which may be larger than memory.
 
-Each piece of the result is computed in memory from the same parts of the inputs, of which those
-that lie in files are read part by part too, and then written.
+Each piece of the result is computed in memory and written.  Inputs in files are read part by part
+too.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from .._operands import broadcasts, has_own_rules
 from .._pieces import pieces, region, whole_chunks
 from .._table import check_dtype
 
-#: Bytes computed of a piece: many times what a call costs, little beside the memory.
+#: Bytes of a piece: large beside the cost of a call, small beside memory.
 _PIECE_NBYTES = 1 << 25
 
 
 def is_dataset(x: Any) -> bool:
-    """Tells whether `x` is an array in a file, of which parts can be read and written."""
+    """Tells whether `x` is an array in a file that can be read and written in parts."""
     return (
         all(hasattr(x, name) for name in ("dtype", "chunks"))
-        and getattr(x, "shape", None) is not None  # as of a null dataspace of HDF5
+        and getattr(x, "shape", None) is not None  # a null dataspace of HDF5
         and hasattr(type(x), "__getitem__")
         and hasattr(type(x), "__setitem__")
-        and not has_own_rules(x)  # as xarray's objects and Dask's arrays
+        and not has_own_rules(x)  # objects of xarray, arrays of Dask
     )
 
 
 def chunk_of(x: Any) -> Any:
-    """Returns the shape of what is read and written as one: of shards or chunks, or None."""
+    """Returns the shape of the units of reading and writing: shards or chunks; or None."""
     return getattr(x, "shards", None) or x.chunks
 
 
 def step_of(x: Any) -> tuple[int, ...]:
-    """Returns the shape of the pieces: whole chunks of `x`, as many as they may be large."""
+    """Returns the shape of the pieces: as many whole chunks of `x` as fit."""
     return whole_chunks(tuple(x.shape), chunk_of(x), max(1, _PIECE_NBYTES // x.dtype.itemsize))
 
 

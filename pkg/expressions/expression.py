@@ -132,7 +132,7 @@ def _open_out(name: str, out: Any) -> Any:
 
 
 class _Region:
-    """The nodes that are Python numbers if certain inputs are, and those of them that others need.
+    """The nodes that are Python numbers if certain inputs are, and which of them other nodes need.
 
     Python computes them, as it would step by step.
     """
@@ -191,9 +191,9 @@ class _Part(NamedTuple):
 class _Call:
     """One call of an expression: its prepared inputs, and the kinds of the graph's nodes.
 
-    The kinds are enough to lower it.  Of samples only the kinds count: their values decide nothing.
-    `ordinal` says where host arrays are computed; `order` is that of a new result, and `casting`
-    the rule for the conversion to the type of another one.
+    Lowering needs only the kinds; the values of samples do not matter.  `ordinal` is the device for
+    host arrays, `order` the order of a new result, and `casting` the rule for converting to the
+    type of an existing one.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class _Call:
         )
 
     def _make_pairs(self) -> None:
-        """Computes the nodes `complex`, each once: a new array, of whose parts each has a pass."""
+        """Computes the nodes `complex`, each once: a new array, with a pass for each part."""
         for k, parts in self.pairs.items():
             used = sorted({i for part in self.expression._pairs[k] for i in part.inputs})
             values = [self.values[i] for i in used]
@@ -315,7 +315,7 @@ class _Call:
         return found
 
     def with_values(self) -> None:
-        """Makes the numbers part of the program, which depends on whether they fit their types."""
+        """Makes the numbers part of the program: it depends on whether they fit their types."""
         self.has_values = True
         for k, x in self.nodes.items():
             if type(x) in WEAK:
@@ -334,7 +334,7 @@ class _Call:
         try:
             return self._run(target)
         except core.OutOfRange:
-            # An int is beyond its type: a comparison knows the answer, all else raises again.
+            # An int is beyond its type: a comparison has an answer, anything else raises again.
             self.with_values()
             return self._run(target)
 
@@ -460,10 +460,10 @@ class Expression(core.ExpressionBase):
     or ``count_nonzero``, with ``axis=`` and ``keepdims=``.  Other texts raise SyntaxError, with the
     place; no text is ever run.
 
-    A call takes the inputs by position, in the order in which they appear, or by name: NumPy
-    arrays and what NumPy takes for one, Arrays, foreign GPU arrays, and numbers.  The result has
-    the type, shape and bits that the operations give one after the other, on every device.
-    Python computes the parts that are made of Python numbers alone: exactly, with its errors.
+    A call takes the inputs by position, in the order in which they appear, or by name: NumPy arrays
+    and anything that NumPy accepts as one, Arrays, foreign GPU arrays, and numbers.  The result has
+    the type, shape and bits that the operations give one after the other, on every device.  Python
+    computes the parts that consist only of Python numbers: exactly, with its errors.
 
     >>> import numpy as np
     >>> e = Expression("(a - b) / (a + b)")
@@ -474,10 +474,10 @@ class Expression(core.ExpressionBase):
     >>> e(b=1, a=3)
     0.5
 
-    Call arguments besides the inputs, all by name: ``out``, an array for the result, to whose type
-    it must cast by ``casting`` (as `numpy.can_cast`), also one of h5py or Zarr, which is computed
-    and written in pieces; ``order``, "C", "F", "A" or "K", of a new
-    result; ``device``, where host arrays are computed.
+    Further arguments of a call, by name only: ``out``, an array for the result, to whose type it
+    must cast by the rule ``casting`` (see `numpy.can_cast`), or one of h5py or Zarr, which is
+    computed and written in pieces; ``order`` of a new result, "C", "F", "A" or "K"; ``device`` for
+    host arrays.
 
     Its ``__name__`` is "expression", or the name of the function that was fused.
 
@@ -523,7 +523,7 @@ class Expression(core.ExpressionBase):
 
     @property
     def _caller(self) -> str:
-        """The name of what is called, for errors: a function that was fused, or `evaluate`."""
+        """The name of the called function, for errors: a fused one, or `evaluate`."""
         return "evaluate" if self.__name__ == "expression" else self.__name__
 
     def _region(self, is_weak: tuple[bool, ...]) -> _Region:
@@ -595,12 +595,12 @@ class Expression(core.ExpressionBase):
         return result if out is None else out
 
     def _is_of_numbers(self, values: Sequence[Any]) -> bool:
-        """Tells whether the expression is of Python numbers alone."""
+        """Tells whether the expression has only Python numbers."""
         nodes = self._graph.nodes
         return all(map(is_number, values)) and not any(node[0] == "value" for node in nodes)
 
     def _of_numbers(self, values: Sequence[Any], ordinal: int, target: Any, casting: Any) -> Any:
-        """Computes it of Python numbers alone, as Python does: to a Python number.
+        """Computes with Python numbers alone, as Python does; returns a Python number.
 
         A reduction, and an element of `target`, have NumPy's type of that number.
         """
@@ -618,7 +618,7 @@ class Expression(core.ExpressionBase):
         return finish(self._caller, typed, target, casting, exact=reduction is not None)
 
     def _fill(self, inputs: Sequence[Any], out: Any, compute: Callable[..., Any]) -> Any:
-        """Computes a call into an array that lies in a file, piece by piece."""
+        """Computes a call into an array in a file, piece by piece."""
         if self._graph.reduction is None:
             values = self._take(inputs)
             calls = self._calls_like(values)
@@ -632,7 +632,7 @@ class Expression(core.ExpressionBase):
         return out
 
     def _take(self, inputs: Sequence[Any]) -> list[Any]:
-        """Returns the inputs as `take` does; those that lie in files stay there."""
+        """Returns the inputs as `take` does; those in files stay there."""
         return [
             x if is_dataset(x) else take(name, x)
             for name, x in zip(self.inputs, inputs, strict=True)
@@ -687,8 +687,8 @@ class Expression(core.ExpressionBase):
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """Returns the type of the result for types of the inputs, by position or name.
 
-        `bool`, `int`, `float` and `complex` stand for Python numbers, whose values do not count:
-        ``2 ** n`` of ints counts as an int.
+        `bool`, `int`, `float` and `complex` stand for Python numbers, whose values do not matter:
+        ``2 ** n`` of ints is taken for an int.
 
         >>> import numpy as np
         >>> Expression("a / b").dtype_for(np.int32, b=np.float32)
@@ -770,7 +770,7 @@ def of_graph(graph: Graph, name: str = "expression") -> Expression:
 # ---- evaluate ------------------------------------------------------------------------------------
 
 
-#: Returns the expression of a text; those of the last texts are kept.
+#: Returns the expression of a text; caches the last ones.
 of_text: Callable[[str], Expression] = lru_cache(maxsize=256)(Expression)
 
 

@@ -27,7 +27,7 @@ FURTHER = {
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero")
 
-#: Those for which only the truth of the elements counts.
+#: Those for which only the truth of the elements matters.
 TRUTHS = frozenset({"any", "all", "count_nonzero"})
 
 #: No element type holds ints of more bits.
@@ -63,7 +63,7 @@ class Graph(NamedTuple):
 
 
 def _key(node: Node) -> tuple[Any, ...]:
-    """Tells 1, 1.0 and -0.0 apart, which are equal or nearly so for Python."""
+    """Distinguishes 1 from 1.0 and 0.0 from -0.0, which are equal for Python."""
     if node[0] == "number":
         return "number", type(node[1]).__name__, repr(node[1])
     if node[0] == "value":
@@ -155,7 +155,7 @@ _ON_NUMBERS: dict[str, Callable[..., Any]] = {
 }
 
 
-#: Those of which the package knows ints of 64 bits only.
+#: Those that the package computes for ints of 64 bits only.
 _ON_INTS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("minimum", "fmin"), lambda a, b: int(min(a, b))),
     **dict.fromkeys(("maximum", "fmax"), lambda a, b: int(max(a, b))),
@@ -187,9 +187,9 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
 
 
 def on_samples(function: str, *samples: Any) -> Any:
-    """Returns a number of the kind that a function of numbers of these kinds gives: one.
+    """Returns a number, one, of the kind that a function of numbers of these kinds gives.
 
-    Constants count with their values.  Each function has a value at one, or at zero.
+    Constants keep their values.  Each function has a value at one, or at zero.
     """
     try:
         result = on_numbers(function, *samples)
@@ -255,7 +255,7 @@ class Builder:
         return self._node(("number", x))
 
     def call(self, function: str, *operands: int) -> int:
-        """Adds a function of nodes; computes it of numbers, with the errors of `on_numbers`."""
+        """Adds a function of nodes; computes it for numbers, with the errors of `on_numbers`."""
         if function != "where" and all(self.nodes[k][0] == "number" for k in operands):
             numbers = (self.nodes[k][1] for k in operands)
             return self.number(on_numbers(function, *numbers, most=MAX_INT_BITS))
@@ -313,7 +313,7 @@ def operands(node: Node) -> tuple[int, ...]:
 
 
 def _text_of_number(x: Any) -> str:
-    """Returns a text that is read as the number; the language has no names for infinity and NaN."""
+    """Returns a text that parses as the number; the language has no names for infinity and NaN."""
     text = str(x)
     if np.iscomplexobj(x) and any(part in text for part in ("-0", "inf", "nan")):
         return f"complex({_text_of_number(x.real)}, {_text_of_number(x.imag)})"

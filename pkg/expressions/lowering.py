@@ -1,8 +1,8 @@
 """Lowers a graph, for given element types, to the steps of a program.
 
 It promotes types node by node, as NumPy does (Python numbers are weak, NEP 50).  Each node becomes
-the operation that NumPy would compute, or the package for functions of its own.  So an expression
-has the bits of its single operations one after the other.
+the operation that NumPy would compute or, for its own functions, the package.  So an expression has
+the bits of its single operations one after the other.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _Step = tuple[int, Any, tuple[tuple[str, int], ...]]
 
 
 def _c_type(dtype: Any) -> Any:
-    """Returns the type in native byte order, and only one of C's two types of the same size."""
+    """Returns the type in native byte order; one type for C's two of the same size."""
     return np.dtype(dtype.newbyteorder("=").str)
 
 
@@ -100,7 +100,7 @@ def _raises(wide: Any, narrow: Any) -> bool:
 
 
 def _limited(bound: Any, choose: Any, limit: int) -> Any:
-    """Returns a bound; a known int as what `choose` makes of it and the limit of its type."""
+    """Returns a bound; `choose` limits a known int to its type."""
     if isinstance(bound, _Weak) and bound.kind is int and bound.number is not None:
         return _Weak(int, choose(bound.number, limit))
     return bound
@@ -167,7 +167,7 @@ class _Lowering:
 
     def operation(self, name: str, *values: Any) -> _Typed:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
-        if name in LOGIC:  # of a Python number, only the truth counts
+        if name in LOGIC:  # only the truth of a Python number matters
             values = tuple(self.truth(x) if isinstance(x, _Weak) else x for x in values)
         *dtypes, result = resolve(operation, [getattr(x, "dtype", None) or x.kind for x in values])
         if len(set(dtypes)) == 2:
@@ -186,7 +186,7 @@ class _Lowering:
         return self.step(operation.index, dtype, result, *places)
 
     def fixed(self, x: Any, answer: Any, dtype: Any) -> _Typed:
-        """Returns an answer that is known for all `x`, whose steps stay: they may warn, or refuse.
+        """Returns an answer that is known for all `x`; keeps its steps, which may warn or refuse.
 
         The inputs of `x` stay inputs, for their shapes.
         """
@@ -227,13 +227,13 @@ class _Lowering:
     def clip(self, *values: Any) -> _Typed:
         """Returns min(max(x, lowest), highest), in the type to which all three promote.
 
-        Of complex numbers only a NaN of `x` stays; parts of bounds that are NaN compare as floats
-        do, as in NumPy's clip.
+        For complex numbers only a NaN of `x` stays; NaN parts of bounds compare as floats do, as in
+        NumPy's clip.
         """
         kinds = [getattr(x, "dtype", None) or x.kind(0) for x in values]
         dtype = _c_type(np.result_type(*kinds))
         x, lowest, highest = values
-        if dtype.kind in "iu":  # NumPy takes ints beyond all elements
+        if dtype.kind in "iu":  # NumPy accepts ints beyond all elements
             limits = np.iinfo(dtype)
             lowest = _limited(lowest, max, int(limits.min))
             highest = _limited(highest, min, int(limits.max))

@@ -180,13 +180,13 @@ class _Parser:
         try:
             return self.builder.call(function, *operands)
         except (ArithmeticError, ValueError, TypeError) as error:
-            if self.is_of_numbers:  # Python computes these, with its own errors
+            if self.is_of_numbers:  # Python computes these, and raises its own errors
                 raise error from None
-            text = error.args[-1] if error.args else error  # Python's may begin with a number
+            text = error.args[-1] if error.args else error  # a chain may begin with a number
             raise self.error(str(text), tree) from None
 
     def comparison(self, tree: ast.Compare, operands: list[int]) -> int:
-        """Returns the node of a comparison; of a chain the truth of all its pairs."""
+        """Returns the node of a comparison; for a chain, whether all its pairs are true."""
         result = None
         for op, a, b in zip(tree.ops, operands, operands[1:], strict=False):
             pair = self.call(tree, _BINARY[type(op)], [a, b])

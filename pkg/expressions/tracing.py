@@ -24,7 +24,7 @@ from .graph import REDUCTIONS, Builder, Graph, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: NumPy's functions that are no ufuncs, and what they are here.
+#: NumPy's functions that are not ufuncs, and their counterparts here.
 _FUNCTIONS: dict[Any, str] = {
     np.clip: "clip",
     np.round: "round",
@@ -213,7 +213,7 @@ class Traced:
 
 
 def _refuse_options(name: str, options: Iterable[str]) -> None:
-    """Raises TypeError for arguments of a function besides those that an expression knows."""
+    """Raises TypeError for arguments of a function that an expression does not know."""
     given = ", ".join(options)
     if given:
         raise TypeError(f"{name}() takes no {given} in a fused function")
@@ -247,14 +247,13 @@ def _apply(function: str, operands: tuple[Any, ...]) -> Traced:
 def fuse(function: _F) -> _F:
     """Makes a function of arrays compute in one pass, as an `Expression`; a decorator.
 
-    `fuse` calls the function once with stand-ins for its arguments.  All that it does with them
-    becomes the expression, which is the attribute ``expression`` of the result.  The function
-    may use operators, the package's operations, NumPy's functions of the same names, ``abs``,
-    ``where``, and for the result ``sum``, ``prod``, ``min``, ``max``, ``mean``, ``any``, ``all``
-    and ``count_nonzero``; loops, helper functions and Expressions too, but nothing that depends on
-    values.
-    Calls take the arguments of the function, and ``out``, ``order``, ``casting`` and ``device`` as
-    an Expression does.
+    `fuse` calls the function once with stand-ins for its arguments.  What it does with them becomes
+    the expression, the attribute ``expression`` of the result.  The function may use operators, the
+    package's operations, NumPy's functions of the same names, ``abs``, ``where``, loops, helper
+    functions, Expressions and, for the result, ``sum``, ``prod``, ``min``, ``max``, ``mean``,
+    ``any``, ``all`` and ``count_nonzero``, but nothing that depends on values.  Calls take the
+    arguments of the function, and ``out``, ``order``, ``casting`` and ``device`` as an Expression
+    does.
 
     >>> import numpy as np
     >>> @fuse
@@ -267,7 +266,7 @@ def fuse(function: _F) -> _F:
     """
     kind = type(function).__name__
     try:
-        if isinstance(function, np.ufunc | core.Operation):  # whose signature is of all its options
+        if isinstance(function, np.ufunc | core.Operation):  # its signature has all options
             raise TypeError
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -286,7 +285,7 @@ def fuse(function: _F) -> _F:
     if core.parse_device(None) < 0:  # the CPU
         result = function(*bound.args, **bound.kwargs)
     else:
-        with default_device("cpu"):  # of the trace; the functions of a GPU know arrays alone
+        with default_device("cpu"):  # for tracing: functions of a GPU take only arrays
             result = function(*bound.args, **bound.kwargs)
     if not isinstance(result, Traced) or result._builder is not builder:
         raise TypeError(
