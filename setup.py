@@ -33,8 +33,8 @@ ORIGIN = "@loader_path" if sys.platform == "darwin" else "$ORIGIN"
 CMAKE_DIR = "lib/cmake/mylib"
 PKGCONFIG_DIR = "lib/pkgconfig"
 
-# Used where the compiler has them, as libcalc/CMakeLists.txt does.  The compiler must not assume
-# functions that are not declared.
+# Used if the compiler has them, as in libcalc/CMakeLists.txt.  The compiler must not assume
+# undeclared functions.
 HARDENING = ["-fstack-protector-strong", "-Werror=implicit-function-declaration"]
 FORTIFY = ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
 HARDENED_LINK = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
@@ -69,17 +69,17 @@ def cmake_arguments() -> list[str]:
     given = os.environ.get("CMAKE_ARGS", "")
     try:
         return shlex.split(given)
-    except ValueError as error:  # a quote without its pair
+    except ValueError as error:  # an unpaired quote
         raise SetupError(
             f"CMAKE_ARGS is set to {given!r}, which is no command line: {error}"
         ) from None
 
 
 def without_rpaths(command: list[str]) -> list[str]:
-    """A linker command without the folders that Python, or LDFLAGS, would have searched.
+    """Returns a linker command without the folders that Python, or LDFLAGS, would search.
 
-    The extension finds all it needs beside itself; a folder of the machine that built it may hold
-    another libmylib, or belong to someone else, where it is used.
+    The extension finds everything beside itself.  A folder of the build machine may hold another
+    libmylib, or belong to someone else on another machine.
     """
     kept: list[str] = []
     for word in command:
@@ -113,9 +113,9 @@ def missing_tools() -> dict[str, str]:
 
 
 def without_version(library: Path) -> None:
-    """Shortens the name libmylib.so.N that a library has in itself, and its users note.
+    """Shortens the name libmylib.so.N that a library contains, and its users note.
 
-    In the package its file is LIBRARY, beside which there is no link of another name.
+    In the package its file is LIBRARY, without a link of another name.
     """
     content = library.read_bytes()
     name = re.escape(f"\0{LIBRARY}".encode()) + rb"(\.\d+)\0"
@@ -127,7 +127,7 @@ def without_version(library: Path) -> None:
 
 
 class BuildExt(build_ext):
-    """Puts libmylib and what C users of it need into the package, then builds the extension."""
+    """Puts libmylib and its files for C users into the package, then builds the extension."""
 
     def run(self) -> None:
         import numpy
@@ -138,7 +138,7 @@ class BuildExt(build_ext):
                 f"The headers of this Python are missing: there is no Python.h in {include}.\n"
                 "Install them (Debian, Ubuntu: apt install python3-dev; Fedora: python3-devel)."
             )
-        # In an editable install this is the source folder, else the one that becomes the wheel.
+        # The source folder in an editable install, else the folder that becomes the wheel.
         package = Path(self.get_ext_fullpath("pkg.core")).parent.resolve()
         package.mkdir(parents=True, exist_ok=True)
         root = os.environ.get("MYLIB_ROOT")
@@ -191,7 +191,7 @@ class BuildExt(build_ext):
             f"-DMYLIB_CUDA={os.environ.get('MYLIB_CUDA') or 'AUTO'}",
             *cmake_arguments(),
             # The package folder is the prefix: the library lies in it, beside the extension.  These
-            # come last, as conda's CMAKE_ARGS and others' have the folders of a whole system.
+            # come last: conda's CMAKE_ARGS, for example, name a whole system's folders.
             "-DCMAKE_INSTALL_INCLUDEDIR=include",
             "-DCMAKE_INSTALL_LIBDIR=.",
             f"-DMYLIB_INSTALL_CMAKEDIR={CMAKE_DIR}",
@@ -219,7 +219,7 @@ class BuildExt(build_ext):
 
     def cmake(self, doing: str, command: list[str]) -> None:
         print("$", shlex.join(command), flush=True)
-        # DESTDIR, of a make that builds a system's package, would move what goes into ours.
+        # DESTDIR, set by a make that builds a system package, would move our files.
         env = {name: value for name, value in os.environ.items() if name != "DESTDIR"}
         try:
             subprocess.run(command, check=True, env=env)
@@ -299,7 +299,7 @@ class BuildExt(build_ext):
             (package / folder / name).write_text(text)
 
     def installed(self, package: Path) -> list[Path]:
-        """All that was put into the package beside the extension, relative to the package."""
+        """The files put into the package beside the extension, relative to the package."""
         found = [
             package / LIBRARY,
             *(package / "include").rglob("*"),

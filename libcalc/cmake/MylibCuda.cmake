@@ -1,11 +1,11 @@
 # Finds a CUDA toolkit, checks that it works, and enables the CUDA language with it.
 #
 # Sets MYLIB_HAS_CUDA (0 or 1), MYLIB_CUDA_VERSION, MYLIB_CUDA_ARCHITECTURES (for the user to read),
-# MYLIB_CUDA_SEARCHED (one line: where it was looked for) and MYLIB_CUDA_SUMMARY (lines for the log).
+# MYLIB_CUDA_SEARCHED (one line: the searched places) and MYLIB_CUDA_SUMMARY (lines for the log).
 #
 # The order: CMAKE_CUDA_COMPILER, CUDACXX, CUDA_HOME, CUDA_PATH, nvcc on the PATH, the usual places.
-# CMake alone does not look at CUDA_HOME, and blames the architecture when it finds no nvcc.
-# A variable that is set but holds no nvcc is an error: silently taking another toolkit would be worse.
+# CMake alone ignores CUDA_HOME, and blames the architecture when it finds no nvcc.  A variable that
+# is set but holds no nvcc is an error: silently taking another toolkit would be worse.
 
 set(MYLIB_CUDA_PLACES "/usr/local/cuda;/usr/local/cuda-*;/opt/cuda" CACHE STRING
     "Where a CUDA toolkit is looked for last; * matches the newest")
@@ -81,7 +81,7 @@ function(mylib_find_nvcc nvcc_var how_var searched_var)
   set(${searched_var} "${searched}" PARENT_SCOPE)
 endfunction()
 
-# Compiles and links a small program, and turns what can go wrong into what to do about it.
+# Compiles and links a small program; if that fails, says what to do about it.
 function(mylib_check_nvcc nvcc version_var)
   set(otherwise "Or set MYLIB_CUDA=OFF to build without CUDA.")
   execute_process(COMMAND "${nvcc}" --version
@@ -266,7 +266,7 @@ if(nvcc)
       mylib_local_architectures("${nvcc}" architectures)
       set(how "of this machine's GPU")
       if(NOT architectures)
-        # Every major architecture, and PTX of the newest for those to come.
+        # Every major architecture, and PTX of the newest for later ones.
         set(architectures all-major)
         set(how "no GPU here to build for")
       endif()
@@ -288,7 +288,7 @@ if(nvcc)
   else()
     set(MYLIB_CUDA_COMPRESS "-Xfatbin=-compress-all")
   endif()
-  # Programs then find an operation by a jump, not by comparisons; older compilers do not have it.
+  # Programs then find an operation by a jump, not by comparisons; older compilers lack it.
   set(MYLIB_CUDA_JUMPS "")
   if(nvcc_help MATCHES "--jump-table-density")
     set(MYLIB_CUDA_JUMPS "--jump-table-density=50")

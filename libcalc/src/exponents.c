@@ -1,7 +1,7 @@
 /*
  * exponents.c - refuses negative powers of integers, before anything is written.
  *
- * A reduction finds the least exponent of each power in a program.  On a GPU the call waits for it.
+ * A reduction finds the least exponent of each power in a program; on a GPU the call waits for it.
  */
 #include <inttypes.h>
 #include <stdlib.h>

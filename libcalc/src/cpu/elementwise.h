@@ -17,7 +17,7 @@ BEGIN_WITHOUT_CHOICES
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
 
 /*
- * Tells which operations take so long that one scalar loop over any strides suffices: they have no
+ * Tells which operations are so slow that one scalar loop over any strides suffices: they have no
  * vector instructions, or they branch.
  */
 static ALWAYS_INLINE int is_long(mylib_op op, int type_class)

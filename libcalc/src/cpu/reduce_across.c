@@ -172,7 +172,7 @@ static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
 
 /* ---- Narrow rows --------------------------------------------------------------------------- */
 
-/* Returns how many rows follow each other from term t of the block on, at most 256. */
+/* Returns how many rows follow each other without gaps from term t of the block on, at most 256. */
 static int64_t narrow_lanes(const strip *s, int64_t t)
 {
     return mylib_lesser(s->terms - t, MYLIB_BLOCK_LANES);

@@ -100,7 +100,7 @@ apply_at_once(const mylib_function_args &args, const block_elements &e, const T 
         }
 }
 
-/* Blocks that a processor holds at least, which limits registers; 0: as the compiler likes. */
+/* The least blocks per multiprocessor, which limits registers; 0: the compiler's choice. */
 template <int OP, typename T>
 constexpr int LEAST_BLOCKS = OP == MYLIB_OP_power && sizeof(T) == 4 ? 4 : 0;
 

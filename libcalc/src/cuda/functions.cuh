@@ -98,7 +98,7 @@ MYLIB_MENDED(MENDED)
 #undef HARD_BINARY
 #undef HARD
 
-/* Functions with long code, which is repeated for fewer elements than that of the others. */
+/* Functions with long code, which is repeated for fewer elements. */
 template <int OP>
 constexpr bool is_long = OP == MYLIB_OP_arctan2 || OP == MYLIB_OP_power || OP == MYLIB_OP_logaddexp;
 
@@ -107,8 +107,8 @@ template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 
 /*
  * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 elements of
- * small types.  Elementary functions take 32 bytes, which share the loads of constants; long ones
- * half as many, but power of f32.
+ * small types.  Elementary functions take 32 bytes, which share the loads of constants; long ones,
+ * except power of f32, half as many.
  */
 template <int OP, typename T>
 constexpr int AT_ONCE = (sizeof(T) < 4 ? 4 : (is_elementary<OP> ? 32 : 16) / (int)sizeof(T)) /

@@ -424,9 +424,9 @@ __device__ __forceinline__ void run_quick(const fused_args &args, uint32_t state
 }
 
 /*
- * Runs the quick statements from a byte of the arguments on; returns the next one that is none.  A
- * statement is loaded before the one that precedes it runs: two take turns, so that nothing waits
- * for a copy of it.
+ * Runs the quick statements from a byte of the arguments on; returns the next one that is not
+ * quick. A statement is loaded before its predecessor runs; two variables take turns, so that no
+ * copy is needed.
  */
 template <typename T>
 __device__ __forceinline__ uint32_t run_quick_ones(const fused_args &args, int &at_byte,

@@ -2,8 +2,8 @@
  * fused.h - programs of several statements in one launch: the arguments of the kernel, and how to
  * make them.  Compiles as C and as CUDA C++; needs no CUDA.
  *
- * A thread computes some elements at equal distances ("spaced"); the next thread's are their
- * neighbours in memory, so that loads are coalesced.  If all operands are vectors of one dimension
+ * A thread computes some elements at equal distances ("spaced"); the next thread has their
+ * neighbours in memory, so loads are coalesced.  If all operands are vectors of one dimension
  * ("flat"), it computes groups of 16 bytes.  The result of each statement stays in hardware
  * registers for the next one; values needed later go to the thread's own slots in shared memory.
  * Threads wait for others only in reductions.
@@ -48,8 +48,8 @@ extern "C" {
 #define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* any layout may have this many elements */
 
 /*
- * Groups of 16 bytes of each operand in a thread: with more groups a thread decodes less often,
- * with fewer more threads run.  Functions take many registers.
+ * Groups of 16 bytes of each operand in a thread: with more of them a thread decodes less often,
+ * with fewer, more threads run.  Functions take many registers.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
@@ -84,8 +84,8 @@ enum {
 #define MYLIB_FUSED_MAX_KEPT 2
 
 /*
- * In a long program, a statement is quick if it adds to the last result a kept input or a constant,
- * or subtracts or multiplies by one, and stores nothing.  Its opcode and its target are these.
+ * In a long program, a statement is quick if it adds a kept input or a constant to the last result,
+ * subtracts it or multiplies by it, and stores nothing.  These are its opcode and its target.
  */
 #define MYLIB_FUSED_QUICK(op, source) (4 * (op) + (source))
 #define MYLIB_FUSED_QUICK_CONSTANT 2 /* the source; 0 or 1: the number of the kept input */

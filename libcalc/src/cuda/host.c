@@ -217,8 +217,8 @@ mylib_status mylib_free_cached(void)
 
 typedef enum route {
     CONSTANT, /* one value for all elements, passed in the kernel's arguments */
-    IN_PLACE, /* contiguous, its ends pinned: copied in place by pieces; a piece that is not pinned
-                 throughout is packed */
+    IN_PLACE, /* contiguous, its ends pinned: copied in place by pieces; packs pieces
+                 that are not wholly pinned */
     STAGED,   /* packed into the slot */
     ON_GPU    /* memory of the GPU */
 } route;

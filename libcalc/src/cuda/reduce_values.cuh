@@ -25,8 +25,8 @@ typedef mylib_reduce_args reduce_args;
 /* ---- Values -------------------------------------------------------------------------------- */
 
 /*
- * Combines two values by a call.  A kernel that is not memory-bound saves much code so: it serves
- * all reductions with one copy of each.
+ * Combines two values by a call.  This saves code in kernels that are not memory-bound: one copy
+ * serves all reductions.
  */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
 {

@@ -205,7 +205,7 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
 
 /*
  * Chooses vectors of pixels for a copy of small elements between images and planes; returns false
- * if it is none, or if vectors would not be aligned.
+ * for other layouts, or if vectors would not be aligned.
  */
 static int choose_channels(mylib_strided_args *p, int size, int vector)
 {

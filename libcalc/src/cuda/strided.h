@@ -53,8 +53,8 @@ extern "C" {
 #define MYLIB_STRIDED_SHIFTED_BELOW 4
 
 /*
- * Of such elements every second to every fourth one is picked out of the vectors that hold them
- * all: these are a few loads instead of one for each element.
+ * Every second to every fourth such element is picked out of the vectors that hold them: a few
+ * loads instead of one for each element.
  */
 #define MYLIB_STRIDED_MOST_SPREAD 4
 
