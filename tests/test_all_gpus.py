@@ -132,7 +132,7 @@ def test_out_where_and_casting() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("shift", [0, 1, -1, COLUMNS])
 def test_an_out_that_overlaps(shift: int) -> None:
-    """It is exactly an input, or elsewhere in its memory: as with one GPU, and as NumPy."""
+    """`out` is exactly an input, or partly overlaps it: the result is one GPU's, and NumPy's."""
     for code in ("add", "expression"):
         results = []
         for device in ("numpy", *ONE):
@@ -152,7 +152,7 @@ def test_an_out_that_overlaps(shift: int) -> None:
 
 @pytest.mark.gpu
 def test_little_and_nothing() -> None:
-    """One GPU computes what is small: numbers, arrays without dimensions, elements or size."""
+    """Small calls use one GPU: numbers, arrays without dimensions or elements, small arrays."""
     for device in ONE:
         assert pcd.add(1, 2, device=device) == 3 and pcd.divide(1.0, 4, device=device) == 0.25
         assert pcd.multiply(2j, 3, device=device) == 6j
@@ -166,7 +166,7 @@ def test_little_and_nothing() -> None:
 
 @pytest.mark.gpu
 def test_reductions() -> None:
-    """One GPU computes them."""
+    """One GPU computes reductions."""
     x, y = _numbers("f4"), _numbers("f4", seed=2)
     for call in (
         lambda **d: pcd.sum(x, **d),
@@ -183,7 +183,7 @@ def test_reductions() -> None:
 
 
 class _Own(np.ndarray[Any, Any]):
-    """Has rules of its own, so that a ufunc computes it."""
+    """Has rules of its own, so a ufunc computes it."""
 
 
 @pytest.mark.gpu
@@ -202,7 +202,7 @@ def test_operands_with_rules_of_their_own() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("at", [0, N // 2 + 1, N - 1])
 def test_flags_of_one_element(at: int) -> None:
-    """np.errstate hears of it once, in whichever GPU's share it lies."""
+    """np.errstate reports it once, whichever GPU computes the element."""
     x, y = np.ones((ROWS, COLUMNS)), np.ones((ROWS, COLUMNS))
     y.flat[at] = 0
     for device in ONE:
@@ -247,7 +247,7 @@ def several() -> int:
 
 @pytest.mark.gpu
 def test_an_error_of_any_gpu(several: int) -> None:
-    """It comes once, names its GPU, leaves nothing behind, and the next call works."""
+    """The error is raised once, names its GPU, and leaves nothing behind; the next call works."""
     expression, x, y = pcd.Expression(_long_text()), _numbers("f8"), _numbers("f8", seed=2)
     right = expression(x, y)
     oracle.assert_same(expression(x, y, device="cuda:all"), right)
@@ -272,7 +272,7 @@ def test_an_error_of_any_gpu(several: int) -> None:
 
 @pytest.mark.gpu
 def test_calls_from_many_threads(several: int) -> None:
-    """Calls for all GPUs and for one of them wait for each other, in no circle."""
+    """Calls for all GPUs and for one of them wait for each other without a deadlock."""
     x, y = _numbers("f8"), _numbers("f8", seed=2)
     right = x + y
     wrong: list[str] = []
@@ -304,7 +304,9 @@ def test_one_thread_computes_too() -> None:
 
 @pytest.mark.gpu
 def test_as_the_default_device() -> None:
-    """Host arrays are computed there; Arrays stay on their GPUs; functions that make them ask."""
+    """Applies to host arrays; Arrays stay on their GPUs, and functions that make them need a
+    device.
+    """
     x, array = _numbers("f8"), pcd.ones(3, device="cuda")
     with pcd.default_device("cuda:all") as name:
         assert name == pcd.get_default_device() == "cuda:all"

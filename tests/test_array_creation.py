@@ -49,7 +49,7 @@ def test_asarray_of_numpy(dtype: np.dtype, layout: str) -> None:
 @cases.each_dtype(DTYPES, "to")
 @cases.each_dtype(DTYPES)
 def test_asarray_converts(dtype: np.dtype, to: np.dtype) -> None:
-    """As astype() does; also back, into an array of another type."""
+    """Converts as astype() does, and back into an array of another type."""
     if dtype.kind == "c" and to.kind not in "cb":
         with pytest.warns(np.exceptions.ComplexWarning):
             assert pcd.asarray([1.5 + 2j], dtype, "cuda").astype(to).tolist() == [to.type(1.5)]
@@ -177,7 +177,7 @@ def test_default_types() -> None:
 
 
 def test_the_other_byte_order() -> None:
-    """Of numbers without axes, and of types: a GPU has the elements in its own."""
+    """0-d arrays and dtypes in the other byte order: a GPU has elements in its own order."""
     three, x = np.array(3, ">i2"), pcd.arange(6, device="cuda")
     assert_array(pcd.full(4, three, device="cuda"), np.full(4, 3, "i2"))
     assert_array(pcd.full_like(x, three), np.full(6, 3))
@@ -190,7 +190,7 @@ def test_the_other_byte_order() -> None:
 
 @cases.each_place()
 def test_the_letters_of_an_order(place: str) -> None:
-    """NumPy takes small ones, and None for the default; TypeError for what is no text."""
+    """NumPy accepts lower case, and None for the default; anything but a text raises TypeError."""
     how = {} if place == "cpu" else {"device": "cuda"}
     x = np.ones((2, 3))
     a = x if place == "cpu" else pcd.asarray(x, **how)
@@ -302,7 +302,7 @@ def test_arange_of_each_type(dtype: np.dtype) -> None:
     ids=str,
 )  # fmt: skip
 def test_arange_has_numpys_types_and_lengths(args: tuple[Any, ...]) -> None:
-    """The type of numbers is int64 at least; a step beyond the end leaves one element."""
+    """Numbers give int64 at least; a step beyond the end leaves one element."""
     assert_array(pcd.arange(*args, device="cuda"), np.arange(*args))
 
 
@@ -340,9 +340,9 @@ def test_arange_that_fails() -> None:
     dtype=st.sampled_from(["i1", "u1", "i4", "u8", "f2", "f4", "f8", "c8"]),
 )
 def test_arange_at_the_limits_of_types(start: Any, step: Any, n: int, dtype: str) -> None:
-    """The first two elements are the numbers, whatever their distance rounds to in the type.
+    """The first two elements are exact, however the type rounds their distance.
 
-    Integers have to fit, of floats too.
+    Integers have to fit, also integers given as floats.
     """
     args = (start, start + n * step, step)
     try:
@@ -374,7 +374,7 @@ _ENDS += [np.float32(0.3), np.float16(-3), np.int8(3), np.float32(1e-44)]
 @pytest.mark.parametrize("dtype", [None, "f4", "f2", "f8", "c16"])
 @pytest.mark.parametrize("num", [1, 2, 50])
 def test_linspace_computes_in_numpys_type(num: int, dtype: Any) -> None:
-    """That of the ends: of a float32 and a number of Python it is float32."""
+    """The type is that of the ends: float32 for a float32 and a Python number."""
     for start, stop in itertools.product(_ENDS, _ENDS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
@@ -523,7 +523,7 @@ def test_host_arrays_like_others_keep_the_order_of_axes() -> None:
 
 
 def test_arrays_like_others_keep_the_order_of_axes() -> None:
-    """On each device, of prototypes on each, and with another shape."""
+    """Tries each device, with prototypes on each, and another shape."""
     host = np.empty((4, 5, 6), "f4")
     for axes in ((0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)):
         prototype = host.transpose(axes)

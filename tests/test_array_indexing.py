@@ -28,7 +28,7 @@ def _indexed(draw: Any) -> tuple[tuple[int, ...], Any]:
 
 @given(shape_and_index=_indexed())
 def test_any_index(shape_and_index: Any) -> None:
-    """The same elements, and the same view of the memory."""
+    """An index gives NumPy's elements, as the same view of the memory."""
     shape, index = shape_and_index
     host, x = pair(shape)
     view, wanted = x[index], host[index]
@@ -43,7 +43,7 @@ def test_any_index(shape_and_index: Any) -> None:
 
 @given(shape_and_index=_indexed(), seed=generators.seeds)
 def test_any_assignment(shape_and_index: Any, seed: int) -> None:
-    """Through a view, from an array that broadcasts, and from a number; nothing beside it."""
+    """Assigns through a view, from a broadcast array and from a number; nothing else changes."""
     shape, index = shape_and_index
     host, x = pair(shape)
     selected = host[index].shape if isinstance(host[index], np.ndarray) else ()
@@ -97,7 +97,7 @@ def test_other_indices_are_refused(index: Any) -> None:
 
 
 def test_arrays_as_indices() -> None:
-    """An array without dimensions of integers is an integer; others are refused."""
+    """A 0-d array of integers is an integer; other arrays are refused."""
     host, x = pair()
     two = pcd.asarray(2, device="cuda")
     for index in (two, np.int8(2), np.array(2), pcd.asarray(-1, device="cuda")):
@@ -152,7 +152,7 @@ OVERLAPS = [
 @pytest.mark.parametrize("to, source", OVERLAPS, ids=str)
 @pytest.mark.parametrize("ndim", [1, 2])
 def test_overlapping_assignment(to: Any, source: Any, ndim: int) -> None:
-    """As if the values were read before anything is written."""
+    """The values are read before anything is written."""
     for dtype in ("i1", "f4", "c16"):
         host, x = pair((20,) if ndim == 1 else (20, 3), dtype)
         x[to] = x[source]
@@ -169,7 +169,7 @@ def test_assigning_the_transpose() -> None:
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c8"])
 def test_types_of_values(dtype: str) -> None:
-    """Converted as astype() does; Python's integers must fit."""
+    """Values are converted as by astype(); Python's ints must fit."""
     for value in (1, 2.5, True, np.float64(3.7), np.int16(-2), np.array(3, "i8"), 0):
         host, x = pair((3,), dtype)
         if np.dtype(dtype).kind == "u" and np.asarray(value) < 0:
@@ -263,7 +263,7 @@ def test_assignment_through_a_mask(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
 def test_numbers_in_the_other_byte_order(dtype: str) -> None:
-    """Assigned as numbers are: arrays without axes, of which the GPU has no swapped types."""
+    """0-d arrays in the other byte order are assigned as numbers."""
     number = np.array(2.0, ">f8")
     host, x = pair((3,), dtype)
     x[0] = host[0] = number
@@ -279,7 +279,7 @@ def test_numbers_in_the_other_byte_order(dtype: str) -> None:
 
 @pytest.mark.parametrize("to, source", OVERLAPS[:6], ids=str)
 def test_masks_that_share_memory_with_what_they_write(to: Any, source: Any) -> None:
-    """They are read before anything is written."""
+    """The mask is read before anything is written."""
     host = np.arange(20) % 3 == 0
     for where in (to, source):
         x, want = pcd.asarray(host, device="cuda"), host.copy()

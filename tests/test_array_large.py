@@ -23,7 +23,7 @@ ENDS = [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1, N - 2, N - 1]
 
 @pytest.fixture
 def x() -> Any:
-    """Zeros, but for marks at both ends and around 2^31."""
+    """Zeros, except for marks at both ends and around 2^31."""
     if pcd.memory_info().free < 24 * 2**30:
         pytest.skip("needs 24 GiB of free GPU memory")
     x = pcd.zeros(N, "i1", "cuda")

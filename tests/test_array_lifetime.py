@@ -37,7 +37,7 @@ def _used() -> int:
 
 @pytest.fixture
 def limited() -> Iterator[Callable[[int], None]]:
-    """limited(nbytes): so many bytes more may be used until the test ends."""
+    """limited(nbytes) allows so many more bytes until the test ends."""
     yield lambda nbytes: pcd.set_memory_limit(_used() + nbytes)
     pcd.set_memory_limit(None)
 
@@ -46,7 +46,7 @@ def limited() -> Iterator[Callable[[int], None]]:
 
 
 def test_a_million_temporaries() -> None:
-    """On an emulated GPU fewer."""
+    """Fewer on an emulated GPU."""
     x = pcd.ones((10, 10), device="cuda")
     row, n = x[0], 50_000 if _is_emulated() else 1_000_000
     steps: list[Callable[[], Any]] = [
@@ -67,7 +67,7 @@ def test_a_million_temporaries() -> None:
 
 
 def test_failures_leak_nothing() -> None:
-    """Neither memory of the GPU nor references."""
+    """Failures leak neither GPU memory nor references."""
     x, y = pcd.ones((10, 10), device="cuda"), pcd.ones(7, device="cuda")
     host, index = np.ones(3), pcd.asarray(1.5, device="cuda")
     calls = [
@@ -101,7 +101,7 @@ def test_operands_are_given_back() -> None:
 
 
 def test_out_of_memory(limited: Any) -> None:
-    """A MemoryError with the sizes; all works after it."""
+    """Raises MemoryError with the sizes; later calls work."""
     x = pcd.ones(1000, device="cuda")
     used = pcd.memory_info().used
     with pytest.raises(MemoryError, match=f"8796093022208.*cuda:0: {used} are in use"):
@@ -124,7 +124,7 @@ def test_out_of_memory(limited: Any) -> None:
 
 
 def test_out_of_memory_without_automatic_collection(limited: Any) -> None:
-    """Cycles are collected even where the program has switched that off."""
+    """Cycles are collected even if the program has disabled that."""
     limited(1_500_000)
     gc.disable()
     try:
@@ -137,7 +137,7 @@ def test_out_of_memory_without_automatic_collection(limited: Any) -> None:
 
 
 def test_nothing_always_fits() -> None:
-    """An array without elements, under a limit below what is used."""
+    """An array without elements fits under a limit below the memory in use."""
     kept = pcd.ones(1000, device="cuda")
     pcd.set_memory_limit(_used() - kept.nbytes)
     try:
@@ -256,7 +256,7 @@ def test_exit_with_arrays_alive(python: Python) -> None:
 @pytest.mark.no_emulated_gpu
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child(python: Python) -> None:
-    """CUDA does not survive a fork: the child gets errors, and no hang; leaving it is clean."""
+    """CUDA does not survive a fork: the child gets errors, does not hang, and exits cleanly."""
     code = """
 import os, signal
 import pkg as pcd
@@ -312,7 +312,7 @@ def two() -> tuple[Any, Any]:
 
 
 def test_each_gpu_computes_its_own(two: tuple[Any, Any]) -> None:
-    """Whatever the default device is, and the other GPUs are left alone."""
+    """The GPU of the operands computes, whatever the default device; other GPUs are left alone."""
     for device in ("cpu", "cuda:0", "cuda:1"):
         with pcd.default_device(device):
             for x in two:
@@ -328,7 +328,7 @@ def test_each_gpu_computes_its_own(two: tuple[Any, Any]) -> None:
 
 
 def test_two_gpus_in_one_call(two: tuple[Any, Any]) -> None:
-    """Refused, with both named."""
+    """Arrays on two GPUs raise an error that names both."""
     x, y = two
     for call in (
         lambda: x + y, lambda: y < x, lambda: x.__iadd__(y), lambda: pcd.add(x, x, out=y),

@@ -32,7 +32,7 @@ HOST = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
     "name", [name for name in pcd.operations if isinstance(getattr(np, name, None), np.ufunc)]
 )
 def test_numpys_ufuncs(name: str) -> None:
-    """NumPy's divide is the true one; all else is the operation."""
+    """NumPy's divide is true division; other ufuncs are our operations."""
     of_floats = getattr(pcd, name) in cases.OF_FLOATS
     one, two = (np.float32(2), np.float64(2)) if of_floats else (np.int8(2), np.uint8(2))
     for dtype in ("f4", "f8", "i4", "u1") if of_floats else ("i4", "u1", "i8", "u4"):
@@ -117,7 +117,7 @@ def test_reduce() -> None:
     ],
 )  # fmt: skip
 def test_ufuncs_that_are_refused(call: Any) -> None:
-    """A TypeError: nothing is moved in silence."""
+    """Raises TypeError: nothing moves silently."""
     with pytest.raises(TypeError):
         call(on_gpu(HOST))
 
@@ -224,7 +224,7 @@ def test_refusals_name_numpys_function_and_the_argument(name: str, call: Any) ->
 
 @pytest.mark.parametrize("name", ["concatenate", "dot", "where", "can_cast", "empty_like"])
 def test_numpys_functions_without_a_signature(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those written in C have none before NumPy 2.4."""
+    """Functions written in C have no signature before NumPy 2.4."""
     function, found = getattr(np, name), inspect.signature
 
     def signature(one: Any) -> inspect.Signature:
@@ -299,7 +299,7 @@ def test_copyto() -> None:
 )
 @pytest.mark.parametrize("casting", ["same_kind", "safe", "unsafe", "no"])
 def test_copyto_casts_numbers_by_the_rule(dtype: str, number: Any, casting: Any) -> None:
-    """Also those of Python; what NumPy refuses is refused, with an error of the same type."""
+    """Python numbers too; what NumPy refuses is refused with the same type of error."""
     host = np.zeros(2, dtype)
     x = on_gpu(host)
     with warnings.catch_warnings():
@@ -341,7 +341,7 @@ def test_functions_that_are_refused(call: Any) -> None:
      lambda x: HOST.copy().__setitem__(0, x[0])],
 )  # fmt: skip
 def test_conversion_to_numpy_is_refused(convert: Any) -> None:
-    """By a text that says what to do instead."""
+    """The error says what to do instead."""
     with pytest.raises(TypeError, match="pkg.asnumpy|Array|array"):
         convert(on_gpu(HOST))
     with pytest.raises(TypeError, match=r"on cuda:0 .*pkg\.asnumpy\(x\)"):
@@ -352,7 +352,7 @@ def test_conversion_to_numpy_is_refused(convert: Any) -> None:
 
 
 def test_dask() -> None:
-    """Chunks stay on the GPU through what Dask does with them."""
+    """Chunks stay on the GPU, whatever Dask does with them."""
     da = pytest.importorskip("dask.array")
     host = generators.moderate(np.dtype("f8"), 600).reshape(20, 30)
     x = da.from_array(on_gpu(host), chunks=(7, 11), asarray=False)
@@ -388,7 +388,7 @@ def test_dask() -> None:
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("kind", ["f4", "f8", "i4", "c16"])
 def test_dask_reductions(kind: str, axis: Any) -> None:
-    """Along axes, of chunks of unequal sizes, made in both ways; counts are on the GPU too."""
+    """Along axes, with chunks of unequal sizes, made in both ways; counts stay on the GPU too."""
     da = pytest.importorskip("dask.array")
     host = np.random.default_rng(7).uniform(1, 3, (7, 9, 5)).astype(kind)
     host[0, :, 1] = 0
@@ -434,7 +434,7 @@ def test_dask_moves_chunks() -> None:
 
 
 def test_missing_names_are_listed() -> None:
-    """In docs/array_api.md: no more, and no fewer."""
+    """docs/array_api.md lists exactly the missing names."""
     strict = pytest.importorskip("array_api_strict")
     assert strict.__array_api_version__ >= "2024.12"
     page = (Path(__file__).resolve().parents[1] / "docs" / "array_api.md").read_text()
@@ -506,7 +506,7 @@ def test_namespace_info() -> None:
 
 
 def test_generic_code() -> None:
-    """A function of the standard's names alone, for arrays of any place."""
+    """A function that uses only the standard's names works on each device."""
 
     def normalized(x: Any) -> Any:
         xp = x.__array_namespace__()

@@ -57,7 +57,7 @@ INPLACE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def _expected(name: str, *operands: Any) -> Any:
-    """Returns an operator's result: the oracle's, but the quotient of integers is NumPy's."""
+    """Returns the oracle's result of an operator, but NumPy's quotient of integers."""
     kinds = ["i" if type(x) is int else np.asarray(x).dtype.kind for x in operands]
     if name == "divide" and all(kind in "biu" for kind in kinds):
         return np.asarray(np.divide(*operands))
@@ -65,7 +65,7 @@ def _expected(name: str, *operands: Any) -> Any:
 
 
 def _check(function: Callable[..., Any], name: str, *operands: Any) -> None:
-    """The operator on arrays, against the oracle; the same kind of exception otherwise."""
+    """Compares an operator on arrays with the oracle: the result, or the kind of exception."""
     note = f"{name}({', '.join(str(getattr(x, 'dtype', x)) for x in operands)})"
     try:
         wanted = _expected(name, *operands)
@@ -92,7 +92,7 @@ def test_every_pair_of_types(symbol: str) -> None:
 
 @pytest.mark.parametrize("symbol", [*BINARY, *BITS])
 def test_numbers_on_either_side(symbol: str) -> None:
-    """Python's are weak, NumPy's are not; out of a type's range they are an OverflowError."""
+    """Python numbers are weak, NumPy's are not; out of a type's range they raise OverflowError."""
     name, function = (BINARY | BITS)[symbol]
     numbers = [1, -1, 2.5, 1e30, 2j, True, np.float32(2.5), np.int16(-3), np.bool_(1), np.array(3)]
     numbers += [0, 127, 128, -129, 255, 256, 2**31, 2**63, 2**64]
@@ -114,7 +114,7 @@ def test_numbers_on_either_side(symbol: str) -> None:
 
 @pytest.mark.parametrize("symbol", BINARY)
 def test_reflected_with_numpy_scalars(symbol: str) -> None:
-    """NumPy's scalars leave it to the array."""
+    """NumPy's scalars leave the operator to the array."""
     name, function = BINARY[symbol]
     a = generators.moderate(np.dtype("f4"))
     for scalar in (np.float64(2), np.int8(3), np.array(2.5)):
@@ -197,7 +197,7 @@ def test_divmod() -> None:
 
 @pytest.mark.parametrize("symbol", INPLACE)
 def test_in_place(symbol: str) -> None:
-    """Into the same memory and type; what NumPy refuses to cast is refused."""
+    """Writes to the same memory and type; refuses the casts that NumPy refuses."""
     name, function = INPLACE[symbol]
     for a, b in itertools.product(cases.DTYPES, repeat=2):
         host, other = generators.moderate(a), generators.moderate(b, seed=1)
@@ -259,7 +259,7 @@ def test_in_place_overlap() -> None:
 
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 def test_small_powers(dtype: np.dtype) -> None:
-    """Products, of which NumPy's function for two is the square; larger ones within rounding.
+    """Small powers are products: 2 is NumPy's square, larger ones differ by rounding.
 
     The function `power` gives the same for integers, and for complex numbers.
     """
@@ -322,7 +322,7 @@ def test_powers_that_are_refused() -> None:
 
 @pytest.mark.parametrize("symbol", BINARY)
 def test_host_arrays_are_refused(symbol: str) -> None:
-    """By name of both places, and of what helps."""
+    """The error names both places, and what helps."""
     _, function = BINARY[symbol]
     x = pcd.ones(3, device="cuda")
     for other in (np.ones(3), [1, 2, 3], (1, 2, 3), np.ones((1, 1))):
@@ -403,7 +403,7 @@ def test_outputs_that_are_refused(name: str) -> None:
 
 @given(data=st.data())
 def test_expressions(data: st.DataObject) -> None:
-    """Several operators over views that broadcast."""
+    """Applies several operators to views that broadcast."""
     dtype = data.draw(st.sampled_from([np.dtype(code) for code in ("f4", "f8", "i4", "u1", "f2")]))
     arrays, _ = data.draw(generators.operands(dtype, 2))
     ndim = max(map(np.ndim, arrays))  # else they might not broadcast when transposed

@@ -128,7 +128,7 @@ def test_contains() -> None:
 
 
 def _numpys(host: np.ndarray, device: str = "cuda:0") -> str:
-    """NumPy's text with the device added where its own extras are."""
+    """Returns NumPy's text with the device among the extras."""
     text = np.array_repr(host)
     return f"{text[:-1]}, device={device!r})"
 
@@ -149,7 +149,7 @@ def test_repr(host: np.ndarray) -> None:
 
 
 def test_repr_of_many() -> None:
-    """Only the edges travel; the text is NumPy's."""
+    """Only the edges are copied to the host; the text is NumPy's."""
     for host in (
         np.arange(5000), np.arange(5000.0).reshape(50, 100), np.arange(2000).reshape(2, -1),
         np.arange(8000, dtype="i2").reshape(20, 20, 20), np.ones((1001, 1)) / 3,
@@ -230,7 +230,7 @@ def test_weak_references() -> None:
 
 
 def test_subclasses() -> None:
-    """None is made without memory."""
+    """A subclass cannot be made without memory."""
 
     class Own(pcd.Array):
         pass

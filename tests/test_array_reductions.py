@@ -53,7 +53,7 @@ def _combined(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _folded(name: str, terms: np.ndarray) -> np.ndarray:
-    """The reduction of the first axis in the order of mylib.h, over all others at once."""
+    """Reduces the first axis in the order of mylib.h, for all others at once."""
     n = terms.shape[0]
     if n == 0:
         return np.full(terms.shape[1:], 0 if name == "sum" else 1, terms.dtype)
@@ -157,7 +157,7 @@ def test_axes_and_layouts(layout: str, dtype: np.dtype, name: str, place: str) -
     "shape", [(5000, 3), (3, 5000), (300, 40, 7), (2, 2500, 2), (1, 9000), (9000, 1)], ids=str
 )
 def test_long_axes(shape: tuple[int, ...], dtype: np.dtype, place: str) -> None:
-    """More than a block along an axis, at every distance between its elements."""
+    """Reduces more than a block along an axis, with elements at any distance."""
     host = _data(dtype, shape)
     for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[..., ::2]):
         array = view(in_place(place, host))
@@ -187,7 +187,7 @@ def test_any_reduction(place: str, data: st.DataObject) -> None:
 
 @cases.each_place()
 def test_large(place: str) -> None:
-    """Beyond threads' shares and pieces; the same bits as a thread alone."""
+    """Arrays larger than a thread's share and a piece have the bits of one thread."""
     for dtype in ("f4", "f8", "i4", "f2"):
         host = _data(np.dtype(dtype), (1_300_021,))
         _check(place, "sum", host)
@@ -216,7 +216,7 @@ def test_dtype(dtype: np.dtype, name: str, place: str) -> None:
 @cases.each_place()
 @pytest.mark.parametrize("name", NAMES)
 def test_unsigned_of_floats(name: str, place: str) -> None:
-    """Numbers that int64 does not hold are converted to uint64 all the same."""
+    """Converts numbers that int64 cannot hold to uint64."""
     host = np.array([1e19, 2.0**63, 3.0, 1.5e19] * 300).reshape(3, 400)
     to = np.dtype("u8")
     for axis in (0, 1, None):
@@ -350,7 +350,7 @@ def test_lists_and_other_byte_orders() -> None:
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("n", [100, 3000, 100_000, 1_000_003])
 def test_sums_are_accurate(n: int, dtype: str, place: str) -> None:
-    """No worse than NumPy's pairwise sums, but for luck in single cases."""
+    """Sums are no worse than NumPy's pairwise sums, apart from luck in single cases."""
     kwargs = {"device": "cuda"} if place == "cuda" else {}
     ours, numpys = [], []
     for seed in range(5):
@@ -493,7 +493,7 @@ def _outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 @pytest.mark.gpu
 @cases.each_dtype(DTYPES)
 def test_usual_calls_give_what_the_general_ones_give(dtype: np.dtype) -> None:
-    """A device that is named takes a call past the functions of core for usual calls."""
+    """A call with `device=` bypasses the fast functions of core."""
     for shape in ((), (3,), (2, 3, 4), (2, 0, 3), (1, 5, 1)):
         x = in_place("array", _data(dtype, shape))
         for name, axis, keepdims, view in itertools.product(
@@ -553,7 +553,7 @@ def test_one_call_in_every_place_gives_the_same_bits() -> None:
 
 
 def test_warnings() -> None:
-    """As NumPy's on the CPU; nothing is said of computations on GPU memory."""
+    """Warns as NumPy does on the CPU; computations on GPU memory do not warn."""
     host = np.full(10, 3e38, "f4")
     with np.errstate(all="warn"):
         for call in (lambda: pcd.sum(host), lambda: pcd.mean(host), lambda: pcd.dot(host, host)):

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 
 
 def _same(array: Any, wanted: Any, source: Any = None, host: Any = None) -> None:
-    """Equal; and if the sources are given, a view of the one exactly where NumPy's is one."""
+    """Asserts equality and, given the sources, a view of one exactly if NumPy gives a view."""
     assert_array(array, wanted)
     if source is not None and wanted.size:
         is_view = np.may_share_memory(wanted, host)
@@ -51,7 +51,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 def _shapes(size: int) -> list[tuple[int, ...]]:
-    """All shapes of up to three dimensions with so many elements, and some with ones among them."""
+    """All shapes of up to three dimensions with so many elements, and some with sizes of 1."""
     if size == 0:
         return [(0,), (0, 3), (3, 0), (2, 0, 5)]
     found: list[tuple[int, ...]] = [(size,)]
@@ -99,7 +99,7 @@ def test_reshape_to_an_unknown_size() -> None:
 
 @given(data=st.data())
 def test_any_reshape(data: st.DataObject) -> None:
-    """Of any view to any shape with as many elements."""
+    """Reshapes any view to any shape with as many elements."""
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6))
     host, x = pair(shape)
     index = data.draw(hnp.basic_indices(shape, allow_newaxis=True))
@@ -177,7 +177,7 @@ def test_broadcast_to() -> None:
 
 
 def test_a_view_that_is_none() -> None:
-    """A function that gives no view of NumPy's array gives none of ours."""
+    """A function that copies NumPy's array copies ours."""
     _, x = pair()
     for function in (lambda host: np.ones(3), lambda host: 1):
         with pytest.raises(TypeError, match="no view"):
@@ -306,7 +306,7 @@ def test_concatenate_that_fails() -> None:
 
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
 def test_results_keep_the_order_of_axes(axes: tuple[int, ...]) -> None:
-    """As NumPy's, so that they lie in memory as the operands that are computed with them later."""
+    """Results have NumPy's memory order, so later calls have operands of one order."""
     host, x = pair()
     host, x = host.transpose(axes), x.transpose(axes)
     for function in (
@@ -368,7 +368,7 @@ _ARGUMENTS: dict[str, st.SearchStrategy[tuple[Any, ...]]] = {
 @settings(deadline=None, max_examples=400)
 @given(data=st.data(), name=st.sampled_from(sorted(_ARGUMENTS)))
 def test_functions_of_any_layout(data: st.DataObject, name: str) -> None:
-    """Arrays without dimensions, without elements and with repeated elements are as NumPy's."""
+    """Handles arrays without dimensions or elements, and repeated elements, as NumPy does."""
     host, x = data.draw(_layouts())
     more = data.draw(_ARGUMENTS[name])
     function, numpys = getattr(pcd, name), getattr(np, name)
@@ -391,7 +391,7 @@ def test_functions_of_any_layout(data: st.DataObject, name: str) -> None:
 
 @pytest.mark.parametrize("axis", [0, -1, np.int64(0), (), None])
 def test_squeeze_without_dimensions(axis: Any) -> None:
-    """NumPy lets 0 and -1 name the axis that is not there, but not in a tuple."""
+    """NumPy lets 0 and -1 name an absent axis, but not in a tuple."""
     host, x = pair(())
     _same(pcd.squeeze(x, axis), np.squeeze(host, axis))
     _same(x.squeeze(axis), host.squeeze(axis))

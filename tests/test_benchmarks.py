@@ -113,7 +113,7 @@ def expression_cases(device: str) -> list[cases.Case]:
 
 @pytest.mark.gpu
 def test_all_gpus_are_compared_with_one() -> None:
-    """With one alone the case says why nothing is compared."""
+    """With one GPU the case says why nothing is compared."""
     (case,) = cases.select(all_cases(), "^transfer: .* cuda:all$")
     row = runner.run_case(case, ENVIRONMENT, repeats=1, quick=True)
     assert not row.error and cases.OURS in row.times
@@ -125,7 +125,7 @@ def test_all_gpus_are_compared_with_one() -> None:
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], ids=["cpu", "cuda"]
 )
 def test_expressions_give_numpys_results(device: str) -> None:
-    """Every case of expressions runs, and what it times was compared with NumPy."""
+    """Every expression case runs, and is compared with NumPy before it is timed."""
     numpy, absent = contenders.load((contenders.NumPy,), None)
     assert not absent
     environment = cases.Environment(numpy, numpy, None, 1)

@@ -57,7 +57,7 @@ def _outcome(call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, 
 @pytest.mark.parametrize("keywords", DEFAULTS, ids=str)
 @pytest.mark.parametrize(("name", "args"), NUMBERS, ids=str)
 def test_default_keywords_of_numbers(name: str, args: Any, keywords: Any) -> None:
-    """They change nothing: Python numbers stay exact, and Python's errors stay."""
+    """Default keywords change nothing: Python numbers stay exact, and raise Python's errors."""
     function = getattr(pcd, name)
     assert _outcome(function, *args, **keywords) == _outcome(function, *args)
     further = {key: x for key, x in keywords.items() if key != "out"}
@@ -87,7 +87,7 @@ _REALS = [
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_comparisons_of_numbers(name: str) -> None:
-    """Exact, as Python's, for ints of any size with ints and floats."""
+    """Ints of any size compare exactly with ints and floats, as in Python."""
     import operator
 
     python = getattr(operator, oracle_name(name))
@@ -108,7 +108,7 @@ def oracle_name(name: str) -> str:
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_comparisons_of_ints_with_complex_numbers(name: str) -> None:
-    """By the real part, then the imaginary one, without rounding the int."""
+    """Compares the real part, then the imaginary part, without rounding the int."""
     for n in (2**53, 2**53 + 1, 10**400, -(2**70), 0):
         for z in (2.0**53 + 0j, 2.0**53 + 1j, 2.0**53 - 1j, complex(_NAN, 0), complex(0, _NAN)):
             is_nan = z != z
@@ -145,7 +145,7 @@ def _numpys(name: str, args: tuple[Any, ...], out: Any, keywords: dict[str, Any]
 @pytest.mark.parametrize("dtype", _INTEGERS)
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: str) -> None:
-    """The answer is known; out, where, casting and dtype are as in any other call."""
+    """The comparison has an answer; out, where, casting and dtype work as in any call."""
     x = np.array([[0, 1, 100]], dtype)
     if place == "array":
         x = x.astype(x.dtype.newbyteorder("="))
@@ -184,7 +184,7 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
 @cases.each_place()
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_bools_and_ints_of_any_size(name: str, place: str) -> None:
-    """NumPy refuses them; the answer is known here, as beside integers."""
+    """NumPy refuses these comparisons; here they have an answer, as beside integers."""
     mask = np.array([True, False])
     device = {"device": "cuda"} if place == "cuda" else {}
     for number, args in itertools.product((2**63, -(2**70)), ((0, 1), (1, 0))):
@@ -335,7 +335,7 @@ def test_no_warnings_of_defaults() -> None:
 
 
 def test_inputs_with_the_names_of_options() -> None:
-    """The name is the input's until the input has been given by position."""
+    """The name means the input until the input is given by position."""
     x = np.arange(3.0)
     expression = pcd.Expression("self + out * order - casting / device")
     wanted = x + 2 * 3 - 4 / 5
@@ -375,7 +375,7 @@ def test_texts_that_are_too_long_for_the_parser() -> None:
 
 
 def test_advice_on_masks() -> None:
-    """The error of `and` recommends what computes masks, and chains need no advice."""
+    """The error of `and` recommends the operators for masks; chains need no advice."""
     with pytest.raises(SyntaxError, match=r"use & and \|, or logical_and"):
         pcd.evaluate("(a < b) and c", {"a": 1, "b": 2, "c": 3})
     a, b, c = np.array([1, 5]), np.array([2, 6]), np.array([3, 1])
@@ -388,7 +388,7 @@ def test_advice_on_masks() -> None:
 
 @cases.each_place()
 def test_operands_are_named_in_errors(place: str) -> None:
-    """The error says what was given, and shows nothing of the inside."""
+    """The error says what was given, and exposes nothing internal."""
     x = in_place(place, np.ones(2))
     device = {"device": "cuda"} if place == "cuda" else {}
     for wrong, text in (
@@ -419,7 +419,7 @@ def test_variables_that_are_no_mapping(wrong: Any) -> None:
 @pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("size", [8, 3000])
 def test_warnings_of_selected_elements_alone(size: int, device: str | None) -> None:
-    """An element that `where` leaves out does not warn, not when it is converted either."""
+    """An unselected element never warns, not even when it is converted."""
     mask = np.arange(size) % 2 == 0
     x, n = np.where(mask, 1.0, 1e300), np.where(mask, 1, 70000)
     with np.errstate(all="raise"):
@@ -440,7 +440,7 @@ def test_warnings_of_selected_elements_alone(size: int, device: str | None) -> N
 
 @pytest.mark.parametrize("size", [8, 3000])
 def test_warnings_of_narrowed_results(size: int) -> None:
-    """They name the operation, as NumPy's, whatever the length of the mask."""
+    """Warnings name the operation, as NumPy's do, for masks of any length."""
     x, mask = np.full(size, 1e300), np.arange(size) % 2 == 0
     for function in (np.add, pcd.add):
         with pytest.warns(RuntimeWarning, match="encountered in add"), np.errstate(over="warn"):
@@ -450,7 +450,7 @@ def test_warnings_of_narrowed_results(size: int) -> None:
 @pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("size", [8, 3000])
 def test_raising_with_a_mask(size: int, device: str | None) -> None:
-    """As NumPy does, the results are written before an error of `np.errstate` is raised."""
+    """The results are written before an error of `np.errstate` is raised, as in NumPy."""
     mask = np.arange(size) % 2 == 0
     wanted, out = np.zeros(size), np.zeros(size)
     with np.errstate(divide="raise"):
@@ -463,7 +463,7 @@ def test_raising_with_a_mask(size: int, device: str | None) -> None:
 
 @pytest.mark.gpu
 def test_out_may_ask_for_an_array() -> None:
-    """As every result of Arrays is one, `out=...` changes nothing."""
+    """`out=...` changes nothing: every result of Arrays is an array."""
     x = pcd.asarray(np.arange(3.0), device="cuda")
     assert pcd.add(x, 1, out=...).tolist() == [1, 2, 3]
     assert pcd.sqrt(x[1], out=...).shape == ()
@@ -476,7 +476,7 @@ def test_out_may_ask_for_an_array() -> None:
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64])
 @pytest.mark.parametrize("name", ["negative", "absolute", "square", "sin"])
 def test_an_int_of_more_than_63_bits_alone(name: str, number: int, device: str | None) -> None:
-    """It is a uint64, as for NumPy, on every device."""
+    """Such an int is a uint64, as for NumPy, on every device."""
     out = np.zeros(2, "f8" if name == "sin" else "u8")
     if number == 2**64:
         with pytest.raises(TypeError):

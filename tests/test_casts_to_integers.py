@@ -240,7 +240,7 @@ WAYS: dict[str, Any] = {
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_every_way(way: Any) -> None:
-    """Without a warning: no conversion of the library has one."""
+    """Every conversion saturates without a warning."""
     for source in FLOATS:
         x = _floats(source)
         for dtype in INTEGERS:
@@ -251,7 +251,7 @@ def test_every_way(way: Any) -> None:
 
 @cases.each_device()
 def test_every_operation(device: str) -> None:
-    """Those of two operands, and those that compute integers in floats."""
+    """Tries operations of two operands, and those that compute integers in floats."""
     x = _floats("f8")
     for operation in cases.OF_FLOATS:
         args = (x, x[::-1])[: operation.nin]
@@ -330,7 +330,7 @@ def test_imaginary_parts_are_missed_once() -> None:
 
 
 def test_python_numbers_that_do_not_fit_are_errors() -> None:
-    """As NumPy's conversions of lists: nothing is silent about them."""
+    """They raise an error, as in NumPy's conversions of lists."""
     for number, error in ((1e300, OverflowError), (math.nan, ValueError), (1j, TypeError)):
         for make in (lambda x: pcd.asarray(x, "i4"), lambda x: pcd.asarray([1.0, x], "i4")):
             with pytest.raises(error):

@@ -187,5 +187,5 @@ print("good")
 
 
 def test_a_shape_that_a_signal_handler_sets_between_pieces(python: Python) -> None:
-    """Of a large expression: the handler runs while the rest is still to be computed."""
+    """The handler runs while the rest of a large expression is still to be computed."""
     assert python(_SIGNAL).strip() == "good"

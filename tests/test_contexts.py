@@ -124,7 +124,7 @@ def test_an_expression_does_not_change() -> None:
 @pytest.mark.gpu
 @pytest.mark.no_emulated_gpu
 def test_creation_does_not_wait() -> None:
-    """While the GPU is busy on the default stream."""
+    """Creating a stream does not wait for a GPU that is busy on the default stream."""
     x = pcd.ones(1 << 27, "f8", device="cuda")
     out = pcd.empty_like(x)
     e = pcd.Expression(" + ".join(["sqrt(x)"] * 20))

@@ -155,7 +155,7 @@ def test_device_wins_over_the_default(any_gpu: None) -> None:
 
 @pytest.mark.parametrize("method", ["reduce", "accumulate", "reduceat", "outer", "at"])
 def test_methods_are_the_cpus(method: str, any_gpu: None) -> None:
-    """They say so where the default is a GPU; nothing falls back in silence."""
+    """The methods raise an error if the default device is a GPU; nothing falls back silently."""
     assert callable(getattr(pcd.add, method))
     with pcd.default_device("cuda"):
         with pytest.raises(
@@ -403,12 +403,12 @@ assert not heavy, heavy
 
 
 def test_import_is_light(python: Python) -> None:
-    """It touches no GPU, starts no thread, and imports next to nothing that NumPy has not."""
+    """Importing touches no GPU, starts no thread, and adds few modules to NumPy's."""
     python(_IMPORT)
 
 
 def test_core_alone_says_what_to_do(python: Python) -> None:
-    """The package's __init__ always runs first; what it installs is there."""
+    """The package's __init__ always runs first, so its registrations exist."""
     assert python("import pkg.core as c; print(c.operations[0]([1], [2]))").strip() == "[3]"
 
 

@@ -32,7 +32,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def _run(examples: doctest.DocTest) -> int:
-    """Runs the examples; the number of them."""
+    """Runs the examples; returns their number."""
     report = io.StringIO()
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     runner.run(examples, out=report.write)
@@ -83,7 +83,7 @@ class Block(NamedTuple):
     code: str
 
     def can_run(self, device: str) -> bool:
-        """Tells if what the block needs is there: a GPU, and the libraries that its words name."""
+        """Tells whether the block's needs are met: a GPU, and the libraries that its words name."""
         gpus = 0 if device == "cpu" else pcd.device_count()
         is_real = gpus > 0 and pcd.config()["gpus"][0]["name"] != "emulated GPU"
         there = {"gpu": gpus > 0, "gpus": gpus > 1, "real": is_real}
@@ -139,7 +139,7 @@ def test_pages(page: Path, device: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_every_block_is_known() -> None:
-    """A language or a word that is misspelt would leave a block out."""
+    """A misspelt language or word would leave a block out."""
     languages = {"c", "cmake", "sh", "py", "python", "pycon", "text", ""}
     libraries = {"cupy", "dask", "h5py", "jax", "numba", "pandas", "torch", "xarray", "zarr"}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
@@ -150,7 +150,7 @@ def test_every_block_is_known() -> None:
 
 
 def test_uv_builds_again_when_a_variable_changes() -> None:
-    """Those of the table in install.md that change what is built, and the places of CUDA."""
+    """uv knows the variables that change a build: those of install.md, and those that find CUDA."""
     page, settings = ROOT / "docs" / "install.md", (ROOT / "pyproject.toml").read_text()
     variables = set(re.findall(r"^\| `([A-Z_]+)[=`]", page.read_text(), re.M))
     variables |= {"CUDACXX", "CUDA_HOME", "CUDA_PATH"}
@@ -159,7 +159,7 @@ def test_uv_builds_again_when_a_variable_changes() -> None:
 
 
 def test_nothing_recommends_the_name_alone() -> None:
-    """The package index has another project, an older one, of this name."""
+    """The package index has an older project of the same name."""
     by_name = re.compile(r"pip3? install[^`'\"\n]*\bpipcudemo\b(?!-\d|-%s)")
     told = [
         f"{path.relative_to(ROOT)}: {found[0]}"
@@ -176,7 +176,7 @@ def test_nothing_recommends_the_name_alone() -> None:
 
 
 def test_readme_is_short_and_links_to_what_is_shipped() -> None:
-    """On the package index, and in the source distribution, there is no docs/."""
+    """The package index and the source distribution have no docs/."""
     text = (ROOT / "README.md").read_text()
     assert text.count("\n") <= 200
     links = re.findall(r"\]\(([^)]+)\)", text)
@@ -187,14 +187,14 @@ def test_readme_is_short_and_links_to_what_is_shipped() -> None:
 
 
 def test_texts_and_operations_agree() -> None:
-    """No text for an operation that is not there, and none without."""
+    """Every operation has a text, and every text an operation."""
     from pkg._docs import TEXTS
 
     assert set(TEXTS) == set(pcd.operations)
 
 
 def test_the_stub_of_the_operations_is_current() -> None:
-    """An operation that was added or renamed, which type checkers would not know."""
+    """Type checkers would not know an operation that was added or renamed."""
     path = ROOT / "scripts" / "make_stubs.py"
     spec = importlib.util.spec_from_file_location("make_stubs", path)
     assert spec is not None and spec.loader is not None

@@ -59,7 +59,7 @@ def test_values(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", [name for name in COMPLEX_ELEMENTARY if name.startswith("log")])
 def test_complex_logarithms_of_tiny_parts(name: str) -> None:
-    """Squares and remainders that are subnormal: half of one, or a multiple, rounds twice."""
+    """Subnormal squares and remainders: half of one, or a multiple, would round twice."""
     rng = np.random.default_rng(5)
     sizes = rng.uniform(1, 2, (3, 500))
     one = rng.choice([-1.0, 1.0], 500)
@@ -103,7 +103,7 @@ def test_the_gpu_gives_the_same_bits(name: str, dtype: Any) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gpu_rounds_what_is_near_the_middle_of_two_float32(name: str) -> None:
-    """Where less than 2^-38 decides to which float32 a result rounds, a quick way must not."""
+    """A quick way must not decide how a result within 2^-38 of a middle rounds to float32."""
     arguments = elementary.FUNCTIONS[name].arguments(
         np.random.default_rng(6), 1 << 22, np.dtype(np.float32)
     )
@@ -121,7 +121,7 @@ def test_the_gpu_rounds_what_is_near_the_middle_of_two_float32(name: str) -> Non
 
 @EACH
 def test_an_element_decides_alone(name: str, dtype: Any) -> None:
-    """Alone, in any row and with any stride, an element has the bits that it has among others."""
+    """An element has the same bits alone, in any row, with any stride and among others."""
     arguments = _arguments(name, dtype, 3)
     function = getattr(pcd, name)
     with np.errstate(all="ignore"):
@@ -138,7 +138,7 @@ def test_an_element_decides_alone(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("name", COMPLEX_ELEMENTARY)
 def test_signs_of_complex_zeros(name: str, dtype: Any) -> None:
-    """Parts that are 0 choose the side of a branch cut: their signs are NumPy's."""
+    """Zero parts have NumPy's signs, which choose the side of a branch cut."""
     parts = np.array([0.0, 0.25, 1.0, 2.5], dtype().real.dtype)
     parts = np.concatenate([parts, -parts])
     z = np.empty((parts.size, parts.size), dtype)

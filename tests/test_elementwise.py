@@ -59,7 +59,7 @@ def test_numpys_names() -> None:
 @cases.each_place()
 @pytest.mark.parametrize("name", ["degrees", "radians", "conj", "arcsin", "abs"])
 def test_numpys_functions_of_arrays(name: str, place: str) -> None:
-    """A ufunc of NumPy's that has another name here computes here too, on a GPU."""
+    """NumPy ufuncs whose operations have other names here work on GPU arrays too."""
     x, keywords = _given(np.linspace(-1, 1, 100), place)
     ours = getattr(pcd, name)(x, **keywords)
     if place == "array":
@@ -134,7 +134,7 @@ def test_clip(code: str, place: str) -> None:
 @cases.each_place()
 @pytest.mark.parametrize("code", "bBhHlL")
 def test_clip_in_expressions(code: str, place: str) -> None:
-    """Python ints beyond the type, in the text and as inputs, bound nothing; as in NumPy."""
+    """Python ints beyond the type, in the text or as inputs, set no limit, as in NumPy."""
     a = generators.values(np.dtype(code), 300)
     x, keywords = _given(a, place)
     for lowest, highest in ((-(2**70), 2**70), (-300, 5), (3, 2**64), (-1, 100)):
@@ -150,7 +150,7 @@ def test_clip_in_expressions(code: str, place: str) -> None:
 
 @cases.each_place()
 def test_outputs_of_clip_and_round(place: str) -> None:
-    """Of other types, by ``same_kind`` as in NumPy; errors name the function."""
+    """Outputs of other types are cast by ``same_kind``, as in NumPy; errors name the function."""
     (x, keywords), (out, _) = _given(np.array([1.25, 2.5]), place), _given(np.zeros(2, "f4"), place)
     assert pcd.clip(x, 1, 2, out, **keywords) is out and _host(out).tolist() == [1.25, 2.0]
     assert pcd.clip(x, None, 2, out, **keywords) is out and _host(out).tolist() == [1.25, 2.0]
@@ -172,7 +172,7 @@ def test_outputs_of_clip_and_round(place: str) -> None:
 @cases.each_place()
 @pytest.mark.parametrize("code", "FD")
 def test_clip_by_complex_nan(code: str, place: str) -> None:
-    """Bounds with a part that is NaN: the other part may decide alone, as in NumPy."""
+    """If one part of a bound is NaN, the other may decide alone, as in NumPy."""
     parts = np.array([np.nan, 0.0, 1.0, 3.0, -2.0])
     numbers = (parts[:, None] + 1j * parts).ravel().astype(code)
     numbers.imag = np.tile(parts, 5)
@@ -218,7 +218,7 @@ def test_round_to_any_decimals(code: str, place: str) -> None:
 @cases.each_place()
 @pytest.mark.parametrize("code", "bBhHiIlL")
 def test_round_of_integers_to_tens(code: str, place: str) -> None:
-    """A result beyond the type is its nearest number, on every device; 10**400 leaves 0."""
+    """A result beyond the type becomes its nearest number on every device; 10**400 gives 0."""
     info = np.iinfo(code)
     x = np.array([info.max, info.min, info.max - 3, 5, 15, 25], code)
     for decimals in (-1, -2, -5, -20, -400):
@@ -233,7 +233,7 @@ def test_round_of_integers_to_tens(code: str, place: str) -> None:
 
 @cases.each_place()
 def test_decimals_that_no_c_int_holds(place: str) -> None:
-    """One error for operands of all kinds, as from NumPy: neither NaN, nor 0, nor the operand."""
+    """All kinds of operands raise NumPy's error; none gives NaN, 0 or the operand."""
     for decimals, code in itertools.product((2**31, -(2**31) - 1, 2**63, -(10**30)), "iIefdD?"):
         with pytest.raises(OverflowError, match="decimals must be an int of 32 bits"):
             cases.call(pcd.round, place, np.ones(2, code), decimals=decimals)
@@ -275,7 +275,7 @@ def test_parts_of_complex_arrays() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("code", "FD")
 def test_parts_of_complex_arrays_are_views(code: str) -> None:
-    """Of any layout; what is written to them is written to the numbers."""
+    """Views of any layout; writing to a part changes the number."""
     a = generators.moderate(np.dtype(code), 60).reshape(5, 12)
     x = pcd.asarray(a, device="cuda")
     a, x = a[::-1, ::3].T, x[::-1, ::3].T
@@ -313,7 +313,7 @@ def test_operands_with_rules_of_their_own() -> None:
 
 
 def test_clip_of_ints_of_any_size() -> None:
-    """Exact, as what expressions compute of Python numbers."""
+    """The result is exact, as in expressions of Python numbers."""
     big = 2**70
     assert pcd.clip(big, 1, 5) == 5
     assert pcd.clip(1, big, 2 * big) == big
@@ -335,6 +335,6 @@ def test_complex_round_by_rules_into_reals_writes_nothing() -> None:
 
 
 def test_in_fused_functions() -> None:
-    """The package's functions, too, may stand in a fused function."""
+    """Fused functions may use the package's functions, too."""
     fused = pcd.fuse(lambda x, y: pcd.clip(pcd.round(x), -2, y) + pcd.true_divide(x, 3))
     assert fused.expression == pcd.Expression("clip(round(x), -2, y) + x / 3")

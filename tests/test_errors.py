@@ -163,7 +163,7 @@ class RaisesUfunc:
 @cases.each_device()
 @OPERATIONS
 def test_operands_that_raise(operation: Any, device: str) -> None:
-    """The exception comes through, and no operand is kept."""
+    """The operand's exception is raised, and no operand is kept alive."""
     other = np.ones(3)
     for bad in (Raises(), RaisesUfunc()):
         before = sys.getrefcount(bad), sys.getrefcount(other)
@@ -198,7 +198,7 @@ def test_memory_that_runs_out(operation: Any, device: str) -> None:
     "device", ["gpu", "", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:12345", "cpu:0\0"]
 )
 def test_unknown_devices(device: str) -> None:
-    """The text has what was given, and what is possible."""
+    """The text says what was given, and what is possible."""
     calls = [lambda: pcd.add(1, 2, device=device), lambda: pcd.add(np.ones(2), 1, device=device)]
     calls += [lambda: pcd.trace(np.ones((2, 2)), device=device), lambda: pcd.default_device(device)]
     calls += [lambda: pcd.vector_add([1], [2], device=device)]
@@ -225,7 +225,7 @@ def test_a_string_that_is_no_unicode() -> None:
 
 
 def test_core_functions_check_their_arguments() -> None:
-    """They are not public, but a mistake in the package must not be a crash."""
+    """They are not public, but a mistake in the package must not crash."""
     core, a = pcd.core, np.ones(3)
     read_only = np.ones(3)
     read_only.flags.writeable = False

@@ -50,7 +50,7 @@ def heed_signals() -> None:
 
 @contextlib.contextmanager
 def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, which is gone afterwards."""
+    """Starts the command in a process of its own, and ends it afterwards."""
     with subprocess.Popen(
         [sys.executable, "-m", "pkg", "eval", *arguments],
         stdout=subprocess.PIPE,
@@ -65,14 +65,14 @@ def started(*arguments: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 def run(*arguments: str, **more: Any) -> tuple[int, str, str]:
-    """Exit status, standard output and error of the command in a process of its own."""
+    """Runs the command in a process of its own; returns exit status, output and errors."""
     with started(*arguments, **more) as process:
         shown, said = process.communicate(timeout=300)
     return process.returncode, shown, said
 
 
 def save(**arrays: Any) -> list[str]:
-    """Saves each as NAME.npy; the arguments that name them."""
+    """Saves each as NAME.npy; returns the arguments that name them."""
     for name, x in arrays.items():
         np.save(f"{name}.npy", x)
     return [f"{name}={name}.npy" for name in arrays]
@@ -93,7 +93,7 @@ def sparse(path: str, shape: tuple[int, ...], dtype: str) -> None:
 
 
 def test_a_run() -> None:
-    """The command as the README shows it: the output is NumPy's, and nothing else is there."""
+    """Runs the README's command: the output is NumPy's, and no other file appears."""
     nir, red = (values(np.dtype("f4"), 50_000, seed).reshape(200, 250) for seed in (1, 2))
     files = save(nir=nir, red=red)
     status, shown, said = run(NDVI, *files, "-o", "ndvi.npy", "--quiet")
@@ -134,7 +134,7 @@ LAYOUTS: dict[str, Callable[[], list[np.ndarray[Any, Any]]]] = {
 @pytest.mark.parametrize("chunk", ["1", "100", "5000", "64M"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout: str, chunk: str) -> None:
-    """Pieces in the wrong place, of the wrong operand, or in the wrong order."""
+    """The risk: pieces in the wrong place, of the wrong operand, or in the wrong order."""
     a, b = LAYOUTS[layout]()
     assert main(["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", chunk]) == 0
     got = assert_same_bits("c.npy", a * 2 - b)
@@ -144,7 +144,7 @@ def test_layouts(layout: str, chunk: str) -> None:
 
 @cases.each_dtype([*cases.DTYPES, np.dtype(bool)])
 def test_types(dtype: np.dtype[Any]) -> None:
-    """A type whose bytes are written wrongly, or that a header describes wrongly."""
+    """The risk: bytes written wrongly, or a header that describes the type wrongly."""
     a, b = (np.arange(k, k + 99).astype(dtype) for k in (1, 3))
     files = save(a=a, b=b)
     assert (
@@ -211,7 +211,7 @@ def test_reductions(layout: str, device: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_reductions_along_an_axis(capsys: pytest.CaptureFixture[str]) -> None:
-    """An array, which is not printed."""
+    """The result is an array, which is not printed."""
     (a,) = arrays((40, 50))
     words = ["mean(a * 2, axis=0)", *save(a=a)]
     assert main(words) == 2
@@ -228,7 +228,7 @@ def test_a_result_without_dimensions_is_printed() -> None:
 def test_an_expression_that_begins_with_a_minus_sign(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It looks like an option; after -- it does not."""
+    """It looks like an option, except after --."""
     names = [f"{name}={value}" for name, value in (("x", 3.0), ("y", 0.5)) if name in text]
     wanted = eval(text, {"x": 3.0, "y": 0.5, "sin": pcd.sin})
     for words in ([text, *names], ["-q", text, *names], ["-q", "--", text, *names]):
@@ -237,7 +237,7 @@ def test_an_expression_that_begins_with_a_minus_sign(
 
 
 def test_numbers_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """Their type does not depend on their values; what is printed is exact."""
+    """The type does not depend on the values; the printed value is exact."""
     for text, shown in (("n * n", 16 * 10**18), ("n ** 4", 256 * 10**36), ("n > 0.5", True)):
         assert main([text, "n=4_000_000_000"]) == 0
         assert capsys.readouterr().out == f"{shown}\n"
@@ -263,7 +263,7 @@ def test_numbers_alone(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_values_that_are_not_in_the_files(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The type of the result is found without computing with any, such as a negative exponent."""
+    """Finding the result's type computes with no made-up value, such as a negative exponent."""
     x = np.arange(5, 17).reshape(3, 4)
     words = [text, *save(x=x), *(["n=7"] if "n -" in text else []), "-o", "y.npy"]
     assert main(words) == 0
@@ -304,7 +304,7 @@ def test_pieces_cover_everything_once(shape: tuple[int, ...], limit: int, is_mix
 
 
 def test_an_existing_output() -> None:
-    """It is replaced only when that is asked for, and whole."""
+    """A file is replaced only on request, and completely."""
     files = save(a=np.arange(5.0))
     Path("b.npy").write_text("precious")
     status, _, said = run("a * 2", *files, "-o", "b.npy")
@@ -339,7 +339,7 @@ def without_links(*args: Any, **more: Any) -> None:
 def test_an_output_that_appears_at_the_last_moment(
     has_links: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Between the last look and the renaming, which therefore has to refuse."""
+    """A file appears between the last check and the renaming, which therefore has to refuse."""
     files = save(a=np.arange(5.0))
     if not has_links:
         monkeypatch.setattr(os, "link", without_links)
@@ -371,7 +371,7 @@ def test_a_folder_that_is_not_synchronized(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The output is there by then: a warning says what is not certain, and nothing else failed."""
+    """The output exists by then: a warning says that it may not be on the disk yet."""
     files = save(a=np.arange(5.0))
     real = os.fsync
 
@@ -398,7 +398,7 @@ def test_a_folder_that_is_not_synchronized(
 def test_a_replaced_file_hands_on_its_mode_and_owner(
     mode: int, through_link: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what is written meanwhile can be read by nobody else."""
+    """Nobody else can read the file while it is written."""
     files = save(a=np.arange(5.0))
     os.mkdir("elsewhere")
     output = "b.npy"
@@ -427,7 +427,7 @@ def test_a_replaced_file_hands_on_its_mode_and_owner(
 def test_an_owner_that_cannot_be_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Said before anything is computed."""
+    """The error comes before anything is computed."""
     files = save(a=np.arange(5.0))
     Path("b.npy").write_text("precious")
     real = os.stat
@@ -567,7 +567,7 @@ def test_damaged_headers(part: bytes, instead: bytes, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_failures(name: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Each says what is wrong, by name, with its exit status; no file appears or changes."""
+    """Each failure names what is wrong and has its exit status; no file appears or changes."""
     words, expected, texts = FAILURES[name]
     try:
         status = main(words)
@@ -583,7 +583,7 @@ def test_failures(name: str, files: list[str], capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("name", ["syntax", "missing file", "shapes", "option"])
 def test_failures_of_the_process(name: str, files: list[str]) -> None:
-    """The same of a real run: no traceback."""
+    """A real process shows the same error, without a traceback."""
     words, expected, texts = FAILURES[name]
     status, shown, said = run(*words)
     assert (status, shown) == (expected, "") and "Traceback" not in said
@@ -608,7 +608,7 @@ def test_pipes_do_not_block(files: list[str], capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture
 def nobody() -> Iterator[None]:
-    """Root reads and writes everything: file access as another user."""
+    """Accesses files as another user, because root may read and write everything."""
     libc = ctypes.CDLL(None)
     if os.geteuid() == 0:
         libc.setfsuid(65534)
@@ -637,7 +637,7 @@ def limit_files() -> None:
 
 
 def test_a_file_too_large_for_its_limit() -> None:
-    """Found before anything is computed; the process is not killed (SIGXFSZ)."""
+    """The limit is checked before the computation; the process is not killed (SIGXFSZ)."""
     files = save(a=np.ones(100_000))
     status, _, said = run("a + 1", *files, "-o", "b.npy", preexec_fn=limit_files)
     assert status == 1 and "b.npy: File too large (781 KiB" in said and "Traceback" not in said
@@ -661,7 +661,7 @@ def test_names_as_python_reads_them() -> None:
     ],
 )
 def test_standard_files_that_take_nothing(redirection: str, status: int, text: str) -> None:
-    """A value is never lost in silence, and no output gets the number of standard error."""
+    """A value is never lost silently, and no output gets the number of standard error."""
     save(a=np.ones(3))
     command = f"unset PYTHONUNBUFFERED; {sys.executable} -m pkg eval 'sum(a)' a=a.npy {redirection}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300)
@@ -672,7 +672,7 @@ def test_standard_files_that_take_nothing(redirection: str, status: int, text: s
 
 
 def test_a_full_disk() -> None:
-    """A real one of 1 MiB, where it may be mounted."""
+    """Uses a real disk of 1 MiB, if it may be mounted."""
     files = save(a=np.ones(1_000_000))
     os.mkdir("small")
     command = 'mount -t tmpfs -o size=1m small small && exec "$@"'
@@ -697,7 +697,7 @@ def test_a_full_disk() -> None:
 def test_a_disk_that_fails_late(
     function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """File systems without preallocation are full in the middle; others fail at the end."""
+    """File systems without preallocation fail in the middle, others at the end."""
     files = save(a=np.ones(10_000))
     Path("b.npy").write_text("precious")
     real: Any = getattr(os, function)
@@ -721,7 +721,7 @@ def test_a_disk_that_fails_late(
 
 
 def test_short_writes_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linux writes at most 2 GiB at once, and less when it likes."""
+    """Linux writes at most 2 GiB at once, and may write less."""
     files = save(a=np.arange(1000.0))
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: real(file, data[:100], at))
@@ -767,7 +767,7 @@ sys.exit(_files.main(sys.argv[1:]))
 def test_an_input_of_a_reduction_truncated_meanwhile(
     dtype: str, output: list[str], device: str
 ) -> None:
-    """Whichever thread reads it: the array is large enough for all."""
+    """Any thread may read it: the array is large enough for all threads."""
     files = save(a=np.ones(2**20, dtype), b=np.ones(2**20, dtype))
     done = subprocess.run(
         [sys.executable, "-c", TRUNCATED, "sum(a * b)", *files, *output, "--device", device],
@@ -803,7 +803,7 @@ def test_short_reads_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_warnings() -> None:
-    """Once for all pieces, without a line of our code; none with --quiet."""
+    """Warns once for all pieces, without a line of our code; never with --quiet."""
     words = ["a / b", *save(a=np.ones(9999), b=np.zeros(9999)), "--overwrite", "--chunk", "1K"]
     status, _, said = run(*words, "-o", "c.npy")
     assert status == 0 and said.startswith("pkg eval: warning: divide by zero")
@@ -824,7 +824,7 @@ def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str]) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_leaves_nothing(number: signal.Signals) -> None:
-    """Stopped in the middle of millions of tiny pieces, with an output that was there before."""
+    """The run is stopped in the middle of millions of tiny pieces; the old output stays."""
     sparse("a.npy", (2**26,), "u1")
     Path("b.npy").write_text("precious")
     words = ["a + 1", "a=a.npy", "-o", "b.npy", "--overwrite", "--chunk", "2"]
@@ -858,7 +858,7 @@ def test_what_an_interruption_leaves_half_made_is_silent(
 
 
 def test_an_interrupted_reduction() -> None:
-    """One long call ends as soon."""
+    """One long call ends as quickly."""
     files = save(a=np.ones((2**17, 1, 1), "f4"), b=np.ones((2**18, 1), "f4"), c=np.ones(2**8))
 
     def user_seconds() -> float:
@@ -903,7 +903,7 @@ def test_a_second_signal_does_not_stop_the_cleaning_up(monkeypatch: pytest.Monke
 def test_a_signal_while_the_output_gets_its_name(
     overwrite: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The output is there, and nothing is said to the contrary."""
+    """The output exists, and no message says otherwise."""
     files = save(a=np.ones(1000))
     name = "replace" if overwrite else "link"
     real = getattr(os, name)
@@ -932,7 +932,7 @@ print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 @pytest.mark.parametrize("order", ["C", "mixed"])
 def test_memory_is_bounded(order: str, python: Callable[..., str]) -> None:
-    """Memory maps count as memory while they are mapped: 300 MB of files in pieces of 4 MiB."""
+    """Computes 300 MB of files in pieces of 4 MiB; memory maps count as memory."""
     shape = (5000, 5000)
     sparse("a.npy", shape, "f4")
     npy.open_memmap(
@@ -955,7 +955,7 @@ def test_memory_is_bounded(order: str, python: Callable[..., str]) -> None:
 
 
 def on_terminal(words: Sequence[str], **variables: str) -> tuple[int, str]:
-    """The exit status, and what a terminal shows."""
+    """Returns the exit status, and what a terminal shows."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     try:
@@ -985,7 +985,7 @@ def words_for_progress() -> list[str]:
 
 
 def test_progress_on_a_terminal() -> None:
-    """In one line, which is gone at the end."""
+    """Progress is one line, which disappears at the end."""
     os.mkdir("without")
     Path("without", "tqdm.py").write_text("raise ImportError('not here')")
     path = os.pathsep.join(filter(None, ["without", os.environ.get("PYTHONPATH")]))
@@ -1023,7 +1023,7 @@ def module(*arguments: str) -> str:
 
 
 def test_help() -> None:
-    """The help has what one looks for, and python -m pkg is still the configuration."""
+    """The help is complete, and python -m pkg still prints the configuration."""
     assert "eval" in module("--help")
     shown = module("eval", "--help")
     for text in (NDVI, "--chunk", "--device", "--overwrite", "--quiet", "exit status", "-o"):

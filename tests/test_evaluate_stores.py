@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def place(kind: str, name: str) -> str:
-    """Returns the words that tell the command of an array; skips without the file's library."""
+    """Returns the command's arguments for an array; skips without the file's library."""
     if kind != "npy":
         pytest.importorskip(MODULES[kind.split()[0]])
     return {
@@ -45,7 +45,7 @@ def place(kind: str, name: str) -> str:
 
 
 def save(kind: str, name: str, x: Any, chunks: Any = None) -> str:
-    """Saves an array; the argument that names it."""
+    """Saves an array; returns the argument that names it."""
     if kind == "npy":
         np.save(f"{name}.npy", x)
     else:
@@ -158,7 +158,7 @@ def test_shapes_with_little_in_them(kind: str, shape: tuple[int, ...]) -> None:
 def test_reductions(
     kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the bits of the array in memory; the copy in a file is made in pieces."""
+    """Reductions have the bits of the array in memory; the copy in a file is made in pieces."""
     monkeypatch.setattr(_stores, "_SPOOL_NBYTES", 1000)
     a = np.random.default_rng(5).normal(size=(77, 60)).astype("f4")
     file = save(kind, "a", a, (10, 20))
@@ -171,7 +171,7 @@ def test_reductions(
 def test_a_reduction_without_room_for_a_copy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The full disk is not that of a file that the user has named."""
+    """The full disk holds none of the files that the user has named."""
 
     def refuse(*args: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -188,7 +188,7 @@ def test_a_reduction_without_room_for_a_copy(
 @pytest.mark.parametrize("length", [0, 3])
 @pytest.mark.parametrize("source", KINDS)
 def test_chunks_larger_than_the_array(source: str, length: int, target: str) -> None:
-    """Those of datasets that may grow, which HDF5 takes for no dataset that may not."""
+    """Only datasets that may grow have such chunks; HDF5 refuses them for others."""
     a = np.ones((length, 4))
     if source == "h5":
         h5py = pytest.importorskip("h5py")
@@ -226,7 +226,7 @@ def test_netcdf_keeps_coordinates_and_unpacks() -> None:
 
 
 def test_a_dataset_joins_a_file() -> None:
-    """All of the file is written anew: what was there stays, and so do links to the file."""
+    """The whole file is rewritten: its contents stay, and so do links to it."""
     h5py = pytest.importorskip("h5py")
     with h5py.File("f.h5", "w") as file:
         file["a"] = np.arange(5.0)
@@ -247,7 +247,7 @@ def test_a_dataset_joins_a_file() -> None:
 def test_a_dataset_joins_a_file_that_changes(
     is_there: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What others add to the file meanwhile, such as a second command, must not be lost."""
+    """Data that another command adds meanwhile must not be lost."""
     h5py = pytest.importorskip("h5py")
     np.save("a.npy", np.arange(6.0))
     if is_there:
@@ -273,7 +273,7 @@ def test_a_dataset_joins_a_file_that_changes(
 def test_a_dataset_that_appears_before_the_copy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is in the copy, where the run without --overwrite must not replace it."""
+    """The copy contains it, and a run without --overwrite must not replace it."""
     h5py = pytest.importorskip("h5py")
     np.save("a.npy", np.arange(6.0))
     save("h5", "old", np.arange(6.0))
@@ -292,7 +292,7 @@ def test_a_dataset_that_appears_before_the_copy(
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_array_joins_a_group(zarr_format: int) -> None:
-    """Of the group's format, with the groups between; consolidated metadata name it too."""
+    """The array has the group's format; parent groups are made; consolidated metadata name it."""
     zarr = pytest.importorskip("zarr", "3")
     group = zarr.open_group("g.zarr", mode="w", zarr_format=zarr_format)
     group.create_array("a", shape=(4,), dtype="f8")[...] = np.arange(4)
@@ -312,7 +312,7 @@ def test_an_array_joins_a_group(zarr_format: int) -> None:
 def test_an_array_joins_a_scene_of_xarray(
     zarr_format: int, is_consolidated: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whose consolidated metadata hide what they lack, and which has to stay readable."""
+    """The scene's consolidated metadata hide arrays that they lack; the scene stays readable."""
     a = save_scene(zarr_format, is_consolidated)
     import xarray
     import zarr
@@ -349,7 +349,7 @@ def is_locked() -> bool:
 
 
 def test_runs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one writes consolidated metadata, or has seen that an HDF5 file is as it was."""
+    """Runs wait while one writes consolidated metadata, or has checked an HDF5 file."""
     save_scene(3)
     pytest.importorskip("h5py")
     import zarr
@@ -417,7 +417,7 @@ def test_runs_that_make_one_store(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The groups that the second run wants to make are there later, with other arrays."""
+    """Groups that the second run wants to make appear meanwhile, with other arrays."""
     zarr = pytest.importorskip("zarr", "3")
     np.save("a.npy", np.arange(3.0))
     own = getattr(_stores.ZarrOutput, moment)
@@ -454,7 +454,7 @@ def test_runs_that_make_one_store(
 def test_a_group_of_zarr_is_never_replaced(
     zarr_format: int, is_consolidated: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Although its description has the word "array", in that of its arrays and in an attribute."""
+    """Not even if the word "array" is in the description of its arrays and in an attribute."""
     a = save_scene(zarr_format, is_consolidated)
     assert main(["a + 1", "a=scene.zarr:/a", "-o", "scene.zarr", "--overwrite"]) == 1
     assert "it exists, and is not an array of Zarr" in capsys.readouterr().err
@@ -477,7 +477,7 @@ def test_a_group_of_zarr_is_never_replaced(
 def test_a_folder_that_is_no_array_is_never_replaced(
     name: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A damaged description might be that of a group."""
+    """A damaged description might belong to a group."""
     pytest.importorskip("zarr")
     file = save("npy", "a", np.ones(3))
     if name == ".zgroup":
@@ -494,7 +494,7 @@ def test_a_folder_that_is_no_array_is_never_replaced(
 
 
 def test_a_link_that_leads_nowhere() -> None:
-    """h5py has such a name and cannot open it."""
+    """h5py lists such a name but cannot open it."""
     h5py = pytest.importorskip("h5py")
     with h5py.File("f.h5", "w") as file:
         file["a"] = h5py.SoftLink("/nothing")
@@ -506,7 +506,7 @@ def test_a_link_that_leads_nowhere() -> None:
 
 
 def test_backslashes_in_names_of_zarr() -> None:
-    """They are slashes for Zarr, which would find no array elsewhere."""
+    """Zarr takes them for slashes, and would find no array."""
     zarr = pytest.importorskip("zarr")
     np.save("x.npy", np.ones(3))
     assert main(["x", "x=x.npy", "-o", "new.zarr:/a\\b"]) == 0
@@ -514,7 +514,7 @@ def test_backslashes_in_names_of_zarr() -> None:
 
 
 def test_a_link_to_an_array_of_zarr_is_replaced() -> None:
-    """The array that it names stays, and nothing else does."""
+    """The array behind the link stays, and nothing else."""
     zarr = pytest.importorskip("zarr", "3")
     np.save("a.npy", np.arange(3.0))
     save("zarr group", "x", np.ones(3))
@@ -527,7 +527,7 @@ def test_a_link_to_an_array_of_zarr_is_replaced() -> None:
 
 
 def test_folders_with_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shells complete names so, and the result must not be a .npy file of that name."""
+    """Shells add the slash; the result must not be a .npy file of that name."""
     zarr = pytest.importorskip("zarr")
     save("zarr", "a", np.arange(6.0))
     titles = []
@@ -556,7 +556,7 @@ def test_an_existing_output(kind: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("target", [*KINDS, "npy"])
 @pytest.mark.parametrize("source", [*KINDS, "npy"])
 def test_each_replaces_each(source: str, target: str) -> None:
-    """An input has no file of the name that the command was given for it."""
+    """An input's file does not have the name that the command was given."""
     file = save(source, "a", np.arange(4.0))
     save(target, "out", np.zeros(3))
     assert main(["a + 1", file, "-o", place(target, "out"), "--overwrite"]) == 0
@@ -568,7 +568,7 @@ def test_each_replaces_each(source: str, target: str) -> None:
 def test_parts_that_lead_elsewhere(
     file: str, inner: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Out of the store, to what lies beside it, or to an input by another name."""
+    """Parts of a path must not lead out of the store, or to an input by another name."""
     np.save("a.npy", np.ones(3))
     os.mkdir("other.zarr")
     os.mkdir("g.zarr")
@@ -646,7 +646,7 @@ def test_inputs_that_cannot_be_read(
 def test_chunks_that_cannot_be_decoded(codec: str) -> None:
     """Decoders have exceptions of their own.
 
-    Zarr abandons its other reads; what asyncio says of them while Python ends is by chance.
+    Zarr abandons its other reads; whether asyncio complains while Python ends is chance.
     """
     zarr, numcodecs = pytest.importorskip("zarr"), pytest.importorskip("numcodecs")
     described = {"shape": (300,), "dtype": "f8", "chunks": (10,), "zarr_format": 2}
@@ -702,7 +702,7 @@ def test_outputs_that_cannot_be_written(
 
 
 def test_disks_that_take_nothing() -> None:
-    """A full one, where HDF5 crashed as it closed its file, and one that is read-only."""
+    """A full disk, on which HDF5 crashed when it closed its file, and a read-only one."""
     pytest.importorskip("h5netcdf")
     np.save("a.npy", np.ones(1_000_000))
     os.mkdir("small")
@@ -728,7 +728,7 @@ def test_disks_that_take_nothing() -> None:
 
 
 def test_errors_of_destructors_fail_the_run() -> None:
-    """h5py may write the last of a netCDF file in one, and Python only warns of its errors."""
+    """h5py may write the end of a netCDF file in a destructor, whose errors Python only prints."""
 
     class File:
         def __del__(self) -> None:
@@ -742,7 +742,7 @@ def test_errors_of_destructors_fail_the_run() -> None:
 def test_a_failure_in_the_middle_leaves_nothing(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor does it touch the array that was to be replaced."""
+    """The array that was to be replaced stays, too."""
     pytest.importorskip(MODULES[kind.split()[0]])
     monkeypatch.setattr(_stores, "_CHUNK_COUNT", 100)
     np.save("a.npy", np.arange(1000.0))
@@ -801,7 +801,7 @@ def test_an_interrupted_run_leaves_nothing(kind: str, number: signal.Signals) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_of_the_expression(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is none of the output."""
+    """An error of the expression is not reported as one of the output."""
     files = [save("npy", "a", np.arange(3)), save("npy", "b", np.array([1, 2, -1]))]
     assert main(["a ** b", *files, "-o", place(kind, "out")]) == 1
     assert capsys.readouterr().err.startswith("pkg eval: error: the exponent -1 is negative")
@@ -834,7 +834,7 @@ def test_memory_is_bounded(kind: str, python: Callable[..., str]) -> None:
 
 @pytest.fixture
 def scheduler() -> Iterator[str]:
-    """The address of a scheduler of two workers, which are processes of their own."""
+    """The address of a scheduler with two worker processes."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
@@ -903,7 +903,7 @@ def test_a_scheduler_that_does_not_answer(
 
 
 def test_the_script() -> None:
-    """``pcd`` is what pyproject.toml says, and names itself."""
+    """pyproject.toml installs ``pcd``, which names itself in messages."""
     code = "import sys; sys.argv = ['/usr/bin/pcd', *sys.argv[1:]]; from pkg.__main__ import script"
     run = [sys.executable, "-c", f"{code}; sys.exit(script())"]
     shown = subprocess.run([*run, "eval", "--help"], capture_output=True, text=True, check=True)

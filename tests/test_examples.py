@@ -48,7 +48,7 @@ def test_demo(device: str, tmp_path: Path) -> None:
 
 
 def test_race() -> None:
-    """All come out with one fingerprint."""
+    """All contenders have the same fingerprint."""
     pytest.importorskip("matplotlib")
     shown = _run(EXAMPLES / "race.py", "--cells", "600k")
     lines = [line.split() for line in shown.splitlines() if " MiB   " in line]
@@ -90,7 +90,7 @@ def _imports(path: Path) -> set[str]:
 
 
 def test_ctypes_uses_the_library_itself() -> None:
-    """It shows the C interface: the package may tell where the library is, and computes nothing."""
+    """The example uses the C interface: the package only locates the library."""
     text = (EXAMPLES / "ctypes_add.py").read_text()
     assert "ctypes" in _imports(EXAMPLES / "ctypes_add.py") and "mylib_map" in text
     assert "pcd.add" not in text and "pkg.add" not in text

@@ -46,7 +46,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def test_pieces(
     nbytes: int, shape: Any, chunks: Any, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of inputs in files and in memory, broadcast, whatever the pieces and the chunks are."""
+    """Inputs in files and in memory, broadcast, with any pieces and chunks."""
     monkeypatch.setattr(datasets, "_PIECE_NBYTES", nbytes)
     rng = np.random.default_rng(3)
     a, b, row = rng.random(shape), rng.random(shape), rng.random(shape[-1:])
@@ -62,7 +62,7 @@ def test_pieces(
 
 
 def test_pieces_are_small(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No piece is larger than asked, but for one chunk, and each is of whole chunks."""
+    """No piece exceeds the limit, except a single chunk, and each has whole chunks."""
     monkeypatch.setattr(datasets, "_PIECE_NBYTES", 100 * 8)
     seen: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""A text that is no expression is refused with the place, and nothing of it is ever run."""
+"""A text that is not an expression raises an error with the place, and is never run."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "message", "part"), REFUSED, ids=[t[:20] for t, *_ in REFUSED])
 def test_refused(text: str, message: str, part: str) -> None:
-    """A SyntaxError whose place is exactly what is wrong, so that Python shows it."""
+    """The SyntaxError points exactly at the mistake."""
     with pytest.raises(SyntaxError, match=message) as caught:
         Expression(text)
     error = caught.value
@@ -95,7 +95,7 @@ def test_refused(text: str, message: str, part: str) -> None:
              "0777", "a" * 70_000, "\n", "#", "a #", "é\x00"],
 )  # fmt: skip
 def test_what_is_no_python(text: str) -> None:
-    """Python's own words, always as SyntaxError with a place."""
+    """Keeps Python's message, always as a SyntaxError with a place."""
     if text == "a #":  # but this is
         assert Expression(text).inputs == ("a",)
         return
@@ -110,7 +110,7 @@ def test_no_text() -> None:
 
 
 def test_nothing_is_run(tmp_path: Path) -> None:
-    """Texts that would do something, if any part of them were run."""
+    """Tries texts that would have an effect if any part were run."""
     target = tmp_path / "run"
     for text in (
         f"__import__('os').mkdir({str(target)!r})",
@@ -181,7 +181,7 @@ def test_description() -> None:
 
 
 def test_texts_are_parsed_once() -> None:
-    """And not kept without end."""
+    """The cache of texts is bounded."""
     from pkg.expressions import expression
 
     expression.of_text.cache_clear()
@@ -194,7 +194,7 @@ def test_texts_are_parsed_once() -> None:
 
 
 def test_random_texts() -> None:
-    """Whatever the text, an Expression or a SyntaxError."""
+    """Any text gives an Expression or a SyntaxError."""
     rng = np.random.default_rng(0)
     parts = ["a", "b", "(", ")", "+", "-", "*", "**", "/", ",", "1", "2.5", "3j", "sqrt", "sum",
              "where", "<", "==", " ", "axis=", "[", "]", ".", "'", "if", "else", "lambda", ":",

@@ -31,7 +31,7 @@ from pkg import Expression, evaluate
 
 @cases.each_device()
 def test_one_expression_in_many_threads(device: str) -> None:
-    """All threads with types and sizes of their own, so that programs come and go meanwhile."""
+    """Each thread has its own types and sizes, so programs are replaced meanwhile."""
     expression = Expression("(a * b + c) / (a - 0.5)")
     a_times_b = ("multiply", ("input", "a"), ("input", "b"))
     difference = ("subtract", ("input", "a"), ("number", 0.5))
@@ -107,7 +107,7 @@ def test_pieces() -> None:
 
 
 def _peak(function: Any) -> int:
-    """The most memory, in bytes, that NumPy and Python had at once in a call."""
+    """Returns the peak memory of NumPy and Python in a call, in bytes."""
     function()
     gc.collect()
     tracemalloc.start()
@@ -118,7 +118,7 @@ def _peak(function: Any) -> int:
 
 
 def test_no_temporaries() -> None:
-    """Nothing as large as an input is allocated but the output, and that only without `out`."""
+    """Only the output is as large as an input, and it is allocated only without `out`."""
     n = 1_000_000
     a, b = np.ones(n), np.ones(n, "f4")
     swapped = a.astype(">f8")
@@ -154,7 +154,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def test_resident_memory(python: Any) -> None:
-    """Nor does the library take memory that NumPy does not see; KiB, of inputs of 156,000."""
+    """The library itself takes no such memory either; in KiB, for inputs of 156,000."""
     assert int(python(RESIDENT)) < 20_000
 
 
@@ -163,7 +163,7 @@ def test_resident_memory(python: Any) -> None:
 
 @cases.each_device()
 def test_dask(device: str) -> None:
-    """`map_blocks` asks with arrays of no elements for the type, then block by block."""
+    """`map_blocks` calls with empty arrays to find the type, then with each block."""
     da = pytest.importorskip("dask.array")
     a = np.arange(24.0).reshape(4, 6)
     x, y = da.from_array(a, chunks=(2, 3)), da.from_array(a.astype("f4"), chunks=(2, 3))
@@ -175,7 +175,7 @@ def test_dask(device: str) -> None:
 
 
 def test_processes() -> None:
-    """Expressions and results cross processes."""
+    """Expressions and results can be sent to other processes."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -217,7 +217,7 @@ def test_reductions(place: str, name: str, data: Any) -> None:
 
 
 def test_reductions_of_numexpr() -> None:
-    """Its forms: the axis by position or by name; out."""
+    """numexpr's forms: the axis by position or by name; out."""
     a, b = np.arange(12.0).reshape(3, 4), np.full((3, 4), 2.0)
     assert evaluate("sum(a * b)") == 132
     oracle.assert_same(evaluate("sum(a * b, 1)"), (a * b).sum(1))
@@ -244,7 +244,7 @@ def _along_rows(reduce: Any) -> Any:
 
 @cases.each_place()
 def test_reductions_of_truths(place: str) -> None:
-    """Of masks and of numbers, whose NaNs are true; in fused functions; no elements; `out`."""
+    """Truths of masks and of numbers (NaN is true); in fused functions; no elements; `out`."""
     a = np.arange(12.0).reshape(3, 4) - 2
     a[1, 2] = np.nan
     for name, text in itertools.product(("any", "all", "count_nonzero"), ("a > 8", "a * 2", "a")):
@@ -271,7 +271,7 @@ def test_reductions_of_truths(place: str) -> None:
 
 @cases.each_device()
 def test_large_reductions(device: str) -> None:
-    """Many blocks and threads: the one order."""
+    """Many blocks and threads keep the documented order."""
     rng = np.random.default_rng(5)
     a, b = rng.random(300_007), rng.random(300_007).astype("f4")
     for text, terms in (("sum(a * b - 1)", a * b - 1), ("sum(sqrt(b))", np.sqrt(b))):
@@ -281,7 +281,7 @@ def test_large_reductions(device: str) -> None:
 
 
 def test_warnings_of_reductions() -> None:
-    """Of the elements and of the sum alike, on every way."""
+    """Elements and the sum itself warn, on every path."""
     expression, zero = Expression("sum(1 / a)"), np.array([0.0, 1.0])
     for _ in range(3):
         with pytest.warns(RuntimeWarning, match="divide by zero encountered in evaluate"):
@@ -334,7 +334,7 @@ def test_arrays_that_do_not_mix() -> None:
 
 @pytest.mark.gpu
 def test_output_arrays() -> None:
-    """Of the result's type or another; overlapping; read-only; of another shape."""
+    """`out` of the result's type or another, overlapping, read-only, or of another shape."""
     a = np.arange(8.0)
     x = pcd.asarray(a, device="cuda")
     out = pcd.empty((8,), dtype="f8", device="cuda")
@@ -355,7 +355,7 @@ def test_output_arrays() -> None:
 
 @pytest.mark.gpu
 def test_default_device() -> None:
-    """Host arrays follow it, on the short way too; arrays on a GPU do not."""
+    """Host arrays follow the default device, on the fast path too; arrays on a GPU do not."""
     a = np.arange(5.0)
     expression = Expression("a * 2 + 1")
     expression(a)
@@ -383,7 +383,7 @@ def test_streams_and_lifetimes() -> None:
 
 
 def test_no_gpu() -> None:
-    """Asking for a GPU that is not there is an error, and nothing else looks for one."""
+    """Asking for a missing GPU is an error, and nothing else looks for one."""
     if pcd.cuda_is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(pcd.CudaError):
@@ -419,7 +419,7 @@ def test_threads_without_a_frame(function: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "unraisablehook", lambda told: ended.put(told.exc_type))
 
     class Values(dict[str, Any]):
-        """Tells when the thread has dropped it, at its end."""
+        """Notes that the thread dropped it when it ended."""
 
         def __del__(self) -> None:
             ended.put(None)
@@ -444,7 +444,7 @@ def test_threads_without_a_frame(function: Any, monkeypatch: pytest.MonkeyPatch)
 @cases.each_device()
 @pytest.mark.parametrize("text", ["out - b * c", "sum(out - b * c)"])
 def test_names_are_bound_in_order(device: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that is remembered takes each argument by position or name, without Python."""
+    """A repeated call binds arguments by position or name without Python code."""
     expression = Expression(text)
     out, b, c = (pcd.asarray(np.array([k, 5.0, 7.5 * k]), device=device) for k in (2, 3, 4))
     want = np.asarray(pcd.asnumpy(expression(out, b, c)))
@@ -473,7 +473,7 @@ def test_names_are_bound_in_order(device: str, text: str, monkeypatch: pytest.Mo
 
 
 def test_names_that_read_alike() -> None:
-    """Names of a subclass of str that differ, though they read alike, fill no input twice."""
+    """Different names that read alike, of a subclass of str, fill no input twice."""
 
     class Name(str):
         __slots__ = ()

@@ -41,7 +41,7 @@ def test_random_expressions(place: str, tree: Any, inputs: dict[str, Any]) -> No
 @cases.each_place()
 @given(data=st.data())
 def test_random_expressions_over_many_elements(place: str, data: Any) -> None:
-    """Blocks, threads and their borders: lengths around the sizes of blocks."""
+    """Tries lengths around the sizes of blocks, for several blocks and threads."""
     n = data.draw(st.sampled_from([*generators.LENGTHS[-9:], generators.LARGE_LENGTHS[0]]))
     names = trees.NAMES[:2]
     tree = data.draw(trees.trees(names, 6))
@@ -76,7 +76,7 @@ def test_each_operation(case: cases.Case) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_the_bits_of_numexpr_and_numpy(text: str, dtype: str) -> None:
-    """Users of numexpr change the import and nothing else."""
+    """Users of numexpr change only the import."""
     numexpr = pytest.importorskip("numexpr")
     a, b, c, d, e = (np.random.default_rng(k).random(10_001).astype(dtype) for k in range(5))
     ours = evaluate(text)
@@ -105,7 +105,7 @@ def test_promotion_is_numpys(place: str) -> None:
 @pytest.mark.parametrize("dtype", ["u1", ">u2", ">i4"])
 @pytest.mark.parametrize("number", [300, -1, 2**40, 2**63, 2**70])
 def test_numbers_beyond_a_type(number: int, dtype: str) -> None:
-    """As operands they are NumPy's OverflowError, in comparisons NumPy's answer."""
+    """As operands they raise NumPy's OverflowError; comparisons have NumPy's answer."""
     a = np.arange(5).astype(dtype)
     if np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
         return
@@ -247,7 +247,7 @@ def test_functions_of_large_ints(n: int) -> None:
 
 
 def test_a_bool_and_numpys_bool_are_two_kinds() -> None:
-    """Of which each has its program."""
+    """Each has its own program."""
     x, e = np.ones(3, "i1"), Expression("x + k * 2")
     for _ in range(2):
         assert e(x, True).dtype == np.int8
@@ -255,7 +255,7 @@ def test_a_bool_and_numpys_bool_are_two_kinds() -> None:
 
 
 def test_results_without_dimensions() -> None:
-    """NumPy scalars, as NumPy's operators give; arrays only in `out`."""
+    """Results are NumPy scalars, as from NumPy's operators; arrays only in `out`."""
     result = evaluate("a * 2", {"a": np.array(3.0)})
     assert type(result) is np.float64 and result == 6
     out = np.empty(())
@@ -276,7 +276,7 @@ def test_copy() -> None:
 @cases.each_place()
 @pytest.mark.parametrize("layout", list(generators.LAYOUTS))
 def test_output_layouts(place: str, layout: str) -> None:
-    """All of the output is written, and nothing beside it."""
+    """The whole output is written, and nothing beside it."""
     a, b = generators.moderate(np.dtype("f8"), 60, 1).reshape(5, 12), np.arange(12.0)
     out = generators.LAYOUTS[layout]((5, 12), np.dtype("f8"))
     around = generators.surroundings(out)
@@ -323,7 +323,7 @@ def test_outputs_that_do_not_fit() -> None:
 @cases.each_place()
 @given(data=st.data())
 def test_overlap(place: str, data: Any) -> None:
-    """An output that overlaps an input gives what it would give without."""
+    """An output that overlaps an input has the same result as one that does not."""
     memory = np.arange(1.0, 41.0)
     slices = st.builds(
         lambda start, step: slice(start, start + 10 * step, step),
@@ -392,7 +392,7 @@ def test_unknown_order() -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    """Both are named, with their shapes."""
+    """The error names both inputs, with their shapes."""
     with pytest.raises(ValueError, match=r"do not broadcast: a \(3,\), b \(4,\)"):
         evaluate("a + b", {"a": np.ones(3), "b": np.ones(4)})
     swapped = np.ones(3, ">i8"), np.ones(4, ">i8")
@@ -405,7 +405,7 @@ def test_shapes_that_do_not_broadcast() -> None:
 
 
 def test_kinds_of_inputs(tmp_path: Any) -> None:
-    """Whatever NumPy takes for an array, without a copy where it is one."""
+    """Accepts anything that NumPy accepts as an array; does not copy arrays."""
     a = np.arange(6.0).reshape(2, 3)
     np.save(tmp_path / "a.npy", a)
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
@@ -434,7 +434,7 @@ def test_byte_orders(data: Any) -> None:
 
 
 def test_objects_with_rules_of_their_own() -> None:
-    """Labels, masks and graphs would be lost in silence; the error says what to do."""
+    """Labels, masks and graphs would be lost silently; the error says what to do."""
     pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     dask = pytest.importorskip("dask.array")
     for x, advice in [
@@ -459,7 +459,7 @@ def test_objects_with_rules_of_their_own() -> None:
 
 
 def test_names_and_positions() -> None:
-    """Inputs are bound as Python binds arguments; what is wrong is named."""
+    """Inputs are bound as Python binds arguments; errors name the mistake."""
     expression = Expression("b - a / c")
     assert expression.inputs == ("b", "a", "c")
     assert expression(1, 2, 4) == expression(1, c=4, a=2) == expression(a=2, b=1, c=4) == 0.5
@@ -503,7 +503,7 @@ def test_names_from_frames() -> None:
 
 @pytest.mark.parametrize("order", ["K", "C"])
 def test_floating_point_flags(order: str) -> None:
-    """np.errstate hears of them, on the short way and on the long one."""
+    """np.errstate reports them, on the fast path and on the slow one."""
     a = np.array([0.0, 1.0])
     expression = Expression("1 / a")
     for _ in range(3):
@@ -517,14 +517,14 @@ def test_floating_point_flags(order: str) -> None:
 
 @pytest.mark.gpu
 def test_a_gpu_raises_no_flags() -> None:
-    """Neither on host arrays nor on its own."""
+    """Raises none for host arrays or for its own."""
     a = np.array([0.0, 1.0])
     assert evaluate("1 / a", device="cuda")[0] == np.inf
     assert evaluate("1 / a", {"a": pcd.asarray(a, device="cuda")})[0].item() == np.inf
 
 
 def test_constants_that_overflow_warn_each_time() -> None:
-    """As NumPy does when it rounds them, not only when the program is made."""
+    """They warn in each call, as NumPy does, not only when the program is made."""
     given = {"a": np.ones(2, "f2")}
     for _ in range(3):
         with pytest.warns(RuntimeWarning, match="overflow"):
@@ -547,7 +547,7 @@ def test_many_types_through_one_expression() -> None:
 
 
 def test_values_of_numbers_share_a_program() -> None:
-    """A Python number as input is no constant: the next value does not lower again."""
+    """A Python number as input is not a constant: another value does not lower again."""
     expression = Expression("a * k + k")
     a = np.arange(3, dtype="f4")
     for k in range(100):
@@ -643,13 +643,13 @@ def test_a_thousand_terms() -> None:
     ],
 )
 def test_programs_that_are_none(inputs: Any, constants: Any, steps: Any, error: Any) -> None:
-    """Whatever `core.Program` is given, the library checks it."""
+    """The library checks everything that `core.Program` is given."""
     with pytest.raises(error):
         pcd.core.Program(inputs, constants, steps, "f")
 
 
 def test_programs_check_their_inputs() -> None:
-    """Too few, of another type, no arrays at all."""
+    """Too few inputs, inputs of other types, objects that are not arrays."""
     program = pcd.core.Program(["f8", "f8"], [], [(0, "f8", (0, 1))], "f")
     for inputs, error in [
         ((np.ones(2),), TypeError),
@@ -722,7 +722,7 @@ def test_columns_of_pandas() -> None:
 
 
 def test_columns_of_xarray() -> None:
-    """Dimensions broadcast by their positions, so other orders of their names are refused."""
+    """Dimensions broadcast by position, so names in another order are refused."""
     xr = pytest.importorskip("xarray")
     a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
     data = xr.Dataset({"a": (("y", "x"), a), "b": ("x", b), "c": ("y", b[:2]), "n": 5.0})
@@ -750,7 +750,7 @@ def test_columns_of_groups(tmp_path: Path) -> None:
 
 
 def test_chained_comparisons() -> None:
-    """A chain holds where all its pairs hold, also beside constants and for Python numbers."""
+    """A chain is true if all its pairs are, also with constants and Python numbers."""
     a, b = np.arange(-3.0, 4.0), np.array([1, 0, np.nan, 5, 2, 2, 9])
     assert np.array_equal(evaluate("-2 <= a < b"), (a >= -2) & (a < b))
     assert np.array_equal(evaluate("a < b != 2 > a"), (a < b) & (b != 2) & (a < 2))
@@ -780,7 +780,7 @@ def test_ones_like_and_copy(code: str) -> None:
     "text", ["({}) ** 0", "({}) ** 0.0", "ones_like({})", "({}) < 2**70", "-2**70 >= ({})"]
 )
 def test_known_answers_drop_no_errors(place: str, text: str) -> None:
-    """An answer that no element changes: what leads to it may still refuse an element, or warn."""
+    """Even if the answer is known, its operands may refuse an element, or warn."""
     i, j, names = np.array([2, 3]), np.array([-1, 0]), {"np": np}
     by_numpy = text.replace("ones_like", "np.ones_like")
     for part in ("i // (j + 1)", "i * j", "i"):
@@ -921,7 +921,7 @@ def test_clip(place: str, codes: str) -> None:
 
 
 def test_further_functions_in_fused_functions() -> None:
-    """NumPy's functions that are no ufuncs, and ufuncs of two names, are the same expressions."""
+    """NumPy functions that are not ufuncs, and ufuncs with two names, give the same expressions."""
     fused = pcd.fuse(lambda x: np.clip(np.round(x), -2, 3) + np.radians(x) + np.degrees(x))
     text = "clip(round(x), -2, 3) + deg2rad(x) + rad2deg(x)"
     assert fused.expression == Expression(text)

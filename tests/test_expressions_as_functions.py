@@ -61,7 +61,7 @@ def test_names_of_functions() -> None:
 
 
 def test_warnings_name_the_function() -> None:
-    """A warning of `round`, or of a fused function, that named `evaluate` would mislead."""
+    """A warning from `round` or a fused function must not name `evaluate`."""
     half = np.array([6e4], "f2")
     for function, name in ((contrast, "contrast"), (pcd.round, "round")):
         for _ in range(2):

@@ -116,7 +116,7 @@ def test_layouts(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_on_a_gpu(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With nothing but numbers copied to the host."""
+    """Only numbers are copied to the host."""
     x = _values(dtype, 4 * 5 * 6, 2).reshape(4, 5, 6)
     wanted = fingerprint(x)
     y = pcd.asarray(x, device="cuda")
@@ -199,7 +199,7 @@ def test_values_types_shapes_and_places_count() -> None:
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_one_or_two_changes_show(dtype: str) -> None:
-    """Each bit alone, and each exchange of two elements; each half of the digits shows it."""
+    """Each changed bit and each exchange of two elements shows in both halves of the digits."""
     x = np.arange(40).astype(dtype)
     found = [fingerprint(x)]
     bits = x.view(f"u{x.itemsize}")
@@ -217,7 +217,7 @@ def test_one_or_two_changes_show(dtype: str) -> None:
 
 
 def test_every_bit_of_the_result_depends_on_a_bit() -> None:
-    """Half of them change, as of random numbers: 2,000 trials, six deviations."""
+    """Half of the bits change, as for random numbers: 2,000 trials, six deviations."""
     x = np.zeros(2000, "u8")
     before = int(fingerprint(x), 16)
     counts = np.zeros(128)
@@ -241,7 +241,7 @@ def test_short_prefixes_collide_as_random_numbers() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """Also for other layouts and byte orders, which are copied in pieces."""
+    """Other layouts and byte orders are copied in pieces."""
     x = np.ones((1 << 12, 1 << 12), ">f4")
     fingerprint(x[:2])
     for y in (x, x.T, x[:, ::-2], np.broadcast_to(np.float64(1), (1 << 12, 1 << 13))):

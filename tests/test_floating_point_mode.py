@@ -1,4 +1,4 @@
-"""The caller's floating-point mode changes no bit of a result, and is the caller's again after.
+"""The caller's floating-point mode changes no result, and is restored after the call.
 
 Libraries built with ``-ffast-math`` make denormal numbers zeros in the whole thread when loaded.
 """
@@ -40,7 +40,7 @@ else:
 
 
 def _mode() -> int:
-    """The control register's bits that are no flags."""
+    """Returns the control register's bits that are not flags."""
     env = ctypes.create_string_buffer(64)
     LIBM.fegetenv(env)
     return ctypes.c_uint32.from_buffer(env, OFFSET).value & MASK

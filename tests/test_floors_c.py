@@ -1,6 +1,6 @@
-"""The C files of the extension stand in floors: each includes, and so calls, only what is below.
+"""The C files of the extension stand on floors: each includes, and so calls, only lower ones.
 
-`pkg/core.c` lists them.  An extension calls only functions that are declared, so the headers tell.
+`pkg/core.c` lists them.  An extension calls only declared functions, so the headers tell.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_a_file_includes_only_what_is_below(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOORS[:-1])
 def test_a_header_declares_only_what_its_file_defines(name: str) -> None:
-    """Or a file could call upwards without an include."""
+    """Otherwise a file could call upwards without an include."""
     assert declared(name), f"{name}.h declares nothing: the pattern here is wrong"
     text = code(FOLDER / f"{name}.c")
     missing = [

@@ -79,7 +79,7 @@ SHAPES = [(0, 0), (0, 3), (1, 1), (3, 0), (2, 5), (5, 2), (33, 33), (300, 257), 
 
 
 def _check_trace(matrix: np.ndarray, offset: int, device: str, note: str) -> None:
-    """Integers exactly; other types to the bit in the order of mylib.h, and accurately."""
+    """Checks integers exactly, other types to the bit in the order of mylib.h, and accuracy."""
     result = pcd.trace(matrix, offset, device=device)
     rows, columns = matrix.shape
     diagonal = np.array(
@@ -115,7 +115,7 @@ def test_trace(dtype: np.dtype, layout: str, device: str) -> None:
 @cases.each_dtype(cases.DTYPES)
 @pytest.mark.usefixtures("quiet")
 def test_long_trace(dtype: np.dtype, device: str) -> None:
-    """Around the blocks of the sum; the matrix is a view, so that it needs little memory."""
+    """Tries lengths around the blocks of a sum; the matrix is a view that needs little memory."""
     for n in (255, 256, 257, 511, 2047, 2048, 2049, 4096, 6145, 100_003):
         for data in (generators.moderate(dtype, 2 * n), generators.values(dtype, 2 * n)):
             if dtype == np.float16:

@@ -58,7 +58,7 @@ def sum_of_powers(x: Any, n: int) -> Any:
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
 @pytest.mark.parametrize("k", range(len(FUNCTIONS)))
 def test_functions(k: int, dtype: str, place: str) -> None:
-    """Each gives what it gives for NumPy arrays without `fuse`."""
+    """Each fused function gives the result of the plain function of NumPy arrays."""
     function = FUNCTIONS[k]
     if dtype == "i4" and k == 4:
         pytest.skip("integers have no negative powers")
@@ -78,7 +78,7 @@ def test_functions(k: int, dtype: str, place: str) -> None:
 
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
 def test_reductions(name: str) -> None:
-    """By the package's functions, NumPy's, and methods; outermost only."""
+    """Reduces by the package's functions, NumPy's and methods, as the outermost call only."""
     a, b = np.arange(1.0, 7.0).reshape(2, 3), np.full((2, 3), 0.5)
     wanted = getattr(pcd, name)(a * b, axis=1)
     for reduce in (
@@ -126,7 +126,7 @@ X = np.arange(-3.0, 3.0).reshape(2, 3)
     ],
 )
 def test_fused_functions_in_fused_functions(function: Any, wanted: Any) -> None:
-    """They were taken for operations on foreign arrays, and the advice was to pass plain ones."""
+    """They were taken for operations on foreign arrays, and the error advised plain arrays."""
     oracle.assert_same(fuse(function)(X), wanted)
 
 
@@ -164,7 +164,7 @@ def test_arguments_of_numpys_functions(function: Any) -> None:
 
 @pytest.mark.parametrize("limits", [{"min": 0}, {"max": 1}, {"min": 0, "max": 1}])
 def test_limits_by_name(limits: Any) -> None:
-    """By the package's function, and by NumPy's since 2.1."""
+    """Limits by name, in the package's function and, since 2.1, in NumPy's."""
     oracle.assert_same(fuse(lambda x: pcd.clip(x, **limits))(X), pcd.clip(X, **limits))
     if "min" in inspect.signature(np.clip).parameters:
         oracle.assert_same(fuse(lambda x: np.clip(x, **limits))(X), np.clip(X, **limits))
@@ -226,7 +226,7 @@ def test_arguments() -> None:
 
 
 def test_names() -> None:
-    """A fused function keeps its name, its docstring and what it was; it pickles by name."""
+    """A fused function keeps its name and docstring, and pickles by name."""
     assert ndvi.__name__ == "ndvi" and ndvi.__doc__ == "The vegetation index."
     assert pickle.loads(pickle.dumps(ndvi)) is ndvi
     expression = ndvi.expression  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ def _same_on_both(name: str, inputs: list[np.ndarray], note: str = "") -> None:
 @pytest.mark.parametrize("off", [-1, 0, 1])
 @cases.each_dtype(["u1", "f2", "i4", "f8", "c16"])
 def test_around_pieces(mib: int, off: int, dtype: str) -> None:
-    """Arrays of whole MiB, and one element more or less."""
+    """Tries arrays of whole MiB, and of one element more or less."""
     dtype = np.dtype(dtype)
     n = mib * MIB // dtype.itemsize + off
     data = np.resize(generators.moderate(dtype, 10_007), n + 1)
@@ -80,7 +80,7 @@ def test_large_broadcasts(shapes: tuple[tuple[int, ...], ...]) -> None:
 
 
 def test_sizes_up_and_down() -> None:
-    """Buffers that are kept between calls serve larger and smaller arrays after."""
+    """Buffers kept between calls serve larger and smaller arrays later."""
     base = generators.moderate(np.dtype("f8"), 2_000_000)
     for n in (1, 2_000_000, 3, 1_000_000, 0, 5000, 2_000_000):
         _same_on_both("add", [base[:n], base[::-1][:n]], f"{n} elements")
@@ -131,7 +131,7 @@ def test_after_an_error_the_gpu_still_computes() -> None:
 
 @pytest.mark.parametrize("dtype", [case.dtype.name for case in cases.CPU if case.name == "divide"])
 def test_integer_warnings(dtype: str) -> None:
-    """Division by zero is heard of, whichever device divides."""
+    """Division by zero is reported on every device."""
     a, zero = np.ones(1000, dtype), np.zeros(1000, dtype)
     heard: set[str] = set()
     with np.errstate(all="call", call=lambda kind, flags: heard.add(kind)):

@@ -54,7 +54,7 @@ GPU_CALLS: dict[str, Callable[[], Any]] = {
     + [pytest.param(call, id=name, marks=pytest.mark.gpu) for name, call in GPU_CALLS.items()],
 )
 def test_what_a_handler_raises(call: Callable[[], Any], error: type[Exception]) -> None:
-    """For the call that makes a program, and for the next, which finds it."""
+    """Covers the call that makes a program, and the next one, which finds it."""
     calls = []
     raised = error("mine")
 
@@ -73,7 +73,7 @@ def test_what_a_handler_raises(call: Callable[[], Any], error: type[Exception]) 
 @pytest.mark.parametrize("k", [-1, 200, 300, -300, 2**40, 2**63, 2**64, 2**70, -(2**70), 10**400])
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8"])
 def test_comparisons_with_ints_beyond_the_type(dtype: str, k: int) -> None:
-    """Are still answered, on every path."""
+    """They are still answered, on every path."""
     a = np.array([0, 1, 100], dtype)
     for name in ("less", "less_equal", "equal", "not_equal", "greater", "greater_equal"):
         operation, wanted = getattr(pcd, name), getattr(np, name)(a, k)
@@ -93,7 +93,9 @@ def test_comparisons_with_ints_beyond_the_type(dtype: str, k: int) -> None:
 
 @pytest.mark.filterwarnings("always")
 def test_warnings_name_the_operation() -> None:
-    """On every path: the ufuncs of divide and power have names of their own."""
+    """Warnings name the operation on every path, though ufuncs of divide and power have other
+    names.
+    """
     single = np.full(3, 1e30, "f4")
     calls: list[tuple[str, Callable[[], Any]]] = [
         ("power", lambda: pcd.power(_HUGE, _HUGE)),

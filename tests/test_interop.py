@@ -190,7 +190,7 @@ def host(array: core.ArrayBase) -> np.ndarray:
 
 
 def view(array: core.ArrayBase, of: Callable[[np.ndarray], np.ndarray]) -> core.ArrayBase:
-    """The part of a GPU array that NumPy takes of an array laid out alike."""
+    """Returns the part of a GPU array that NumPy selects from an array of the same layout."""
     return core.view(array, of)
 
 
@@ -214,7 +214,7 @@ def no_leak() -> Iterator[None]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """(the stream that waits, the one that it waits for), as handles."""
+    """Records (waiting stream, stream that it waits for), as handles."""
     log: list[tuple[int, int]] = []
 
     def wait(ordinal: int, stream: Any, other: Any) -> None:
@@ -669,7 +669,7 @@ def test_a_deleter_may_be_missing() -> None:
 
 
 def test_an_exception_survives_a_deleter() -> None:
-    """Memory that goes back while an exception is on its way leaves that alone."""
+    """Releasing memory while an exception is set keeps the exception."""
     foreign = Foreign(gpu([1.0]))
 
     def fails() -> None:
@@ -696,7 +696,7 @@ def test_views_share_the_owner() -> None:
 
 
 def test_an_import_of_an_export() -> None:
-    """Through any number of hands, and back to where it came from."""
+    """Memory can pass through several libraries and back."""
     array = x = gpu([1.0, 2.0])
     for _ in range(5):
         x = pcd.from_dlpack(Foreign(pcd.from_dlpack(Exporter(pcd.from_dlpack(Interface(x))))))
@@ -840,7 +840,7 @@ def test_operations_on_foreign_arrays(kind: Any) -> None:
 
 
 def test_cpu_tensors_stay_on_the_cpu() -> None:
-    """An object with DLPack whose memory is not a GPU's is NumPy's business, as ever."""
+    """NumPy handles DLPack objects whose memory is not on a GPU."""
 
     class Tensor:
         def __init__(self, values: Any) -> None:
@@ -963,7 +963,7 @@ def test_on_the_default_stream_nobody_waits(library: FakeLibrary, waits: list[An
 
 
 def test_on_the_librarys_stream(library: FakeLibrary, waits: list[Any]) -> None:
-    """Without a stream of ours the library's is used: with an output of its own, nobody waits."""
+    """Without a stream of ours the library's is used; with its own output, nobody waits."""
     a, b, out = (library.Array(gpu([float(i), 2.0])) for i in range(3))
     library.current = handle = library.streams[0].handle
     assert pcd.add(a, b, out=out) is out
@@ -1011,7 +1011,7 @@ def test_an_array_of_a_library_remembers_its_stream(library: FakeLibrary, waits:
 
 
 def test_a_librarys_current_stream_is_a_user(library: FakeLibrary, waits: list[Any]) -> None:
-    """Memory that was handed over is not given to anybody else while the consumer may use it."""
+    """Exported memory is not reused while the consumer may use it."""
     array = gpu([1.0])
     library.current = library.streams[0].handle
     _interop.dlpack(array, stream=library.streams[0].handle)

@@ -31,7 +31,7 @@ def _inputs(case: Case, shape: tuple[int, ...], layouts: tuple[str, ...]) -> lis
 @cases.each()
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_layouts_of_inputs(case: Case, shape: tuple[int, ...]) -> None:
-    """Each layout with each, into a new output."""
+    """Combines each layout with each, with a new output."""
     for layouts in itertools.product(generators.INPUT_LAYOUTS, repeat=case.nin):
         inputs = _inputs(case, shape, layouts)
         oracle.check(case, case(*inputs), inputs, " and ".join(layouts))
@@ -40,7 +40,7 @@ def test_layouts_of_inputs(case: Case, shape: tuple[int, ...]) -> None:
 @cases.each()
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_layouts_of_outputs(case: Case, shape: tuple[int, ...]) -> None:
-    """Each layout as the output, and nothing beside it is written."""
+    """Writes outputs of each layout, and nothing beside them."""
     for layout, first in itertools.product(
         generators.LAYOUTS, ["contiguous", "fortran", "strided"]
     ):
@@ -112,7 +112,7 @@ LARGE_LAYOUTS = [
 @cases.each(where=lambda case: case.name not in ("floor_divide", "maximum", "subtract"))
 @pytest.mark.parametrize("layouts", LARGE_LAYOUTS, ids="-".join)
 def test_large_layouts(case: Case, layouts: tuple[str, ...]) -> None:
-    """Beyond the sizes at which the work is shared by threads and, on a GPU, cut into pieces."""
+    """Arrays large enough for several threads and, on a GPU, several pieces."""
     shape = (257, 401)
     tile = [np.resize(generators.values(case.dtype, 2003, seed), shape) for seed in range(case.nin)]
     inputs = [generators.laid_out(x, layout) for x, layout in zip(tile, layouts, strict=False)]
@@ -141,7 +141,7 @@ def test_memory_order_of_new_outputs(place: str, order: str, layouts: tuple[str,
 
 @cases.each_device()
 def test_many_dimensions(device: str) -> None:
-    """As many as NumPy has: 64."""
+    """As many dimensions as NumPy allows: 64."""
     shape = (2, 1) * 8 + (1,) * 48
     a = generators.values(np.dtype("f8"), 256).reshape(shape)
     for x in (a, a.T, a[::-1]):

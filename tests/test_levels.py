@@ -63,7 +63,7 @@ def test_operations(case: Case, level: str) -> None:
 
 
 def _flags(operation: Any, inputs: list[np.ndarray[Any, Any]], code: str) -> list[int]:
-    """The flags of each pair of special values, but for underflow and inexact results."""
+    """Returns the flags of each pair of special values, except underflow and inexact."""
     out = np.empty(1, code)
     mask = ~(16 | 32)
     return [
@@ -90,7 +90,7 @@ def test_flags(code: str, level: str) -> None:
 @cases.each(cuda=False, where=lambda case: case.dtype.kind == "c")
 @pytest.mark.usefixtures("quiet")
 def test_complex_numbers_are_never_contracted(case: Case, level: str) -> None:
-    """Long calls against calls of one element: a multiply-add fused in one loop alone shows."""
+    """Compares long calls with calls of one element: a multiply-add fused in one loop shows."""
     inputs = [generators.moderate(case.dtype, 500, seed) for seed in range(case.nin)]
     long = case(*inputs)
     single = np.array([case(*(x[i : i + 1] for x in inputs))[0] for i in range(500)])

@@ -42,7 +42,7 @@ def cupy() -> Any:
 
 @pytest.fixture
 def busy(torch: Any) -> Any:
-    """busy(stream): the stream has a long way to go before it does what comes next."""
+    """busy(stream) gives the stream long work to do before anything later."""
 
     def keep(stream: Any) -> None:
         with torch.cuda.stream(stream):
@@ -183,7 +183,7 @@ def test_operations_on_our_stream_are_ordered_with_torch(torch: Any, busy: Any) 
 
 
 def test_memory_is_not_reused_while_torch_reads_it(torch: Any, busy: Any) -> None:
-    """The stream that frees waits for the one that the memory was handed over on."""
+    """The freeing stream waits for the stream on which the memory was handed over."""
     side = torch.cuda.Stream()
     array = pcd.full((1_000_000,), 3.0, device="cuda")
     pcd.synchronize()

@@ -29,7 +29,7 @@ def _masks(n: int, seed: int = 0) -> np.ndarray[Any, Any]:
 @cases.each_place()
 @pytest.mark.parametrize("name", OF_BOOL)
 def test_of_bools(name: str, place: str) -> None:
-    """Lengths around the blocks and vectors of the kernels, contiguous, strided and repeated."""
+    """Tries lengths around the kernels' blocks and vectors, contiguous, strided and repeated."""
     operation = getattr(pcd, name)
     for n in LENGTHS:
         a, b = _masks(2 * n), _masks(2 * n, 1)
@@ -42,7 +42,7 @@ def test_of_bools(name: str, place: str) -> None:
 @cases.each_place()
 @pytest.mark.parametrize("name", OF_BOOL)
 def test_bytes_other_than_0_and_1_are_true(name: str, place: str) -> None:
-    """A mask made by a view of bytes; the result has 0 and 1 only."""
+    """A mask may be a view of bytes; the result has only 0 and 1."""
     operation = getattr(pcd, name)
     a = np.arange(512, dtype=np.uint8).reshape(2, 256)
     b = a[:, ::-1].copy()
@@ -68,7 +68,7 @@ def test_reductions_of_bytes_other_than_0_and_1(device: str) -> None:
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 def test_reduce_gives_a_bool(name: str, dtype: np.dtype[Any]) -> None:
-    """Of any type and into any output, as NumPy's; `accumulate` and `reduceat` too."""
+    """For any type and any output, as in NumPy; `accumulate` and `reduceat` too."""
     a = generators.moderate(dtype, 60).reshape(4, 15)
     a[:, ::4] = 0
     a[1:] = a[0]
@@ -87,7 +87,7 @@ def test_reduce_gives_a_bool(name: str, dtype: np.dtype[Any]) -> None:
 
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 def test_the_type_of_reductions_in_any_place(name: str) -> None:
-    """It may be None, and come by position, with `out` after it, as for NumPy's methods."""
+    """`dtype` may be None or positional, with `out` after it, as for NumPy's methods."""
     ours, numpys = getattr(pcd, name), getattr(np, name)
     a, out = np.array([[0, 1, 2], [3, 4, 0]]), np.zeros(3)
     for dtype in (None, bool, np.bool_):
@@ -146,7 +146,7 @@ def test_every_count_of_a_shift(name: str, dtype: np.dtype[Any], place: str) -> 
 
 @cases.each_place()
 def test_refused_as_by_numpy(place: str) -> None:
-    """Of bools alone; beside an integer they are integers."""
+    """Refused for bools alone; beside an integer they are integers."""
     mask = _masks(5)
     for empty in (mask, mask[:0], mask.reshape(5, 1)):
         with pytest.raises(TypeError, match="subtract is not defined for bool: use \\^"):
@@ -163,7 +163,7 @@ def test_refused_as_by_numpy(place: str) -> None:
 
 @cases.each_place()
 def test_truths_of_numbers(place: str) -> None:
-    """A Python number counts by its truth alone, also where the array's type cannot hold it."""
+    """Only the truth of a Python number matters, even if the array's type cannot hold it."""
     for dtype, number in itertools.product([BOOL, *cases.DTYPES], [0, 300, -1, 1e-300, 0j, True]):
         a = generators.moderate(dtype, 9) if dtype != BOOL else _masks(9)
         a[::2] = 0
@@ -229,7 +229,7 @@ def test_expressions(text: str, dtype: str, place: str) -> None:
 
 @cases.each_place()
 def test_expressions_of_masks_and_bits(place: str) -> None:
-    """Programs without a number to compute in, and those of integers."""
+    """Programs of bools alone, and of integers."""
     m, n, k = (_masks(4099, seed) for seed in range(3))
     for text in ("m & n | k", "~m ^ (n + k)", "where(m & n, k, ~k)", "logical_or(m, n) == k"):
         wanted = eval(
@@ -260,7 +260,7 @@ def test_fused_functions() -> None:
 
 
 def test_positive_is_refused_for_bools() -> None:
-    """By the function, in texts and in fused functions; a copy is none."""
+    """Refused by the function, in texts and in fused functions; a copy is allowed."""
     mask = _masks(5)
     for compute in (pcd.positive, pcd.Expression("+a"), pcd.Expression("positive(a)"),
                     pcd.fuse(lambda a: +a), pcd.fuse(lambda a: np.positive(a))):  # fmt: skip
@@ -317,7 +317,7 @@ def _numbers(dtype: np.dtype[Any], shape: tuple[int, ...], share: float) -> np.n
 @pytest.mark.parametrize("dtype", [BOOL, *cases.DTYPES], ids=str)
 @pytest.mark.parametrize("name", TRUTHS)
 def test_truths(name: str, dtype: np.dtype[Any], place: str) -> None:
-    """Over all axes and some, of every layout; what is below 1 and NaN is true."""
+    """Over all axes and some, for every layout; NaN and numbers below 1 are true."""
     ours, numpys = getattr(pcd, name), getattr(np, name)
     for shape, share in (((7,), 0.0), ((7,), 1.0), ((40, 70), 0.02), ((3, 5, 2100), 0.999)):
         a = _numbers(dtype, shape, share)

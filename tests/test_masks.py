@@ -192,7 +192,7 @@ def test_warnings_name_the_line_of_the_caller(name: str) -> None:
 
 @pytest.mark.parametrize("device", [None, pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_call_warns_of_each_kind_once(device: str | None) -> None:
-    """And of the function, also where it is a conversion that overflows, and where both do."""
+    """The function warns too, also if a conversion overflows, or both do."""
     x, mask = np.array([200, 20, 2], "i2"), np.array([True, True, False])
     for out, keywords in itertools.product(("f2", "f4", "f8"), ({}, {"where": mask})):
         with warnings.catch_warnings(record=True) as caught:
@@ -210,7 +210,7 @@ def test_a_call_warns_of_each_kind_once(device: str | None) -> None:
 
 
 def test_out_none_is_a_choice() -> None:
-    """NumPy warns of `where` without `out`, because elements stay as memory is; not of out=None."""
+    """NumPy warns of `where` without `out`, which leaves elements undefined; not of out=None."""
     x, mask = np.ones(3), np.array([True, False, True])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -270,7 +270,7 @@ def test_where(
 @pytest.mark.parametrize("n", [20, 3000])
 @pytest.mark.parametrize("types", ["i8 f8", "i8 f4", "f4 f8"])
 def test_unselected_elements_of_a_wider_out_do_not_warn(types: str, n: int) -> None:
-    """NumPy converts them to the type of the results and back."""
+    """NumPy converts unselected elements to the type of the results and back."""
     own, wider = types.split()
     x, mask = np.arange(n).astype(own), np.arange(n) % 3 == 0
     out = np.where(mask, 0, np.nan if own == "i8" else 1e300).astype(wider)

@@ -149,7 +149,7 @@ def test_numpys_ufuncs_of_types() -> None:
 
 
 def test_float16_and_other_kinds_are_as_ever() -> None:
-    """Of integers with floats NumPy makes float64 still."""
+    """NumPy still converts integers beside floats to float64."""
     a, b = np.array([2**53 + 1], "u8"), np.array([2.0**53])
     assert pcd.equal(a, b).tolist() == np.equal(a, b).tolist() == [True]
     assert pcd.minimum(a, np.array([-1])).dtype == np.float64

@@ -134,7 +134,7 @@ def test_integers_stay_exact_and_floats_are_pythons() -> None:
 
 @OPERATIONS
 def test_bool_is_an_int(operation: Any) -> None:
-    """But bits of bools are bools, as in Python; `invert` is then `not`, as in NumPy."""
+    """Bitwise operations of bools give bools, as in Python; `invert` is `not`, as in NumPy."""
     has_bits = operation.__name__ in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert")
     for a in (False, True):
         for b in (False, True):
@@ -195,7 +195,7 @@ def test_subclasses_in_further_functions() -> None:
 
 @OPERATIONS
 def test_numpy_scalars_stay_numpys(operation: Any) -> None:
-    """np.float64 is a subclass of float, and yet NumPy's: warnings rather than exceptions."""
+    """np.float64 is a subclass of float, but behaves as NumPy's: it warns instead of raising."""
     is_comparison = operation.__name__ in PREDICATES
     floats = [np.float64(-2.0), np.float32(3), np.float16(1.5)]
     for scalar in floats if operation in cases.OF_FLOATS else []:
@@ -281,7 +281,7 @@ def test_complex_numbers(operation: Any, device: str) -> None:
 
 
 def test_other_kinds_of_numbers() -> None:
-    """Operands that NumPy makes objects of are refused; the text names what is supported."""
+    """Operands that NumPy turns into objects are refused; the text names the supported types."""
     for number in (fractions.Fraction(1, 2), None, object(), "1", b"1"):
         with pytest.raises(TypeError, match="int64"):
             pcd.add(number, 1)
@@ -289,7 +289,7 @@ def test_other_kinds_of_numbers() -> None:
 
 
 def test_numbers_with_keywords() -> None:
-    """As NumPy: dtype and so on make it a matter of arrays."""
+    """Keywords such as dtype make it a call of arrays, as in NumPy."""
     assert type(pcd.add(1, 2, dtype="f4")) is np.float32
     out = np.zeros((), int)
     assert pcd.add(1, 2, out=out) is out and out == 3
@@ -311,7 +311,7 @@ def test_numbers_under_a_default_device(device: str) -> None:
 @cases.each_device()
 @pytest.mark.parametrize("name", COMPLEX_ELEMENTARY)
 def test_functions_of_complex_numbers_are_cmaths(name: str, device: str) -> None:
-    """Results are Python's complex; where cmath raises an exception so do these."""
+    """Results are Python's complex, and raise exceptions where cmath does."""
     functions = {"expm1": lambda z: cmath.exp(z) - 1, "log1p": lambda z: cmath.log(1 + z)}
     functions["log2"] = lambda z: complex(math.log2(abs(z)), cmath.phase(z) / math.log(2))
     numbers = [0.5 + 1j, -2.5 + 0.25j, -1 + 0j, 0j, 1j, 1e200 + 1e200j, 1e5 - 2j, 3 + 1000j]

@@ -39,7 +39,7 @@ def test_names_from_the_caller() -> None:
 
 
 def test_names_from_mappings_with_defaults() -> None:
-    """A name that the mapping lacks is what the mapping makes of it, unless it makes nothing."""
+    """A missing name has the mapping's default, if it has one."""
     assert ne.evaluate("q + 1", collections.defaultdict(lambda: 5)) == 6
     assert ne.evaluate("q + 1", collections.Counter()) == 1
     assert ne.evaluate("q + r", collections.ChainMap({"q": 2.0}), {"r": 3.0}) == 5
@@ -130,7 +130,7 @@ def test_sanitize_as_numexpr_does() -> None:
 
 
 def test_re_evaluate() -> None:
-    """It takes new values, the `out` of before while that exists, and nobody else's expression."""
+    """Takes new values, the previous `out` while it exists, and only this caller's expression."""
     a = np.arange(3.0)
     out = np.zeros(3)
     ne.evaluate("a + 1", out=out)
@@ -235,7 +235,7 @@ def test_compiled() -> None:
 
 @pytest.mark.parametrize("library", ["numpy.ma", "pandas", "xarray", "dask.array"])
 def test_compiled_refuses_rules_of_their_own(library: str) -> None:
-    """A mask would be dropped in silence, and labels too; what is lazy would be computed."""
+    """A mask or labels would be dropped silently, and lazy operands computed."""
     module = pytest.importorskip(library)
     make = {"pandas": "Series", "xarray": "DataArray"}.get(library, "array")
     with pytest.raises(TypeError, match="the input 'a' is a .* which has rules of its own"):
@@ -290,7 +290,7 @@ def _type_rows() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("text", "here", "theirs"), _type_rows())
 def test_the_page_of_differences(text: str, here: str, theirs: str) -> None:
-    """The page must not promise a type that the code does not give, nor accuse numexpr."""
+    """The page must state the types correctly, for this package and for numexpr."""
     codes = ("i1", "i4", "u1", "u4", "u8", "f2", "f4", "c8", "c16")
     values = {code: np.ones(3, code) for code in codes}
     assert ne.evaluate(text, values).dtype == here

@@ -99,7 +99,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", SUMS)
 def test_outputs_that_overlap_themselves(name: str, layout: str) -> None:
-    """And are the input too: NumPy's result."""
+    """Gives NumPy's result, also if the output is the input."""
     results = []
     for function in (SUMS["ufunc"], SUMS[name], SUMS[name]):
         memory = np.arange(1000.0)
@@ -151,7 +151,7 @@ def test_outputs_on_a_gpu_that_overlap_themselves(name: str, layout: str) -> Non
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SUMS)
 def test_interleaved_outputs_on_a_gpu(name: str) -> None:
-    """Whose rows meet, but not their elements."""
+    """Their rows interleave, but their elements do not overlap."""
     memory, wanted, layout = pcd.arange(10.0, device="cuda"), np.arange(10.0), ((3, 2), (16, 24))
     out, expected = pcd.from_dlpack(_Window(memory, *layout)), as_strided(wanted, *layout)
     np.add(expected, 1, out=expected)

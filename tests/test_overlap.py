@@ -46,7 +46,7 @@ def _check_overlap(case: Case, memory: np.ndarray, parts: Slices, note: str) -> 
 
 @cases.each(where=lambda case: case.dtype == case.result_dtype)
 def test_out_overlaps_inputs(case: Case) -> None:
-    """As if all inputs were read before anything is written."""
+    """All inputs are read before anything is written."""
     for note, parts in OVERLAPS.items():
         _check_overlap(case, generators.values(case.dtype, 120), parts, note)
 
@@ -65,7 +65,7 @@ def test_out_is_the_transposed_input(case: Case) -> None:
     array=False, where=lambda case: case.dtype == case.result_dtype and case.dtype.itemsize > 1
 )
 def test_out_shares_single_bytes_with_an_input(case: Case) -> None:
-    """Elements that overlap in part."""
+    """Elements overlap partly."""
     buffer = generators.values(np.dtype("u1"), 60 * case.dtype.itemsize + 1)
     a, out = buffer[:-1].view(case.dtype), buffer[1:].view(case.dtype)
     inputs = [a, a[::-1]][: case.nin]
@@ -86,7 +86,7 @@ def test_out_is_one_number_of_an_input(case: Case) -> None:
 
 @cases.each(where=lambda case: case.name in ("add", "divide", "square") and case.dtype.itemsize > 2)
 def test_large_overlap(case: Case) -> None:
-    """With threads, and beyond one piece on a GPU."""
+    """Uses several threads, and several pieces on a GPU."""
     base = np.resize(generators.values(case.dtype, 2003), 200_000)
     for parts in ((np.s_[:-1], np.s_[1:], np.s_[1:]), (np.s_[::-1], np.s_[:], np.s_[:])):
         _check_overlap(case, base.copy(), parts, str(parts))
@@ -95,7 +95,7 @@ def test_large_overlap(case: Case) -> None:
 @cases.each_device()
 @pytest.mark.parametrize("name", ["add", "power", "equal"])
 def test_a_mask_that_shares_memory_with_out(name: str, device: str) -> None:
-    """It is read before anything is written, also where NumPy reads it too late: in conversions."""
+    """The mask is read before anything is written, even where NumPy reads it too late."""
     operation = getattr(pcd, name)
     for dtype, out_dtype in (("i4", "i4"), ("i1", "i8"), ("f4", "f8"), ("u1", "?")):
         for n in (5, 3000):
@@ -114,7 +114,7 @@ def test_a_mask_that_shares_memory_with_out(name: str, device: str) -> None:
 @cases.each_device()
 @pytest.mark.parametrize("kinds", ["f4 ?", "u1 i2", "i8 f8"])
 def test_unselected_elements_where_out_overlaps_an_operand(kinds: str, device: str) -> None:
-    """They stay as they are; NumPy converts them to the type of the result and back."""
+    """They stay unchanged; NumPy converts them to the type of the result and back."""
     dtype, other = kinds.split()
     for n in (6, 3000):
         mask, ones = np.arange(n) % 3 != 0, np.ones(n, other)
@@ -165,7 +165,7 @@ def _same_fold(case: Case, actual: Any, wanted: Any, inputs: Any, note: str) -> 
 
 @cases.each(cuda=False, where=lambda case: _binary(case) and not _is_float_sum(case))
 def test_reduce_is_the_fold(case: Case) -> None:
-    """One element after the other, along a contiguous and along a strided axis."""
+    """Reduces one element after the other, along a contiguous and a strided axis."""
     dtype = _reduce_dtype(case)
     for n in (1, 2, 3, 8, 33, 200):
         data = _data(case, n * 5).reshape(n, 5)
@@ -305,7 +305,7 @@ SUM_LENGTHS = (1, 2, 255, 256, 257, 2047, 2048, 2049, 2050, 4097, 6145, 10_000, 
 
 @cases.each_dtype([*cases.FLOATS, *cases.COMPLEX])
 def test_sums_have_the_documented_order(dtype: np.dtype) -> None:
-    """The order that mylib.h fixes, but for the first term: the bits depend on the length alone."""
+    """Sums have the order of mylib.h, except for the first term: only the length matters."""
     for n in SUM_LENGTHS:
         terms = generators.moderate(dtype, n)
         sums = [

@@ -108,7 +108,7 @@ class Unwrapped(AssertionError):
 
 
 class Own:
-    """Has nothing of an array but the protocol of ufuncs; must not be made a plain array."""
+    """Has only the ufunc protocol of an array; must not become a plain array."""
 
     shape, ndim, dtype, size = (3,), 1, np.dtype(float), 3
 
@@ -140,7 +140,7 @@ class Opposed(Own):
 
 
 class Masked:
-    """Has no protocol, but a mask."""
+    """Has a mask, but no protocol."""
 
     def __init__(self) -> None:
         self._data = np.arange(3.0)
@@ -225,7 +225,7 @@ EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 def _is_lost(result: Any) -> bool:
-    """Tells whether a result is a plain array, so that what an operand meant is lost."""
+    """Tells whether a result is a plain array, which loses the operand's meaning."""
     return type(result) is np.ndarray or isinstance(result, pcd.Array)
 
 
@@ -425,7 +425,7 @@ def test_masked_arrays_mask_what_has_no_value(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "any", "all"])
 def test_reductions_are_left_to_methods(name: str) -> None:
-    """Of pandas' objects too, whose methods skip what is missing."""
+    """pandas' objects too: their methods skip missing values."""
     pandas = pytest.importorskip("pandas")
     for x in (pandas.Series([1.0, np.nan, 0.0]), pandas.DataFrame({"a": [1, 0], "b": [2, 3]})):
         ours, numpys = getattr(pcd, name)(x), getattr(np, name)(x)

@@ -31,7 +31,7 @@ def _operands(dtype: np.dtype[Any], n: int) -> tuple[np.ndarray[Any, Any], np.nd
 
 
 def _powers(a: Any, b: Any) -> np.ndarray[Any, Any]:
-    """Python's powers, of which the type keeps the low bits."""
+    """Returns Python's powers, cut to the type's low bits."""
     a, b = np.broadcast_arrays(a, b)
     bits = 8 * a.itemsize
     values = [pow(int(x), int(n), 1 << bits) for x, n in zip(a.flat, b.flat, strict=True)]
@@ -57,7 +57,7 @@ def test_signed_integers(dtype: np.dtype[Any], place: str) -> None:
 @cases.each_place()
 @cases.each_dtype(SIGNED)
 def test_negative_exponents_of_integers(dtype: np.dtype[Any], place: str) -> None:
-    """Wherever it stands among many, and before anything is written."""
+    """Refused at any position, and before anything is written."""
     for n, layout in ((7, "strided"), (5000, "contiguous"), (200_000, "reversed")):
         a, b = _operands(dtype, n)
         b[n - 2] = -3
@@ -76,7 +76,7 @@ def test_negative_exponents_of_integers(dtype: np.dtype[Any], place: str) -> Non
     "types", ["i4 i8 i8", "i8 i8 i8", "i4 i4 i8", ">i4 i4 i4", "i4 >i4 >i4", "u1 i1 i2", "i8 i8 f8"]
 )
 def test_a_negative_exponent_writes_nothing(types: str, n: int) -> None:
-    """Nor where NumPy would convert, or select, the elements part by part."""
+    """Nothing is written either where NumPy would convert or select part by part."""
     of_base, of_exponent, of_out = types.split()
     a, b, out = np.full(n, 2, of_base), np.full(n, 3, of_exponent), np.full(n, 7, of_out)
     b[-1] = -3
@@ -134,7 +134,7 @@ def test_negative_exponents_in_expressions(place: str) -> None:
 
 @cases.each_place()
 def test_without_elements_no_exponent_is_refused(place: str) -> None:
-    """As in NumPy, whatever computes it; but a Python number must fit the type of the array."""
+    """As in NumPy, on every path; but a Python number must fit the type of the array."""
     for dtype, n in itertools.product("?bBqQ", (-1, -3, -100, -300, np.int8(-1), np.int64(-70))):
         a = np.empty(0, dtype)
         for text in ("a ** n", f"a ** {n}", "power(a, n)")[
@@ -163,7 +163,7 @@ def _evaluate(text: str, place: str, a: Any, b: Any, n: Any) -> Any:
 
 @cases.each_place()
 def test_a_mask_chooses_exponents(place: str) -> None:
-    """Elements that `where` leaves out are not looked at, as in NumPy."""
+    """Unselected elements are not checked, as in NumPy."""
     a, b, mask = np.array([2, 3, 4]), np.array([2, -1, 3]), np.array([True, False, True])
     out = np.zeros(3, a.dtype)
     cases.call(pcd.power, place, a, b, out=out, where=mask)
@@ -194,7 +194,7 @@ def test_types_are_numpys() -> None:
 
 @cases.each_place()
 def test_types_of_powers_of_bools(place: str) -> None:
-    """NumPy's: int64, but int8 for squares."""
+    """NumPy's types: int64, but int8 for squares."""
     m = np.array([True, False])
     for n in (0, 1, 2, 3, 64, 65, 0.5, 2.0, np.int8(2), np.int8(3)):
         wanted = m**n
@@ -208,7 +208,7 @@ def test_types_of_powers_of_bools(place: str) -> None:
 
 @pytest.mark.gpu
 def test_exponents_of_subclasses_have_a_type() -> None:
-    """As NumPy's: only Python's own numbers take the type of the array."""
+    """As in NumPy, only Python's own numbers take the type of the array."""
     three: Any = enum.IntEnum("Three", {"A": 3})
     a = np.array([2, 3], "u2")
     oracle.assert_same(pcd.asnumpy(pcd.asarray(a, device="cuda") ** three.A), a**three.A)
@@ -218,7 +218,7 @@ def test_exponents_of_subclasses_have_a_type() -> None:
 @cases.each_dtype(cases.FLOATS)
 @pytest.mark.usefixtures("quiet")
 def test_operator_function_and_expression(dtype: np.dtype[Any], place: str) -> None:
-    """The same bits, but for exponents that are numbers: there the operator multiplies."""
+    """All have the same bits, except for exponents that are numbers: there `**` multiplies."""
     a, b = generators.values(dtype, 500), generators.moderate(dtype, 500, 1)
     wanted = pcd.power(a, b)
     for text in ("a ** b", "power(a, b)", "pow(a, b)"):
@@ -263,7 +263,7 @@ def _complex_operands(dtype: np.dtype[Any], n: int) -> tuple[Any, Any]:
 @cases.each_dtype(cases.COMPLEX)
 @pytest.mark.usefixtures("quiet")
 def test_complex_layouts(dtype: np.dtype[Any], place: str) -> None:
-    """An element has the bits that it has alone on the CPU."""
+    """An element has the bits of a single one on the CPU."""
     for n in generators.LENGTHS[::4]:
         a, b = _complex_operands(dtype, n)
         alone = [pcd.power(a[i : i + 1], b[i : i + 1])[0] for i in range(n)]
@@ -296,7 +296,7 @@ def test_complex_powers_are_near_numpys(dtype: np.dtype[Any]) -> None:
 @cases.each_dtype(cases.COMPLEX)
 @pytest.mark.usefixtures("quiet")
 def test_complex_special_values(dtype: np.dtype[Any]) -> None:
-    """Those of NumPy: z^0 and powers of 0; exact powers; signs of zeros; beyond overflow."""
+    """NumPy's special values: z^0, powers of 0, exact powers, signs of zeros, overflow."""
     inf, nan = np.inf, np.nan
     z = np.array([0, 1, 2 - 3j, complex(inf, 1), complex(nan, inf), complex(0, nan)], dtype)
     assert (pcd.power(z, 0) == 1).all() and (pcd.power(z, 0j).imag == 0).all()
@@ -364,7 +364,7 @@ def test_complex_operators_of_arrays() -> None:
 
 
 def test_complex_numbers() -> None:
-    """Of Python; 0 has more powers than Python's."""
+    """Python's complex numbers; 0 has more powers than in Python."""
     for z, w in itertools.product((1 + 2j, -3j, 2, -1.5), (0j, 2j, -1.5, 3 + 1j, 5)):
         if isinstance(z, complex) or isinstance(w, complex):
             result, wanted = pcd.power(z, w), z**w
@@ -387,7 +387,7 @@ def test_pandas_computes_here() -> None:
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_the_exponent_2(dtype: str, device: str) -> None:
-    """One exponent 2 takes the way of `square`: the bits are those of many exponents."""
+    """A single exponent 2 uses `square`, and has the bits of an array of exponents."""
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**63, 5000, dtype=np.uint64).view(dtype)
     x = np.concatenate([bits, np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-5, -3.0], dtype)])

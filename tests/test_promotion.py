@@ -76,7 +76,7 @@ def test_every_type(operation: Any, place: str) -> None:
     "operation", [op for op in pcd.core.operations if op.compares], ids=lambda op: op.__name__
 )
 def test_comparisons_with_numbers_beyond_the_type(operation: Any, place: str) -> None:
-    """They are exact, as NumPy's."""
+    """Comparisons are exact, as NumPy's."""
     assert operation.__name__ in oracle.COMPARISONS
     for dtype in cases.INTEGERS:
         info = np.iinfo(dtype)
@@ -174,7 +174,7 @@ def test_where(place: str) -> None:
 
 @cases.each_device()
 def test_where_spares_what_it_leaves_out(device: str) -> None:
-    """An element that is left out gives no warning."""
+    """An unselected element does not warn."""
     a, b = np.ones(3), np.array([1.0, 0.0, 2.0])
     with np.errstate(all="raise"):
         result = pcd.divide(a, b, out=np.zeros(3), where=b != 0, device=device)
@@ -192,7 +192,7 @@ def test_where_must_be_bool(device: str) -> None:
 
 @cases.each_device()
 def test_where_as_a_list(device: str) -> None:
-    """NumPy makes bool of a list, whatever is in it."""
+    """NumPy converts any list to bool."""
     for mask in ([1, 0, 2], [0.5, 0.0, 0.0], 1, 0, [True, False, True]):
         outs = [np.zeros(3), np.zeros(3)]
         np.add(np.ones(3), 1, where=mask, out=outs[0])

@@ -279,7 +279,7 @@ def test_a_pickle_opens_in_another_process(python: Any) -> None:
 
 
 def test_ufuncs_for_gpus_pickle() -> None:
-    """They are made when asked for, also by a pickle; making one touches no GPU."""
+    """They are made on demand, also by unpickling; making one touches no GPU."""
     ufunc = pcd.ufuncs.add_cuda1
     assert isinstance(ufunc, np.ufunc) and pcd.ufuncs.add_cuda1 is ufunc
     assert pickle.loads(pickle.dumps(ufunc)) is ufunc
@@ -314,7 +314,7 @@ def test_buffers_of_other_owners(dtype: np.dtype) -> None:
 
 @pytest.mark.parametrize("name", [op.__name__ for op in pcd.core.operations if op.compares])
 def test_methods_of_comparisons(name: str) -> None:
-    """They have loops of bool, in which reduce and accumulate compute."""
+    """reduce and accumulate use loops of bool."""
     numbers, flags = np.array([[0, 1, 1], [2, 0, 2]]), np.array([[True, False], [True, True]])
     ours, theirs = getattr(pcd, name), getattr(np, name)
     for call in (

@@ -161,5 +161,5 @@ if first.cuda_is_available():
     [pytest.param(name, marks=[pytest.mark.gpu] * name.startswith("arrays")) for name in _SCRIPTS],
 )
 def test_two_imports(name: str, python: Callable[..., str]) -> None:
-    """Each runs to its end, without a crash."""
+    """Each process runs to its end without a crash."""
     assert python(f"{_BEGIN}{_SCRIPTS[name]}\nprint('good')").strip() == "good"

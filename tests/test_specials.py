@@ -20,7 +20,7 @@ from pkg._docs import COMPLEX_ELEMENTARY
 @cases.each()
 @pytest.mark.usefixtures("quiet")
 def test_each_special_with_each(case: Case) -> None:
-    """In one call, in vectors cut short, and strided: code that is the same only in part."""
+    """Computes in one call, in shortened vectors and strided: their code differs."""
     inputs = generators.special_pairs(case.dtype, case.nin)
     oracle.check(case, case(*inputs), inputs)
     for start in range(1, 8):
@@ -66,7 +66,7 @@ def test_zeros_are_those_of_the_stated_operand(dtype: np.dtype, device: str) -> 
 
 
 def _raised(function: Callable[..., Any], *args: Any) -> set[str]:
-    """The kinds of floating-point error that np.errstate hears of."""
+    """Returns the kinds of floating-point error that np.errstate reports."""
     heard: set[str] = set()
     with np.errstate(all="call", call=lambda kind, flags: heard.add(kind)):
         function(*args)
@@ -133,8 +133,8 @@ def test_warnings_are_numpys(case: Case) -> None:
 
 @cases.each(cuda=False, where=lambda case: case.dtype.kind == "c")
 def test_warnings_of_complex_numbers(case: Case) -> None:
-    """Those of the formulas; absolute and sqrt overflow where the result does, and no more, and
-    comparisons warn of nothing.
+    """The formulas' warnings; absolute and sqrt overflow only if the result does; comparisons never
+    warn.
 
     NumPy's own depend on whether its vector or its scalar loop runs.
     """
@@ -168,7 +168,7 @@ def test_warnings_of_complex_numbers(case: Case) -> None:
 
 @cases.each(cuda=False, where=lambda case: case.name == "remainder" and case.dtype.kind == "f")
 def test_remainders_of_distant_operands(case: Case) -> None:
-    """A remainder is exact, also where the quotient would underflow, overflow or lose digits."""
+    """A remainder is exact even if the quotient underflows, overflows or loses digits."""
     info = np.finfo(case.dtype)
     powers = 2.0 ** np.arange(info.minexp - info.nmant, info.maxexp)
     for factor in (1, 1.5):
@@ -182,7 +182,7 @@ def test_remainders_of_distant_operands(case: Case) -> None:
 
 @cases.each(cuda=False)
 def test_no_warnings_for_everyday_values(case: Case) -> None:
-    """Nor from what lies in memory after the end, in vectors that are loaded as a whole."""
+    """No warnings either from memory beyond the end, which whole vectors load."""
     for n in (1, 5, 17, 1000, 200_000):
         inputs = [generators.moderate(case.dtype, n, seed) for seed in range(case.nin)]
         if case.name in ("multiply", "square", "sqrt") or case.dtype.itemsize == 1:
@@ -196,7 +196,7 @@ def test_no_warnings_for_everyday_values(case: Case) -> None:
 
 @cases.each(cuda=False, where=lambda case: case.name == "divide" and case.dtype.kind != "c")
 def test_warnings_from_every_thread(case: Case) -> None:
-    """One bad element anywhere in a large array is heard of."""
+    """One bad element anywhere in a large array is reported."""
     n = 300_000
     a, b = generators.moderate(case.dtype, n), generators.moderate(case.dtype, n, 1)
     assert _raised(case, a, b) == set()
@@ -265,7 +265,7 @@ def test_the_default_is_a_warning(device: str) -> None:
 
 
 def test_an_exception_leaves_out_computed() -> None:
-    """As in NumPy, where the error is raised after the loop."""
+    """As in NumPy, the error is raised after the loop."""
     out = np.full(3, 9.0)
     with np.errstate(all="raise"), pytest.raises(FloatingPointError):
         pcd.divide(np.ones(3), np.zeros(3), out=out)

@@ -22,7 +22,7 @@ Python = Callable[..., str]
 @cases.each_device()
 @pytest.mark.parametrize("n", [10, 5000, 300_000])
 def test_threads_that_call_at_once(n: int, device: str) -> None:
-    """Each with arrays and a type of its own, all through the same operations."""
+    """Each thread has its own arrays and type; all use the same operations."""
     start = threading.Barrier(4)
 
     def work(seed: int) -> int:
@@ -42,7 +42,7 @@ def test_threads_that_call_at_once(n: int, device: str) -> None:
 
 
 def test_errors_belong_to_their_threads() -> None:
-    """The text of an error is the one of the thread that failed."""
+    """An error has the text of its own thread."""
     start = threading.Barrier(3)
 
     def work(n: int) -> None:
@@ -91,7 +91,7 @@ def test_other_threads_run_meanwhile(compute: Callable[..., Any]) -> None:
 
 
 def test_threads_that_share_an_expression() -> None:
-    """More combinations of types than it remembers: each call replaces what others may be using."""
+    """Uses more types than it remembers: each call replaces programs that others may be using."""
     e = pcd.Expression("a * b + a")
     codes = "bhilBHILefd"
     start = threading.Barrier(4)
@@ -191,7 +191,7 @@ thread.join()
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_thread_with_a_small_stack(threads: str, python: Python) -> None:
-    """64 KB, in which NumPy computes too."""
+    """64 KB are enough, as for NumPy."""
     assert python(_SMALL_STACK, OMP_NUM_THREADS=threads).strip() == "good"
 
 
@@ -226,7 +226,7 @@ def test_a_forked_child_computes(before: str, python: Python) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_keeps_the_number_of_threads(python: Python) -> None:
-    """The child may set another one, which is not the parent's."""
+    """The child may set another number without changing the parent's."""
     child = """
     good = pcd.set_num_threads(2) == 3 and np.array_equal(pcd.multiply(a, a), a * a)
     good = good and pcd.get_num_threads() == 2"""
@@ -252,7 +252,7 @@ def test_a_forked_child_of_a_user_of_cuda(python: Python) -> None:
 
 @pytest.mark.gpu
 def test_a_forked_child_may_use_cuda_first(python: Python) -> None:
-    """When the parent has not used it before."""
+    """A child may, if the parent has not used it."""
     code = _FORK.format(
         before="pass", child="good = np.array_equal(pcd.add(a, a, device='cuda'), a + a)"
     )
@@ -307,7 +307,7 @@ before = tasks()
 
 @linux
 def test_callers_share_the_threads(python: Python) -> None:
-    """Twenty threads that compute at once have three workers between them, not three each."""
+    """Twenty threads that compute at once share three workers; they do not have three each."""
     code = """
 most = [0]
 def work():
@@ -347,7 +347,7 @@ print(time.process_time() - start, len(tasks() - before))
 
 @linux
 def test_where_no_thread_can_be_made(python: Python) -> None:
-    """The caller computes alone, and later with others, when there is room for them."""
+    """The caller computes alone, and with workers once they can be started."""
     code = """
 soft, hard = resource.getrlimit(resource.RLIMIT_AS)
 pages = int(open("/proc/self/statm").read().split()[0])

@@ -67,7 +67,7 @@ def text_for_a_library(tree: Path) -> None:
 
 
 def older_library(tree: Path) -> None:
-    """One that lacks what the extension calls: here another library altogether."""
+    """A library that lacks the functions of the extension: here another library altogether."""
     put_core(tree)
     put_library(tree, CORE)
 
@@ -109,7 +109,7 @@ def test_an_installed_package(tree: Path) -> None:
 
 
 def test_what_the_extension_itself_raises_is_kept(tree: Path) -> None:
-    """Such as NumPy's text for a NumPy that is too old."""
+    """For example NumPy's text for a NumPy that is too old."""
     put_core(tree)
     put_library(tree, LIBRARY)
     code = "import numpy._core._multiarray_umath as m; del m._ARRAY_API; import pkg"

@@ -112,14 +112,14 @@ def test_numbers_that_no_array_has(call: Any, expected: str, device: str) -> Non
 
 
 def test_texts_name_public_things() -> None:
-    """Not the files in which they are written."""
+    """Error texts do not name private modules."""
     for x in (pcd.Expression, pcd.Array, pcd.Stream, pcd.zeros, pcd.sum, pcd.evaluate, pcd.fuse):
         assert x.__module__ == "pkg"
         assert pickle.loads(pickle.dumps(x)) is x
 
 
 def test_divide_has_its_own_name() -> None:
-    """Not that of its ufunc."""
+    """Errors say divide, not the name of its ufunc."""
     a = np.ones(3, "i4")
     for kwargs in ({"out": np.ones(3, "i2"), "casting": "safe"}, {"dtype": "f4", "casting": "no"}):
         with pytest.raises(TypeError) as info:
@@ -134,7 +134,7 @@ def test_the_class_of_expressions_has_a_signature() -> None:
 
 @cases.each_device()
 def test_options_of_expressions_without_out(device: str) -> None:
-    """Are looked at even if they change nothing."""
+    """They are checked even if they change nothing."""
     x = np.arange(3.0)
     for keywords, message in (
         ({"casting": "loose"}, r"evaluate\(\): casting must be one of 'no', .*, not 'loose'"),

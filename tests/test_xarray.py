@@ -60,7 +60,9 @@ def test_evaluate_on_a_dataarray(scene: Any) -> None:
 
 
 def test_apply(scene: Any) -> None:
-    """To DataArrays by position and by name, and to whole Datasets, variable by variable."""
+    """Applies an expression to DataArrays by position and by name, and to each variable of
+    Datasets.
+    """
     ndvi = pcd.Expression(NDVI)
     assert_same(pkg.xarray.apply(ndvi, scene.nir, scene.red), wanted(scene))
     assert_same(pkg.xarray.apply(NDVI, red=scene.red, nir=scene.nir), wanted(scene))
@@ -100,7 +102,7 @@ def test_reductions_have_names_of_dimensions(scene: Any) -> None:
 
 
 def test_reductions_leave_out_text() -> None:
-    """As xarray's do; text without a reduced dimension stays, and a DataArray of it is an error."""
+    """As in xarray: text without a reduced dimension stays, and a DataArray of text is an error."""
     scene = xr.Dataset(
         {
             "a": ("x", [1.5, 2.0]),
@@ -174,7 +176,7 @@ def test_on_a_gpu(scene: Any) -> None:
 
 
 def test_elements_stay_where_they_are(scene: Any) -> None:
-    """Without a name of a device nothing moves; elements that are there are not copied."""
+    """Nothing moves unless a device is named; elements already there are not copied."""
     with pytest.raises(TypeError, match=r"to_device\(\): device must be .*, not None"):
         scene.pcd.to_device(None)
     assert np.shares_memory(scene.nir.pcd.to_device("cpu").data, scene.nir.data)

@@ -137,7 +137,7 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any, is_input: bool) -> Any:
-    """By squares, as the package documents it; else by the function.
+    """Computes by squares, as the package documents it, or else by the function.
 
     The exponents of squares are numbers, and inputs without dimensions.
     """
@@ -246,7 +246,7 @@ def call(text: str, place: str, inputs: dict[str, Any], **kwargs: Any) -> Any:
 
 
 def assert_same(actual: Any, wanted: Any, text: str, inputs: dict[str, Any]) -> None:
-    """Of numbers alone the same Python number, else the same array."""
+    """Asserts the same Python number, for numbers alone, or the same array."""
     if of_numbers(inputs):
         assert (type(actual), repr(actual)) == (type(wanted), repr(wanted)), text
     else:
