@@ -1,8 +1,8 @@
 /*
- * copies.h - copies between places, checked element by element against a reference of their own.
+ * copies.h - copies between places, checked element by element against a separate reference.
  *
- * Numbers are small integers, which every element type holds, so that the reference of a conversion
- * is the same number in another type.
+ * Numbers are small integers, which every element type holds, so that a converted number is the
+ * same number in another type.
  */
 #ifndef MYLIB_TEST_COPIES_H
 #define MYLIB_TEST_COPIES_H
@@ -26,7 +26,9 @@ static inline uint16_t half_of(int value)
                       (((magnitude << 10) >> exponent) & 0x3ff));
 }
 
-/* x as an element of 'type': the real part for real types, whether it differs from 0 for bool. */
+/*
+ * Returns x as an element of 'type': its real part for real types; for bool, whether it is not 0.
+ */
 static inline void put_number(mylib_type type, void *p, number x)
 {
     union {
@@ -151,7 +153,7 @@ static inline void check_copy(rng *r, const layout *dst, mylib_type dst_type, pl
 
     memset(image, 0, src_nbytes);
     memset(expected, COPY_POISON, dst_nbytes);
-    /* A number that follows from where the element is, so that repeated ones agree. */
+    /* A number derived from the element's position, so that repeated elements agree. */
     int salt = (int)rng_below(r, 50);
     if (layout_count(src) > 0) {
         do {
@@ -201,7 +203,7 @@ static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
     return l;
 }
 
-/* Random shapes, strides and broadcasts; types that differ every other time. */
+/* Random shapes, strides and broadcasts; half of the cases have two types. */
 static inline void check_random_copies(rng *r, int cases, int64_t limit, place to, place from,
                                        void *stream)
 {

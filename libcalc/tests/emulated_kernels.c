@@ -1,11 +1,10 @@
 /*
- * emulated_kernels.c - what the kernels of the GPU do, by the CPU: the entry points of the .cu
- * files over the host memory that the stand-in for the CUDA runtime gives out.  All else in
- * src/cuda runs as it does with a GPU.  A launch is done as its arguments say, which the tests so
- * test too.
+ * emulated_kernels.c - computes on the CPU what the GPU's kernels compute: the entry points of the
+ * .cu files, over the host memory that the stand-in for the CUDA runtime allocates.  Everything
+ * else in src/cuda runs as with a GPU.  Launches follow their arguments, so these are tested too.
  *
  * With MYLIB_EMULATED_KERNELS the kernels of fused programs, reductions, functions and strided
- * operations are compiled for the CPU themselves (on_cpu.h).
+ * operations themselves are compiled for the CPU (on_cpu.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 #include "../src/cuda/fused.h"
 #endif
 
-/* A GPU raises no floating-point flags: they are as they were when a launch has ended. */
+/* A GPU raises no floating-point flags: restores them after a launch. */
 static cudaError_t end_launch(int flags, mylib_status st)
 {
     mylib_clear_flags();
@@ -157,7 +156,7 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
 }
 #endif
 
-/* Computes once more, and looks at the flags that the CPU raises. */
+/* Computes again, and checks which flags the CPU raises. */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
@@ -221,7 +220,7 @@ cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stre
         return error;
     memcpy(&a, args->a, sizeof a);
     memcpy(&b, args->b, sizeof b);
-    mylib_begin_cleanup(); /* what fails is the result here, and no message */
+    mylib_begin_cleanup(); /* here a failure is the result, without a message */
     if (args->type == MYLIB_I64)
         result->status = (int32_t)mylib_scalar_i64(op, cpu, a.i64, b.i64, &value.i64);
     else if (args->type == MYLIB_F64)
@@ -315,7 +314,7 @@ static mylib_status line_up(const mylib_reduce_args *args, mylib_layout *l, char
     return st;
 }
 
-/* Combines pairwise, part 2k with part 2k + 1, an odd last one kept. */
+/* Combines pairwise, part 2k with part 2k + 1; keeps an odd last one. */
 static mylib_status combine_parts(const mylib_reduce_args *args)
 {
     static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
@@ -343,7 +342,7 @@ static mylib_status combine_parts(const mylib_reduce_args *args)
     return MYLIB_OK;
 }
 
-/* All terms, or part by part to where the launch that combines them expects it. */
+/* Reduces all terms, or each part to where the combining launch expects it. */
 static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_program *terms)
 {
     const mylib_type carrier = (mylib_type)args->carrier;
@@ -402,7 +401,7 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 
 /* ---- Fused launches ------------------------------------------------------------------------ */
 
-/* Without the kernels: what their arguments say, by the CPU's own kernels. */
+/* Without the kernels: computes what their arguments say with the CPU's own kernels. */
 #if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)
 
 #define MOST_NBYTES 128 /* twice the bytes of a thread's elements, of 16 bytes at most */

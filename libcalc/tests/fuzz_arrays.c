@@ -1,9 +1,9 @@
 /*
  * Corrupted descriptions of arrays: whatever the bytes say, an entry point refuses the arrays with
- * a message, or computes without touching memory that is not theirs.  Every array that can be
- * computed with has exactly the memory that its shape and strides reach, so that AddressSanitizer
- * sees each step beyond it.  Strides that no element uses (of axes of length 1) never matter: the
- * call is repeated with 0 in their place and gives the same status and the same bytes.
+ * a message, or computes without touching other memory.  Every usable array has exactly the memory
+ * that its shape and strides reach, so AddressSanitizer sees each step beyond it.  Strides that no
+ * element uses (of axes of length 1) do not matter: the call is repeated with 0 instead, and gives
+ * the same status and bytes.
  *
  * For libFuzzer (see CMakeLists.txt), and without it over random inputs.
  */
@@ -146,7 +146,7 @@ static int64_t take_size(reader *r)
 
 static int64_t take_wild(reader *r) { return (int64_t)(take(r, 8) << take_byte(r) % 64); }
 
-/* The dimensions that there is room for: 0 of a negative number. */
+/* Limits the dimensions to the room for them; 0 for a negative number. */
 static int dimensions(const mylib_array *a)
 {
     return a->ndim < 0 ? 0 : a->ndim < MOST_NDIM ? a->ndim : MOST_NDIM;
@@ -181,7 +181,7 @@ static void take_strides(reader *r, operand *o)
     }
 }
 
-/* Far beyond what is refused there is nothing to distinguish, but more could overflow here. */
+/* Larger values are refused anyway, and could overflow here. */
 static __int128 capped(__int128 n)
 {
     return n > 8 * REFUSED_REACH    ? 8 * REFUSED_REACH
@@ -246,7 +246,7 @@ static void give_memory(fuzz_case *c, int k)
         o->array.strides = NULL;
         (void)find_reach(o, &low, &high, &count);
     }
-    if (!is_real) /* a call without elements may do without it */
+    if (!is_real) /* a call without elements does not need it */
         return;
     if (take_rare(&c->r, 60)) {
         o->array.data = NULL;
@@ -398,7 +398,7 @@ static void take_operand(fuzz_case *c, const fuzz_call *call, int k)
     give_memory(c, k);
 }
 
-/* mylib_map1() believes what it is given: all operands get the length of the shortest. */
+/* mylib_map1() trusts its arguments: all operands get the length of the shortest. */
 static mylib_status call_map1(const fuzz_call *call, const mylib_array *out, const mylib_array *in)
 {
     const mylib_array *all[3] = {out, &in[0], call->inputs == 2 ? &in[1] : &in[0]};
@@ -419,7 +419,7 @@ static mylib_status call_map1(const fuzz_call *call, const mylib_array *out, con
                       stride[1], call->inputs == 2 ? in[1].data : NULL, stride[2]);
 }
 
-/* Without a program there is nothing to run: the status of making one. */
+/* Without a program there is nothing to run: returns the status of its creation. */
 static mylib_status make_call(const fuzz_call *call, const mylib_array *operands, void *sum)
 {
     const mylib_array *out = call->has_out ? operands : NULL;
@@ -480,7 +480,7 @@ static void check_call(fuzz_case *c, fuzz_call *call)
         operands[k] = c->operand[k].array;
         must_be_refused |= is_used(call, k) && c->operand[k].must_be_refused;
     }
-    /* Map1 sees no more than one shape, of its own making; ranges take any place. */
+    /* map1 takes one shape, made here; ranges take any place. */
     if (call->which == MAP1 && must_be_refused)
         return;
     forget_message();
@@ -580,7 +580,7 @@ int main(int argc, char **argv)
         test_set_case("input %lld", (long long)i);
         for (size_t b = 0; b < nbytes; b++)
             bytes[b] = (uint8_t)rng_next(&r);
-        /* In memory of its own size, so that reading beyond it shows. */
+        /* Memory of exactly this size, so that reading beyond it shows. */
         uint8_t *exact = test_malloc(nbytes + 1);
         memcpy(exact, bytes, nbytes);
         LLVMFuzzerTestOneInput(exact, nbytes);

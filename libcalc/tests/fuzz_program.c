@@ -1,6 +1,6 @@
 /*
  * Malformed programs: whatever the bytes say, mylib_program_create() refuses them with a message or
- * makes a program that runs and reduces without touching what is not its own.  For libFuzzer (see
+ * makes a program that runs and reduces without touching other memory.  For libFuzzer (see
  * CMakeLists.txt), and without it over random and mutated inputs.
  *
  * Built with AddressSanitizer this finds reads and writes out of place; without it, only crashes.
@@ -48,7 +48,7 @@ static int32_t take_number(reader *r)
     return number;
 }
 
-/* Operations are bytes; the two steps that are none follow them. */
+/* Operations are bytes; the two other steps follow them. */
 static int32_t take_op(reader *r)
 {
     int32_t op = take_number(r);
@@ -141,8 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 #include "test.h"
 
 /*
- * Programs that are right, or nearly: every number is right but once in `spoilt`.  The format is
- * that which LLVMFuzzerTestOneInput() reads.
+ * Programs that are valid except, once in `spoilt`, one number.  The format is the one that
+ * LLVMFuzzerTestOneInput() reads.
  */
 static size_t make_input(rng *r, uint8_t *bytes, size_t room, int64_t spoilt)
 {
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
         size_t nbytes = make_input(&r, bytes, sizeof bytes, spoilt[rng_below(&r, 4)]);
         if (rng_once_in(&r, 4)) /* and cut */
             nbytes = (size_t)rng_below(&r, (int64_t)nbytes + 1);
-        /* In memory of its own size, so that reading beyond it shows. */
+        /* Memory of exactly this size, so that reading beyond it shows. */
         uint8_t *exact = test_malloc(nbytes + 1);
         memcpy(exact, bytes, nbytes);
         LLVMFuzzerTestOneInput(exact, nbytes);

@@ -1,6 +1,6 @@
 /*
- * guard.h - memory that ends, on both sides, at a page that may not be touched: one byte read or
- * written too far is a crash, and the crash names the case (test.h).
+ * guard.h - memory between two pages that may not be touched: a byte read or written too far
+ * crashes, and the crash names the case (test.h).
  */
 #ifndef MYLIB_GUARD_H
 #define MYLIB_GUARD_H

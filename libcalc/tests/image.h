@@ -76,7 +76,7 @@ static inline layout row_of(int64_t n, int64_t size)
     return l;
 }
 
-/* Bytes that repeat in the first array of open_huge(). */
+/* The bytes that repeat in the first array of open_huge(). */
 #define HUGE_CHUNK (1 << 26)
 
 /*

@@ -1,11 +1,11 @@
 /*
- * on_cpu.h - kernels of the GPU compiled for the CPU, where they do what they do on a GPU, under
- * the sanitizers too: misplaced vectors and wrong addresses are found.  The threads of a thread
- * block run one after the other; those that wait for each other have stacks of their own, and the
- * next one runs where one waits.  A source file includes this, then one .cu file.
+ * on_cpu.h - compiles GPU kernels for the CPU, under the sanitizers too, which find misplaced
+ * vectors and wrong addresses.  The threads of a thread block run one after the other; threads that
+ * wait for each other have stacks of their own, and while one waits the next one runs.  A source
+ * file includes this, then one .cu file.
  *
- * A part of emulated GPUs where CMake is given MYLIB_EMULATED_KERNELS, the include directory of a
- * CUDA toolkit.
+ * Part of emulated GPUs if CMake is given MYLIB_EMULATED_KERNELS, the include directory of a CUDA
+ * toolkit.
  */
 #ifndef MYLIB_ON_CPU_H
 #define MYLIB_ON_CPU_H

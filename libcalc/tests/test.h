@@ -33,12 +33,12 @@ extern test_state test_global;
 void test_begin(const char *name);
 
 /*
- * First in main() of a test that needs a GPU: takes the arguments, of which there is [--quick],
- * calls `first`, if not NULL, before the library meets CUDA, and ends the process when there is no
- * GPU: as skipped, or as failed where MYLIB_REQUIRE_GPU=1.
+ * First in main() of a test that needs a GPU: takes the arguments ([--quick]), calls `first`, if
+ * not NULL, before the library uses CUDA, and ends the process without a GPU: as skipped, or as
+ * failed if MYLIB_REQUIRE_GPU=1.
  */
 void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void));
-/* Checks that the first GPU computes: after an error all goes on as before. */
+/* Checks that the first GPU still computes after an error. */
 void test_gpu_works(void);
 extern int test_quick, test_gpu_count;
 /* MYLIB_TEST_LONG=1: all cases, for minutes; else some of them, which the seed chooses. */
@@ -85,12 +85,12 @@ __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line,
 int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
                       int line);
 
-/* For what the test itself needs and does not get: nothing can be said about the library then. */
+/* For a failure of the test itself, which says nothing about the library. */
 __attribute__((noreturn)) void test_give_up(const char *what);
 
 void *test_malloc(size_t nbytes);
 
-/* A child must end by itself, with exit status 0, within a minute: false, and a failure, if not. */
+/* Fails and returns false unless a child ends with exit status 0 within a minute. */
 int test_wait_for(pid_t child);
 
 /* ---- Random numbers -------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static inline int test_is_integer(mylib_type type)
     return type <= MYLIB_U64 || type == MYLIB_BOOL;
 }
 
-/* The result has the sign of a NaN, which is open where an operation or conversion made it. */
+/* The result has the sign of a NaN, which is unspecified if an operation or conversion made it. */
 static inline int test_reads_nan_sign(const test_op *op)
 {
     return op->op == MYLIB_OP_signbit || op->op == MYLIB_OP_copysign;
@@ -233,9 +233,9 @@ static inline int test_reads_nan_sign(const test_op *op)
 static inline int64_t test_size(mylib_type type) { return test_types[type].size; }
 
 /*
- * Tells whether to test an operation and type: of the functions one in `share`, and of these a
+ * Tells whether to test an operation and type: one in `share` of the functions, and of these a
  * quarter with MYLIB_TEST_SHORT=1, a twelfth with MYLIB_TEST_SHORT=2, which takes a third of the
- * others; for each type and seed others.  MYLIB_TEST_LONG=1 takes all.
+ * others.  The type and the seed choose.  MYLIB_TEST_LONG=1 takes all.
  */
 static inline int test_takes(const test_op *op, const test_type *t, int share)
 {
@@ -245,13 +245,13 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
     return test_is_long || at % (op->op < MYLIB_OP_rint ? of_others : of_functions) == 0;
 }
 
-/* For every pair that is total: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
+/* Visits every total pair: FOR_EVERY_PAIR(op, t) { ... op->name, t->name ... } */
 #define FOR_EVERY_PAIR(op, t) \
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) \
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++) \
             if (test_is_total(op, t->type))
 
-/* For those of them that are to be tested. */
+/* Visits the pairs that are to be tested. */
 #define FOR_EACH_PAIR(op, t) \
     FOR_EVERY_PAIR(op, t) \
     if (test_takes(op, t, 1))

@@ -1,12 +1,12 @@
 /*
- * Stores past the cache: large arrays have the bits and flags of short ones, wherever in a line of
- * the cache a row begins or ends, for every operation and type and for programs.
+ * Stores past the cache: large arrays have the bits and flags of short ones, for every operation
+ * and type and for programs, wherever in a cache line a row begins or ends.
  */
 #include "reference.h"
 
 #include <fenv.h>
 
-/* More than any cache counts for; rows of an odd length begin at every place in a line. */
+/* Larger than any cache that matters; rows of odd length begin anywhere in a line. */
 #define TRAFFIC_NBYTES (33 << 20)
 #define COLUMNS 4099
 
@@ -25,7 +25,7 @@ static int run(runner *r, const void *what, const mylib_array *out, const mylib_
     return fetestexcept(FE_ALL_EXCEPT);
 }
 
-/* One row, and so many equal ones that they bypass the cache. */
+/* Compares one row with so many equal rows that they bypass the cache. */
 static void check(runner *r, const void *what, mylib_type type, const mylib_array *operands,
                   int64_t nbytes_of_element, int promised_flags)
 {

@@ -99,7 +99,7 @@ static void test_errors(void)
     bad = a, bad.shape = &zero, bad.data = NULL;
     CHECK_OK(mylib_copy_array(NULL, &bad, &bad));
 
-    /* Without a GPU each of the calls says so; with one they are test_gpu_places' business. */
+    /* Without a GPU each call says so; test_gpu_places.c tests them with one. */
     int count = 0;
     if (mylib_cuda_device_count(&count) != MYLIB_OK) {
         mylib_device gpu = {MYLIB_CUDA, 0}, where = {-1, -1};

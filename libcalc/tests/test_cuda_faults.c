@@ -1,9 +1,9 @@
 /*
- * Calls of the CUDA runtime that fail: each call that an entry point makes in turn, once and for
- * ever, for want of memory, of resources for a launch, and with the loss of the context.  Whatever
- * fails, the entry point returns an error with a message or the right result, leaves no error set
- * and nothing allocated; and the next call works.  On emulated GPUs, whose runtime is a stand-in
- * that can be made to fail.
+ * Failing calls of the CUDA runtime: each call that an entry point makes in turn, once and for
+ * ever, for lack of memory, of launch resources, or with the loss of the context.  Whatever fails,
+ * the entry point returns an error with a message or the right result, leaves no error set and
+ * nothing allocated, and the next call works.  On emulated GPUs, whose runtime is a stand-in that
+ * can be made to fail.
  */
 #include "cuda_standin/cuda_standin.h"
 #include "test.h"
@@ -50,13 +50,13 @@ static mylib_array in_type(mylib_array array, mylib_type type)
     return array;
 }
 
-/* Goes on whatever fails; the first status counts. */
+/* Continues after a failure; returns the first status. */
 static mylib_status also(mylib_status first, mylib_status then)
 {
     return first != MYLIB_OK ? first : then;
 }
 
-/* Holds a resource that could not be freed; it can be after the failure. */
+/* Holds a resource that could not be freed; it can be freed after the failure. */
 static struct pending {
     enum { NOTHING, MEMORY, PINNED, STREAM } kind;
     mylib_device device;
@@ -497,7 +497,7 @@ static void forget_message(char *old)
 
 static results expected, got;
 
-/* The n-th call fails; whether there are that many. */
+/* Lets the n-th call fail; returns whether there are that many. */
 static int check_failure(const struct scenario *s, int is_cold, long n, int error, int for_ever)
 {
     char old[MESSAGE_SIZE];
@@ -623,10 +623,10 @@ int main(int argc, char **argv)
         test_give_up(mylib_last_message());
     memcpy(pinned_in, host_in, NBYTES);
     make_programs();
-    for (size_t i = 0; i < count; i++) /* what is made once for all is there */
+    for (size_t i = 0; i < count; i++) /* what is made once exists now */
         CHECK_OK(scenarios[i].run());
     for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
-        /* One worker makes its calls in one order; several have to stop each other. */
+        /* One worker makes its calls in one order; several must stop each other. */
         setenv("MYLIB_STREAM_THREADS", errors[e] == ILLEGAL_ADDRESS ? "2" : "1", 1);
         for (size_t i = 0; i < count; i++)
             check_scenario(&scenarios[i], errors[e]);

@@ -1,6 +1,6 @@
 /*
- * Every error that the header documents: its status, a message of its own, and results that are
- * left alone.  What depends on a GPU is tested as far as it goes without one.
+ * Every error that the header documents: its status, its own message, and untouched results.  What
+ * depends on a GPU is tested as far as possible without one.
  */
 #include "reference.h"
 
@@ -366,7 +366,7 @@ static void test_shapes(void)
             }
         }
     }
-    /* The longest shapes there are fit into a message, or are cut. */
+    /* The longest shapes fit into a message, or are cut. */
     int64_t large[MYLIB_MAX_NDIM], ones[MYLIB_MAX_NDIM];
     for (int d = 0; d < MYLIB_MAX_NDIM; d++)
         large[d] = INT64_MAX, ones[d] = 2;
@@ -622,7 +622,7 @@ static void test_devices(void)
         return;
     }
 
-    /* Without a GPU everything that asks for one says why. */
+    /* Without a GPU every call that asks for one says why. */
     printf("errors: no GPU: %s\n", mylib_last_message());
     const char *reason = config.has_cuda ? "" : "built without CUDA";
     mylib_array array = array_of(out), in[2] = {array_of(a), array_of(b)};

@@ -1,6 +1,6 @@
 /*
- * Floating-point flags, which become NumPy's warnings: raised by what raises them and by nothing
- * else, at every CPU level, at every place in the array; and those that were up before stay up.
+ * Floating-point flags, which become NumPy's warnings: operations raise exactly the right ones, at
+ * every CPU level, at every place in the array; flags that were set before stay set.
  */
 #include "reference.h"
 #include "warnings.h"
@@ -77,7 +77,9 @@ static void test_quiet(const test_op *op, const test_type *t, const char *level,
     }
 }
 
-/* A quiet NaN is a value like any other for everything but divmod, where fmod may take offence. */
+/*
+ * A quiet NaN is a value like any other for everything except divmod, whose fmod may raise a flag.
+ */
 static void test_quiet_nan(const test_op *op, const test_type *t, const char *level, rng *r)
 {
     if (test_is_integer(t->type))
@@ -277,7 +279,7 @@ static void test_functions(const test_op *op, const test_type *t, const char *le
     }
 }
 
-/* Flags that the caller had raised are not taken away. */
+/* Flags that the caller had raised stay. */
 static void test_kept(const char *level, rng *r)
 {
     fill_ordinary(r, MYLIB_F64, MAX_LENGTH, a);

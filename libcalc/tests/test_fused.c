@@ -8,7 +8,7 @@
 
 #define MAX_COUNT 20000
 
-/* fused.c asks for the CPU's conversions, but only of constants that need one: there are none. */
+/* fused.c calls the CPU's conversions only for constants that need one: there are none here. */
 const mylib_cpu_level *mylib_cpu(void) { test_give_up("a constant is converted"); }
 
 /* ---- Programs ------------------------------------------------------------------------------ */
@@ -224,7 +224,7 @@ static void test_limits(void)
                   narrow[] = {(int64_t)1 << 31, 2}, wide[] = {1 << 20, (int64_t)1 << 31};
     mylib_strides strides[2][3];
     mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small), l;
-    /* They last: their strides are not those of others. */
+    /* They stay valid: each has strides of its own. */
     two.strides = memcpy(strides[0], two.strides, sizeof strides[0]);
     one.strides = memcpy(strides[1], one.strides, sizeof strides[1]);
     check_fit("two statements", chain_of(MYLIB_F64, 2, 2), &two, MYLIB_FUSED_FITS);
@@ -428,7 +428,7 @@ static void test_places(void)
         mylib_array arrays[3];
         random_shape(&r, &out, i % 10 == 0 ? MAX_COUNT : 600);
         random_strides(&r, &out, size, 1);
-        const int is_vector = i % 8 == 1; /* which by chance alone would be rare */
+        const int is_vector = i % 8 == 1; /* which would be rare by chance */
         if (is_vector) {
             out = (layout){.ndim = 1};
             out.shape[0] = 1 + rng_below(&r, MAX_COUNT);

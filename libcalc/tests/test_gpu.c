@@ -1,6 +1,6 @@
 /*
  * The GPU gives the CPU's bits: GPU memory in every layout, host arrays that are streamed, scalars,
- * sums, streams, errors and fork.  The CPU's own results are the other tests' business.
+ * sums, streams, errors and fork.  Other tests check the CPU's own results.
  *
  *     test_gpu [--quick]    --quick: few cases of each kind, for compute-sanitizer
  *
@@ -240,7 +240,7 @@ static void run_streamed(const test_op *op, const test_type *t, const layout *ou
     array = layout_array(out, type, test_cpu, data[0] + lead);
     CHECK_OK(mylib_map(op->op, gpu, NULL, &array, arrays));
 
-    /* If bytes differ, compare element by element: NaNs need only both be NaN. */
+    /* If bytes differ, compare element by element: two NaNs are equal. */
     int64_t index[MYLIB_MAX_NDIM] = {0};
     int agrees = 1, differs = memcmp(data[0], expected, (size_t)span) != 0;
     for (int more = differs && out->span > 0; more && agrees; more = layout_next(out, index)) {
@@ -610,7 +610,10 @@ static void test_memory(rng *r)
     CHECK_STATUS(mylib_alloc_pinned((size_t)1 << 50, &a), MYLIB_ERR_NO_MEMORY);
     CHECK(a == &info, "the pointer was written");
 
-    /* All of it in pieces, freed and gotten again: what is cached must not stand in the way. */
+    /*
+     * Allocates all memory in pieces, frees it and allocates again: cached memory must not
+     * interfere.
+     */
     if (!test_quick && info.free_nbytes > (uint64_t)1 << 30) {
         size_t most = (size_t)(info.free_nbytes / 10 * 7);
         test_set_case("7/10 of the free memory, three times in different pieces");
@@ -711,7 +714,7 @@ static void test_errors(void)
     CHECK_OK(mylib_free(gpu, data, NULL));
 }
 
-/* Last of all: a library that lets these through has lost its CUDA context. */
+/* Last: a library that accepts these has lost its CUDA context. */
 static void test_bad_pointers_to_trace(void)
 {
     static double host[16];

@@ -1,7 +1,7 @@
 /*
  * The GPU gives the CPU's bits where types mix: operations on converted inputs, selections, numbers
  * of host memory among GPU arrays, ranges; in GPU memory of every layout and streamed from the
- * host.  The CPU's own results are test_convert's business.
+ * host.  test_convert.c checks the CPU's own results.
  *
  *     test_gpu_convert [--quick]    --quick: few cases of each kind, for compute-sanitizer
  *
@@ -50,7 +50,7 @@ static mylib_status call(const mix *m, mylib_device device, const mylib_array *a
     return mylib_map_as(m->op->op, m->type->type, device, NULL, &arrays[0], &arrays[1]);
 }
 
-/* Values of a type in memory of any size; what is no whole element is left. */
+/* Fills memory of any size with values of a type, except an incomplete element. */
 static void fill(rng *r, const test_type *t, int64_t nbytes, unsigned char *memory)
 {
     fill_values(r, t->type, nbytes / t->size, memory);

@@ -1,7 +1,7 @@
 /*
  * Places of memory: copies between host, pinned and GPU memory and between GPUs, in every layout
- * and around the sizes at which the way changes; streams that wait for each other; limits, accounts
- * and the end of memory; errors that must leave everything working.
+ * and around the sizes at which the method changes; streams that wait for each other; limits,
+ * accounting and exhaustion of memory; errors that must leave everything working.
  *
  *     test_gpu_places [--quick]    --quick: few cases of each kind, for compute-sanitizer
  *
@@ -38,7 +38,7 @@ static uint64_t used_nbytes(mylib_device device)
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* Every pair of places; on the host alone it is test_copy's business. */
+/* Every pair of places except host to host, which test_copy.c tests. */
 #define FOR_EACH_WAY(to, from) \
     for (const place *to = places; to < places + (test_gpu_count > 1 ? 4 : 3); to++) \
         for (const place *from = places; from < places + (test_gpu_count > 1 ? 4 : 3); from++) \
@@ -226,7 +226,7 @@ static void check_all(const int64_t *values, int64_t n, int64_t expected)
           (long long)expected);
 }
 
-/* Copies and work on other streams come after what they are told to wait for. */
+/* Copies and work on other streams follow the work that they wait for. */
 static void test_streams(mylib_device other)
 {
     const int64_t n = test_quick ? 50000 : 8 << 20;
@@ -367,7 +367,7 @@ static void test_accounts(void)
     test_gpu_works();
 }
 
-/* Many allocations, freed in any order: none is lost, and none is given twice. */
+/* Many allocations, freed in any order: none is lost or given out twice. */
 static void *allocate_much(void *argument)
 {
     rng r = rng_make(700 + (uint64_t)(uintptr_t)argument);
@@ -573,7 +573,7 @@ static int lose_context(void)
 
 static void test_lost_context(void)
 {
-    if (test_quick || test_is_emulated()) /* for those test_cuda_faults.c sees to it */
+    if (test_quick || test_is_emulated()) /* test_cuda_faults.c tests emulated ones */
         return;
     test_set_case("a lost context");
     fflush(NULL);

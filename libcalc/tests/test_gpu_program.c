@@ -1,7 +1,7 @@
 /*
  * Programs give the CPU's bits on a GPU, however they are split and launched there: random ones in
  * every layout, programs too long for a launch, host arrays that are streamed, reductions of what a
- * program gives, errors.  The CPU's own results are other tests' business.
+ * program gives, errors.  Other tests check the CPU's own results.
  *
  *     test_gpu_program [--quick]    --quick: few cases of each kind, for compute-sanitizer
  *
@@ -115,8 +115,8 @@ static void random_program(rng *r, source *s, int inputs, int constants, int ste
 }
 
 /*
- * Combines the last result with an input or a constant, mostly: a few inputs are read often.  Some
- * are converted as they are read.
+ * Mostly combines the last result with an input or a constant; a few inputs are read often, and
+ * some are converted as they are read.
  */
 static void chain_program(rng *r, source *s)
 {
@@ -152,7 +152,7 @@ static void chain_program(rng *r, source *s)
     CHECK_OK(mylib_program_result_type(s->program, &s->result_type));
 }
 
-/* Of mostly few steps. */
+/* Makes a program of mostly few steps. */
 static void any_program(rng *r, source *s)
 {
     if (rng_once_in(r, 4)) {

@@ -16,14 +16,14 @@ static int failures;
 
 static const mylib_device cpu = {MYLIB_CPU, 0};
 
-/* Prints one line of what was computed; 'right' says whether it is what it should be. */
+/* Prints one line about a result; 'right' says whether it is correct. */
 static void show(int right, const char *text)
 {
     printf("  %s%s\n", text, right ? "" : "   <-- wrong");
     failures += !right;
 }
 
-/* False, with the reason, when a call did not give the status that it should. */
+/* Returns false, and prints why, if a call did not return the expected status. */
 static int expect(const char *what, mylib_status got, mylib_status expected)
 {
     if (got == expected)
@@ -291,7 +291,7 @@ static void check_cpu(void)
     check_fib();
 }
 
-/* Every GPU; why there is none is a failure only when they were asked for. */
+/* Tests every GPU; without one, fails only if GPUs were asked for. */
 static void check_cuda(int asked_for)
 {
     int count = 0;

@@ -1,9 +1,9 @@
 /*
- * Memory of the C library that cannot be had: each call of malloc() and its sisters that an entry
- * point makes fails in turn, once and for ever.  The entry point then gives MYLIB_ERR_NO_MEMORY
- * with a message, or the right result; it leaks nothing, and the next call is right.
+ * Allocations of the C library that fail: each call of malloc() and its sisters that an entry point
+ * makes fails in turn, once and for ever.  The entry point then returns MYLIB_ERR_NO_MEMORY with a
+ * message, or the right result; it leaks nothing, and the next call is right.
  *
- * The functions that this program defines take the place of the C library's, for libmylib.so too.
+ * The functions of this program replace the C library's, for libmylib.so too.
  */
 #include "test.h"
 
@@ -423,14 +423,14 @@ static long failures_seen;
 
 static void poison(void) { memcpy(out, initial_out, NBYTES); }
 
-/* Makes the thread's message another one, so that a call that leaves none is seen. */
+/* Changes the thread's message, so that a call that sets none is noticed. */
 static void forget_message(char old[MESSAGE_SIZE])
 {
     CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT);
     snprintf(old, MESSAGE_SIZE, "%s", mylib_last_message());
 }
 
-/* Runs while allocations fail from the n-th on, one or all; whether any has failed. */
+/* Runs while the n-th allocation, or all from it on, fail; returns whether any has failed. */
 static int check_failure(const struct scenario *s, long n, int for_ever)
 {
     char old[MESSAGE_SIZE];

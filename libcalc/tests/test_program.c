@@ -1,8 +1,7 @@
 /*
  * Programs: what they give is what their steps give one after the other, to the bit and with the
  * same floating-point flags, whatever the types, conversions, shapes, strides and overlap; reduced
- * too; from many threads at once.  And what is no program is refused, with a message that says
- * where.
+ * too; from many threads at once.  Invalid programs are refused, with a message that says where.
  *
  * Random programs run over operands that end at guard pages, at every CPU level.
  */
@@ -219,7 +218,7 @@ static void fill(rng *r, mylib_type type, const layout *l, unsigned char *at)
     while (layout_next(l, index));
 }
 
-/* Bytes of `out` that are no elements must be what they were; elements must be as expected. */
+/* Bytes of `out` between elements must be unchanged; elements must be as expected. */
 static void check_output(mylib_type type, const layout *l, unsigned char *lowest)
 {
     int64_t size = test_size(type), index[MYLIB_MAX_NDIM] = {0}, i = 0;
@@ -795,7 +794,7 @@ static int is_single(int inputs, mylib_type a, mylib_type b, mylib_type c, int c
     return is;
 }
 
-/* Single operations are one statement, which a GPU runs fastest; nothing else is taken for one. */
+/* Single operations are one statement, which a GPU runs fastest; other programs are not. */
 static void test_single_statements(void)
 {
     const mylib_type f64 = MYLIB_F64, f32 = MYLIB_F32, i32 = MYLIB_I32;
@@ -1100,7 +1099,7 @@ static void test_terms_by_way_of_another_type(void)
                       test_types[type].name);
         fill_values(&r, from, N, values);
         if (mylib_program_create(1, types, 0, NULL, 1, &step, &program) != MYLIB_OK)
-            continue; /* complex numbers become no others */
+            continue; /* complex numbers are not converted to others */
         CHECK_OK(mylib_copy_array(NULL, &middle, &in));
         const mylib_status st = mylib_reduce(MYLIB_SUM, type, test_cpu, NULL, &wanted, &middle);
         CHECK(mylib_program_reduce(program, MYLIB_SUM, type, test_cpu, NULL, &out, &in) == st,

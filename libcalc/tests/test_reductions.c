@@ -518,7 +518,7 @@ static void test_errors(void)
     result.strides = still;
     REFUSED(MYLIB_SUM, MYLIB_F64, MYLIB_ERR_ARGUMENT);
     result.strides = NULL;
-    /* Nothing has a sum, but no minimum; of no outputs there is none to miss. */
+    /* No terms have a sum but no minimum; without outputs no minimum is missing. */
     in.shape = empty;
     result.shape = row;
     CHECK_OK(mylib_reduce(MYLIB_PROD, MYLIB_F64, test_cpu, NULL, &result, &in));

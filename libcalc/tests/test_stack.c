@@ -1,9 +1,9 @@
 /*
- * test_stack.c - every call gets along with 48 KB of stack: threads of other languages and of small
- * C libraries have little.
+ * test_stack.c - a call needs at most 48 KB of stack: threads of other languages and of small C
+ * libraries have little.
  *
- * Each call runs on a thread of its own, whose stack the test has filled with a pattern: what is no
- * longer there afterwards was used.  The pages below the stack cannot be touched.
+ * Each call runs on a thread of its own, whose stack the test has filled with a pattern:
+ * overwritten parts were used.  The pages below the stack cannot be touched.
  */
 #include "test.h"
 
@@ -48,7 +48,7 @@ static void *run_job(void *argument)
 
 static unsigned char *stack;
 
-/* The bytes of stack that a thread used that did nothing but this. */
+/* Returns the bytes of stack that a thread used that did nothing else. */
 static size_t used_by(job *j)
 {
     pthread_attr_t attributes;

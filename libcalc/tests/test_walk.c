@@ -231,7 +231,7 @@ static void test_matrices(const test_type *t, rng *r)
     }
 }
 
-/* The layouts that matter most are read as they should be. */
+/* The most important layouts are read in the best way. */
 static void test_choices(void)
 {
     enum { N = 16384, A = 1 << 20 };
