@@ -1,7 +1,7 @@
 """Times the package beside its peers; refuses to time a wrong result.
 
-Exit status: 0; 1 when a case failed or gave a wrong result; 2 for arguments that cannot be.
-Missed goals do not count as failures; --verbose lists them.
+Exit status: 0; 1 when a case failed or gave a wrong result; 2 for invalid arguments.  Missed goals
+do not count as failures; --verbose lists them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .case import CEILING, Case, Environment, Sizes
 
 
 class Progress:
-    """A progress bar where there is tqdm and a terminal, else only the lines."""
+    """A progress bar on a terminal with tqdm, else only the lines."""
 
     def __init__(self, total: int) -> None:
         self.bar: Any = None
@@ -101,18 +101,18 @@ def _parser() -> argparse.ArgumentParser:
 def run_case(
     case: Case, environment: Environment, repeats: int | None = None, quick: bool = False
 ) -> report.Row:
-    """Checks, then times.  On a failure the row tells it in `error`, and holds no times."""
+    """Checks, then times.  After a failure the row has its `error`, and no times."""
     row = report.Row(case)
     sample_seconds = 1e-5 if quick else measuring.SAMPLE_SECONDS
     count = repeats or (2 if quick else case.repeats)
     try:
-        # Adding to an output in place, again and again, leaves float16 at last.
+        # Repeated addition in place finally overflows float16.
         with np.errstate(over="ignore"):
             prepared = case.prepare(environment)
             row.nbytes, row.values, row.lacking = prepared.nbytes, prepared.values, prepared.lacking
             if prepared.timers:
                 row.times = measuring.measure(prepared.timers, count, sample_seconds=sample_seconds)
-            # A miss may be noise: the second, longer measurement stands, whatever it says.
+            # A miss may be noise: a second, longer measurement decides.
             if prepared.timers and row.missed() and not quick:
                 row.times = measuring.measure(prepared.timers, 3 * count, 3.0, 2 * sample_seconds)
     except Exception as error:  # one case that fails must not stop the run

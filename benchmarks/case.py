@@ -18,7 +18,7 @@ ONE_GPU = "one GPU"
 
 @dataclass(frozen=True)
 class Goal:
-    """`reference` takes at least `ratio` times as long, or we take `at_most` (seconds or bytes)."""
+    """`reference` takes at least `ratio` times as long, or we need `at_most` (seconds or bytes)."""
 
     reference: str = ""
     ratio: float = 0.0

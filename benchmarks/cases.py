@@ -30,7 +30,7 @@ NO_SLOWER = (Goal("NumPy", 0.95),)
 #: Operations that give finite results however often they are repeated on their own output.
 REPEATABLE = ("add", "subtract", "minimum", "maximum", "negative", "absolute")
 
-#: From here on one sample is long enough to measure with few of them.
+#: From this size on, a sample is so long that few of them suffice.
 LARGE = 2**19
 
 CPU_PEERS = ("NumPy", "numexpr", "PyTorch")
@@ -112,7 +112,7 @@ class ArrayCase(Case):
 
 
 class AllGpusCase(ArrayCase):
-    """The operation on all GPUs at once, against one of them and the memory of the host."""
+    """The operation on all GPUs at once, compared with one of them and the host's memory."""
 
     def prepare(self, environment: Environment) -> Prepared:
         prepared = super().prepare(environment)
@@ -150,7 +150,7 @@ def _array_case(
 
 # ---- Statements ----------------------------------------------------------------------------------
 
-#: Statements of which the operands or the result have several types, and the types of a and b.
+#: Statements whose operands or result have several types, and the types of a and b.
 CONVERTING = (
     ("xp.add(a, b)", "i4", "f8"),
     ("xp.add(a, b)", "f4", "f8"),
@@ -284,7 +284,7 @@ class ImportTimer:
 
     def timeit(self, number: int) -> float:
         seconds = 0.0
-        # As for an installed package, modules are compiled once and for all.
+        # Modules are compiled beforehand, as in an installed package.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         for _ in range(number):
             done = subprocess.run(
@@ -305,7 +305,7 @@ class ImportCase(Case):
 
 
 def _installed_files() -> list[Path]:
-    """The files that a wheel has; in a source tree there are others beside them."""
+    """The files of a wheel; a source tree has others beside them."""
     root = Path(pcd.__file__).parent
     return [
         path

@@ -1,4 +1,4 @@
-"""The best that the machine can do, measured in the same run as everything else."""
+"""Limits of the machine, measured in the same run as everything else."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class PipelinedAdd:
         size, itemsize = self.host[0].size, self.host[0].itemsize
         addresses = [x.ctypes.data for x in self.host]
         for i, begin in enumerate(range(0, size, self.chunk)):
-            # A stream works in order: its buffers are free again when it gets to them.
+            # A stream works in order: it may reuse its buffers when it reaches them.
             stream, arrays = self.streams[i % self.STREAMS], self.device[i % self.STREAMS]
             count = min(self.chunk, size - begin)
             nbytes, offset = count * itemsize, begin * itemsize

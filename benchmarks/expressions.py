@@ -1,4 +1,4 @@
-"""Cases of expressions: one pass here; at the peers' one operation after the other, or compiled."""
+"""Cases of expressions: one pass here; the peers compute operation by operation, or compile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUSED = "CuPy fused"
 COMPILED = "PyTorch compiled"
 BUS = "bus"
 
-#: Below it what a call costs besides the computation shows.
+#: Below this size the fixed cost of a call shows.
 SMALL = 2**16
 
 #: Numbers of operations in a chain.
@@ -38,7 +38,7 @@ CHAINS = (1, 2, 4, 8, 16, 32, 64)
 class Program:
     """An expression over the arrays ``a``, ``b``, ..., which have `types`.
 
-    `with_out` is what writes it into an array `out`, with a library's functions.
+    `with_out` writes it into an array `out`, with a library's functions.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Program:
         }
 
     def nbytes(self, n: int) -> int:
-        """Each input once, and a result of as many elements, unless it is a reduction."""
+        """Counts each input once, and a result of as many elements, unless it is a reduction."""
         width = sum(np.dtype(type_).itemsize for type_ in self.types)
         if self.text.startswith(("sum(", "max(")):
             return n * width
@@ -429,7 +429,7 @@ def _fresh_seconds(contender: str, device: str, folder: Path) -> float:
         text=True,
         cwd=folder,
         timeout=300,
-        # A peer's cache on the disk would answer instead of its compiler.
+        # A peer's disk cache would answer instead of its compiler.
         env={**os.environ, "CUPY_CACHE_IN_MEMORY": "1", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
     )
     if done.returncode:
@@ -445,7 +445,7 @@ class FirstCallCase(Case):
         folder = Path(pcd.__file__).parents[1]
         for name in (OURS, *self._peers(environment)):
             try:
-                # The median of three; a compiler that takes seconds is asked once.
+                # The median of three; a compiler that takes seconds runs once.
                 seconds = [_fresh_seconds(name, self.device, folder)]
                 while len(seconds) < 3 and seconds[0] < 1:
                     seconds.append(_fresh_seconds(name, self.device, folder))
@@ -466,7 +466,7 @@ class FirstCallCase(Case):
 
 
 def _cpu_goals(program: Program, n: int, variant: str) -> tuple[Goal, ...]:
-    """At a size of the promise; between them expressions are to be no slower."""
+    """The case has a size of the promise; between those, expressions must not be slower."""
     if n < SMALL:
         return (Goal(RE_EVALUATE, 2),) if program is F8 else ()
     if n >= 2**24 and program in (F8, F4, MIXED) and variant == "out":

@@ -1,7 +1,7 @@
 """Cases of arrays that live on the GPU: each contender computes on arrays of its own.
 
-Times are of finished calls: of a burst of calls, and of waiting for the last, over their number;
-but "enqueue" is the time until a call returns, while the GPU has room for more.
+Times are of finished calls: a burst of calls and the wait for the last, divided by their number.
+"enqueue" is the time until a call returns, while the GPU has room for more.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def vectors(names: str, type_: str, *shape: int) -> Arrays:
 class GpuCase(Case):
     """A statement over arrays ``a``, ``b``, ... that each library has on the GPU.
 
-    `statement` is ours; `peers` has the peers' where theirs differs (None: they have none).
-    ``out`` is an array for the result.  NumPy's result is that of `expected`, or of the statement.
-    `nbytes` are read and written by one call: None for all of the operands and of the result.
+    `statement` is ours; `peers` has the peers' where theirs differs (None: they have none). ``out``
+    is an array for the result.  NumPy's result is that of `expected`, or of the statement. One call
+    reads and writes `nbytes`; None: all operands and the result.
     """
 
     device: str = "cuda"
@@ -283,7 +283,7 @@ def _layout_cases(nbytes: int) -> Iterator[Case]:
             f"every other element {type_}",
             "xp.add(a[::2], b[::2], out=out)",
             vectors("ab", type_, n),
-            # Memory is read in pieces of 32 bytes: what lies between is read as well.
+            # Memory is read in pieces of 32 bytes, so skipped elements are read too.
             nbytes=2 * nbytes + nbytes // 2,
         )
 

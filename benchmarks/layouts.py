@@ -22,8 +22,8 @@ from .gpu_arrays import Arrays, GpuCase, vectors
 class ViewsCase(Case):
     """An expression over views of arrays that each library has on the GPU.
 
-    `arrays` are of 1 to 99: name, type, shape; `views` are the expression's names and what they
-    are of those.  `nbytes` are read and written by one call, each element counted once.
+    `arrays` are of 1 to 99: name, type, shape; `views` maps the expression's names to views of
+    them.  One call reads and writes `nbytes`; each element counts once.
     """
 
     device: str = "cuda"
@@ -101,7 +101,7 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
             text="a + b",
             arrays=vectors("xy", type_, nbytes // size),
             views=(("a", "x[::2]"), ("b", "y[::2]")),
-            # Memory is read in pieces of 32 bytes: what lies between is read as well.
+            # Memory is read in pieces of 32 bytes, so skipped elements are read too.
             nbytes=2 * nbytes + nbytes // 2,
         )
     images = max(nbytes * 64 // 2**30, 1)

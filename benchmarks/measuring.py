@@ -1,4 +1,4 @@
-"""Timing: samples of all contenders in turn, so that what slows the machine slows all of them."""
+"""Timing: samples of all contenders in turn, so that other load slows all of them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def type_chars(operation: Any) -> dict[str, str]:
 
 @functools.cache
 def _block(char: str, is_second: bool, is_radicand: bool) -> np.ndarray:
-    """Some values to repeat: for every operation defined, without overflow of floats or NaN."""
+    """Values to repeat: defined for every operation, without overflow of floats or NaN."""
     size = 65537  # odd, so that repeating it does not align the values with anything
     rng = np.random.default_rng([ord(char), is_second])
     dtype = np.dtype(char)
@@ -37,7 +37,7 @@ def _block(char: str, is_second: bool, is_radicand: bool) -> np.ndarray:
         info = np.iinfo(dtype)
         if not is_second:
             return rng.integers(info.min, info.max, size, dtype, endpoint=True)
-        # From 2: MIN / -1 overflows, and by 1 divides nobody.
+        # From 2 on: MIN / -1 overflows, and dividing by 1 is no work.
         values = rng.integers(2, min(info.max, 1000), size, dtype, endpoint=True)
         return np.where(rng.random(size) < 0.5, -values, values) if dtype.kind == "i" else values
     values = rng.uniform(1, 100, size)
@@ -237,7 +237,7 @@ class WrongResult(Exception):
 
 
 def check(name: str, got: Any, want: Any, is_complex: bool) -> None:
-    """WrongResult unless `got` is `want`: to the bit, but see `BOUNDED`; a NaN equals a NaN."""
+    """Raises WrongResult unless `got` is `want` to the bit, or within `BOUNDED`; NaN equals NaN."""
     if type(got) is not type(want):
         raise WrongResult(f"{type(got).__name__} instead of {type(want).__name__}")
     got, want = np.asarray(got), np.asarray(want)

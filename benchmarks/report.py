@@ -169,7 +169,7 @@ def line(row: Row) -> str:
 
 
 class Matrix:
-    """Operations by types, one line for each operation as soon as it is complete."""
+    """Prints operations by types, each operation's line as soon as it is complete."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self.write = write
@@ -235,7 +235,7 @@ def misses(rows: list[Row]) -> list[str]:
     return lines
 
 
-#: Of the groups these come last in the summary.
+#: The groups that come last in the summary.
 DETAILS = ("installation", "sizes", "gpu sizes", "gpu calls")
 
 SUMMARY_LINES = 9

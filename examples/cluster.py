@@ -1,9 +1,9 @@
 """A vegetation index over many machines, with the bits of one.
 
 Two bands of a scene lie in a chunked Zarr store that is larger than a worker's memory.  Dask's
-workers compute the index chunk by chunk with one Expression; a worker that finds a GPU computes
-there, and of this machine's workers each has a GPU of its own.  Then this process alone computes
-the same, piece by piece, and both results have to have one fingerprint.
+workers compute the index chunk by chunk with one Expression; a worker that finds a GPU uses it, and
+each worker on this machine has a GPU of its own.  Then this process alone computes the same, piece
+by piece; both results must have one fingerprint.
 
     python examples/cluster.py                      # worker processes on this machine
     python examples/cluster.py --kill               # one is killed in the middle
@@ -57,7 +57,7 @@ class OneGpuEach(distributed.WorkerPlugin):
 def cluster(workers: int, memory: str) -> Iterator[str]:
     """Starts worker processes, each of one thread; gives the address of their scheduler."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Port 0 is any that is free: another cluster may run on this machine.
+    # Port 0 means any free port: another cluster may run on this machine.
     with distributed.LocalCluster(
         n_workers=workers,
         threads_per_worker=1,

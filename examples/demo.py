@@ -1,8 +1,8 @@
 """The shape of a landscape, computed on the GPU where there is one and on the CPU otherwise.
 
 The elevations of the Jacksboro fault in Tennessee, which Matplotlib ships as sample data, become
-slope, local relief, normalised height and a shaded picture.  NumPy then does the same steps, and
-every number has to come out with the same bits.
+slope, local relief, normalised height and a shaded picture.  Then NumPy does the same steps, and
+every number must have the same bits.
 
     python examples/demo.py [--device auto|cpu|cuda|cuda:N] [--output FILE]
 """

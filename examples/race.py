@@ -1,8 +1,8 @@
 """A race: the landscape of demo.py, enlarged, is lit by NumPy, by this package, and on a GPU.
 
-Each computes the light on every cell in strips of rows, and says how long it took and how much
-memory it needed besides the landscape; all must come out with one fingerprint.  The landscape is
-as large as the memory allows, a hundred and twenty million cells at most.
+Each computes the light on every cell in strips of rows, and reports its time and the memory it
+needed besides the landscape; all results must have one fingerprint.  The landscape is as large as
+the memory allows, a hundred and twenty million cells at most.
 
     python examples/race.py [--cells 120M]
 """
@@ -66,7 +66,7 @@ def by_package(e: Any, w: Any, n: Any, s: Any, out: Any, k: dict[str, float]) ->
 
 
 def available_memory() -> int:
-    """Bytes that this process may take without harm: of the machine, and of its container."""
+    """Bytes that this process may safely take, of the machine and its container."""
     found = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     free = 1024 * int(found[1]) if found else os.sysconf("SC_PHYS_PAGES") * 4096 // 2
     for limit, used in (

@@ -1,8 +1,8 @@
 """Tensors of PyTorch, computed by pipcudemo without a copy.
 
 `Exact` is a tensor whose products have NumPy's bits, on the GPU as on the CPU.  It shows the three
-steps: tensors go in as they are, an Array comes out, and PyTorch takes that over its memory.  On
-the CPU, and for operands that pipcudemo does not take, PyTorch computes.
+steps: tensors are passed as they are, the result is an Array, and PyTorch uses its memory.  On the
+CPU, and for operands that pipcudemo does not take, PyTorch computes.
 
     python examples/torch_tensors.py
 """
@@ -23,7 +23,7 @@ class Exact(torch.Tensor):
     def __mul__(self, other: Any) -> Any:
         if not self.is_cuda:
             return super().__mul__(other)
-        # Computed on PyTorch's current stream: nobody has to wait.
+        # Computes on PyTorch's current stream, so nobody has to wait.
         return torch.from_dlpack(pcd.multiply(self, other)).as_subclass(type(self))
 
     __rmul__ = __mul__

@@ -2,8 +2,8 @@
 
 A compiler that gives up on vectorizing a loop says nothing, and the result is right but several
 times slower.  So this reads the machine code of every kernel, at every level, and looks for its
-loops over contiguous operands: two arrays, and an array and a scalar either way.  A function has
-one loop, over whole groups of elements.
+loops over contiguous operands: two arrays, and an array and a scalar either way.  A function of
+ops.h has one loop, over whole groups of elements.
 
 Usage: check_vectorized.py BUILD_FOLDER     a CMake build, not a sanitized or debug one; x86-64 only
 """

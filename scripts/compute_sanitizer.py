@@ -22,7 +22,7 @@ TOOLS = ("memcheck", "initcheck", "racecheck")
 class Test:
     name: str
     command: list[str]
-    is_serial: bool  # it takes the GPU's memory, and others would run out of it
+    is_serial: bool  # it takes all GPU memory, and others would run out
 
 
 def find_sanitizer() -> str | None:
@@ -49,7 +49,7 @@ def gpu_tests(build: Path) -> list[Test]:
 
 
 def check(sanitizer: str, tool: str, test: Test) -> bool:
-    # The tests provoke errors of the CUDA API; those are no findings.
+    # The tests provoke errors of the CUDA API, which are not findings.
     line = [sanitizer, "--tool", tool, "--report-api-errors", "no"]
     line += ["--error-exitcode", "99", *test.command]
     environment = {**os.environ, "MYLIB_REQUIRE_GPU": "1"}

@@ -18,9 +18,9 @@ def without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def in_order_of_likeness(files: list[Path]) -> list[Path]:
-    """Lets each file follow those that it has most pairs of words in common with.
+    """Orders files so that each follows those with which it shares most pairs of words.
 
-    gzip finds repetitions over 32 KB only, so this saves 2 % beside an order by names.
+    gzip finds repetitions over 32 KB only, so this saves 2 % compared with an order by names.
     """
     pairs = {}
     for file in files:
@@ -34,7 +34,7 @@ def in_order_of_likeness(files: list[Path]) -> list[Path]:
             room -= file.stat().st_size
             if room <= 0:
                 break
-        # A long file has more in common with any other: weigh by a power of its size.
+        # A long file shares more with any other: weigh by a power of its size.
         likest = max(rest, key=lambda x: len(pairs[x] & near) / (1 + len(pairs[x])) ** 0.7)
         rest.remove(likest)
         order.append(likest)
@@ -51,10 +51,10 @@ def compress(content: bytes) -> bytes:
 
 
 class SDist(sdist):
-    """Leaves out what takes room and says nothing.
+    """Leaves out redundant data.
 
-    That is the folder egg-info, since PKG-INFO says the same and holds the README already, the
-    entries of folders, and the owner and time of each file.
+    That is the folder egg-info (PKG-INFO says the same, and has the README), the entries of
+    folders, and the owner and time of each file.
     """
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:

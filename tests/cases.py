@@ -2,7 +2,7 @@
 
 It is read from the library's own table, so that a new row is covered without a change here.  The
 places are "cpu", "cuda" (host arrays, streamed through the first GPU) and "array": the operands are
-moved to the first GPU as Arrays of the same layout, and what was written is moved back.
+moved to the first GPU as Arrays of the same layout, and the written ones back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _root(x: np.ndarray) -> np.ndarray:
 
 
 def steps(x: Any) -> list[int]:
-    """The strides that mean something: along a size of 1 there is no step."""
+    """The strides that matter: along a size of 1 there is no step."""
     return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
 
 
@@ -63,7 +63,7 @@ class Movers:
         is_plain = root.flags.forc and not root.dtype.hasobject and root.size > 0
         is_aligned = all(step % x.itemsize == 0 for step in (offset, *steps(x)))
         if x.size == 0 or not (is_plain and is_aligned and x.dtype.isnative):
-            # As badly aligned as an array can be there: to its elements only.
+            # Aligned only to its elements, as badly as a GPU array can be.
             room = pcd.core.empty((x.size + 1,), native, self.ordinal, False)
             array = room[1:].reshape(x.shape)
             pcd.core.copy(array, np.array(x, native))

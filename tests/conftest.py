@@ -27,12 +27,12 @@ settings.register_profile("thorough", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-# A shell lets what it starts in the background ignore Ctrl-C; processes started here must not.
+# Background processes of a shell ignore Ctrl-C; processes started here must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Processes started here, in whatever folder, import the same package.
+# Processes started here, in any folder, import the same package.
 _FOLDERS = [str(Path(pcd.__file__).parents[1]), os.environ.get("PYTHONPATH")]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _FOLDERS))
 
@@ -85,14 +85,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Lets gc.collect() of a test pass over the tests themselves: half a second each time."""
+    """Makes a test's gc.collect() skip the tests themselves: half a second each time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """And over the libraries that the tests of a file have imported."""
+    """Makes gc.collect() skip the libraries that the tests of a file imported."""
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
         gc.freeze()
@@ -108,7 +108,7 @@ def _leave_out(
 
 
 def _is_sampled(config: pytest.Config) -> bool:
-    """Everything runs with MYLIB_TEST_ALL=1, and, but for MYLIB_TEST_ALL=0, what one picks."""
+    """Runs everything with MYLIB_TEST_ALL=1 and, unless it is 0, the tests that one picks."""
     is_picked = bool(config.option.keyword) or any("::" in word for word in config.args)
     wanted = os.environ.get("MYLIB_TEST_ALL")
     return wanted == "0" or (wanted != "1" and not is_picked)
@@ -219,14 +219,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
+    """An empty folder, made the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """For values that overflow and the like, where the warnings are not the subject."""
+    """For values that overflow and the like, in tests of other things than warnings."""
     with np.errstate(all="ignore"):
         yield
 

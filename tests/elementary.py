@@ -20,7 +20,7 @@ from pkg._docs import COMPLEX_ELEMENTARY
 Array = np.ndarray[Any, Any]
 Arguments = Callable[[np.random.Generator, int, "np.dtype[Any]"], tuple[Array, ...]]
 
-# Wide enough that a second rounding, to the element type, is the only one that counts.
+# So wide that only the second rounding, to the element type, matters.
 WIDE = gmpy2.context(precision=300, emin=-(1 << 40), emax=1 << 40)
 
 # Digits of the significand, and the exponent of the least subnormal number.
@@ -46,7 +46,7 @@ class Function:
 
 
 def any_bits(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> Array:
-    """Numbers of all binades alike, with infinities, NaNs, zeros and subnormal ones among them."""
+    """Numbers evenly from all binades, with infinities, NaNs, zeros and subnormal numbers."""
     nbytes = n * dtype.itemsize
     numbers = np.frombuffer(rng.bytes(nbytes), dtype).copy()
     specials = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], dtype)
@@ -71,7 +71,7 @@ def within(low: float, high: float) -> Arguments:
 
 
 def near(points: Sequence[float], arguments: Arguments) -> Arguments:
-    """As given, but for an eighth, which lies within 2^-1 to 2^-60 of points."""
+    """As given, except for an eighth, which lies within 2^-1 to 2^-60 of points."""
 
     def draw(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> tuple[Array, ...]:
         (drawn,) = arguments(rng, n, dtype)

@@ -24,7 +24,7 @@ LENGTHS = (
 #: Large enough for threads, whatever the type; the last also for several per core.
 LARGE_LENGTHS = (65_537, 2**20 + 4099)
 
-#: Each byte of an output before it is computed; as a float neither NaN nor a usual value.
+#: Each byte of an output before the computation; as a float not NaN, nor a usual value.
 POISON = 0xA5
 
 
@@ -102,7 +102,7 @@ def moderate(dtype: np.dtype[Any], n: int = 12, seed: int = 0) -> Array:
 
 
 def poisoned(shape: Any, dtype: np.dtype[Any]) -> Array:
-    """An output in which every element that is not written shows."""
+    """An output in which every unwritten element shows."""
     size = int(np.prod(shape, dtype=np.int64))
     return np.full(size * np.dtype(dtype).itemsize, POISON, np.uint8).view(dtype).reshape(shape)
 

@@ -28,19 +28,19 @@ def in_place(place: str, host: Any) -> Any:
 
 
 def pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
-    """Equal arrays on the host and on a GPU."""
+    """Returns equal arrays on the host and on a GPU."""
     host = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
     return host, on_gpu(host)
 
 
 def assert_array(array: Any, wanted: Any, note: str = "", name: str = "") -> None:
-    """An Array, which has the type, shape and bits of NumPy's."""
+    """Asserts an Array with the type, shape and bits of NumPy's."""
     assert isinstance(array, pcd.Array), f"{type(array)}, not an Array {note}"
     oracle.assert_same(pcd.asnumpy(array), wanted, note, name=name)
 
 
 def assert_bits(got: Any, wanted: Any) -> None:
-    """The same type of elements, shape and bytes."""
+    """Asserts the same element type, shape and bytes."""
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
     assert got.tobytes() == wanted.tobytes()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from commands import ROOT, execute
 
-#: Tells, for each test that was not skipped, whether it passed; by name with parameters.
+#: Whether each test that was not skipped passed, by its name with parameters.
 _outcomes: dict[str, bool] = {}
 
 

@@ -1,4 +1,4 @@
-"""Builds that `make test` does not make: other compilers' checks, sanitizers, all GPUs, no GPU."""
+"""Builds that `make test` lacks: other compilers' checks, sanitizers, all GPUs, no GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def one_level(flags: str = "") -> list[str]:
     return [f"-DCMAKE_C_FLAGS={flags}", "-UMYLIB_COMPILER_KNOWS_LEVELS"]
 
 
-# The least that the C tests run of the library without CUDA, in per cent: just below what they do.
+# The least coverage of the library without CUDA by the C tests, in per cent: just below theirs.
 COVERAGE = ("--lines", "93", "--branches", "90")
 
 
@@ -109,7 +109,7 @@ def test_cuda_for_all_major_architectures(tmp_path: Path) -> None:
 
 
 def test_what_is_not_implemented_does_not_build(tmp_path: Path) -> None:
-    """Neither a row of the table without a meaning, nor a call of a function that is not there."""
+    """A row without a meaning, or a call of a missing function, does not build."""
     tree, build = tmp_path / "tree", tmp_path / "build"
     tree.mkdir()
     shutil.copy(ROOT / "CMakeLists.txt", tree)
@@ -149,7 +149,7 @@ def build_kernels(name: str, *options: str, targets: tuple[str, ...] = ("mylib",
 @on_x86
 @pytest.mark.parametrize("flag", ["-mavx2", "-mavx512f"])
 def test_single_extensions(flag: str) -> None:
-    """Of a user's flags, whose instructions are no whole level: they build, and bits stay."""
+    """A user's flags for instructions that are not a whole level build, and keep the bits."""
     build = ROOT / "build" / flag[2:]
     options = [f"-DCMAKE_C_FLAGS={flag}", "-DMYLIB_CUDA=OFF", "-DMYLIB_COMPILER_KNOWS_LEVELS=OFF"]
     run("cmake", "-S", ".", "-B", build, *options)

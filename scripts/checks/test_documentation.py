@@ -59,7 +59,7 @@ def test_every_declaration_of_the_header_has_a_reference(documented: set[str]) -
 
 
 def test_every_comment_of_the_header_is_shown(site: Path) -> None:
-    """The small language of the comments: a list or a quote that is read wrongly loses words."""
+    """A list or a quote that is parsed wrongly would lose words."""
     page = re.sub(r"<[^>]+>", " ", (site / "reference" / "c.html").read_text())
     shown = " ".join(re.findall(r"\w+", html.unescape(page)))
     for comment in re.findall(r"/\*(.*?)\*/", HEADER.read_text(), re.DOTALL):

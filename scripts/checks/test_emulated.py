@@ -1,4 +1,4 @@
-"""Arrays on a GPU, tested for real without one: a build with two GPUs that the CPU emulates."""
+"""Tests arrays on a GPU without one: in a build with two GPUs that the CPU emulates."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_programs_on_emulated_gpus(way: str) -> None:
         options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
         tests.append("gpu_bits")
     _run_c_tests(way, options, tests, MYLIB_TEST_SHORT="1")
-    if way == "kernels":  # of any strides: threads that wait for each other take long here
+    if way == "kernels":  # any strides: threads that wait for each other are slow here
         folder = ROOT / "build" / f"emulated-{way}"
         run("cmake", "--build", folder, *JOBS, "--target", "test_gpu_strides")
         run(folder / "libcalc" / "tests" / "test_gpu_strides", "--quick", MYLIB_REQUIRE_GPU="1")
@@ -101,7 +101,7 @@ def test_arrays_on_emulated_gpus() -> None:
     running = {}
     for name, words in SHARES.items():
         arguments = [str(ROOT / "tests" / x) if x.endswith(".py") else x for x in words]
-        # Not `python -m pytest`, and from elsewhere: the tree's own package is not to be found.
+        # Not `python -m pytest`, and elsewhere, so that the tree's own package is not found.
         running[name] = subprocess.Popen(
             [str(Path(sysconfig.get_path("scripts")) / "pytest"), "-c",
              str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", *arguments],

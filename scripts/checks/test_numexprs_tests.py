@@ -1,7 +1,7 @@
 """numexpr's own tests, with `pkg.numexpr` in the place of numexpr.
 
 Each test that fails is listed here, with a reason from docs/numexpr.md.  A failure that is not
-listed is a difference that nobody knows of; a listed test that passes no longer belongs here.
+listed is an unknown difference; a listed test that passes must be removed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """NumPy's own tests of its ufuncs, with this package's operations in the place of NumPy's.
 
 Each test that fails is listed here, with a reason from the README's table of differences or from
-what an operation is.  A failure that is not listed is a difference that nobody knows of; a listed
-test that passes no longer belongs to the list.
+what an operation is.  A failure that is not listed is an unknown difference; a listed test that
+passes must be removed.
 """
 
 from __future__ import annotations
